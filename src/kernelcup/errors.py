@@ -6,13 +6,26 @@ KernelCupError
 │  ├─ Conflict          conflict
 │  ├─ Forbidden         forbidden
 │  ├─ LeaderboardClosed leaderboard_closed
+│  │  ├─ NotOpenYet         not_open_yet
+│  │  └─ DeadlinePassed     deadline_passed
 │  ├─ InvalidSubmission invalid_submission
+│  │  ├─ EmptyFile          empty_file
+│  │  ├─ FileTooLarge       file_too_large
+│  │  ├─ NotText            not_text
+│  │  ├─ WrongFileType      wrong_file_type
+│  │  ├─ InvalidDirective   invalid_directive
+│  │  ├─ ConflictingBoards  conflicting_leaderboards
+│  │  ├─ LeaderboardNeeded  leaderboard_needed
+│  │  ├─ DeviceNeeded       device_needed
+│  │  └─ UnknownDevice      unknown_device
 │  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
 │  └─ InvalidValue      invalid_value
 ├─ LaunchError          a machine or a provider failed; the job may be tried again
 │  ├─ LaunchTimeout
+│  ├─ LaunchCancelled   it was ended on our own wish: no fault of the machine, no attempt used up
 │  └─ BadReport
 ├─ StaleLease           another dispatcher owns the job; throw the result away
+├─ StorageUnavailable   the database cannot be reached or is locked; the same call may work later
 └─ ConfigError          names file, key and expectation; only at start
 
 A submission that fails is a verdict and never one of these.
@@ -58,10 +71,76 @@ class LeaderboardClosed(UserError):
     code = "leaderboard_closed"
 
 
+class NotOpenYet(LeaderboardClosed):
+    """The leaderboard opens later."""
+
+    code = "not_open_yet"
+
+
+class DeadlinePassed(LeaderboardClosed):
+    """The leaderboard's deadline is over."""
+
+    code = "deadline_passed"
+
+
 class InvalidSubmission(UserError):
     """The file cannot be taken as a submission."""
 
     code = "invalid_submission"
+
+
+class EmptyFile(InvalidSubmission):
+    """The file has no content."""
+
+    code = "empty_file"
+
+
+class FileTooLarge(InvalidSubmission):
+    """The file is larger than a submission may be."""
+
+    code = "file_too_large"
+
+
+class NotText(InvalidSubmission):
+    """The file is not UTF-8 text."""
+
+    code = "not_text"
+
+
+class WrongFileType(InvalidSubmission):
+    """The file name's ending does not fit the task's language."""
+
+    code = "wrong_file_type"
+
+
+class InvalidDirective(InvalidSubmission):
+    """A ``#!POPCORN`` line cannot be understood."""
+
+    code = "invalid_directive"
+
+
+class ConflictingBoards(InvalidSubmission):
+    """The file names another leaderboard than the person did."""
+
+    code = "conflicting_leaderboards"
+
+
+class LeaderboardNeeded(InvalidSubmission):
+    """Nobody said which leaderboard is meant, and there are several."""
+
+    code = "leaderboard_needed"
+
+
+class DeviceNeeded(InvalidSubmission):
+    """Nobody said which device is meant, and the leaderboard has several."""
+
+    code = "device_needed"
+
+
+class UnknownDevice(InvalidSubmission):
+    """The leaderboard has no such device."""
+
+    code = "unknown_device"
 
 
 class InvalidValue(UserError):
@@ -105,12 +184,20 @@ class LaunchTimeout(LaunchError):
     """No report came in time."""
 
 
+class LaunchCancelled(LaunchError):
+    """The run was ended because we asked for it."""
+
+
 class BadReport(LaunchError):
     """The report is missing, too large, unreadable, or of another protocol version."""
 
 
 class StaleLease(KernelCupError):
     """The job has gone to another dispatcher or attempt."""
+
+
+class StorageUnavailable(KernelCupError):
+    """The database cannot be reached or stays locked."""
 
 
 class ConfigError(KernelCupError):

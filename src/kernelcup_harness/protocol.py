@@ -331,7 +331,7 @@ def loads(kind: type[T], text: str | bytes) -> T:
 
 def from_json(kind: type[T], value: object, path: str = "") -> T:
     """Check ``value`` against a dataclass and build it. Raise :class:`ProtocolError`."""
-    return typing.cast(T, _decode(kind, value, path or kind.__name__))
+    return typing.cast("T", _decode(kind, value, path or kind.__name__))
 
 
 def _decode(kind: Any, value: Any, path: str) -> Any:

@@ -1,0 +1,88 @@
+"""Write the jobs that show the harness on a real GPU, for a machine that has only torch.
+
+    python benchmarks/gpu_jobs.py FOLDER
+
+FOLDER gets one JSON file a job: vector add with PyTorch, Triton, inline CUDA, JAX and CuPy in three
+modes, and every solution of every shipped task. ``benchmarks/run_gpu_jobs.py FOLDER`` then runs them
+over there. This half needs KernelCup installed, the other half needs nothing but torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from kernelcup.launchers.bundle import harness_hash
+from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup.tasks.loader import load_task
+from kernelcup_harness.protocol import Backend, Limits, Mode, from_json, to_json
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "src/kernelcup/tasks/examples"
+VECTORADD = ROOT / "tests/gpu/vectoradd"
+MODES = (Mode.TEST, Mode.BENCHMARK, Mode.LEADERBOARD)
+
+
+def main(folder: Path) -> None:
+    """Write all jobs into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.json"):
+        old.unlink()
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    (folder / "about.json").write_text(json.dumps({"commit": commit, "harness_hash": harness_hash()}))
+    jobs = [*vectoradd_jobs(), *shipped_jobs()]
+    for job in jobs:
+        (folder / f"job-{job['name']}.json").write_text(json.dumps(job))
+    print(f"{len(jobs)} jobs in {folder}")
+
+
+def vectoradd_jobs() -> list[dict[str, Any]]:
+    """Return vector add written in five ways, in three modes each."""
+    task = EXAMPLES / "vectoradd"
+    return [
+        job(f"vectoradd-{path.stem}-{mode.value}", task, path, mode, "accepted", {})
+        for path in sorted(VECTORADD.glob("with_*.py"))
+        for mode in MODES
+    ]
+
+
+def shipped_jobs() -> list[dict[str, Any]]:
+    """Return every solution of every shipped task with the verdict that its folder expects."""
+    found: list[dict[str, Any]] = []
+    for listing in sorted(EXAMPLES.glob("*/solutions/expected.yml")):
+        task = listing.parent.parent
+        single = task / "reference_code.py"
+        expectations = YAML(typ="safe").load(listing.read_text())
+        for file, expected in expectations.items():
+            for number, entry in enumerate(expected if isinstance(expected, list) else [expected]):
+                name = f"{task.name}-{Path(file).stem}-{number}"
+                path = (listing.parent / file).resolve()
+                mode = Mode(entry.get("mode", "test"))
+                source = single if single.exists() else task
+                found.append(job(name, source, path, mode, entry["verdict"], entry.get("limits", {})))
+    return found
+
+
+def job(
+    name: str, task: Path, file: Path, mode: Mode, verdict: str, limits: dict[str, Any]
+) -> dict[str, Any]:
+    """Return one job with what must come of it."""
+    spec = build_job_spec(
+        load_task(task), job_id=name, submission=file.read_text(), mode=mode, backend=Backend.CUDA
+    )
+    merged = from_json(Limits, {**to_json(spec.limits), **limits})
+    # A whole run is tried here, not a competition: two seconds a case are enough.
+    rules = dataclasses.replace(spec.rules, case_budget_s=2.0)
+    spec = dataclasses.replace(spec, limits=merged, rules=rules)
+    return {"name": name, "expected": verdict, "spec": to_json(spec)}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,110 @@
+"""Run the jobs of ``gpu_jobs.py`` on a machine that has torch and nothing else of ours.
+
+    python benchmarks/run_gpu_jobs.py FOLDER RESULT.json [SECONDS] [PATTERN]
+
+Each job goes through ``python -m kernelcup_harness``. The result is rewritten after every job, so an
+outer limit loses nothing; jobs that do not fit into SECONDS are listed as not run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+JOB_TIMEOUT_S = 240
+
+
+def main(folder: Path, target: Path, seconds: float, pattern: str) -> int:
+    """Run every job and return how many came out otherwise than expected."""
+    end = time.monotonic() + seconds
+    about = json.loads((folder / "about.json").read_text())
+    result: dict[str, Any] = {**about, "machine": machine(), "date": datetime.now(UTC).isoformat(), "jobs": []}
+    result["not_run"] = []
+    for path in sorted(folder.glob("job-*.json")):
+        job = json.loads(path.read_text())
+        if not fnmatch(job["name"], pattern):
+            continue
+        if time.monotonic() > end:
+            result["not_run"].append(job["name"])
+            continue
+        result["jobs"].append(run(job))
+        target.write_text(json.dumps(result, indent=1))
+    target.write_text(json.dumps(result, indent=1))
+    wrong = [job for job in result["jobs"] if not job["as_expected"]]
+    print(f"{len(result['jobs'])} run, {len(wrong)} not as expected, {len(result['not_run'])} not run")
+    return len(wrong) + len(result["not_run"])
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Run one job and keep what a reader wants of its report."""
+    began = time.monotonic()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "kernelcup_harness", "-"],
+            input=json.dumps(job["spec"]),
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=JOB_TIMEOUT_S,
+            check=False,
+        )
+        report = json.loads(done.stdout.splitlines()[-1])["report"]
+    except (subprocess.TimeoutExpired, IndexError, ValueError) as error:
+        report = {"verdict": "none", "message": f"{type(error).__name__}: no report", "stages": []}
+    found = {
+        "name": job["name"],
+        "mode": job["spec"]["mode"],
+        "expected": job["expected"],
+        "verdict": report["verdict"],
+        "as_expected": report["verdict"] == job["expected"],
+        "message": report["message"][-600:],
+        "wall_s": round(time.monotonic() - began, 2),
+        "stages": [{key: stage[key] for key in ("name", "verdict", "duration_s")} for stage in report["stages"]],
+        "cases": cases(report),
+    }
+    mark = "ok  " if found["as_expected"] else "FAIL"
+    print(f"{mark} {found['name']:50} {found['verdict']:22} {found['wall_s']:6.1f} s  {summary(found)}", flush=True)
+    if not found["as_expected"]:
+        print(f"     {found['message']}", flush=True)
+    return found
+
+
+def cases(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the timed cases with all their samples in nanoseconds."""
+    return [
+        {"stage": stage["name"], "parameters": case["parameters"], "samples_ns": case["timing"]["samples_ns"]}
+        for stage in report["stages"]
+        for case in stage["cases"]
+        if case["timing"]
+    ]
+
+
+def summary(found: dict[str, Any]) -> str:
+    """Return the median times of the timed cases."""
+    medians = [sorted(case["samples_ns"])[len(case["samples_ns"]) // 2] / 1000 for case in found["cases"]]
+    return ", ".join(f"{median:.1f} us" for median in medians)
+
+
+def machine() -> dict[str, Any]:
+    """Name GPU, driver and libraries."""
+    import torch
+
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    gpu = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+    return {"gpu": gpu, "torch": torch.__version__, "python": platform.python_version(), "cores": os.cpu_count()}
+
+
+if __name__ == "__main__":
+    limit = float(sys.argv[3]) if len(sys.argv) > 3 else 1e9
+    chosen = sys.argv[4] if len(sys.argv) > 4 else "*"
+    sys.exit(1 if main(Path(sys.argv[1]), Path(sys.argv[2]), limit, chosen) else 0)

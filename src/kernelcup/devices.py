@@ -1,0 +1,91 @@
+"""What this machine can judge on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelcup.domain import Device
+from kernelcup_harness.protocol import Backend
+
+CPU = Device(name="cpu", backend=Backend.CPU, description="The processor, for tasks that need no GPU")
+EMULATED = Device(
+    name="emulated",
+    backend=Backend.EMULATED,
+    description="Answers for a GPU on the processor: right or wrong, but no times to compare",
+)
+
+QUERY = ("nvidia-smi", "--query-gpu=uuid,name", "--format=csv,noheader")
+QUERY_TIMEOUT_S = 20.0
+
+_WORDS_WITHOUT_MEANING = re.compile(r"\b(nvidia|tesla|quadro|geforce|graphics|device)\b", re.IGNORECASE)
+_DATA_CENTER = re.compile(r"\b(GB|GH|[ABHLTVP])(\d{1,4})(S?)\b")
+_CONSUMER = re.compile(r"\b(RTX|GTX)\s*(A?\d{4})(?:\s+(Ti|Super|Ada))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gpu:
+    """One GPU of this machine."""
+
+    index: str
+    """As in ``CUDA_VISIBLE_DEVICES``, counted in the order of the bus."""
+    device: str
+    """The name of the device that it is one of."""
+
+
+def detect_devices(gpus: Sequence[Gpu]) -> list[Device]:
+    """Return a device for each model of GPU, with a slot for each GPU, and the two that are always there."""
+    names = [gpu.device for gpu in gpus]
+    found = [
+        Device(name=name, backend=Backend.CUDA, slots=names.count(name), description="Found by nvidia-smi")
+        for name in dict.fromkeys(names)
+    ]
+    return [*found, EMULATED, CPU]
+
+
+def detect_gpus(environ: Mapping[str, str], query: Callable[[], str] | None = None) -> list[Gpu]:
+    """Return the GPUs that we may use, none on a machine without nvidia-smi."""
+    rows = [line.partition(",") for line in (query or _query)().splitlines() if "," in line]
+    gpus = [
+        (uuid.strip(), Gpu(index=str(index), device=device_name(model)))
+        for index, (uuid, _, model) in enumerate(rows)
+    ]
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return [gpu for _, gpu in gpus]
+    allowed = [part.strip() for part in visible.split(",") if part.strip()]
+    return [gpu for uuid, gpu in gpus if gpu.index in allowed or any(map(uuid.startswith, allowed))]
+
+
+def slot_gpus(devices: Sequence[Device], gpus: Sequence[Gpu]) -> dict[str, tuple[str, ...]]:
+    """Return the GPU of each device's slots.
+
+    A configured device that is not called after its model takes all GPUs in their order. More
+    slots than GPUs share them, and so wait for each other.
+    """
+    assigned = {}
+    for device in devices:
+        own = [gpu.index for gpu in gpus if gpu.device == device.name] or [gpu.index for gpu in gpus]
+        if device.backend is Backend.CUDA and own:
+            assigned[device.name] = tuple(own[number % len(own)] for number in range(device.slots))
+    return assigned
+
+
+def device_name(model: str) -> str:
+    """Return the short name for what the driver calls a GPU: ``H100`` for "NVIDIA H100 80GB HBM3"."""
+    plain = _WORDS_WITHOUT_MEANING.sub(" ", model)
+    if match := _CONSUMER.search(plain):
+        return "".join(part for part in (match[1].upper(), match[2].upper(), match[3]) if part)
+    if match := _DATA_CENTER.search(plain):
+        return "".join(match.groups())
+    return re.sub(r"[^A-Za-z0-9]+", "-", plain).strip("-") or "GPU"
+
+
+def _query() -> str:
+    try:
+        done = subprocess.run(QUERY, capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

@@ -1,0 +1,43 @@
+"""The harness as a thing to ship: its identity, and one file that holds it."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import kernelcup_harness
+
+PACKAGE = Path(kernelcup_harness.__file__).parent
+
+# The earliest time that a zip can hold: the bundle must not depend on when it was made.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def harness_files(package: Path = PACKAGE) -> list[Path]:
+    """Return the harness's source files, sorted by their path inside the package."""
+    return sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).as_posix())
+
+
+def harness_hash(package: Path = PACKAGE) -> str:
+    """Return the SHA-256 (hex) over names and contents of the harness's source files."""
+    digest = hashlib.sha256()
+    for path in harness_files(package):
+        name, content = path.relative_to(package).as_posix().encode(), path.read_bytes()
+        digest.update(b"%d %s %d\n" % (len(name), name, len(content)))
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def write_bundle(target: Path, package: Path = PACKAGE) -> str:
+    """Write the harness as one zip, equal byte for byte for equal sources. Return the harness's hash.
+
+    Python runs it with the zip on ``PYTHONPATH``: ``python -m kernelcup_harness``.
+    """
+    with zipfile.ZipFile(target, "w") as bundle:
+        for path in harness_files(package):
+            name = f"{package.name}/{path.relative_to(package).as_posix()}"
+            entry = zipfile.ZipInfo(name, date_time=_EPOCH)
+            entry.external_attr = 0o644 << 16
+            bundle.writestr(entry, path.read_bytes(), compress_type=zipfile.ZIP_STORED)
+    return harness_hash(package)

@@ -1,0 +1,221 @@
+"""Run the harness on this machine, as a child process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from kernelcup.domain import Device
+from kernelcup.errors import BadReport, LaunchError
+from kernelcup.launchers.base import Event, LaunchResult, check_report
+from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.lines import Tail, read_lines
+from kernelcup.launchers.slots import Slot, Slots
+from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, RunReport, dumps, from_json
+
+GRACE_S = 120.0
+"""Beyond the sum of a job's limits: start, reference, clean-up."""
+
+EXIT_S = 10.0
+"""How long the harness may take to end once it has closed its output."""
+
+# `-P`: the current directory must not stand in for the harness's modules.
+COMMAND = (sys.executable, "-P", "-m", "kernelcup_harness", "--die-with-parent", "--events", "-")
+
+PASSED_ON = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "USER",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TZ",
+        "TMPDIR",
+        "LD_LIBRARY_PATH",
+        "CC",
+        "CXX",
+        "OMP_NUM_THREADS",
+        "NVIDIA_VISIBLE_DEVICES",
+        "NVIDIA_DRIVER_CAPABILITIES",
+        "TORCH_CUDA_ARCH_LIST",
+    }
+)
+PASSED_ON_PREFIXES = ("CUDA_", "NCCL_", "NVSHMEM_", "TORCH_SYMM_MEM_", "KERNELCUP_HARNESS_")
+
+logger = logging.getLogger(__name__)
+
+
+class LocalLauncher:
+    """Judges on the machine that it runs on, one job for each free slot.
+
+    Args:
+        runtime_dir: Folder for the locks of the slots, the same for all processes of this user.
+        environ: The environment of which an allowed part is passed on.
+        gpus: For each device, the GPUs of each of its slots, as in ``CUDA_VISIBLE_DEVICES``.
+        command: The harness; tests put a stand-in here.
+        grace_s: Time beyond the job's own limits.
+    """
+
+    def __init__(
+        self,
+        *,
+        runtime_dir: Path,
+        environ: Mapping[str, str],
+        gpus: Mapping[str, Sequence[str]] | None = None,
+        command: Sequence[str] = COMMAND,
+        grace_s: float = GRACE_S,
+    ) -> None:
+        self._slots = Slots(runtime_dir, gpus or {})
+        self._environ = environ
+        self._command = tuple(command)
+        self._grace_s = grace_s
+
+    def capacity(self, device: Device) -> int:
+        """Return how many slots are free, whoever holds the others."""
+        return self._slots.free(device)
+
+    def run(
+        self,
+        spec: JobSpec,
+        device: Device,
+        *,
+        on_event: Callable[[Event], None],
+        cancelled: threading.Event,
+    ) -> LaunchResult:
+        """Judge in a child process, which is gone with all its group when this returns."""
+        slot = self._slots.take(device, cancelled=cancelled)
+        try:
+            identity = harness_hash()
+            report = self._judge(spec, slot, on_event=on_event, cancelled=cancelled)
+        finally:
+            slot.release()
+        check_report(spec, report)
+        return LaunchResult(report=report, machine=socket.gethostname(), harness_hash=identity)
+
+    def _judge(
+        self, spec: JobSpec, slot: Slot, *, on_event: Callable[[Event], None], cancelled: threading.Event
+    ) -> RunReport:
+        environ = child_environ(self._environ, gpus=slot.gpus if spec.backend is Backend.CUDA else ())
+        until = time.monotonic() + _limit_s(spec) + self._grace_s
+        tail = Tail()
+        with _started(self._command, spec, environ, keep=slot.files) as child:
+            assert child.stdout is not None
+            assert child.stderr is not None
+            lines = read_lines(child.stdout, child.stderr, tail, until=until, cancelled=cancelled)
+            report = _last_report(lines, on_event)
+            code = _end(child, tail)
+        if report is None:
+            raise BadReport(f"the harness ended with {code} and no report; its log: {tail.text or '-'}")
+        if code != 0:
+            logger.warning(
+                "%s: the harness reported and then ended with %d: %s", spec.job_id, code, tail.text
+            )
+        return report
+
+
+def child_environ(environ: Mapping[str, str], *, gpus: Sequence[str] = ()) -> dict[str, str]:
+    """Return what the harness may see of our environment: no secrets, and only its own GPUs."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
+    }
+    if gpus:
+        # nvidia-smi, which numbered the GPUs, counts in the order of the bus
+        kept |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+    return kept
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], spec: JobSpec, environ: Mapping[str, str], *, keep: Sequence[int]
+) -> Iterator[subprocess.Popen[bytes]]:
+    with _as_file(dumps(spec)) as stdin:
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environ),
+                start_new_session=True,
+                pass_fds=keep,
+            )
+        except OSError as error:
+            raise LaunchError(f"the harness cannot be started: {error}") from error
+    with child:
+        try:
+            yield child
+        finally:
+            _kill_group(child)
+
+
+@contextmanager
+def _as_file(text: str) -> Iterator[IO[bytes]]:
+    """Hand text over as a file: a pipe would block on a child that does not read."""
+    with tempfile.TemporaryFile() as file:
+        file.write(text.encode())
+        file.seek(0)
+        yield file
+
+
+def _last_report(lines: Iterator[bytes], on_event: Callable[[Event], None]) -> RunReport | None:
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BadReport(f"the harness wrote a line that is not JSON: {line[:200]!r}") from error
+        if isinstance(message, dict) and "report" in message:
+            return _decoded(message["report"])
+        if not isinstance(message, dict) or "event" not in message:
+            raise BadReport(f"the harness wrote neither an event nor a report: {line[:200]!r}")
+        on_event(message)
+    return None
+
+
+def _decoded(body: object) -> RunReport:
+    try:
+        return from_json(RunReport, body)
+    except (ProtocolError, RecursionError) as error:
+        raise BadReport(f"the report cannot be read: {error}") from error
+
+
+def _end(child: subprocess.Popen[bytes], tail: Tail) -> int:
+    """Wait a little for the harness to end by itself, then end its group; return its exit code."""
+    until = time.monotonic() + EXIT_S
+    # Not reaped before the group is killed: else its number might be somebody else's by then.
+    while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if time.monotonic() > until:
+            break
+        time.sleep(0.005)
+    _kill_group(child)
+    code = child.wait()
+    assert child.stderr is not None
+    tail.drain(child.stderr)
+    return code
+
+
+def _kill_group(child: subprocess.Popen[bytes]) -> None:
+    if child.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+
+def _limit_s(spec: JobSpec) -> float:
+    limits = spec.limits
+    return limits.import_s + limits.test_s + limits.benchmark_s + limits.ranked_s

@@ -1,0 +1,100 @@
+"""Slots of a machine's devices, shared with every other KernelCup process on it.
+
+Two runs on one GPU would spoil each other's times. A slot is a set of lock files: one for each GPU
+it is made of, or one for the slot itself where there are no GPUs. The lock is held by an open file,
+which the harness inherits: if the dispatcher dies, the slot stays taken until the harness is gone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelcup.domain import Device
+from kernelcup.errors import LaunchCancelled, LaunchError
+
+RETRY_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slot:
+    """A slot that is ours until it is released."""
+
+    gpus: tuple[str, ...]
+    """What the run may see, as in ``CUDA_VISIBLE_DEVICES``; empty for no restriction."""
+    files: tuple[int, ...]
+
+    def release(self) -> None:
+        """Let others have it, once the harness's copies of the files are closed too."""
+        for file in self.files:
+            os.close(file)
+
+
+class Slots:
+    """Takes and counts slots.
+
+    Args:
+        directory: Where the lock files are; one for all processes of this machine.
+        gpus: For each device, the GPUs of each of its slots, as in ``CUDA_VISIBLE_DEVICES``.
+    """
+
+    def __init__(self, directory: Path, gpus: Mapping[str, Sequence[str]]) -> None:
+        self._directory = directory
+        self._gpus = gpus
+
+    def free(self, device: Device) -> int:
+        """Return how many slots nobody holds at this moment."""
+        slots = [slot for number in range(device.slots) if (slot := self._try(device, number))]
+        for slot in slots:
+            slot.release()
+        return len(slots)
+
+    def take(self, device: Device, *, cancelled: threading.Event) -> Slot:
+        """Wait for a slot. Raise ``LaunchCancelled`` if that is no longer wished."""
+        while not cancelled.is_set():
+            for number in range(device.slots):
+                if slot := self._try(device, number):
+                    return slot
+            cancelled.wait(RETRY_S)
+        raise LaunchCancelled("cancelled while waiting for a free slot")
+
+    def _try(self, device: Device, number: int) -> Slot | None:
+        gpus = self._visible(device, number)
+        names = [f"gpu-{gpu}" for gpu in sorted(gpus)] or [f"device-{device.name}-{number}"]
+        held: list[int] = []
+        for name in names:
+            file = self._lock(name)
+            if file is None:
+                Slot(gpus=(), files=tuple(held)).release()
+                return None
+            held.append(file)
+        return Slot(gpus=gpus, files=tuple(held))
+
+    def _visible(self, device: Device, number: int) -> tuple[str, ...]:
+        groups = self._gpus.get(device.name, ())
+        return tuple(groups[number].split(",")) if number < len(groups) else ()
+
+    def _lock(self, name: str) -> int | None:
+        path = _private(self._directory) / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.lock"
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return None
+        return file
+
+
+def _private(directory: Path) -> Path:
+    """Make the directory, and make sure that nobody else put it there: it may be below /tmp."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise LaunchError(f"{directory} belongs to somebody else")
+    return directory

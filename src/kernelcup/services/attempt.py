@@ -1,0 +1,151 @@
+"""One leased job, from its claim to its stored end.
+
+Load, work, apply: what a job needs is read in one transaction, the launch happens outside of any,
+the result is stored in another.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime
+
+from kernelcup.domain import Device, Run, Task
+from kernelcup.errors import LaunchCancelled, LaunchError, StaleLease, StorageUnavailable
+from kernelcup.launchers.base import Launcher, LaunchResult, check_report
+from kernelcup.services import queue
+from kernelcup.services.boards import find_board
+from kernelcup.services.progress import (
+    JobDropped,
+    JobFinished,
+    JobProgress,
+    JobRetried,
+    JobReturned,
+    JobStarted,
+    Progress,
+)
+from kernelcup.storage import submissions, tasks
+from kernelcup.storage.database import Database
+from kernelcup.storage.jobs import Lease
+from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup_harness.protocol import HarnessKind, JobSpec
+
+SHUTTING_DOWN = "its dispatcher was stopped"
+STORE_RETRY_S = (1.0, 5.0, 15.0)
+
+logger = logging.getLogger(__name__)
+
+
+class Attempt:
+    """Works on one job. Set ``cancelled`` to end it early."""
+
+    def __init__(
+        self,
+        db: Database,
+        lease: Lease,
+        *,
+        device: Device,
+        launcher: Launcher,
+        tell: Callable[[Progress], None],
+        clock: Callable[[], datetime],
+        max_attempts: int,
+    ) -> None:
+        self.lease = lease
+        self.cancelled = threading.Event()
+        self._db = db
+        self._device = device
+        self._launcher = launcher
+        self._tell = tell
+        self._clock = clock
+        self._max_attempts = max_attempts
+
+    def run(self) -> None:
+        """Do it all, and tell how it ended. Raise nothing: whatever goes wrong, the lease ends."""
+        job = self.lease.job
+        try:
+            self._tell(JobStarted(job=job))
+            self._tell(self._outcome())
+        except StaleLease as error:
+            self._tell(JobDropped(job=job, reason=str(error)))
+        except StorageUnavailable:
+            logger.exception("job %d: its end cannot be stored; it will be reclaimed", job.id)
+
+    def _outcome(self) -> Progress:
+        job = self.lease.job
+        try:
+            return JobFinished(job=job, run=self._judge())
+        except (StaleLease, StorageUnavailable):
+            raise
+        except Exception as error:
+            if isinstance(error, LaunchCancelled) or self.cancelled.is_set():
+                queue.hand_back(self._db, self.lease, reason=SHUTTING_DOWN)
+                return JobReturned(job=job)
+            if not isinstance(error, LaunchError):
+                logger.exception("job %d: this should not happen", job.id)
+            return self._failed(f"{type(error).__name__}: {error}")
+
+    def _judge(self) -> Run:
+        job = self.lease.job
+        spec = self._spec()
+        launched = self._launcher.run(
+            spec,
+            self._device,
+            on_event=lambda event: self._tell(JobProgress(job=job, event=event)),
+            cancelled=self.cancelled,
+        )
+        check_report(spec, launched.report)
+        return self._store(launched)
+
+    def _store(self, launched: LaunchResult) -> Run:
+        """Store a result, with patience: a run of minutes is worth more than a locked database."""
+        for delay_s in STORE_RETRY_S:
+            try:
+                return self._finish(launched)
+            except StorageUnavailable as error:
+                logger.warning("job %d: not stored yet: %s", self.lease.job.id, error)
+                self.cancelled.wait(delay_s)
+        return self._finish(launched)
+
+    def _finish(self, launched: LaunchResult) -> Run:
+        return queue.finish(
+            self._db,
+            self.lease,
+            report=launched.report,
+            harness_hash=launched.harness_hash,
+            machine=launched.machine,
+            now=self._clock(),
+        )
+
+    def _failed(self, reason: str) -> Progress:
+        job = self.lease.job
+        run = queue.fail_attempt(
+            self._db,
+            self.lease,
+            reason=reason,
+            now=self._clock(),
+            backend=self._device.backend,
+            max_attempts=self._max_attempts,
+        )
+        return JobRetried(job=job, reason=reason) if run is None else JobFinished(job=job, run=run)
+
+    def _spec(self) -> JobSpec:
+        task, code, harness = self._load()
+        return build_job_spec(
+            task,
+            job_id=queue.job_name(self.lease),
+            submission=code,
+            mode=self.lease.job.mode,
+            backend=self._device.backend,
+            harness=harness,
+        )
+
+    def _load(self) -> tuple[Task, str, HarnessKind]:
+        job = self.lease.job
+        with self._db.read() as session:
+            submission = submissions.find(session, job.submission_id)
+            if submission is None:
+                raise StaleLease(f"submission {job.submission_id} was deleted")
+            board = find_board(session, submission.leaderboard)
+            code = submissions.code(session, submission.id)
+            return tasks.load(session, job.task_hash), code, board.harness

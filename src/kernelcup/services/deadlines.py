@@ -1,0 +1,78 @@
+"""Moments as people write them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from kernelcup.errors import InvalidValue
+
+ALLOWED = (
+    "YYYY-MM-DD, YYYY-MM-DD HH:MM or YYYY-MM-DD HH:MM:SS, and after it, if it is not UTC, "
+    "an offset such as +02:00 or a zone such as Europe/Paris"
+)
+
+_MOMENT = re.compile(
+    r"(?P<day>\d{4}-\d{2}-\d{2})"
+    r"(?:(?:T|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?)?"
+    r"\s*(?P<zone>[Zz]|[+-]\d{2}:?\d{2}|[A-Za-z][\w+/-]*)?",
+    re.ASCII,
+)
+
+_DAY_START = time(0, 0, 0)
+_DAY_END = time(23, 59, 59)
+
+
+def parse_deadline(text: str, now: datetime) -> datetime:
+    """Read a deadline and return it in UTC.
+
+    A date alone means its last second, 23:59:59. Without a zone the time is UTC. An hour that a
+    zone has twice, when summer ends, means the later one.
+
+    Raises:
+        InvalidValue: It is not written in a known form, does not exist, or is not after ``now``.
+    """
+    deadline = _parse(text, bare_date_means=_DAY_END)
+    if deadline <= now:
+        raise InvalidValue(f"{text!r} is {deadline:%Y-%m-%d %H:%M:%S} UTC, which is over already.")
+    return deadline
+
+
+def parse_opening(text: str) -> datetime:
+    """Read the moment at which something opens: like a deadline, but a date alone means its start."""
+    return _parse(text, bare_date_means=_DAY_START)
+
+
+def _parse(text: str, *, bare_date_means: time) -> datetime:
+    match = _MOMENT.fullmatch(text.strip())
+    if match is None:
+        raise InvalidValue(f"{text!r} is not a moment; expected {ALLOWED}.")
+    try:
+        day = date.fromisoformat(match["day"])
+        clock = bare_date_means
+        if match["hour"] is not None:
+            clock = time(int(match["hour"]), int(match["minute"]), int(match["second"] or 0))
+        return _in_utc(datetime.combine(day, clock, tzinfo=_zone(match["zone"])), text)
+    except (ValueError, OverflowError) as error:
+        raise InvalidValue(f"{text!r}: {error}; expected {ALLOWED}.") from error
+
+
+def _in_utc(moment: datetime, text: str) -> datetime:
+    utc = moment.replace(fold=1).astimezone(UTC)
+    if utc.astimezone(moment.tzinfo).replace(tzinfo=None) != moment.replace(tzinfo=None):
+        raise InvalidValue(f"{text!r}: the clocks of that zone skip this hour on that day.")
+    return utc
+
+
+def _zone(name: str | None) -> tzinfo:
+    if name is None or name.upper() in ("Z", "UTC"):
+        return UTC
+    if name[0] in "+-":
+        offset = datetime.strptime(name, "%z").tzinfo
+        assert offset is not None
+        return offset
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(f"there is no time zone {name!r}") from error

@@ -1,0 +1,224 @@
+"""The loop that claims jobs and hands them to launchers.
+
+All the state is in the database: a dispatcher may die anywhere, and another goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from kernelcup.domain import Device, JobState
+from kernelcup.errors import ConfigError, StaleLease, StorageUnavailable
+from kernelcup.launchers.base import Launcher
+from kernelcup.services import queue
+from kernelcup.services.attempt import Attempt
+from kernelcup.services.owners import current_owner
+from kernelcup.services.progress import Progress
+from kernelcup.services.submissions import ENDED, show_submission
+from kernelcup.storage import jobs
+from kernelcup.storage.database import Database
+from kernelcup.storage.jobs import Lease
+
+logger = logging.getLogger(__name__)
+
+
+def utc_now() -> datetime:
+    """Return the time of the day, aware and in UTC."""
+    return datetime.now(UTC)
+
+
+def _ignore(_: Progress) -> None:
+    """Listen to nothing."""
+
+
+class Dispatcher:
+    """Claims what a launcher can start now, and sees to it that each job ends once.
+
+    Args:
+        launchers: By the name that devices give as theirs.
+        on_progress: Called from the threads of the jobs, one call at a time.
+        lease_s: How long a job stays ours without a sign of life.
+        heartbeat_s: How often we give one, and so how soon a cancellation is noticed.
+        tick_s: How often we look for work and for the dead.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        *,
+        devices: Sequence[Device],
+        launchers: Mapping[str, Launcher],
+        on_progress: Callable[[Progress], None] = _ignore,
+        clock: Callable[[], datetime] = utc_now,
+        owner: str | None = None,
+        lease_s: float = 60.0,
+        heartbeat_s: float = 2.0,
+        tick_s: float = 0.5,
+        max_attempts: int = queue.MAX_ATTEMPTS,
+    ) -> None:
+        self._db = db
+        self._devices = {device.name: device for device in devices}
+        self._launchers = dict(launchers)
+        self._on_progress = on_progress
+        self._clock = clock
+        self._owner = owner or current_owner()
+        self._lease_s, self._heartbeat_s, self._tick_s = lease_s, heartbeat_s, tick_s
+        self._max_attempts = max_attempts
+        self._active: dict[Attempt, threading.Thread] = {}
+        self._lock = threading.Lock()
+        self._progress_lock = threading.Lock()
+        self._wake = threading.Event()
+        self._next_heartbeat = 0.0
+        self._check_launchers()
+
+    def run_until_idle(self) -> None:
+        """Work until nothing waits for our devices and nothing of ours runs."""
+        names = list(self._devices)
+        self._loop(lambda: self._is_idle(names), devices=names)
+
+    def run_until(self, submission_id: int) -> None:
+        """Work until a submission has ended, doing what waits before it on its devices as well.
+
+        Another dispatcher may take its jobs; then we wait for that one. Raise ``ConfigError`` if
+        it waits for a device that we do not have.
+        """
+        wanted = list(show_submission(self._db, submission_id).submission.devices)
+        missing = [name for name in wanted if name not in self._devices]
+        if missing:
+            raise ConfigError(f"submission {submission_id} needs {', '.join(missing)}, not configured here")
+        self._loop(
+            lambda: self._has_ended(submission_id),
+            devices=wanted,
+            up_to_submission=submission_id,
+        )
+
+    def run_forever(self, stop: threading.Event) -> None:
+        """Work until told to stop; jobs that then run go back into the queue."""
+        self._loop(stop.is_set, devices=list(self._devices), patient=True)
+
+    def _check_launchers(self) -> None:
+        known = ", ".join(sorted(self._launchers)) or "none"
+        for device in self._devices.values():
+            if device.launcher not in self._launchers:
+                raise ConfigError(f"device {device.name}: no launcher {device.launcher!r}, only {known}")
+
+    def _loop(
+        self,
+        finished: Callable[[], bool],
+        *,
+        devices: Sequence[str],
+        up_to_submission: int | None = None,
+        patient: bool = False,
+    ) -> None:
+        try:
+            # The first look comes before the first question: what died before us must be found.
+            self._look(devices, up_to_submission, patient=patient)
+            while not finished():
+                self._wake.wait(self._tick_s)
+                self._wake.clear()
+                self._look(devices, up_to_submission, patient=patient)
+        finally:
+            self._shut_down()
+
+    def _look(self, devices: Sequence[str], up_to_submission: int | None, *, patient: bool) -> None:
+        try:
+            self._keep_alive()
+            self._start_jobs(devices, up_to_submission)
+        except StorageUnavailable:
+            if not patient:
+                raise
+            logger.exception("the database does not answer; going on")
+
+    def _keep_alive(self) -> None:
+        if time.monotonic() >= self._next_heartbeat:
+            self._next_heartbeat = time.monotonic() + self._heartbeat_s
+            for attempt in self._current():
+                self._renew(attempt)
+        backends = {device.name: device.backend for device in self._devices.values()}
+        queue.reclaim(self._db, now=self._clock(), backends=backends)
+
+    def _renew(self, attempt: Attempt) -> None:
+        try:
+            queue.renew(self._db, attempt.lease, lease_s=self._lease_s, now=self._clock())
+        except StaleLease:
+            attempt.cancelled.set()
+
+    def _start_jobs(self, devices: Sequence[str], up_to_submission: int | None) -> None:
+        for name in devices:
+            for _ in range(self._room(self._devices[name])):
+                lease = queue.claim_next(
+                    self._db,
+                    owner=self._owner,
+                    lease_s=self._lease_s,
+                    devices=[name],
+                    now=self._clock(),
+                    up_to_submission=up_to_submission,
+                )
+                if lease is None:
+                    break
+                self._start(lease)
+
+    def _room(self, device: Device) -> int:
+        ours = sum(attempt.lease.job.device == device.name for attempt in self._current())
+        # A run that was started just now may not show in the launcher's figure yet.
+        return min(device.slots - ours, self._launchers[device.launcher].capacity(device))
+
+    def _start(self, lease: Lease) -> None:
+        device = self._devices[lease.job.device]
+        attempt = Attempt(
+            self._db,
+            lease,
+            device=device,
+            launcher=self._launchers[device.launcher],
+            tell=self._tell,
+            clock=self._clock,
+            max_attempts=self._max_attempts,
+        )
+        name = f"job-{lease.job.id}"
+        thread = threading.Thread(target=self._work, args=[attempt], name=name, daemon=True)
+        with self._lock:
+            self._active[attempt] = thread
+        thread.start()
+
+    def _work(self, attempt: Attempt) -> None:
+        try:
+            attempt.run()
+        finally:
+            with self._lock:
+                del self._active[attempt]
+            self._wake.set()
+
+    def _tell(self, progress: Progress) -> None:
+        try:
+            with self._progress_lock:
+                self._on_progress(progress)
+        except Exception:  # a listener that fails must not cost somebody the run
+            logger.exception("a listener failed at %r", progress)
+
+    def _current(self) -> list[Attempt]:
+        with self._lock:
+            return list(self._active)
+
+    def _is_idle(self, devices: Sequence[str]) -> bool:
+        if self._current():
+            return False
+        with self._db.read() as session:
+            return jobs.count(session, JobState.QUEUED, devices=devices) == 0
+
+    def _has_ended(self, submission_id: int) -> bool:
+        if self._current():
+            return False
+        with self._db.read() as session:
+            return all(job.state in ENDED for job in jobs.of_submission(session, submission_id))
+
+    def _shut_down(self) -> None:
+        with self._lock:
+            active = dict(self._active)
+        for attempt in active:
+            attempt.cancelled.set()
+        for thread in active.values():
+            thread.join()

@@ -1,0 +1,139 @@
+"""Take a submission in: every check, in one order, then one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import PurePosixPath
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Language, Leaderboard, Submission
+from kernelcup.errors import (
+    ConflictingBoards,
+    DeadlinePassed,
+    DeviceNeeded,
+    EmptyFile,
+    FileTooLarge,
+    LeaderboardNeeded,
+    NotOpenYet,
+    NotText,
+    UnknownDevice,
+    WrongFileType,
+)
+from kernelcup.services.boards import find_board
+from kernelcup.services.directives import Directives, parse_directives
+from kernelcup.services.users import check_user_name
+from kernelcup.storage import boards, submissions, tasks, users
+from kernelcup.storage.database import Database
+from kernelcup_harness.protocol import Mode
+
+LARGEST_FILE_BYTES = 1_000_000
+
+ENDINGS = {Language.PYTHON: (".py",), Language.CUDA: (".cu", ".cuh")}
+
+
+def submit(
+    db: Database,
+    *,
+    user: str,
+    file_name: str,
+    content: bytes,
+    mode: Mode,
+    now: datetime,
+    board: str | None = None,
+    devices: Sequence[str] = (),
+) -> Submission:
+    """Accept a file: once this returns, it will be judged.
+
+    Checks happen in this order: user name, size and encoding, directives, leaderboard, file type,
+    opening and deadline, devices. Each refusal is a ``UserError`` with a code of its own.
+
+    Args:
+        board: Leaderboard; else the file's directive, else the only one there is.
+        devices: Devices; else the file's directive, else the leaderboard's only one.
+        now: When the file arrived.
+    """
+    name = check_user_name(user)
+    code = read_code(content)
+    directives = parse_directives(code)
+    with db.write(durable=True) as session:
+        target = _board(session, board, directives)
+        _check_file_type(file_name, tasks.language(session, target.task_hash))
+        check_open(target, now=now)
+        submission_id = submissions.insert(
+            session,
+            board=target,
+            user_id=users.get_or_create(session, name, now=now),
+            code=code,
+            file_name=_base_name(file_name),
+            mode=mode,
+            devices=_devices(target, devices or directives.devices),
+            now=now,
+        )
+        submission = submissions.find(session, submission_id)
+    assert submission is not None
+    return submission
+
+
+def read_code(content: bytes) -> str:
+    """Return a submission's text. Raise ``EmptyFile``, ``FileTooLarge`` or ``NotText``."""
+    if len(content) > LARGEST_FILE_BYTES:
+        raise FileTooLarge(f"The file has {len(content):,} bytes; {LARGEST_FILE_BYTES:,} are allowed.")
+    if not content.strip():
+        raise EmptyFile("The file is empty.")
+    try:
+        code = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotText(f"The file is not UTF-8 text: byte {error.start} fits no character.") from error
+    if "\0" in code:
+        raise NotText("The file is not text: it has a NUL byte.")
+    return code
+
+
+def check_open(board: Leaderboard, *, now: datetime) -> None:
+    """Raise ``NotOpenYet`` or ``DeadlinePassed`` if the leaderboard takes nothing at that moment."""
+    if board.opens_at is not None and now < board.opens_at:
+        raise NotOpenYet(f"Leaderboard {board.name!r} opens at {board.opens_at:%Y-%m-%d %H:%M:%S} UTC.")
+    if board.deadline is not None and now > board.deadline:
+        raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {board.deadline:%Y-%m-%d %H:%M:%S} UTC.")
+
+
+def _board(session: Session, name: str | None, directives: Directives) -> Leaderboard:
+    in_file = directives.leaderboard
+    if name and in_file and name.lower() != in_file.lower():
+        raise ConflictingBoards(f"The file says leaderboard {in_file!r}, you say {name!r}.")
+    wanted = name or in_file
+    if wanted:
+        return find_board(session, wanted)
+    some = boards.every(session, limit=2)
+    if len(some) != 1:
+        raise LeaderboardNeeded(
+            "Which leaderboard? Name it, or start the file with the line `#!POPCORN leaderboard NAME`."
+        )
+    return some[0]
+
+
+def _check_file_type(file_name: str, language: Language) -> None:
+    allowed = ENDINGS[language]
+    if PurePosixPath(_base_name(file_name)).suffix.lower() not in allowed:
+        raise WrongFileType(
+            f"{_base_name(file_name)!r}: expected a file that ends in {' or '.join(allowed)}."
+        )
+
+
+def _devices(board: Leaderboard, wanted: Sequence[str]) -> list[str]:
+    if not wanted and len(board.devices) == 1:
+        return list(board.devices)
+    allowed = ", ".join(board.devices)
+    if not wanted:
+        raise DeviceNeeded(f"Which device? Leaderboard {board.name!r} has {allowed}.")
+    spelling = {device.lower(): device for device in board.devices}
+    for name in wanted:
+        if name.lower() not in spelling:
+            raise UnknownDevice(f"Leaderboard {board.name!r} has no device {name!r}; it has {allowed}.")
+    return list(dict.fromkeys(spelling[name.lower()] for name in wanted))
+
+
+def _base_name(file_name: str) -> str:
+    return file_name.replace("\\", "/").rsplit("/", 1)[-1][-255:]

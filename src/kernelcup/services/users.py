@@ -1,0 +1,31 @@
+"""Names of people."""
+
+from __future__ import annotations
+
+import unicodedata
+from datetime import datetime
+
+from kernelcup.errors import InvalidValue
+from kernelcup.storage import users
+from kernelcup.storage.database import Database
+
+LONGEST_NAME = 64
+
+
+def ensure_user(db: Database, name: str, *, now: datetime) -> str:
+    """Make the user unless there is one, and return the name as it was first written."""
+    checked = check_user_name(name)
+    with db.write() as session:
+        users.get_or_create(session, checked, now=now)
+        found = users.find(session, checked)
+    return found[1] if found else checked
+
+
+def check_user_name(name: str) -> str:
+    """Return the normalised name. Raise ``InvalidValue`` if it cannot be one."""
+    normal = unicodedata.normalize("NFC", name)
+    if not normal or len(normal) > LONGEST_NAME:
+        raise InvalidValue(f"User name {name!r}: expected 1 to {LONGEST_NAME} characters.")
+    if not normal.isprintable() or normal != normal.strip():
+        raise InvalidValue(f"User name {name!r}: expected printable characters, no blanks at its ends.")
+    return normal

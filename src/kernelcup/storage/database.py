@@ -1,0 +1,131 @@
+"""Connections and transactions, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.dialects import postgresql as postgresql_dialect
+from sqlalchemy.dialects import sqlite as sqlite_dialect
+from sqlalchemy.exc import ArgumentError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.orm import DeclarativeBase, Session
+
+from kernelcup.errors import ConfigError, StorageUnavailable
+
+BUSY_TIMEOUT_MS = 5000
+
+
+class Database:
+    """Hands out sessions, each of which is one transaction.
+
+    SQLite knows one writer at a time, and a transaction that starts by reading cannot always
+    become a writing one. So writers say so at the start, and wait for their turn there.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._writer = engine.execution_options(kernelcup_writes=True)
+        self._durable = engine.execution_options(kernelcup_writes=True, kernelcup_durable=True)
+
+    @classmethod
+    def open(cls, url: str) -> Database:
+        """Connect lazily to a database URL. Raise ``ConfigError`` if the URL is of no use."""
+        return cls(make_engine(url))
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Open a transaction that sees one state of the database."""
+        with _translated(), Session(self.engine) as session:
+            yield session
+
+    @contextmanager
+    def write(self, *, durable: bool = False) -> Iterator[Session]:
+        """Open a transaction that is committed at the end of the block, rolled back on an error.
+
+        Args:
+            durable: The commit survives a loss of power and not only of the process.
+        """
+        bind = self._durable if durable else self._writer
+        with _translated(), Session(bind) as session, session.begin():
+            yield session
+
+    def close(self) -> None:
+        """Close the pooled connections."""
+        self.engine.dispose()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def make_engine(url: str) -> Engine:
+    """Build an engine with our settings; a SQLite file's folder is made."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise ConfigError(f"the database url has no known form; expected {_EXPECTED}") from error
+    try:
+        return _engine(parsed)
+    except (ArgumentError, NoSuchModuleError, ImportError, OSError) as error:
+        raise ConfigError(f"database url {parsed!r}: {error}") from error  # its repr hides the password
+
+
+_EXPECTED = "sqlite:///FILE or postgresql://USER@HOST/NAME"
+
+
+def _engine(url: URL) -> Engine:
+    kind = url.get_backend_name()
+    if kind == "postgresql":
+        if find_spec("psycopg") is None:
+            raise ConfigError("PostgreSQL needs another package: pip install 'kernelcup[postgres]'")
+        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+    if kind != "sqlite" or not url.database or url.database == ":memory:":
+        raise ConfigError(f"database url {url!r}: expected {_EXPECTED}")
+    Path(url.database).absolute().parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def insert_if_absent(session: Session, row: type[DeclarativeBase], **values: object) -> None:
+    """Insert a row unless one with the same key is there, also when others do so at once."""
+    session.execute(upsert(session, row).values(**values).on_conflict_do_nothing())
+
+
+def upsert(session: Session, row: type[DeclarativeBase]) -> Any:
+    """Return the dialect's INSERT, which has ``on_conflict_do_nothing`` and ``..._update``."""
+    on_sqlite = session.get_bind().dialect.name == "sqlite"
+    return sqlite_dialect.insert(row) if on_sqlite else postgresql_dialect.insert(row)
+
+
+def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves, see _begin_sqlite
+    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    options = connection.get_execution_options()
+    level = "FULL" if options.get("kernelcup_durable") else "NORMAL"
+    connection.exec_driver_sql(f"PRAGMA synchronous={level}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("kernelcup_writes") else "BEGIN")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise StorageUnavailable(f"database: {error.orig}") from error

@@ -1,0 +1,60 @@
+"""Task versions: written once, by content."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeVar
+
+from sqlalchemy import delete, exists, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from kernelcup.domain import Language, RankingBy, Task
+from kernelcup.errors import NotFound
+from kernelcup.storage.database import insert_if_absent
+from kernelcup.storage.tables import JobRow, LeaderboardRow, TaskVersionRow
+
+T = TypeVar("T")
+
+
+def save(session: Session, task: Task, *, now: datetime) -> str:
+    """Store a task unless an equal one is there, and return its hash."""
+    insert_if_absent(
+        session,
+        TaskVersionRow,
+        hash=task.content_hash,
+        name=task.name,
+        lang=task.lang.value,
+        ranking_by=task.ranking_by.value,
+        body=dict(task.to_json()),
+        created_at=now,
+    )
+    return task.content_hash
+
+
+def load(session: Session, task_hash: str) -> Task:
+    """Return the task with this hash."""
+    return Task.from_json(_column(session, TaskVersionRow.body, task_hash))
+
+
+def language(session: Session, task_hash: str) -> Language:
+    """Return what a task's submissions are written in, without reading the task."""
+    return Language(_column(session, TaskVersionRow.lang, task_hash))
+
+
+def ranking_by(session: Session, task_hash: str) -> RankingBy:
+    """Return how a task is scored, without reading the task."""
+    return RankingBy(_column(session, TaskVersionRow.ranking_by, task_hash))
+
+
+def delete_unused(session: Session, task_hash: str) -> None:
+    """Delete a task version that neither a leaderboard nor a job names any more."""
+    used = exists().where(LeaderboardRow.task_hash == task_hash)
+    judged = exists().where(JobRow.task_hash == task_hash)
+    session.execute(delete(TaskVersionRow).where(TaskVersionRow.hash == task_hash, ~used, ~judged))
+
+
+def _column(session: Session, column: InstrumentedAttribute[T], task_hash: str) -> T:
+    value = session.scalar(select(column).where(TaskVersionRow.hash == task_hash))
+    if value is None:
+        raise NotFound(f"There is no task version {task_hash}.")
+    return value

@@ -1,0 +1,144 @@
+"""Unpacks an uploaded zip into memory and refuses whatever a task has no use for."""
+
+from __future__ import annotations
+
+import io
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from kernelcup.errors import InvalidTask, Problem
+from kernelcup.tasks.findings import raise_problems, single_problem
+from kernelcup.tasks.limits import (
+    MAX_FILE_BYTES,
+    MAX_TASK_BYTES,
+    MAX_ZIP_BYTES,
+    MAX_ZIP_ENTRIES,
+    MAX_ZIP_RATIO,
+    MIB,
+    RATIO_FREE_BYTES,
+)
+from kernelcup.tasks.trees import ArchiveTree, Unreadable, reject_odd_target
+
+# All that zipfile answers to broken or hostile bytes.
+ZIP_FAILURES = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+)
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+CHUNK = 1 << 16
+ENCRYPTED = 0x1
+
+
+def read_archive(path: Path) -> ArchiveTree:
+    """Unpack the zip at ``path``. Raise :class:`InvalidTask` with everything that is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_ZIP_BYTES + 1)
+    except OSError as error:
+        raise single_problem(path.name, f"cannot be read: {error.strerror or error}") from error
+    return unpack(path.name, content)
+
+
+def unpack(name: str, content: bytes) -> ArchiveTree:
+    """Unpack zip bytes; ``name`` is what problem lines call them."""
+    if len(content) > MAX_ZIP_BYTES:
+        raise single_problem(name, f"is larger than {MAX_ZIP_BYTES // MIB} MiB")
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = archive.infolist()
+            _refuse_entries(name, entries)
+            return ArchiveTree(name, _read_all(name, archive, entries))
+    except InvalidTask:
+        raise
+    except ZIP_FAILURES as error:
+        raise single_problem(name, f"is not a zip that can be read: {error}") from error
+
+
+def _refuse_entries(name: str, entries: list[zipfile.ZipInfo]) -> None:
+    """Judge the directory alone, before a byte is unpacked."""
+    if len(entries) > MAX_ZIP_ENTRIES:
+        raise single_problem(name, f"has {len(entries)} entries; at most {MAX_ZIP_ENTRIES} are allowed")
+    if sum(entry.file_size for entry in entries) > MAX_TASK_BYTES:
+        raise _too_much(name)
+    problems = [
+        Problem(file=f"{name}/{_printable(entry.orig_filename)}", text=text)
+        for entry in entries
+        if (text := _fault(entry))
+    ]
+    problems += [
+        Problem(file=f"{name}/{_printable(double)}", text="is in the archive twice")
+        for double in _doubles(entry.filename.rstrip("/") for entry in entries)
+    ]
+    raise_problems(problems)
+
+
+def _fault(entry: zipfile.ZipInfo) -> str | None:
+    try:
+        reject_odd_target(entry.orig_filename.removesuffix("/"))
+    except Unreadable as error:
+        return f"the name {error}"
+    if entry.flag_bits & ENCRYPTED:
+        return "is encrypted; only plain zips are allowed"
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    if kind == stat.S_IFLNK:
+        return "is a link; only files and folders are allowed"
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        return "is a special file; only files and folders are allowed"
+    if entry.compress_type not in METHODS:
+        return "is packed with an unusual method; only stored and deflated entries are allowed"
+    return _size_fault(entry.file_size, entry.compress_size)
+
+
+def _size_fault(size: int, compressed: int) -> str | None:
+    if size > RATIO_FREE_BYTES and size > MAX_ZIP_RATIO * compressed:
+        return f"unpacks to more than {MAX_ZIP_RATIO} times its size; that is a zip bomb"
+    if size > MAX_FILE_BYTES:
+        return f"is larger than {MAX_FILE_BYTES // MIB} MiB"
+    return None
+
+
+def _doubles(names: Iterable[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _read_all(name: str, archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    total = 0
+    for entry in entries:
+        if entry.is_dir():
+            continue
+        files[entry.filename] = content = _read_entry(name, archive, entry)
+        total += len(content)
+        if total > MAX_TASK_BYTES:
+            raise _too_much(name)
+    return files
+
+
+def _read_entry(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Count while unpacking: the sizes in the directory are claims."""
+    content = bytearray()
+    with archive.open(entry) as file:
+        while chunk := file.read(CHUNK):
+            content += chunk
+            if fault := _size_fault(len(content), entry.compress_size):
+                raise single_problem(f"{name}/{entry.filename}", fault)
+    return bytes(content)
+
+
+def _too_much(name: str) -> InvalidTask:
+    return single_problem(name, f"unpacks to more than {MAX_TASK_BYTES // MIB} MiB")
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in text)

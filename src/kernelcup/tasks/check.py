@@ -1,0 +1,26 @@
+"""Answers ``kernelcup task check``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kernelcup.errors import InvalidTask, Problem
+from kernelcup.tasks.folder import TASK_FILE
+from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.problem_set import load_problem_set
+from kernelcup.tasks.roots import ENDINGS
+
+
+def check_path(path: Path) -> tuple[Problem, ...]:
+    """Return all that is wrong with the task or problem set at ``path``; nothing when it is fine.
+
+    Raise ``NotFound`` if there is nothing at ``path``.
+    """
+    try:
+        if path.suffix in ENDINGS and path.name != TASK_FILE and not path.is_dir():
+            load_problem_set(path)
+        else:
+            load_task(path)
+    except InvalidTask as error:
+        return error.problems
+    return ()

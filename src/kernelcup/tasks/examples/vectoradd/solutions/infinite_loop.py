@@ -1,0 +1,6 @@
+"""Never returns."""
+
+
+def custom_kernel(data):
+    while True:
+        pass

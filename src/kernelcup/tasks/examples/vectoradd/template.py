@@ -1,0 +1,9 @@
+#!POPCORN leaderboard vectoradd
+"""A correct first submission. Change what is inside ``custom_kernel``."""
+
+from task import input_t, output_t
+
+
+def custom_kernel(data: input_t) -> output_t:
+    a, b = data
+    return a + b

@@ -1,0 +1,122 @@
+"""Loads a task folder: ``task.yml`` and the files that it names."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any
+
+from kernelcup.domain import Language, StageLimits, Task
+from kernelcup.tasks.cases import read_cases
+from kernelcup.tasks.configuration import Configuration, read_configuration
+from kernelcup.tasks.findings import Findings, single_problem
+from kernelcup.tasks.reference import check_reference, parse_sources
+from kernelcup.tasks.schema import TaskShape
+from kernelcup.tasks.sources import Sources, read_sources, read_templates
+from kernelcup.tasks.trees import Absent, Tree, Unreadable
+from kernelcup.tasks.validation import validate, validate_rest
+from kernelcup.tasks.yaml_text import read_yaml
+from kernelcup_harness.protocol import HarnessKind
+
+TASK_FILE = "task.yml"
+# What reading goes on with when a required key is bad, so that the rest is judged as well.
+STAND_INS: dict[str, Any] = {"lang": Language.PYTHON, "files": []}
+
+
+def load_folder(tree: Tree, base: str, name: str) -> Task:
+    """Load the task in folder ``base`` of ``tree``. Raise ``InvalidTask`` with all its problems."""
+    path = posixpath.join(base, TASK_FILE)
+    label = tree.label(path)
+    try:
+        findings = Findings(label, read_yaml(tree.read(path)))
+    except Absent as error:
+        raise single_problem(label, f"{error}; a task folder needs a `{TASK_FILE}`") from error
+    except Unreadable as error:
+        raise single_problem(label, str(error)) from error
+    raw = findings.document.value
+    if raw is None:
+        if not findings.problems:
+            findings.at_value((), "is empty; it needs at least `files`, `lang` and `benchmarks`")
+        findings.raise_any()
+    return _Folder(tree, base, name, findings).task(raw)
+
+
+class _Folder:
+    """One reading of one ``task.yml``."""
+
+    def __init__(self, tree: Tree, base: str, name: str, findings: Findings) -> None:
+        self.tree = tree
+        self.base = base
+        self.name = name
+        self.findings = findings
+
+    def task(self, raw: Any) -> Task:
+        shape, bad = self.shape(raw)
+        sources = self.sources(shape, bad)
+        templates = read_templates(shape.templates, self.tree, self.base, self.findings)
+        configuration = self.configuration(shape, sources, bad)
+        cases = read_cases(shape, self.findings)
+        if not shape.benchmarks and "benchmarks" not in bad:
+            self.findings.at_key(("benchmarks",), "a ranking needs at least one benchmark")
+        self.python(shape, sources, configuration, bad)
+        self.findings.raise_any()
+        return Task(
+            name=self.name,
+            description=shape.description,
+            lang=shape.lang,
+            sources=sources.texts,
+            submission_name=sources.submission_name or "submission.py",
+            main=configuration.main,
+            cuda=configuration.cuda,
+            templates=templates,
+            tests=cases["tests"],
+            benchmarks=cases["benchmarks"],
+            hidden_tests=cases["hidden_tests"],
+            hidden_benchmarks=cases["hidden_benchmarks"],
+            limits=_limits(shape),
+            ranking_by=shape.ranking_by,
+            seed=shape.seed,
+            multi_gpu=shape.multi_gpu,
+            libraries=shape.libraries,
+            devices=shape.gpus,
+            harness=configuration.harness,
+        )
+
+    def shape(self, raw: Any) -> tuple[TaskShape, frozenset[str]]:
+        """Return what is right about the top level, and which of its keys are not."""
+        validate(TaskShape, raw, (), self.findings)
+        if not isinstance(raw, dict):
+            self.findings.raise_any()
+        return validate_rest(TaskShape, raw, STAND_INS)
+
+    def sources(self, shape: TaskShape, bad: frozenset[str]) -> Sources:
+        if "files" in bad:
+            return Sources()
+        sources = read_sources(shape.files, self.tree, self.base, self.findings)
+        name = sources.submission_name
+        if name and shape.lang is Language.PYTHON and "lang" not in bad and not _is_module(name):
+            path = ("files", sources.listed[name], "name")
+            self.findings.at_value(path, f"`{name}` must be a module such as `submission.py`")
+        return sources
+
+    def configuration(self, shape: TaskShape, sources: Sources, bad: frozenset[str]) -> Configuration:
+        if bad & {"files", "lang", "config"}:
+            # Anything about the harness would be a guess: take the kind that demands least.
+            return Configuration(HarnessKind.OWN)
+        return read_configuration(shape, sources, self.findings)
+
+    def python(
+        self, shape: TaskShape, sources: Sources, configuration: Configuration, bad: frozenset[str]
+    ) -> None:
+        modules = parse_sources(sources, self.findings)
+        if shape.lang is Language.PYTHON and not bad & {"files", "lang"}:
+            check_reference(shape, sources, modules, configuration.harness, self.findings)
+
+
+def _limits(shape: TaskShape) -> StageLimits:
+    return StageLimits(
+        test_s=shape.test_timeout, benchmark_s=shape.benchmark_timeout, ranked_s=shape.ranked_timeout
+    )
+
+
+def _is_module(name: str) -> bool:
+    return name.endswith(".py") and name.removesuffix(".py").isidentifier()

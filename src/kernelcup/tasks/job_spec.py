@@ -1,0 +1,93 @@
+"""Turns a task and a submission into what the harness is given."""
+
+from __future__ import annotations
+
+from kernelcup.domain import Language, Task, TaskForm
+from kernelcup.errors import InvalidValue
+from kernelcup.tasks.private_files import private_files
+from kernelcup.tasks.reference import REFERENCE
+from kernelcup_harness.protocol import (
+    Backend,
+    CheckStyle,
+    HarnessKind,
+    JobSpec,
+    Limits,
+    MeasureRules,
+    Mode,
+)
+
+# Without a GPU a call takes long and its time counts for nothing: a few samples do.
+FOLDER_RULES = MeasureRules()
+FOLDER_RULES_WITHOUT_GPU = MeasureRules(max_samples=20, case_budget_s=1.5)
+# The older service checked ten inputs, warmed up ten times and timed a hundred calls.
+SINGLE_FILE_RULES = MeasureRules(checks=10, warmups=10, min_samples=100, max_samples=100, relative_error=0.0)
+SINGLE_FILE_RULES_WITHOUT_GPU = MeasureRules(
+    checks=10, warmups=10, min_samples=10, max_samples=100, relative_error=0.0, case_budget_s=10.0
+)
+
+
+def build_job_spec(
+    task: Task,
+    *,
+    job_id: str,
+    submission: str,
+    mode: Mode,
+    backend: Backend,
+    harness: HarnessKind | None = None,
+    secret_seed: str | None = None,
+) -> JobSpec:
+    """Return the job that judges ``submission``; ``harness`` None takes the task's own wish.
+
+    Raise ``InvalidValue`` where the task cannot be judged that way.
+    """
+    chosen = harness or task.harness
+    _refuse(task, chosen)
+    ranked = mode is Mode.LEADERBOARD
+    return JobSpec(
+        job_id=job_id,
+        mode=mode,
+        backend=backend,
+        harness=chosen,
+        sources=task.sources,
+        submission=submission,
+        submission_name=task.submission_name,
+        private_files=private_files(task),
+        main=task.main,
+        check_style=_check_style(task),
+        tests=task.tests,
+        benchmarks=task.benchmarks,
+        hidden_tests=task.hidden_tests if ranked else [],
+        hidden_benchmarks=task.hidden_benchmarks if ranked else [],
+        ranking_by=task.ranking_by.value,
+        limits=_limits(task),
+        rules=_rules(task.form, backend),
+        public_seed=task.seed,
+        secret_seed=secret_seed,
+        multi_gpu=task.multi_gpu,
+    )
+
+
+def _refuse(task: Task, harness: HarnessKind) -> None:
+    if task.lang is Language.CUDA:
+        raise InvalidValue("judging CUDA tasks is not built yet: they can be loaded and checked only")
+    if harness is HarnessKind.OWN and task.main is None:
+        raise InvalidValue(f"the task {task.name} brings no harness of its own: `config.main` names none")
+    if harness is HarnessKind.STANDARD and REFERENCE not in task.sources:
+        raise InvalidValue(f"the task {task.name} has no {REFERENCE}, which the standard harness needs")
+
+
+def _check_style(task: Task) -> CheckStyle:
+    return CheckStyle.OUTPUT_REFERENCE if task.form is TaskForm.SINGLE_FILE else CheckStyle.DATA_OUTPUT
+
+
+def _limits(task: Task) -> Limits:
+    return Limits(
+        test_s=task.limits.test_s, benchmark_s=task.limits.benchmark_s, ranked_s=task.limits.ranked_s
+    )
+
+
+def _rules(form: TaskForm, backend: Backend) -> MeasureRules:
+    has_gpu = backend is Backend.CUDA
+    if form is TaskForm.SINGLE_FILE:
+        return SINGLE_FILE_RULES if has_gpu else SINGLE_FILE_RULES_WITHOUT_GPU
+    return FOLDER_RULES if has_gpu else FOLDER_RULES_WITHOUT_GPU

@@ -1,0 +1,78 @@
+"""Loads a task, whichever way it is written down."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from pathlib import Path
+
+from kernelcup.domain import Task
+from kernelcup.errors import NotFound
+from kernelcup.tasks.archive import read_archive
+from kernelcup.tasks.findings import single_problem
+from kernelcup.tasks.folder import TASK_FILE, load_folder
+from kernelcup.tasks.roots import ENDINGS, find_root
+from kernelcup.tasks.single_file import load_single_file
+from kernelcup.tasks.trees import ArchiveTree, FolderTree
+
+CUDA_ENDINGS = (".cu", ".cuh", ".cpp")
+FORMS = f"a folder or a zip with a `{TASK_FILE}`, the `{TASK_FILE}` itself, or a single `.py` file"
+
+
+def load_task(path: Path) -> Task:
+    """Load the folder, ``task.yml``, zip or single file at ``path``.
+
+    Raise ``InvalidTask`` with all problems at once, ``NotFound`` if nothing is there.
+    """
+    require(path)
+    if path.is_dir():
+        return _load_directory(path)
+    if path.name == TASK_FILE:
+        return _load_directory(path.parent)
+    ending = path.suffix.lower()
+    if ending == ".zip":
+        return _load_archive(path)
+    if ending == ".py":
+        return load_single_file(path)
+    raise single_problem(str(path), _refusal(ending))
+
+
+def require(path: Path) -> None:
+    """Raise ``NotFound`` if there is nothing at ``path``."""
+    if not os.path.exists(path):
+        raise NotFound(f"there is no {path}")
+
+
+def _load_directory(path: Path) -> Task:
+    folder = path.resolve()
+    root = find_root(folder)
+    base = posixpath.normpath(folder.relative_to(root).as_posix()).removeprefix(".")
+    return load_folder(FolderTree(root, base, path), base, folder.name)
+
+
+def _load_archive(path: Path) -> Task:
+    tree = read_archive(path)
+    return load_folder(tree, _task_folder(tree), path.stem)
+
+
+def _task_folder(tree: ArchiveTree) -> str:
+    """Return where in the archive the task is."""
+    if TASK_FILE in tree.files:
+        return ""
+    # macOS adds shadows of all files under this name.
+    files = [file for file in tree.files if not file.startswith("__MACOSX/")]
+    folders = sorted(posixpath.dirname(file) for file in files if posixpath.basename(file) == TASK_FILE)
+    top = {file.partition("/")[0] for file in files}
+    if len(folders) == 1 or (len(top) == 1 and top & set(folders)):
+        return min(folders, key=len)
+    if not folders:
+        raise single_problem(tree.name, f"has no `{TASK_FILE}`")
+    raise single_problem(tree.name, f"has several tasks ({', '.join(folders)}); zip one task alone")
+
+
+def _refusal(ending: str) -> str:
+    if ending in CUDA_ENDINGS:
+        return "is a single CUDA file; those come with CUDA tasks, which need a folder with `lang: cu` so far"
+    if ending in ENDINGS:
+        return f"is no task but perhaps a problem set, which holds several; a task is {FORMS}"
+    return f"is no task; a task is {FORMS}"

@@ -1,0 +1,69 @@
+"""Checks ``reference.py``: whether it has what the harness calls, and takes what the cases give."""
+
+from __future__ import annotations
+
+import ast
+
+from kernelcup.tasks.cases import check_calls
+from kernelcup.tasks.findings import Findings
+from kernelcup.tasks.python_source import BrokenSource, Signature, find, parse
+from kernelcup.tasks.schema import TaskShape
+from kernelcup.tasks.sources import Sources
+from kernelcup_harness.protocol import HarnessKind
+
+REFERENCE = "reference.py"
+Modules = dict[str, ast.Module]
+
+
+def parse_sources(sources: Sources, findings: Findings) -> Modules:
+    """Return the syntax trees of the task's Python files; note those that are no Python."""
+    modules = {}
+    for name, text in sources.texts.items():
+        if not name.endswith(".py"):
+            continue
+        tree = parse(text)
+        if isinstance(tree, BrokenSource):
+            findings.elsewhere(sources.labels[name], tree.position, tree.text)
+        else:
+            modules[name] = tree
+    return modules
+
+
+def check_reference(
+    shape: TaskShape, sources: Sources, modules: Modules, harness: HarnessKind, findings: Findings
+) -> None:
+    """Note what the harness will miss in ``reference.py``, and cases that do not fit it.
+
+    A task's own harness may have other names for everything; then only what is there is checked.
+    """
+    standard = harness is HarnessKind.STANDARD
+    if REFERENCE not in sources.listed and standard:
+        findings.at_key(("files",), f"lists no `{REFERENCE}`, which the standard harness needs")
+    if REFERENCE not in modules:
+        return
+    generate_input = find(modules, REFERENCE, "generate_input")
+    check = find(modules, REFERENCE, "check_implementation")
+    label = sources.labels[REFERENCE]
+    if standard:
+        for name, found in (("generate_input", generate_input), ("check_implementation", check)):
+            if found is None:
+                text = f"has no top-level `{name}`, which the standard harness calls"
+                findings.elsewhere(label, (1, 1), text)
+        if isinstance(check, Signature) and not shape.multi_gpu:
+            check_arity(check, 2, "check_implementation(data, output)", sources.labels[check.file], findings)
+    if isinstance(generate_input, Signature):
+        _check_generator(shape, generate_input, sources.labels[generate_input.file], findings)
+
+
+def check_arity(signature: Signature, count: int, call: str, label: str, findings: Findings) -> None:
+    """Note a function that cannot be called as ``call``, with ``count`` arguments by position."""
+    if not signature.accepts_positional(count):
+        findings.elsewhere(label, signature.position, f"cannot be called as `{call}`")
+
+
+def _check_generator(shape: TaskShape, signature: Signature, label: str, findings: Findings) -> None:
+    for name in signature.positional_only:
+        text = f"`generate_input` is called by name, and `{name}` can only be given by position"
+        findings.elsewhere(label, signature.position, text)
+    filled = {"seed", "rank"} if shape.multi_gpu else {"seed"}
+    check_calls(shape, signature, findings, filled)

@@ -1,0 +1,56 @@
+"""Writes a small task that works, to start from."""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from kernelcup.errors import Conflict, InvalidValue
+
+FILES = (
+    "task.yml",
+    "task.py",
+    "reference.py",
+    "template.py",
+    "solutions/correct.py",
+    "solutions/wrong.py",
+)
+# The texts end in .txt, so that no tool takes them for modules of this package.
+ENDING = ".txt"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
+
+
+def new_task(directory: Path, *, name: str | None = None) -> list[Path]:
+    """Write a task into ``directory``, which must be empty or absent; return the files.
+
+    Raise ``Conflict`` if something is there, ``InvalidValue`` for a name with odd characters.
+    """
+    title = name if name is not None else directory.resolve().name
+    if not NAME.fullmatch(title):
+        raise InvalidValue(f"{title!r} is no name for a task: letters, digits, blanks, `.`, `_` and `-` are")
+    _claim(directory)
+    written = []
+    for file in FILES:
+        target = directory / file
+        target.parent.mkdir(exist_ok=True)
+        target.write_text(_text(file).replace("@NAME@", title), encoding="utf-8")
+        written.append(target)
+    return written
+
+
+def _claim(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Conflict(f"{directory} is a file") from error
+    if any(directory.iterdir()):
+        raise Conflict(f"{directory} is not empty; name a new folder")
+
+
+def _text(file: str) -> str:
+    place: Traversable = resources.files(__package__).joinpath("files")
+    for part in f"{file}{ENDING}".split("/"):
+        place = place.joinpath(part)
+    return place.read_text("utf-8")

@@ -1,0 +1,105 @@
+"""The shapes of ``task.yml`` and of a problem set, one pydantic model for each mapping.
+
+Lists whose entries are judged one by one (files, cases, problems) are plain lists here, so that a
+bad entry does not hide what is wrong with the others. A key with an empty value counts as absent.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from kernelcup.domain import Language, RankingBy
+from kernelcup.tasks.limits import MAX_TIMEOUT_S
+from kernelcup_harness.protocol import HarnessKind
+
+Timeout = Annotated[int, Field(gt=0, le=MAX_TIMEOUT_S)]
+Name = Annotated[str, Field(min_length=1)]
+
+
+def _identifier(value: str) -> str:
+    if not (value.isascii() and value.isidentifier()):
+        raise PydanticCustomError("identifier", "must be an identifier: letters, digits and `_`")
+    return value
+
+
+def _flag(value: str) -> str:
+    if not value.startswith("-"):
+        raise PydanticCustomError("flag", "must start with `-`")
+    return value
+
+
+def _define(value: object) -> object:
+    """Take ``{TILE: 16}`` as well as ``{TILE: "16"}``: the compiler sees no difference."""
+    return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+class Shape(BaseModel):
+    """A mapping with exactly these keys and exactly these types."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class TaskShape(Shape):
+    """The top level of ``task.yml``."""
+
+    files: list[Any]
+    lang: Annotated[Language, Field(strict=False)]
+    description: str = ""
+    config: dict[str, Any] = {}
+    templates: dict[Name, Name] = {}
+    tests: list[Any] = []
+    benchmarks: list[Any] = []
+    hidden_tests: list[Any] = []
+    hidden_benchmarks: list[Any] = []
+    test_timeout: Timeout = 180
+    benchmark_timeout: Timeout = 180
+    ranked_timeout: Timeout = 180
+    ranking_by: Annotated[RankingBy, Field(strict=False)] = RankingBy.LAST
+    seed: int | None = None
+    multi_gpu: bool = False
+    libraries: list[Name] = []
+    gpus: list[Name] = []
+    harness: Annotated[HarnessKind | None, Field(strict=False)] = None
+
+
+class FileShape(Shape):
+    """One entry of ``files``."""
+
+    name: Name
+    source: Name
+
+
+class PythonConfigShape(Shape):
+    """``config`` of a ``lang: py`` task."""
+
+    main: Name | None = None
+
+
+class CudaConfigShape(Shape):
+    """``config`` of a ``lang: cu`` task."""
+
+    sources: Annotated[list[Name], Field(min_length=1)]
+    include_dirs: list[Name] = []
+    defines: dict[Annotated[str, AfterValidator(_identifier)], Annotated[str, BeforeValidator(_define)]] = {}
+    compile_flags: list[Annotated[str, AfterValidator(_flag)]] = []
+
+
+class ProblemSetShape(Shape):
+    """The top level of a problem set."""
+
+    name: Name
+    deadline: str = ""
+    description: str = ""
+    problems: Annotated[list[Any], Field(min_length=1)]
+
+
+class ProblemEntryShape(Shape):
+    """One entry of ``problems``."""
+
+    directory: Name
+    name: Name
+    deadline: str = ""
+    gpus: list[Name] = []

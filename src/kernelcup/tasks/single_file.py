@@ -1,0 +1,83 @@
+"""Loads the older form of a task: one ``reference_code.py`` with three functions."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from kernelcup.domain import Task, TaskForm
+from kernelcup.errors import Problem
+from kernelcup.tasks.findings import raise_problems, single_problem
+from kernelcup.tasks.python_source import BrokenSource, Signature, find, parse
+from kernelcup.tasks.reference import REFERENCE
+from kernelcup.tasks.trees import FolderTree, Unreadable
+from kernelcup.tasks.yaml_text import undecodable
+
+# Function to the number of arguments that it is called with, by position.
+CALLS = {
+    "generate_input()": 0,
+    "ref_kernel(data)": 1,
+    "check_implementation(user_output, reference_output)": 2,
+}
+FILLED = {"seed"}
+
+
+def load_single_file(path: Path) -> Task:
+    """Load the task in the Python file at ``path``. Raise ``InvalidTask`` with all its problems."""
+    text = _read(path)
+    tree = parse(text)
+    if isinstance(tree, BrokenSource):
+        raise single_problem(str(path), tree.text, tree.position)
+    found = {call: _fault(tree, call, count) for call, count in CALLS.items()}
+    raise_problems(
+        [
+            Problem(file=str(path), line=fault[0][0], column=fault[0][1], text=fault[1])
+            for fault in found.values()
+            if fault
+        ]
+    )
+    return Task(
+        name=path.stem,
+        description=_description(tree),
+        form=TaskForm.SINGLE_FILE,
+        sources={REFERENCE: text},
+        tests=[{}],
+        benchmarks=[{}],
+    )
+
+
+def _read(path: Path) -> str:
+    place = path.resolve()
+    try:
+        content = FolderTree(place.parent, "", path.parent).read(place.name)
+        text = content.decode("utf-8-sig")
+    except Unreadable as error:
+        raise single_problem(str(path), str(error)) from error
+    except UnicodeDecodeError as error:
+        position, reason = undecodable(content, error)
+        raise single_problem(str(path), reason, position) from error
+    if "\0" in text:
+        raise single_problem(str(path), "has a NUL byte; only UTF-8 text is allowed")
+    return text
+
+
+def _fault(tree: ast.Module, call: str, count: int) -> tuple[tuple[int, int], str] | None:
+    name = call.partition("(")[0]
+    found = find({REFERENCE: tree}, REFERENCE, name)
+    if found is None:
+        return (1, 1), f"has no top-level `{name}`; a single-file task needs {', '.join(CALLS)}"
+    if not isinstance(found, Signature) or _fits(found, count):
+        return None
+    return found.position, f"cannot be called as `{call}`"
+
+
+def _fits(signature: Signature, count: int) -> bool:
+    if count == 0:
+        return not (set(signature.required) - FILLED or signature.positional_only)
+    return signature.accepts_positional(count)
+
+
+def _description(tree: ast.Module) -> str:
+    """Return the module's docstring, without what cannot be stored."""
+    text = ast.get_docstring(tree) or ""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()

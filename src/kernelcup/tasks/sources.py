@@ -1,0 +1,135 @@
+"""Reads the files that a ``task.yml`` names: ``files`` and ``templates``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+
+from kernelcup.tasks.findings import Findings
+from kernelcup.tasks.limits import MAX_TASK_BYTES, MIB
+from kernelcup.tasks.schema import FileShape
+from kernelcup.tasks.trees import Absent, Tree, Unreadable, locate, reject_odd_target
+from kernelcup.tasks.validation import validate
+from kernelcup.tasks.yaml_text import Path, undecodable
+
+SUBMISSION = "@SUBMISSION@"
+SHARED_UTILS = "utils.py"
+
+
+@dataclass(slots=True)
+class Sources:
+    """The files of a task, as far as they could be read."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    """File name to what problem lines call it."""
+    listed: dict[str, int] = field(default_factory=dict)
+    """Every well-formed name in ``files`` with its index, readable or not."""
+    submission_name: str | None = None
+
+
+def read_sources(entries: list[object], tree: Tree, base: str, findings: Findings) -> Sources:
+    """Read all that ``files`` lists; note what is wrong with it."""
+    sources = Sources()
+    shapes = {i: validate(FileShape, raw, ("files", i), findings) for i, raw in enumerate(entries)}
+    for index, entry in shapes.items():
+        if entry is not None and _take_name(index, entry.name, sources, findings):
+            _take_source(index, entry, sources, SourceReader(tree, base, findings))
+    if sources.submission_name is None and None not in shapes.values():
+        findings.at_key(("files",), f"needs exactly one entry with the source `{SUBMISSION}`, and has none")
+    _refuse_nesting(sources, findings)
+    _refuse_excess(sources, findings)
+    return sources
+
+
+def read_templates(templates: Mapping[str, str], tree: Tree, base: str, findings: Findings) -> dict[str, str]:
+    """Return language to text for those templates that can be read; note the others."""
+    reader = SourceReader(tree, base, findings)
+    texts = {language: reader.text(source, ("templates", language)) for language, source in templates.items()}
+    return {language: text for language, text in texts.items() if text is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReader:
+    """Reads text files as seen from a task's folder."""
+
+    tree: Tree
+    base: str
+    findings: Findings
+
+    def text(self, source: str, key: Path) -> str | None:
+        """Return the text of ``source``, or None after noting at ``key`` why there is none."""
+        try:
+            path = locate(self.base, source)
+            return self._decode(self.tree.read(path), self.tree.label(path))
+        except Absent as error:
+            if source == SHARED_UTILS and key[0] == "files":
+                return shared_utils()
+            self.findings.at_value(key, f"`{source}` {error}")
+        except Unreadable as error:
+            self.findings.at_value(key, f"`{source}` {error}")
+        return None
+
+    def label(self, source: str) -> str:
+        """Return what problem lines call ``source``."""
+        return self.tree.label(locate(self.base, source))
+
+    def _decode(self, content: bytes, label: str) -> str | None:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            position, reason = undecodable(content, error)
+            self.findings.elsewhere(label, position, f"{reason}; only UTF-8 text is allowed")
+            return None
+        if "\0" in text:
+            line = text.count("\n", 0, text.index("\0")) + 1
+            self.findings.elsewhere(label, (line, 1), "has a NUL byte; only UTF-8 text is allowed")
+            return None
+        return text
+
+
+def shared_utils() -> str:
+    """Return the ``utils.py`` that KernelCup lends to tasks without their own."""
+    return resources.files("kernelcup.tasks").joinpath("shared", SHARED_UTILS).read_text("utf-8")
+
+
+def _take_name(index: int, name: str, sources: Sources, findings: Findings) -> bool:
+    try:
+        reject_odd_target(name)
+    except Unreadable as error:
+        findings.at_value(("files", index, "name"), f"`{name}` {error}")
+        return False
+    if name in sources.listed:
+        first = sources.listed[name]
+        findings.at_value(("files", index, "name"), f"`{name}` is the name of files.{first} already")
+        return False
+    sources.listed[name] = index
+    return True
+
+
+def _take_source(index: int, entry: FileShape, sources: Sources, reader: SourceReader) -> None:
+    key = ("files", index, "source")
+    if entry.source != SUBMISSION:
+        text = reader.text(entry.source, key)
+        if text is not None:
+            sources.texts[entry.name] = text
+            sources.labels[entry.name] = reader.label(entry.source)
+    elif sources.submission_name is not None:
+        reader.findings.at_value(key, f"only one file can be `{SUBMISSION}`")
+    else:
+        sources.submission_name = entry.name
+
+
+def _refuse_nesting(sources: Sources, findings: Findings) -> None:
+    for name, index in sources.listed.items():
+        parts = name.split("/")
+        for length in range(1, len(parts)):
+            if (folder := "/".join(parts[:length])) in sources.listed:
+                text = f"`{folder}` is a file and cannot be a folder too"
+                findings.at_value(("files", index, "name"), text)
+
+
+def _refuse_excess(sources: Sources, findings: Findings) -> None:
+    if sum(len(text.encode()) for text in sources.texts.values()) > MAX_TASK_BYTES:
+        findings.at_key(("files",), f"are larger than {MAX_TASK_BYTES // MIB} MiB together")

@@ -1,0 +1,125 @@
+"""Where a task's files come from: a folder on disk or an archive in memory.
+
+A tree has a root; paths are relative to it, with ``/``, and nothing outside can be named or read.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from kernelcup.tasks.limits import MAX_FILE_BYTES, MIB
+
+
+class Unreadable(Exception):
+    """A file cannot be taken; the text completes "`x` ..."."""
+
+
+class Absent(Unreadable):
+    """There is no such file."""
+
+
+class Tree(Protocol):
+    """Files under a root."""
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content. Raise :class:`Unreadable`."""
+
+    def label(self, path: str) -> str:
+        """Return what to call the file in a problem line."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTree:
+    """The files under ``root``; labels are written as seen from ``shown``, which is ``base``."""
+
+    root: Path
+    base: str
+    shown: Path
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content. Raise :class:`Unreadable`, also for links and special files."""
+        place = self.root
+        try:
+            for part in PurePosixPath(path).parts:
+                place = place / part
+                if place.is_symlink():
+                    raise Unreadable("is or goes through a link, and links are not followed")
+            return _limited(_read_regular(place))
+        except OSError as error:
+            raise _unreadable(error) from error
+
+    def label(self, path: str) -> str:
+        """Return the path that leads there from where the caller is."""
+        return str(self.shown / posixpath.relpath(path, self.base or "."))
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveTree:
+    """Files that were unpacked into memory."""
+
+    name: str
+    files: Mapping[str, bytes]
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content. Raise :class:`Unreadable`."""
+        if path not in self.files:
+            raise Absent("is not in the archive")
+        return _limited(self.files[path])
+
+    def label(self, path: str) -> str:
+        """Return the archive's name and the path in it."""
+        return f"{self.name}/{path}"
+
+
+def locate(base: str, source: str) -> str:
+    """Return the path from the root that ``source`` means in folder ``base``. Raise :class:`Unreadable`."""
+    reject_odd_name(source)
+    path = posixpath.normpath(posixpath.join(base, source))
+    if path == ".." or path.startswith("../"):
+        raise Unreadable("leads out of the problem set's root; only files below it can be used")
+    return path
+
+
+def reject_odd_name(name: str) -> None:
+    """Raise :class:`Unreadable` for a name that is absolute or means different things to systems."""
+    if name.startswith("/") or (len(name) > 1 and name[0].isalpha() and name[1] == ":"):
+        raise Unreadable("is absolute; only relative paths with `/` are allowed")
+    if "\\" in name:
+        raise Unreadable("has a backslash; only relative paths with `/` are allowed")
+    if not name.isprintable() or len(name) > 255:
+        raise Unreadable("has characters that do not print, or more than 255 of them")
+
+
+def reject_odd_target(name: str) -> None:
+    """Raise :class:`Unreadable` unless ``name`` is a plain path downwards, such as ``include/x.cuh``."""
+    reject_odd_name(name)
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise Unreadable("is not plain; `.`, `..` and empty parts are not allowed")
+
+
+def _read_regular(place: Path) -> bytes:
+    # Not blocking, or a named pipe would hold us up for ever.
+    handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise Unreadable("is not a regular file")
+    with os.fdopen(handle, "rb") as file:
+        return file.read(MAX_FILE_BYTES + 1)
+
+
+def _unreadable(error: OSError) -> Unreadable:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return Absent("does not exist")
+    return Unreadable(f"cannot be read: {error.strerror or error}")
+
+
+def _limited(content: bytes) -> bytes:
+    if len(content) > MAX_FILE_BYTES:
+        raise Unreadable(f"is larger than {MAX_FILE_BYTES // MIB} MiB")
+    return content

@@ -1,0 +1,202 @@
+"""Reads YAML 1.2 into plain values and remembers where each of them stands.
+
+The node tree is walked here rather than constructed by ruamel: so every duplicate key and every
+bad scalar is found in one go, tags cannot build objects, and aliases cannot grow without bound.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from kernelcup.tasks.limits import INT_RANGE, MAX_YAML_BYTES, MAX_YAML_DEPTH, MAX_YAML_NODES
+
+Path = tuple[str | int, ...]
+Position = tuple[int, int]
+"""Line and column, both from 1."""
+
+TAG = "tag:yaml.org,2002:"
+# Times and dates are texts in YAML 1.2: their meaning is the reader's affair.
+TEXT_TAGS = (f"{TAG}str", f"{TAG}timestamp")
+# ruamel answers odd input with these as well as with its own errors.
+READ_FAILURES = (
+    YAMLError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    NotImplementedError,
+    RecursionError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """One thing that is wrong with the text itself."""
+
+    position: Position
+    text: str
+    path: Path = ()
+
+
+@dataclass(slots=True)
+class Document:
+    """A YAML text as plain values, with the position of each value and each key."""
+
+    value: Any = None
+    values: dict[Path, Position] = field(default_factory=dict)
+    keys: dict[Path, Position] = field(default_factory=dict)
+    flaws: list[Flaw] = field(default_factory=list)
+    broken: set[Path] = field(default_factory=set)
+    """Where a stand-in is, because the value itself is flawed: no more need be said of it."""
+
+    def position(self, path: Path) -> Position:
+        """Return where the value at ``path`` starts, or its nearest ancestor that exists."""
+        while path and path not in self.values:
+            path = path[:-1]
+        return self.values.get(path, (1, 1))
+
+    def key_position(self, path: Path) -> Position:
+        """Return where the key at ``path`` is written, else where its value would be."""
+        return self.keys.get(path) or self.position(path)
+
+
+def read_yaml(content: bytes) -> Document:
+    """Parse ``content``; whatever is wrong with it is in ``flaws``, never raised."""
+    document = Document()
+    if len(content) > MAX_YAML_BYTES:
+        document.flaws.append(Flaw((1, 1), f"is larger than {MAX_YAML_BYTES >> 10} KiB"))
+        return document
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        document.flaws.append(Flaw(*undecodable(content, error)))
+        return document
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ruamel's advice on style: an anchor used twice and the like
+        _parse(text, document)
+    return document
+
+
+def undecodable(content: bytes, error: UnicodeDecodeError) -> tuple[Position, str]:
+    """Say where a file stops being UTF-8."""
+    before = content[: error.start]
+    line_start = before.rfind(b"\n") + 1
+    place = (before.count(b"\n") + 1, error.start - line_start + 1)
+    return place, f"is not UTF-8: byte 0x{content[error.start]:02x} at offset {error.start}"
+
+
+def _parse(text: str, document: Document) -> None:
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except READ_FAILURES as error:
+        document.flaws.append(_syntax_flaw(text, error))
+        return
+    if root is not None:
+        document.value = _Walk(document).convert(root, (), 0)
+
+
+def _syntax_flaw(text: str, error: BaseException) -> Flaw:
+    if isinstance(error, MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        what = error.problem or error.context or "cannot be read"
+        return Flaw((mark.line + 1, mark.column + 1), f"is not YAML: {' '.join(str(what).split())}")
+    if isinstance(error, ReaderError):
+        before = text[: error.position]
+        place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
+        return Flaw(place, "is not YAML: a control character; only printable text is allowed")
+    if isinstance(error, RecursionError):
+        return Flaw((1, 1), "is nested too deeply")
+    return Flaw((1, 1), "is not YAML: it cannot be read")
+
+
+class _Walk:
+    """Turns nodes into values; counts, so that aliases cannot make it endless."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.nodes = 0
+        self.constructor = YAML(typ="safe", pure=True).constructor
+
+    def convert(self, node: Node, path: Path, depth: int) -> Any:
+        self.document.values[path] = _start(node)
+        self.nodes += 1
+        if self.nodes > MAX_YAML_NODES:
+            if self.nodes == MAX_YAML_NODES + 1:
+                self.spoil(node, path, f"has more than {MAX_YAML_NODES:,} values")
+            return None
+        if depth > MAX_YAML_DEPTH:
+            return self.spoil(node, path, f"is nested more than {MAX_YAML_DEPTH} levels deep")
+        if isinstance(node, MappingNode) and node.tag == f"{TAG}map":
+            return self.mapping(node, path, depth)
+        if isinstance(node, SequenceNode) and node.tag == f"{TAG}seq":
+            return [self.convert(item, (*path, i), depth + 1) for i, item in enumerate(node.value)]
+        if isinstance(node, ScalarNode):
+            return self.scalar(node, path)
+        return self.spoil(node, path, f"has the tag {str(node.tag)!r}; tags are not allowed")
+
+    def mapping(self, node: MappingNode, path: Path, depth: int) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = self.key(key_node, path)
+            if key is None:
+                continue
+            if key in result:
+                first = self.document.keys[(*path, key)][0]
+                self.flaw(key_node, (*path, key), f"duplicate key; it is on line {first} already")
+                continue
+            self.document.keys[(*path, key)] = _start(key_node)
+            result[key] = self.convert(value_node, (*path, key), depth + 1)
+        return result
+
+    def key(self, node: Node, path: Path) -> str | None:
+        if node.tag == f"{TAG}merge":
+            self.flaw(node, path, "merge keys (`<<`) are not part of YAML 1.2; write the values out")
+            return None
+        if node.tag in TEXT_TAGS and _is_storable(node.value):
+            return str(node.value)
+        self.flaw(node, path, "a key must be text; quote it")
+        return None
+
+    def scalar(self, node: ScalarNode, path: Path) -> Any:
+        if node.tag in TEXT_TAGS:
+            if _is_storable(node.value):
+                return str(node.value)
+            self.spoil(node, path, "holds a character that is not allowed (NUL or half of a surrogate pair)")
+            return ""
+        if node.tag not in [f"{TAG}{kind}" for kind in ("null", "bool", "int", "float")]:
+            return self.spoil(node, path, f"has the tag {str(node.tag)!r}; tags are not allowed")
+        return self.number(node, path)
+
+    def number(self, node: ScalarNode, path: Path) -> Any:
+        # 640 digits are far beyond any range, and int() takes quadratic time in them.
+        try:
+            value = self.constructor.construct_object(node) if len(node.value) <= 640 else INT_RANGE.stop
+        except READ_FAILURES:
+            return self.spoil(node, path, f"is no {str(node.tag).removeprefix(TAG)}")
+        if isinstance(value, int) and value not in INT_RANGE:
+            self.spoil(node, path, "does not fit into 64 bits; whole numbers go from -2**63 to 2**63 - 1")
+            return 1
+        return value
+
+    def spoil(self, node: Node, path: Path, text: str) -> None:
+        self.document.broken.add(path)
+        self.flaw(node, path, text)
+
+    def flaw(self, node: Node, path: Path, text: str) -> None:
+        self.document.flaws.append(Flaw(_start(node), text, path))
+
+
+def _start(node: Node) -> Position:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def _is_storable(text: str) -> bool:
+    """NUL does not go into PostgreSQL, half a surrogate pair not into UTF-8."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,0 +1,65 @@
+"""``python -m kernelcup_harness [JOB.json] [--report FILE] [--events] [--die-with-parent]``.
+
+Reads a JobSpec as JSON from the file or, without one or with ``-``, from standard input. Writes JSON
+lines to standard output: with ``--events`` the events as they come, and at the end
+``{"report": {...}}``, or the bare report to FILE. Exit code 0 means that there is a report, whatever
+its verdict; 2 that the job could not be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from kernelcup_harness import processes
+from kernelcup_harness.protocol import JobSpec, ProtocolError, dumps, loads, to_json
+from kernelcup_harness.runner import run_job
+
+
+def main() -> int:
+    """Run one job."""
+    options = parse_options()
+    if options.die_with_parent:
+        processes.die_with_parent(os.getppid())
+    try:
+        text = sys.stdin.read() if options.job == "-" else Path(options.job).read_text(encoding="utf-8")
+        spec = loads(JobSpec, text)
+    except (OSError, UnicodeDecodeError, ProtocolError) as error:
+        sys.stderr.write(f"{options.job}: {error}\n")
+        return 2
+    report = run_job(spec, emit if options.events else ignore)
+    if options.report:
+        Path(options.report).write_text(dumps(report) + "\n", encoding="utf-8")
+    else:
+        emit({"report": to_json(report)})
+    return 0
+
+
+def parse_options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m kernelcup_harness", description="Judge one submission.")
+    parser.add_argument("job", nargs="?", default="-", help="JobSpec as JSON; - for standard input")
+    parser.add_argument(
+        "--report", metavar="FILE", help="write the report here instead of to standard output"
+    )
+    parser.add_argument("--events", action="store_true", help="write events as they come")
+    parser.add_argument("--die-with-parent", action="store_true", help="end when the caller ends")
+    return parser.parse_args()
+
+
+def emit(line: dict[str, Any]) -> None:
+    """Write one JSON line."""
+    sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
+    sys.stdout.flush()
+
+
+def ignore(_line: dict[str, Any]) -> None:
+    """Nobody watches."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Length-prefixed JSON frames over a Unix socket, with file descriptors alongside.
+
+Everything that comes out of a :class:`Channel` is JSON of bounded size. Nothing is unpickled, and a
+frame that is too long or no JSON object raises :class:`BrokenProtocol` before more is read.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import select
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Any
+
+HEADER = struct.Struct("!I")
+MAX_FDS = 4
+
+
+class ChannelClosed(Exception):
+    """The other side is gone."""
+
+
+class ChannelTimeout(Exception):
+    """Nothing complete came in time."""
+
+
+class BrokenProtocol(Exception):
+    """The other side sent something that is no frame of ours."""
+
+
+class Channel:
+    """One end of a socket pair.
+
+    ``max_bytes`` bounds what is accepted from the other side, not what is sent.
+    """
+
+    def __init__(self, sock: socket.socket, *, max_bytes: int) -> None:
+        self._sock = sock
+        self._max_bytes = max_bytes
+        self._buffer = bytearray()
+        self._fds: list[int] = []
+
+    @classmethod
+    def from_fd(cls, fd: int, *, max_bytes: int) -> Channel:
+        """Wrap an inherited file descriptor and keep it from being inherited further."""
+        sock = socket.socket(fileno=fd)
+        sock.set_inheritable(False)
+        return cls(sock, max_bytes=max_bytes)
+
+    def fileno(self) -> int:
+        """Return the descriptor, for ``select``."""
+        return self._sock.fileno()
+
+    def close(self) -> None:
+        """Close this end."""
+        self._sock.close()
+
+    def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        """Send one object. Raise :class:`ChannelClosed` when nobody is there to read it."""
+        body = json.dumps(message, separators=(",", ":")).encode()
+        data = memoryview(HEADER.pack(len(body)) + body)
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        try:
+            sent = self._sock.sendmsg([data], ancillary)
+            self._sock.sendall(data[sent:])
+        except OSError as error:
+            raise ChannelClosed(str(error)) from error
+
+    def take_fds(self) -> list[int]:
+        """Return the descriptors that came with the frames read so far, once."""
+        fds, self._fds = self._fds, []
+        return fds
+
+    def receive(self, timeout_s: float | None = None) -> dict[str, Any]:
+        """Return the next object.
+
+        Raise :class:`ChannelTimeout`, :class:`ChannelClosed` or :class:`BrokenProtocol`.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        length = HEADER.unpack(self._read(HEADER.size, deadline))[0]
+        if length > self._max_bytes:
+            raise BrokenProtocol(f"a frame of {length} bytes; {self._max_bytes} are allowed")
+        return parse_object(self._read(length, deadline))
+
+    def has_pending(self) -> bool:
+        """Tell whether anything unread has arrived."""
+        return bool(self._buffer) or bool(select.select([self._sock], [], [], 0)[0])
+
+    def _read(self, count: int, deadline: float | None) -> bytes:
+        while len(self._buffer) < count:
+            self._fill(deadline)
+        data = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return data
+
+    def _fill(self, deadline: float | None) -> None:
+        wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+        if not select.select([self._sock], [], [], wait)[0]:
+            raise ChannelTimeout
+        room = socket.CMSG_SPACE(MAX_FDS * array.array("i").itemsize)
+        try:
+            data, ancillary, _flags, _address = self._sock.recvmsg(1 << 16, room)
+        except OSError as error:
+            raise ChannelClosed(str(error)) from error
+        for level, kind, payload in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds = array.array("i")
+                fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+                self._fds.extend(fds)
+        if not data:
+            raise ChannelClosed("end of stream")
+        self._buffer += data
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Read one JSON object. Raise :class:`BrokenProtocol` for anything else."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BrokenProtocol("a frame that is not JSON") from error
+    if not isinstance(value, dict):
+        raise BrokenProtocol("a frame that is not a JSON object")
+    return value

@@ -1,0 +1,254 @@
+"""Starting, watching and ending the processes of a run. Standard library only."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from kernelcup_harness.protocol import CapturedOutput
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+# What a run may see of the environment. The last three protect shared hardware.
+PASSED_NAMES = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+    "CUDA_PATH",
+)
+PASSED_PREFIXES = ("NCCL_", "NVSHMEM_", "TORCH_SYMM_MEM_")
+
+# Where compilers and libraries keep what they made; each job has its own.
+CACHE_VARIABLES = (
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",
+    "CUDA_CACHE_PATH",
+    "CUPY_CACHE_DIR",
+    "CUTE_DSL_CACHE_DIR",
+    "HELION_CACHE_DIR",
+    "JAX_COMPILATION_CACHE_DIR",
+    "NUMBA_CACHE_DIR",
+    "XDG_CACHE_HOME",
+    "TMPDIR",
+    "HOME",
+)
+
+
+def prctl(option: int, value: int) -> None:
+    """Call prctl(2) and ignore a kernel that does not know the option."""
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def die_with_parent(parent: int) -> None:
+    """End this process when ``parent`` ends, even by SIGKILL."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Make processes whose parent is gone ours, so that :func:`kill_descendants` finds them."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def limit_resources(memory_bytes: int | None) -> None:
+    """Set limits on this process and all that it starts.
+
+    ``memory_bytes`` bounds private writable memory; it is None where a GPU driver reserves
+    address ranges that would count.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+
+
+def clean_environment(caches: Path, parent: Mapping[str, str]) -> dict[str, str]:
+    """Build an environment from nothing: the allowed names, and one folder for each cache."""
+    environment = {
+        name: value
+        for name, value in parent.items()
+        if name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)
+    }
+    for name in CACHE_VARIABLES:
+        folder = caches / name.lower()
+        folder.mkdir(parents=True, exist_ok=True)
+        environment[name] = str(folder)
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    environment["PYTHONUNBUFFERED"] = "1"
+    return environment
+
+
+class Capture:
+    """Drain a pipe to its end, keep the beginning, and call ``on_overflow`` past the cap."""
+
+    def __init__(self, pipe: IO[bytes], *, keep: int, cap: int, on_overflow: Callable[[], None]) -> None:
+        self._pipe = pipe
+        self._keep = keep
+        self._cap = cap
+        self._on_overflow = on_overflow
+        self._kept = bytearray()
+        self._total = 0
+        self._thread = threading.Thread(target=self._drain, daemon=True)
+        self._thread.start()
+
+    def finish(self, timeout_s: float = 2.0) -> CapturedOutput:
+        """Wait for the end of the pipe and return what came through it."""
+        self._thread.join(timeout_s)
+        text = bytes(self._kept).decode("utf-8", errors="replace")
+        return CapturedOutput(text=text, total_bytes=self._total, truncated=self._total > len(self._kept))
+
+    def _drain(self) -> None:
+        with self._pipe:
+            while chunk := os.read(self._pipe.fileno(), 1 << 16):
+                self._kept += chunk[: max(0, self._keep - len(self._kept))]
+                before, self._total = self._total, self._total + len(chunk)
+                if before <= self._cap < self._total:
+                    self._on_overflow()
+
+
+@dataclass(slots=True)
+class Child:
+    """A started process with its output captured."""
+
+    process: subprocess.Popen[bytes]
+    killed_for: list[str] = field(default_factory=list)
+    """Why the runner ended it: ``output``, ``memory``, ``time``; the first reason counts."""
+    stdout: Capture | None = None
+    stderr: Capture | None = None
+
+    def kill(self, reason: str) -> None:
+        """End the process and all its descendants."""
+        if self.process.poll() is None:
+            self.killed_for.append(reason)
+        kill_tree(self.process.pid)
+
+    def wait(self, timeout_s: float) -> int | None:
+        """Return the exit code, negative for a signal, or None while it still runs."""
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    fds: Sequence[int] = (),
+    keep_output: int,
+    cap_output: int,
+) -> Child:
+    """Start a process in a session of its own with captured output and only the named descriptors."""
+    process = subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=tuple(fds),
+        start_new_session=True,
+    )
+    child = Child(process)
+    assert process.stdout is not None
+    assert process.stderr is not None
+
+    def overflow() -> None:
+        child.kill("output")
+
+    child.stdout = Capture(process.stdout, keep=keep_output, cap=cap_output, on_overflow=overflow)
+    child.stderr = Capture(process.stderr, keep=keep_output, cap=cap_output, on_overflow=overflow)
+    return child
+
+
+def python_argv(module: str, function: str, *arguments: str) -> list[str]:
+    """Return the command line that calls ``module.function(*arguments)`` of this package.
+
+    Isolated mode keeps the working folder, user site and PYTHON* variables out.
+    """
+    root = str(Path(__file__).resolve().parent.parent)
+    call = f"from {module} import {function}; {function}(*sys.argv[1:])"
+    code = f"import sys; sys.path.insert(0, {root!r}); {call}"
+    return [sys.executable, "-I", "-B", "-u", "-c", code, *arguments]
+
+
+def parents() -> dict[int, int]:
+    """Return process id to parent id for all processes that can be seen."""
+    found: dict[int, int] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                stat = Path("/proc", entry, "stat").read_text()
+                found[int(entry)] = int(stat.rpartition(")")[2].split()[1])
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the ids of all processes below ``pid``, without itself."""
+    family = parents()
+    found: list[int] = []
+    front = {pid}
+    while front:
+        front = {child for child, parent in family.items() if parent in front}
+        found.extend(front)
+    return found
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL a process, its process group and all its descendants."""
+    targets = [pid, *descendants(pid)]
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    for target in targets:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(target, signal.SIGKILL)
+
+
+def kill_descendants(*, rounds: int = 20) -> None:
+    """SIGKILL everything below this process, orphans included, and reap it."""
+    for _ in range(rounds):
+        remaining = descendants(os.getpid())
+        if not remaining:
+            return
+        for pid in remaining:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def private_memory(pid: int) -> int:
+    """Return the bytes of private memory of a process and its descendants.
+
+    Shared memory is left out: the slots belong to the judge.
+    """
+    total = 0
+    for each in [pid, *descendants(pid)]:
+        with contextlib.suppress(OSError):
+            for line in Path("/proc", str(each), "status").read_text().splitlines():
+                if line.startswith("RssAnon:"):
+                    total += int(line.split()[1]) * 1024
+    return total
+
+
+def total_memory() -> int:
+    """Return the machine's memory in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,166 @@
+"""What a run has found out so far. Nothing that came in is lost when the run is cut off."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelcup_harness.processes import Child
+from kernelcup_harness.protocol import (
+    Backend,
+    CapturedOutput,
+    CaseResult,
+    JobSpec,
+    Limits,
+    RunReport,
+    StageName,
+    StageReport,
+    Verdict,
+    from_json,
+    to_json,
+)
+
+
+@dataclass(slots=True)
+class OpenStage:
+    """A stage that is going on."""
+
+    name: StageName
+    limit_s: float
+    planned: int
+    began: float = field(default_factory=time.monotonic)
+    cases: list[CaseResult] = field(default_factory=list)
+
+
+class Record:
+    """Collects events into stages and tells them to whoever watches."""
+
+    def __init__(self, spec: JobSpec, commitment: str, on_event: Callable[[dict[str, Any]], None]) -> None:
+        self._spec = spec
+        self._commitment = commitment
+        self._on_event = on_event
+        self._stages: list[StageReport] = []
+        self._open: OpenStage | None = None
+        self.environment: dict[str, Any] = {"backend": spec.backend.value}
+        self.extra: dict[str, str] = {}
+        self.stdout = CapturedOutput()
+        self.stderr = CapturedOutput()
+        self.exit_code: int | None = None
+
+    @property
+    def stage(self) -> StageName:
+        """The stage that is going on, or would be next."""
+        return self._open.name if self._open is not None else StageName.IMPORT
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Record one event of the judge."""
+        kind = event["event"]
+        if kind == "environment":
+            self.environment |= event["environment"]
+        elif kind == "stage":
+            self.begin(StageName(event["name"]), event["limit_s"], event["cases"])
+        elif kind == "case":
+            self.case(from_json(CaseResult, event["case"]))
+        elif kind == "stage_end":
+            self.end(Verdict(event["verdict"]), event["message"])
+        elif kind == "sample":
+            self._on_event(event)
+
+    def begin(self, name: StageName, limit_s: float, planned: int) -> None:
+        """Start a stage, or start the same one anew."""
+        self._open = OpenStage(name, limit_s, planned)
+        self._on_event({"event": "stage", "stage": name.value, "limit_s": limit_s, "cases": planned})
+
+    def case(self, result: CaseResult) -> None:
+        """Add the result of a case to the stage that is going on."""
+        assert self._open is not None
+        self._open.cases.append(result)
+        told = {"event": "case", "stage": self._open.name.value, "case": result.index}
+        score = result.timing.score_ns if result.timing is not None else None
+        self._on_event({**told, "verdict": result.verdict.value, "hidden": result.hidden, "score_ns": score})
+
+    def end(self, verdict: Verdict, message: str) -> None:
+        """Close the stage that is going on."""
+        assert self._open is not None
+        stage, self._open = self._open, None
+        self._stages.append(
+            StageReport(
+                name=stage.name,
+                verdict=verdict,
+                message=message,
+                duration_s=time.monotonic() - stage.began,
+                limit_s=stage.limit_s,
+                planned_cases=stage.planned,
+                cases=stage.cases,
+            )
+        )
+        self._on_event(
+            {"event": "stage_end", "stage": stage.name.value, "verdict": verdict.value, "message": message}
+        )
+
+    def fail(self, name: StageName, verdict: Verdict, message: str) -> None:
+        """Close the stage that is going on, or ``name``, with a verdict against it."""
+        if self._open is None:
+            self.begin(name, 0.0, 0)
+        self.end(verdict, message)
+
+    def report(self, *, secret: bytes, duration_s: float) -> RunReport:
+        """Return the report of the finished run."""
+        bad = next((stage for stage in self._stages if stage.verdict is not Verdict.ACCEPTED), None)
+        if bad is None and not self._stages:
+            self.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, "the run ended before it began")
+            bad = self._stages[0]
+        return RunReport(
+            job_id=self._spec.job_id,
+            mode=self._spec.mode,
+            backend=self._spec.backend,
+            harness=self._spec.harness,
+            verdict=bad.verdict if bad else Verdict.ACCEPTED,
+            stage=bad.name if bad else None,
+            message=bad.message if bad else "",
+            stages=self._stages,
+            stdout=self.stdout,
+            stderr=self.stderr,
+            exit_code=self.exit_code,
+            duration_s=duration_s,
+            comparable=self._spec.backend is not Backend.EMULATED,
+            seed_commitment=self._commitment,
+            secret_seed=secret.hex(),
+            environment=to_json(self.environment),
+            extra=self.extra,
+        )
+
+
+def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> tuple[Verdict, str]:
+    """Say why a process that should still be there is not, or is but does not talk any more."""
+    code = child.wait(timeout_s)
+    if child.killed_for:
+        return reasons(limits, memory_bytes)[child.killed_for[0]]
+    if code is None:
+        return Verdict.REJECTED, "the submission closed the harness's channel"
+    if code < 0:
+        return Verdict.RUNTIME_ERROR, f"the submission's process was ended by {signal_name(-code)}"
+    return Verdict.RUNTIME_ERROR, f"the submission's process ended with exit code {code} instead of an answer"
+
+
+def reasons(limits: Limits, memory_bytes: int) -> dict[str, tuple[Verdict, str]]:
+    """Return verdict and text for each reason for which the runner ends a process."""
+    output = f"more than {limits.output_bytes} bytes were printed"
+    memory = f"more than {memory_bytes} bytes of host memory were used"
+    return {
+        "output": (Verdict.OUTPUT_LIMIT_EXCEEDED, output),
+        "memory": (Verdict.MEMORY_LIMIT_EXCEEDED, memory),
+        "results": (Verdict.OUTPUT_LIMIT_EXCEEDED, "the result text is too long"),
+        "time": (Verdict.TIME_LIMIT_EXCEEDED, "the time limit was exceeded"),
+    }
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, also of one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,27 @@
+"""Seeds: one secret for a run, everything else derived from it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+
+SEED_BITS = 63
+SECRET_BYTES = 32
+
+
+def draw_secret() -> bytes:
+    """Return a fresh 256-bit secret."""
+    return secrets.token_bytes(SECRET_BYTES)
+
+
+def commitment(secret: bytes) -> str:
+    """Return the SHA-256 (hex) that can be published before the secret is."""
+    return hashlib.sha256(secret).hexdigest()
+
+
+def derive_seed(secret: bytes, *place: object) -> int:
+    """Return a 63-bit seed: HMAC-SHA-256 of the place where it is used, under ``secret``."""
+    message = "/".join(str(part) for part in place).encode()
+    digest = hmac.new(secret, message, hashlib.sha256).digest()
+    return int.from_bytes(digest[:8], "big") >> (64 - SEED_BITS)

@@ -1,0 +1,84 @@
+"""The environment of a run: what must be known to compare its times with others."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from typing import Any
+
+from kernelcup_harness.protocol import Backend
+
+GPU_FIELDS = (
+    "name",
+    "driver_version",
+    "clocks.sm",
+    "clocks.mem",
+    "temperature.gpu",
+    "power.draw",
+    "memory.used",
+)
+
+
+def environment(backend: Backend) -> dict[str, Any]:
+    """Describe device, driver, libraries and machine. Imports torch."""
+    import torch
+
+    found = {**machine(), "backend": backend.value, "torch": torch.__version__}
+    if backend is Backend.EMULATED:
+        found["device"] = f"emulated on {found['device']}"
+    if backend is Backend.CUDA:
+        device = torch.cuda.get_device_properties(0)
+        found["device"] = device.name
+        found["cuda"] = torch.version.cuda
+        found["capability"] = f"{device.major}.{device.minor}"
+        found["gpu"] = gpu_state()
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Describe what is known without torch."""
+    return {
+        "device": processor_name(),
+        "triton": version_of("triton"),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+    }
+
+
+def version_of(package: str) -> str | None:
+    """Return the installed version of a package, None if it is not there."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def processor_name() -> str:
+    """Return the processor's model name."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or sys.platform
+
+
+def gpu_state() -> dict[str, str]:
+    """Return clocks, temperature and driver as nvidia-smi tells them, empty without it."""
+    if shutil.which("nvidia-smi") is None:
+        return {}
+    query = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+    except (subprocess.SubprocessError, OSError):
+        return {}
+    first = answer.stdout.splitlines()[0] if answer.stdout else ""
+    return dict(zip(GPU_FIELDS, (part.strip() for part in first.split(",")), strict=False))

@@ -1,0 +1,130 @@
+"""The creator's code inside the judge: generator, reference and checker, with faults given to the task."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import random
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernelcup_harness import wire
+from kernelcup_harness.protocol import CheckStyle, Parameters
+
+
+class TaskFault(Exception):
+    """The task's own code failed: nobody's submission is to blame."""
+
+
+class TaskCode:
+    """``generate_input``, ``ref_kernel`` and ``check_implementation`` of one task.
+
+    Everything raised by them becomes :class:`TaskFault`.
+    """
+
+    def __init__(self, module_name: str, style: CheckStyle, folder: Path) -> None:
+        self._folder = folder
+        self._style = style
+        self._module = self._import(module_name)
+        self._generate = self._function("generate_input")
+        self._check = self._function("check_implementation")
+        self._reference: Callable[[Any], Any] | None = getattr(self._module, "ref_kernel", None)
+        self.in_place = False
+        """Whether the reference answers by writing into its input; known once it was called."""
+        self._names = list(inspect.signature(self._generate).parameters)
+        if style is CheckStyle.OUTPUT_REFERENCE and self._reference is None:
+            raise TaskFault(f"{module_name}.py defines no function ref_kernel")
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the task has a reference kernel beside its checker."""
+        return self._reference is not None
+
+    @property
+    def tolerance(self) -> tuple[float, float] | None:
+        """The checker's ``(rtol, atol)`` when it names them, as ours does."""
+        relative, absolute = getattr(self._check, "rtol", None), getattr(self._check, "atol", None)
+        if isinstance(relative, (int, float)) and isinstance(absolute, (int, float)):
+            return float(relative), float(absolute)
+        return None
+
+    def generate(self, parameters: Parameters, seed: int) -> Any:
+        """Return a fresh input. The seed also feeds the global generators, for tasks that use them."""
+        arguments = dict(parameters)
+        if "seed" in self._names:
+            arguments["seed"] = seed
+        seed_everything(seed)
+        return self._guard("generate_input", lambda: self._generate(**arguments))
+
+    def expected(self, data: Any) -> Any:
+        """Return the reference's output for ``data``, which it may overwrite.
+
+        A reference that returns None works in place: its output is the input afterwards.
+        """
+        assert self._reference is not None
+        reference = self._reference
+        value = self._guard("ref_kernel", lambda: reference(data))
+        self.in_place = value is None
+        return data if value is None else value
+
+    def check(self, data: Any, output: Any) -> str:
+        """Return what is wrong with ``output``, empty if nothing. ``data`` is spent afterwards."""
+        if self._style is CheckStyle.OUTPUT_REFERENCE:
+            expected = self.expected(data)
+            return verdict_text(self._guard("check_implementation", lambda: self._check(output, expected)))
+        return verdict_text(self._guard("check_implementation", lambda: self._check(data, output)))
+
+    def record_type(self, module: str, name: str) -> type:
+        """Find the class of a record, only among the task's own files."""
+        found = sys.modules.get(module)
+        origin = getattr(found, "__file__", None)
+        if found is None or origin is None or Path(origin).parent != self._folder:
+            raise wire.BadTree(f"{module}.{name} is not defined in the task's files")
+        return wire.importing_record_type(module, name)
+
+    def _import(self, name: str) -> ModuleType:
+        return self._guard(f"import of {name}.py", lambda: importlib.import_module(name))  # type: ignore[no-any-return]
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        function = getattr(self._module, name, None)
+        if not callable(function):
+            raise TaskFault(f"{self._module.__name__}.py defines no function {name}")
+        return function  # type: ignore[no-any-return]
+
+    def _guard(self, what: str, call: Callable[[], Any]) -> Any:
+        # The creator's code may raise anything, SystemExit included; none of it is our own fault
+        # and none of it the contestant's.
+        try:
+            return call()
+        except BaseException as error:
+            text = "".join(traceback.format_exception(error)[-4:]).strip()
+            raise TaskFault(f"the task's {what} failed: {text[-4000:]}") from error
+
+
+def seed_everything(seed: int) -> None:
+    """Seed the generators of random, torch and, where it is loaded, numpy."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+def verdict_text(answer: Any) -> str:
+    """Return the fault that a checker's answer names: it may be a bool, a text, or (bool, text)."""
+    if isinstance(answer, tuple) and len(answer) == 2:
+        good, text = answer
+        return "" if bool(good) else str(text) or "the checker says that the output is wrong"
+    if isinstance(answer, str):
+        return answer
+    if isinstance(answer, (list,)):
+        return "\n".join(str(line) for line in answer)
+    if answer is None:
+        raise TaskFault("check_implementation returned None; a bool, a text or (bool, text) is expected")
+    return "" if bool(answer) else "the checker says that the output is wrong"

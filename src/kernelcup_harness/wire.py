@@ -1,0 +1,424 @@
+"""Value trees: how inputs and outputs cross between judge and contestant.
+
+A value becomes a JSON tree in which each tensor is an entry of a table ``{dtype, shape, strides,
+offset, nbytes, device}``; the bytes lie in an :class:`Arena`, shared memory that the judge made and
+sealed. Types that a tree can hold: tensors, None, bool, int, float, complex, str, ``torch.dtype``,
+``torch.device``, and tuple, list, dict, namedtuple and dataclass of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import math
+import mmap
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+ALIGNMENT = 256
+MAX_NODES = 100_000
+MAX_DEPTH = 64
+DTYPES: dict[str, torch.dtype] = {
+    str(value).removeprefix("torch."): value
+    for value in vars(torch).values()
+    if isinstance(value, torch.dtype) and not str(value).startswith(("torch.q", "torch.bits"))
+}
+
+
+class CannotCarry(TypeError):
+    """A value holds something that a tree cannot hold; the text gives its path and type."""
+
+
+class BadTree(ValueError):
+    """A tree from the other side breaks the rules."""
+
+
+class TooLarge(ValueError):
+    """The tensors of a tree do not fit into the arena; ``needed`` and ``allowed`` are in bytes."""
+
+    def __init__(self, needed: int, allowed: int) -> None:
+        super().__init__(f"{needed} bytes of tensors; {allowed} are allowed")
+        self.needed = needed
+        self.allowed = allowed
+
+
+class Arena:
+    """Shared memory of a fixed size behind a sealed memfd.
+
+    The seals keep the other side from shrinking it, which would kill the reader with SIGBUS.
+    Pages cost memory only once they are touched.
+    """
+
+    def __init__(self, fd: int, size: int) -> None:
+        self.fd = fd
+        self.size = size
+        self.memory = mmap.mmap(fd, size)
+        self.bytes = torch.frombuffer(self.memory, dtype=torch.uint8)
+
+    @classmethod
+    def create(cls, size: int) -> Arena:
+        """Make a new one of at least ``size`` bytes."""
+        size = max(mmap.PAGESIZE, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+        fd = os.memfd_create("kernelcup", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, size)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        return cls(fd, size)
+
+    @classmethod
+    def adopt(cls, fd: int) -> Arena:
+        """Map one that came over a socket."""
+        return cls(fd, os.fstat(fd).st_size)
+
+    def close(self) -> None:
+        """Give the descriptor back; the mapping goes when no tensor uses it any more."""
+        os.close(self.fd)
+
+
+@dataclasses.dataclass(slots=True)
+class TensorEntry:
+    """One tensor of a tree."""
+
+    value: torch.Tensor
+    offset: int
+    span: int
+    """Elements from the first to the last that the strides reach."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.span * int(self.value.element_size())
+
+    def describe(self) -> dict[str, Any]:
+        value = self.value
+        shape = list(value.shape)
+        # Dimensions of size 1 may have any stride in a contiguous tensor; one form is agreed.
+        strides = dense_strides(shape) if value.is_contiguous() else list(value.stride())
+        return {
+            "dtype": str(value.dtype).removeprefix("torch."),
+            "shape": shape,
+            "strides": strides,
+            "offset": self.offset,
+            "nbytes": self.nbytes,
+            "device": str(value.device),
+            "grad": bool(value.requires_grad),
+        }
+
+
+class Encoder:
+    """Turn values into trees, collecting the tensors on the way."""
+
+    def __init__(self) -> None:
+        self.tensors: list[TensorEntry] = []
+        self._seen: dict[int, int] = {}
+        self._end = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of arena that the tensors need."""
+        return self._end
+
+    def tree(self, value: object, path: str = "value", depth: int = 0) -> Any:
+        """Return the JSON tree of ``value``. Raise :class:`CannotCarry`."""
+        if depth > MAX_DEPTH:
+            raise CannotCarry(f"{path}: nested deeper than {MAX_DEPTH}")
+        scalar = encode_scalar(value)
+        if scalar is not None:
+            return scalar
+        if isinstance(value, torch.Tensor):
+            return {"k": "tensor", "i": self._tensor(value, path)}
+        return self._container(value, path, depth + 1)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return the table of tensors that goes with the tree."""
+        return [entry.describe() for entry in self.tensors]
+
+    def write(self, arena: Arena) -> None:
+        """Copy the bytes of all tensors into ``arena``. Raise :class:`TooLarge`."""
+        if self.nbytes > arena.size:
+            raise TooLarge(self.nbytes, arena.size)
+        for entry in self.tensors:
+            if entry.nbytes:
+                flat = torch.as_strided(entry.value.detach(), (entry.span,), (1,))
+                target = arena.bytes[entry.offset : entry.offset + entry.nbytes]
+                target.copy_(flat.view(torch.uint8))
+
+    def _container(self, value: Any, path: str, depth: int) -> Any:
+        kind = type(value)
+        if kind in (list, tuple):
+            items = [self.tree(item, f"{path}[{i}]", depth) for i, item in enumerate(value)]
+            return {"k": kind.__name__, "v": items}
+        if kind is dict:
+            return {"k": "dict", "v": [self._pair(key, item, path, depth) for key, item in value.items()]}
+        fields = record_fields(value)
+        if fields is None:
+            raise CannotCarry(f"{path}: a {kind.__module__}.{kind.__qualname__} cannot be carried")
+        body = {name: self.tree(getattr(value, name), f"{path}.{name}", depth) for name in fields}
+        return {"k": "record", "t": [kind.__module__, kind.__qualname__], "v": body}
+
+    def _pair(self, key: object, item: object, path: str, depth: int) -> list[Any]:
+        name = encode_scalar(key)
+        if name is None:
+            raise CannotCarry(f"{path}: a key of type {type(key).__name__} cannot be carried")
+        return [name, self.tree(item, f"{path}[{key!r}]", depth)]
+
+    def _tensor(self, value: torch.Tensor, path: str) -> int:
+        if type(value) not in (torch.Tensor, torch.nn.Parameter):
+            raise CannotCarry(f"{path}: a tensor subclass ({type(value).__name__}) cannot be carried")
+        if value.layout is not torch.strided or value.is_quantized or value.is_meta:
+            raise CannotCarry(f"{path}: only dense tensors with data can be carried")
+        if id(value) in self._seen:
+            return self._seen[id(value)]
+        plain = value.resolve_conj().resolve_neg()
+        entry = TensorEntry(plain, self._end, span_of(plain))
+        self.tensors.append(entry)
+        self._seen[id(value)] = len(self.tensors) - 1
+        self._end = -(-(self._end + entry.nbytes) // ALIGNMENT) * ALIGNMENT
+        return self._seen[id(value)]
+
+
+def span_of(value: torch.Tensor) -> int:
+    """Return how many elements of storage the strides of ``value`` reach."""
+    if value.numel() == 0:
+        return 0
+    return 1 + sum(int((size - 1) * stride) for size, stride in zip(value.shape, value.stride(), strict=True))
+
+
+def record_fields(value: object) -> tuple[str, ...] | None:
+    """Return the field names of a dataclass or namedtuple, None for anything else."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return tuple(field.name for field in dataclasses.fields(value))
+    if isinstance(value, tuple) and hasattr(type(value), "_fields"):
+        return tuple(vars(type(value))["_fields"])
+    return None
+
+
+def encode_scalar(value: Any) -> dict[str, Any] | None:
+    """Return the node of a scalar, None if ``value`` is none."""
+    kind = type(value)
+    if value is None:
+        return {"k": "none"}
+    if kind in (bool, int, str):
+        return {"k": kind.__name__, "v": value}
+    if kind is float:
+        return {"k": "float", "v": float.hex(value)}
+    if kind is complex:
+        return {"k": "complex", "v": [value.real.hex(), value.imag.hex()]}
+    if kind is torch.dtype:
+        return {"k": "dtype", "v": str(value).removeprefix("torch.")}
+    if kind is torch.device:
+        return {"k": "device", "v": str(value)}
+    return None
+
+
+RecordType = Callable[[str, str], type]
+
+
+def importing_record_type(module: str, name: str) -> type:
+    """Find the class of a record in a module that the process can import."""
+    __import__(module)
+    found: object = sys.modules[module]
+    for part in name.split("."):
+        found = getattr(found, part)
+    if not isinstance(found, type):
+        raise BadTree(f"{module}.{name} is no class")
+    return found
+
+
+class Decoder:
+    """Build values from a tree, its table and private copies of the bytes.
+
+    Nothing in the tree is trusted: names, counts, sizes and offsets are all checked, and
+    :class:`BadTree` is raised for what does not fit.
+    """
+
+    def __init__(self, arena: Arena, table: object, record_type: RecordType, *, dense: bool) -> None:
+        self._arena = arena
+        self._record_type = record_type
+        self._dense = dense
+        self._nodes = 0
+        if not isinstance(table, list) or len(table) > MAX_NODES:
+            raise BadTree("no table of tensors")
+        self._tensors = [self._tensor(entry) for entry in table]
+
+    def value(self, node: object, depth: int = 0) -> Any:
+        """Return the value of one node."""
+        self._nodes += 1
+        if not isinstance(node, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
+            raise BadTree("a tree that is too deep, too large, or has a node that is no object")
+        build = BUILDERS.get(str(node.get("k")))
+        if build is None:
+            raise BadTree(f"unknown kind of node {str(node.get('k'))[:40]!r}")
+        try:
+            return build(self, node, depth + 1)
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
+            if isinstance(error, BadTree):
+                raise
+            raise BadTree(f"a malformed {node['k']} node") from error
+
+    def tensor(self, node: dict[str, Any], _depth: int) -> torch.Tensor:
+        index = node["i"]
+        if type(index) is not int or index < 0:
+            raise BadTree("a tensor without an index")
+        return self._tensors[index]
+
+    def items(self, node: dict[str, Any], depth: int) -> list[Any]:
+        return [self.value(item, depth) for item in node["v"]]
+
+    def mapping(self, node: dict[str, Any], depth: int) -> dict[Any, Any]:
+        return {self.value(key, depth): self.value(item, depth) for key, item in node["v"]}
+
+    def record(self, node: dict[str, Any], depth: int) -> Any:
+        module, name = node["t"]
+        kind = self._record_type(str(module), str(name))
+        if not (dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))):
+            raise BadTree(f"{name} is neither a dataclass nor a namedtuple")
+        fields = {str(key): self.value(item, depth) for key, item in node["v"].items()}
+        return build_record(kind, fields)
+
+    def _tensor(self, entry: Any) -> torch.Tensor:
+        try:
+            return self._read_tensor(entry)
+        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
+            if isinstance(error, BadTree):
+                raise
+            raise BadTree("a malformed tensor entry") from error
+
+    def _read_tensor(self, entry: dict[str, Any]) -> torch.Tensor:
+        dtype = DTYPES[entry["dtype"]]
+        shape, strides = natural_numbers(entry["shape"]), natural_numbers(entry["strides"])
+        offset, nbytes = natural_numbers([entry["offset"], entry["nbytes"]])
+        if len(shape) != len(strides) or len(shape) > MAX_DEPTH:
+            raise BadTree("a tensor with a malformed shape")
+        if self._dense and list(strides) != dense_strides(shape):
+            raise BadTree("a tensor with strides where a contiguous one was agreed")
+        span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        if span * dtype.itemsize != nbytes or offset + nbytes > self._arena.size:
+            raise BadTree("a tensor that does not lie in the arena")
+        # The copy comes before anything looks at the bytes: the other side may still be writing.
+        private = self._arena.bytes[offset : offset + nbytes].clone()
+        flat = private.view(dtype) if nbytes else torch.empty(0, dtype=dtype)
+        value = torch.as_strided(flat, shape, strides) if nbytes else flat.reshape(shape)
+        return self._place(value, str(entry["device"]), bool(entry.get("grad")))
+
+    def _place(self, value: torch.Tensor, device: str, grad: bool) -> torch.Tensor:
+        if device not in ("cpu", "cuda:0"):
+            raise BadTree(f"a tensor on device {device[:20]!r}")
+        if device == "cuda:0":
+            value = to_device_keeping_strides(value)
+        return value.requires_grad_(True) if grad and value.is_floating_point() else value
+
+
+def to_device_keeping_strides(value: torch.Tensor) -> torch.Tensor:
+    """Copy to the GPU byte for byte, with the strides as they are (``.cuda()`` may repack)."""
+    if value.numel() == 0:
+        return value.to("cuda")
+    flat = torch.as_strided(value, (span_of(value),), (1,)).to("cuda")
+    return torch.as_strided(flat, value.shape, value.stride())
+
+
+def natural_numbers(values: Any) -> list[int]:
+    """Return ``values`` if they are integers of at least 0 and below 2**62."""
+    numbers = list(values)
+    if any(type(number) is not int or not 0 <= number < 2**62 for number in numbers):
+        raise BadTree("a number that is no size")
+    return numbers
+
+
+def dense_strides(shape: list[int]) -> list[int]:
+    """Return the strides of a contiguous tensor of that shape, as PyTorch counts them."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return strides[::-1]
+
+
+def build_record(kind: type, fields: dict[str, Any]) -> Any:
+    """Make a dataclass or namedtuple from its fields, also those that ``__init__`` does not take."""
+    if not dataclasses.is_dataclass(kind):
+        return kind(**fields)
+    initial = {field.name for field in dataclasses.fields(kind) if field.init}
+    made = kind(**{name: value for name, value in fields.items() if name in initial})
+    for name in fields.keys() - initial:
+        object.__setattr__(made, name, fields[name])
+    return made
+
+
+def scalar(kind: type) -> Callable[[Decoder, dict[str, Any], int], Any]:
+    """Return a builder that lets exactly one type through."""
+
+    def build(_decoder: Decoder, node: dict[str, Any], _depth: int) -> Any:
+        if type(node["v"]) is not kind:
+            raise BadTree(f"a {kind.__name__} node that holds none")
+        return node["v"]
+
+    return build
+
+
+BUILDERS: dict[str, Callable[[Decoder, dict[str, Any], int], Any]] = {
+    "none": lambda _decoder, _node, _depth: None,
+    "bool": scalar(bool),
+    "int": scalar(int),
+    "str": scalar(str),
+    "float": lambda _decoder, node, _depth: float.fromhex(node["v"]),
+    "complex": lambda _decoder, node, _depth: complex(*(float.fromhex(part) for part in node["v"])),
+    "dtype": lambda _decoder, node, _depth: DTYPES[node["v"]],
+    "device": lambda _decoder, node, _depth: torch.device(node["v"]),
+    "tensor": Decoder.tensor,
+    "list": Decoder.items,
+    "tuple": lambda decoder, node, depth: tuple(decoder.items(node, depth)),
+    "dict": Decoder.mapping,
+    "record": Decoder.record,
+}
+
+
+def clone(value: Any) -> Any:
+    """Copy a value so that nothing done to the copy reaches the original."""
+    if isinstance(value, torch.Tensor):
+        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+        if value.numel():
+            span = span_of(value)
+            source = torch.as_strided(value.detach(), (span,), (1,))
+            torch.as_strided(copy, (span,), (1,)).copy_(source)
+        return copy.requires_grad_(value.requires_grad)
+    if type(value) in (list, tuple):
+        return type(value)(clone(item) for item in value)
+    if type(value) is dict:
+        return {key: clone(item) for key, item in value.items()}
+    fields = record_fields(value)
+    if fields is not None:
+        return build_record(type(value), {name: clone(getattr(value, name)) for name in fields})
+    return value
+
+
+def contiguous(value: Any) -> Any:
+    """Return the value with every tensor contiguous: the agreed layout of outputs."""
+    if type(value) in (torch.Tensor, torch.nn.Parameter):
+        return value.detach().resolve_conj().resolve_neg().contiguous()
+    if type(value) in (list, tuple):
+        return type(value)(contiguous(item) for item in value)
+    if type(value) is dict:
+        return {key: contiguous(item) for key, item in value.items()}
+    fields = record_fields(value)
+    if fields is not None:
+        return build_record(type(value), {name: contiguous(getattr(value, name)) for name in fields})
+    return value
+
+
+def nbytes(value: Any, path: str = "value") -> int:
+    """Return the bytes of all tensors in a value, as laid out for the other side.
+
+    Raise :class:`CannotCarry` with ``path`` in its text.
+    """
+    encoder = Encoder()
+    encoder.tree(contiguous(value), path)
+    return encoder.nbytes
+
+
+def is_finite_number(value: object) -> bool:
+    """Tell whether ``value`` is an int or a finite float."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

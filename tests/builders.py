@@ -1,0 +1,157 @@
+"""Things that are valid unless a test says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kernelcup.domain import Device, Leaderboard, Submission, Task
+from kernelcup.scoring import Entry
+from kernelcup.services.boards import create_board
+from kernelcup.services.submit import submit
+from kernelcup.storage.database import Database
+from kernelcup_harness.protocol import (
+    Backend,
+    CaseResult,
+    HarnessKind,
+    JobSpec,
+    Mode,
+    RunReport,
+    StageName,
+    StageReport,
+    Timing,
+    TrustLevel,
+    Verdict,
+)
+
+NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+
+REFERENCE = """\
+import torch
+
+
+def generate_input(size: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    return torch.randn(size, device="cuda", generator=generator)
+
+
+def ref_kernel(data: torch.Tensor) -> torch.Tensor:
+    return data * 2
+
+
+def check_implementation(data: torch.Tensor, output: torch.Tensor) -> str:
+    return "" if torch.equal(ref_kernel(data), output) else "not the double"
+"""
+
+SUBMISSION = """\
+def custom_kernel(data):
+    return data * 2
+"""
+
+
+def make_task(**overrides: Any) -> Task:
+    """Return a task that doubles a tensor."""
+    values: dict[str, Any] = {
+        "name": "double",
+        "description": "Double every element.",
+        "sources": {"reference.py": REFERENCE},
+        "tests": [{"size": 16, "seed": 1}],
+        "benchmarks": [{"size": 1024, "seed": 2}],
+    }
+    return Task(**(values | overrides))
+
+
+def make_device(**overrides: Any) -> Device:
+    """Return a device with one slot that is served by the fake launcher."""
+    values: dict[str, Any] = {"name": "H100", "backend": Backend.CUDA, "launcher": "fake"}
+    return Device(**(values | overrides))
+
+
+def make_spec(**overrides: Any) -> JobSpec:
+    """Return a job in test mode."""
+    values: dict[str, Any] = {
+        "job_id": "1.1",
+        "mode": Mode.TEST,
+        "backend": Backend.EMULATED,
+        "harness": HarnessKind.STANDARD,
+        "sources": {"reference.py": REFERENCE},
+        "submission": SUBMISSION,
+        "tests": [{"size": 16, "seed": 1}],
+    }
+    return JobSpec(**(values | overrides))
+
+
+def make_case(time_ns: float | None = 1000.0, **overrides: Any) -> CaseResult:
+    """Return an accepted case with equal samples."""
+    values: dict[str, Any] = {
+        "index": 0,
+        "parameters": {"size": 1024, "seed": 2},
+        "verdict": Verdict.ACCEPTED,
+        "timing": None if time_ns is None else Timing(samples_ns=[time_ns] * 10),
+    }
+    return CaseResult(**(values | overrides))
+
+
+def make_stage(cases: Sequence[CaseResult], **overrides: Any) -> StageReport:
+    """Return an accepted ranked stage with all its cases."""
+    values: dict[str, Any] = {
+        "name": StageName.RANKED,
+        "verdict": Verdict.ACCEPTED,
+        "planned_cases": len(cases),
+        "cases": list(cases),
+    }
+    return StageReport(**(values | overrides))
+
+
+def make_report(times_ns: Sequence[float] = (1000.0,), **overrides: Any) -> RunReport:
+    """Return an accepted ranked run with one benchmark for each time."""
+    cases = [make_case(time_ns, index=index) for index, time_ns in enumerate(times_ns)]
+    values: dict[str, Any] = {
+        "job_id": "1.1",
+        "mode": Mode.LEADERBOARD,
+        "backend": Backend.CUDA,
+        "harness": HarnessKind.STANDARD,
+        "verdict": Verdict.ACCEPTED,
+        "stages": [make_stage(cases)],
+        "trust": TrustLevel.AUDITED,
+    }
+    return RunReport(**(values | overrides))
+
+
+def make_entry(**overrides: Any) -> Entry:
+    """Return a scored run of ada."""
+    values: dict[str, Any] = {
+        "user": "ada",
+        "score_s": 1e-6,
+        "submission_id": 1,
+        "submitted_at": NOW,
+        "file_name": "kernel.py",
+        "trust": "audited",
+        "comparable": True,
+    }
+    return Entry(**(values | overrides))
+
+
+def make_board(db: Database, **overrides: Any) -> Leaderboard:
+    """Store a leaderboard that takes one device."""
+    values: dict[str, Any] = {
+        "name": "double",
+        "task": make_task(),
+        "devices": ["H100"],
+        "creator": "grace",
+        "now": NOW,
+    }
+    return create_board(db, **(values | overrides))
+
+
+def make_submission(db: Database, **overrides: Any) -> Submission:
+    """Store a ranked submission by ada, and its jobs."""
+    values: dict[str, Any] = {
+        "user": "ada",
+        "file_name": "kernel.py",
+        "content": SUBMISSION.encode(),
+        "mode": Mode.LEADERBOARD,
+        "now": NOW,
+    }
+    return submit(db, **(values | overrides))

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.exc import IntegrityError, StatementError
+
+from builders import NOW, make_board
+from kernelcup.errors import ConfigError, StorageUnavailable
+from kernelcup.services.boards import delete_board
+from kernelcup.storage import users
+from kernelcup.storage.database import Database
+from kernelcup.storage.tables import JobRow, UserRow
+
+
+def is_sqlite(db: Database) -> bool:
+    return db.engine.dialect.name == "sqlite"
+
+
+def test_a_write_that_fails_leaves_nothing(db) -> None:
+    def fail_late() -> None:
+        with db.write() as session:
+            users.get_or_create(session, "ada", now=NOW)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_late()
+    with db.read() as session:
+        assert users.find(session, "ada") is None
+
+
+def test_times_come_back_in_utc(db) -> None:
+    there = NOW.astimezone(timezone(timedelta(hours=5)))
+    with db.write() as session:
+        users.get_or_create(session, "ada", now=there)
+    with db.read() as session:
+        (found,) = session.scalars(select(UserRow.created_at))
+    assert found == NOW
+    assert found.tzinfo is UTC
+
+
+def test_a_time_without_a_zone_is_refused(db) -> None:
+    with pytest.raises(StatementError, match="no time zone"), db.write() as session:
+        users.get_or_create(session, "ada", now=datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+def test_text_that_a_database_cannot_hold_is_replaced(db) -> None:
+    with db.write() as session:
+        users.get_or_create(session, "a\0b\ud800", now=NOW)
+    with db.read() as session:
+        assert session.scalars(select(UserRow.name)).all() == ["a\ufffdb?"]
+
+
+def test_sqlite_keeps_a_journal_and_its_promises(db) -> None:
+    if not is_sqlite(db):
+        pytest.skip("about SQLite")
+    with db.read() as session:
+        assert session.scalar(text("PRAGMA journal_mode")) == "wal"
+        assert session.scalar(text("PRAGMA foreign_keys")) == 1
+        assert session.scalar(text("PRAGMA busy_timeout")) == 5000
+
+
+@pytest.mark.parametrize(("durable", "level"), [(True, 2), (False, 1)])
+def test_sqlite_waits_for_the_disk_where_it_matters(db, durable: bool, level: int) -> None:
+    if not is_sqlite(db):
+        pytest.skip("about SQLite")
+    with db.write(durable=not durable):
+        pass
+    with db.write(durable=durable) as session:
+        assert session.scalar(text("PRAGMA synchronous")) == level
+
+
+def test_readers_are_not_held_up_by_a_writer(db) -> None:
+    with db.write() as writer:
+        users.get_or_create(writer, "ada", now=NOW)
+        with db.read() as reader:
+            assert users.find(reader, "ada") is None
+
+
+def test_foreign_keys_are_enforced(db) -> None:
+    job = JobRow(submission_id=7, task_hash="x", device="H100", mode="test", state="queued", created_at=NOW)
+    with pytest.raises(IntegrityError), db.write() as session:
+        session.add(job)
+
+
+def test_a_locked_database_is_unavailable_and_no_foreign_error(db, monkeypatch) -> None:
+    if not is_sqlite(db):
+        pytest.skip("about SQLite")
+    monkeypatch.setattr("kernelcup.storage.database.BUSY_TIMEOUT_MS", 1)
+    with Database.open(str(db.engine.url)) as impatient, db.write() as holder:
+        users.get_or_create(holder, "ada", now=NOW)
+        with pytest.raises(StorageUnavailable, match="locked"), impatient.write() as session:
+            users.find(session, "ada")
+
+
+def test_a_server_that_does_not_answer_is_unavailable() -> None:
+    pytest.importorskip("psycopg")
+    with (
+        Database.open("postgresql://nobody@127.0.0.1:1/none") as nowhere,
+        pytest.raises(StorageUnavailable),
+        nowhere.read() as session,
+    ):
+        session.execute(text("SELECT 1"))
+
+
+@pytest.mark.parametrize(
+    "url", ["nonsense", "sqlite://", "sqlite:///:memory:", "mysql://x/y", "postgresql+asyncpg:"]
+)
+def test_a_url_of_no_use_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="database url"):
+        Database.open(url)
+
+
+def test_the_folder_of_a_new_database_is_made(tmp_path) -> None:
+    with Database.open(f"sqlite:///{tmp_path}/a/b/c.db") as database, database.read() as session:
+        assert session.scalar(text("SELECT 1")) == 1
+
+
+def test_a_deleted_number_is_never_given_again(db) -> None:
+    first = make_board(db)
+    delete_board(db, first.name)
+    assert make_board(db).id > first.id

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+from sqlalchemy import func, select, update
+from sqlalchemy.exc import IntegrityError
+
+from builders import NOW, make_board, make_report, make_submission
+from kernelcup.domain import JobState
+from kernelcup.errors import NotFound, StaleLease
+from kernelcup.services import queue
+from kernelcup.services.submissions import cancel_submission, delete_submission, show_submission
+from kernelcup.storage import runs
+from kernelcup.storage.jobs import Lease
+from kernelcup.storage.tables import JobRow, RunRow
+from kernelcup_harness.protocol import Backend, Verdict
+
+H100 = ["H100"]
+
+
+@pytest.fixture
+def board(db):
+    return make_board(db, devices=["H100", "A100"])
+
+
+def submit(db, **overrides):
+    return make_submission(db, **({"devices": H100} | overrides))
+
+
+def claim(db, clock, **overrides) -> Lease | None:
+    values = {"owner": "me", "lease_s": 60.0, "devices": H100, "now": clock()}
+    return queue.claim_next(db, **(values | overrides))
+
+
+def finish(db, clock, lease: Lease, **overrides):
+    values = {"report": make_report(), "harness_hash": "f" * 64, "machine": "box", "now": clock()}
+    return queue.finish(db, lease, **(values | overrides))
+
+
+def only_job(db, submission):
+    (view,) = show_submission(db, submission.id).jobs
+    return view.job
+
+
+def count_runs(db) -> int:
+    with db.read() as session:
+        return session.execute(select(func.count()).select_from(RunRow)).scalar_one()
+
+
+def test_jobs_are_claimed_in_the_order_of_their_arrival(db, clock, board) -> None:
+    submissions = [submit(db).id for _ in range(3)]
+    assert [claim(db, clock).job.submission_id for _ in submissions] == submissions
+    assert claim(db, clock) is None
+
+
+def test_only_jobs_for_the_devices_asked_for_are_claimed(db, clock, board) -> None:
+    submit(db, devices=["A100"])
+    assert claim(db, clock) is None
+    assert claim(db, clock, devices=["H100", "A100"]).job.device == "A100"
+
+
+def test_later_submissions_can_be_left_alone(db, clock, board) -> None:
+    first, second = submit(db), submit(db)
+    assert claim(db, clock, up_to_submission=first.id).job.submission_id == first.id
+    assert claim(db, clock, up_to_submission=first.id) is None
+    assert claim(db, clock).job.submission_id == second.id
+
+
+def test_a_claimed_job_runs_and_knows_its_attempt(db, clock, board) -> None:
+    submission = submit(db)
+    lease = claim(db, clock)
+    assert lease.job == only_job(db, submission)
+    assert (lease.job.state, lease.job.attempt) == (JobState.RUNNING, 1)
+    assert (lease.until - NOW).total_seconds() == 60
+
+
+def test_a_finished_job_has_its_run(db, clock, board) -> None:
+    submission = submit(db)
+    lease = claim(db, clock)
+    clock.advance(5)
+    run = finish(db, clock, lease)
+    (view,) = show_submission(db, submission.id).jobs
+    assert view.job.state is JobState.DONE
+    assert view.run == run
+    assert run.report == make_report()
+    assert (run.started_at, run.finished_at) == (NOW, clock())
+    assert run.score_s == pytest.approx(1e-6)
+
+
+def test_a_job_is_finished_once(db, clock, board) -> None:
+    submit(db)
+    lease = claim(db, clock)
+    finish(db, clock, lease)
+    with pytest.raises(StaleLease):
+        finish(db, clock, lease)
+    assert count_runs(db) == 1
+
+
+@pytest.mark.parametrize("act", ["renew", "finish", "hand_back", "fail_attempt"])
+def test_nothing_can_be_done_with_a_lease_that_is_gone(db, clock, board, act: str) -> None:
+    submit(db)
+    old = claim(db, clock, owner="old")
+    clock.advance(61)
+    assert queue.reclaim(db, now=clock()) == [old.job.id]
+    new = claim(db, clock, owner="new")
+    assert new.job.attempt == 2
+    acts = {
+        "renew": lambda: queue.renew(db, old, lease_s=60, now=clock()),
+        "finish": lambda: finish(db, clock, old),
+        "hand_back": lambda: queue.hand_back(db, old),
+        "fail_attempt": lambda: queue.fail_attempt(db, old, reason="lost", now=clock()),
+    }
+    with pytest.raises(StaleLease):
+        acts[act]()
+    finish(db, clock, new)
+    assert count_runs(db) == 1
+
+
+def test_a_lease_that_is_renewed_is_not_reclaimed(db, clock, board) -> None:
+    submit(db)
+    lease = claim(db, clock)
+    clock.advance(59)
+    queue.renew(db, lease, lease_s=60, now=clock())
+    clock.advance(59)
+    assert queue.reclaim(db, now=clock()) == []
+
+
+def test_a_job_of_a_dead_process_is_reclaimed_before_its_lease_ends(db, clock, board) -> None:
+    submit(db)
+    submit(db)
+    dead, alive = claim(db, clock, owner="dead"), claim(db, clock, owner="alive")
+    assert queue.reclaim(db, now=clock(), gone=lambda owner: owner == "dead") == [dead.job.id]
+    queue.renew(db, alive, lease_s=60, now=clock())
+
+
+def test_a_job_that_is_handed_back_keeps_its_attempt(db, clock, board) -> None:
+    submission = submit(db)
+    queue.hand_back(db, claim(db, clock), reason="stopped")
+    job = only_job(db, submission)
+    assert (job.state, job.attempt, job.reason) == (JobState.QUEUED, 1, "stopped")
+
+
+def test_a_failed_launch_is_tried_again_until_it_is_given_up(db, clock, board) -> None:
+    submission = submit(db)
+    for attempt in (2, 3):
+        assert queue.fail_attempt(db, claim(db, clock), reason="lost", now=clock()) is None
+        assert only_job(db, submission).attempt == attempt
+    run = queue.fail_attempt(db, claim(db, clock), reason="lost\0", now=clock(), backend=Backend.CPU)
+    assert run.verdict is Verdict.INTERNAL_ERROR
+    assert run.score_s is None
+    assert (run.attempt, run.report.backend, run.report.job_id) == (3, Backend.CPU, f"{run.job_id}.3")
+    assert "3 attempts: lost" in run.report.message
+    job = only_job(db, submission)
+    assert (job.state, job.reason) == (JobState.DONE, "lost\ufffd")
+
+
+def test_a_job_that_outlives_ten_dispatchers_is_given_up(db, clock, board) -> None:
+    submission = submit(db)
+    for _ in range(10):
+        assert claim(db, clock) is not None
+        clock.advance(61)
+        queue.reclaim(db, now=clock())
+    assert claim(db, clock) is None
+    (view,) = show_submission(db, submission.id).jobs
+    assert view.run.verdict is Verdict.INTERNAL_ERROR
+
+
+def test_a_waiting_job_can_be_cancelled(db, clock, board) -> None:
+    submission = submit(db)
+    assert queue.cancel(db, only_job(db, submission).id, now=clock(), reason="no need")
+    job = only_job(db, submission)
+    assert (job.state, job.reason) == (JobState.CANCELLED, "no need")
+    assert claim(db, clock) is None
+
+
+def test_the_holder_of_a_cancelled_job_notices(db, clock, board) -> None:
+    submission = submit(db)
+    lease = claim(db, clock)
+    assert cancel_submission(db, submission.id, by="ada", now=clock()) == 1
+    with pytest.raises(StaleLease):
+        queue.renew(db, lease, lease_s=60, now=clock())
+    with pytest.raises(StaleLease):
+        finish(db, clock, lease)
+    assert only_job(db, submission).state is JobState.CANCELLED
+
+
+def test_a_job_that_is_done_cannot_be_cancelled(db, clock, board) -> None:
+    submission = submit(db)
+    finish(db, clock, claim(db, clock))
+    assert cancel_submission(db, submission.id, by=None, now=clock()) == 0
+    assert only_job(db, submission).state is JobState.DONE
+
+
+def test_the_holder_of_a_deleted_job_notices(db, clock, board) -> None:
+    submission = submit(db)
+    lease = claim(db, clock)
+    delete_submission(db, submission.id, by=None)
+    with pytest.raises(StaleLease):
+        finish(db, clock, lease)
+    assert count_runs(db) == 0
+
+
+def test_an_unknown_job_is_not_found(db, clock) -> None:
+    with pytest.raises(NotFound):
+        queue.cancel(db, 7, now=clock())
+    with pytest.raises(NotFound):
+        queue.position(db, 7)
+
+
+def test_the_position_counts_who_waits_before_on_the_same_device(db, clock, board) -> None:
+    ids = [only_job(db, submit(db)).id for _ in range(3)]
+    other = only_job(db, submit(db, devices=["A100"])).id
+    assert [queue.position(db, job) for job in [*ids, other]] == [1, 2, 3, 1]
+    claim(db, clock)
+    assert [queue.position(db, job) for job in ids] == [None, 1, 2]
+
+
+def test_the_database_itself_lets_one_run_of_a_job_count(db, clock, board) -> None:
+    submit(db)
+    lease = claim(db, clock)
+    run = finish(db, clock, lease)
+    again = {"report": run.report, "score_s": None, "started_at": NOW, "finished_at": NOW}
+    with db.write() as session:
+        session.execute(update(RunRow).values(attempt=7))
+    with pytest.raises(IntegrityError), db.write() as session:
+        runs.insert(session, job=lease.job, harness_hash="", machine="", **again)
+
+
+def test_threads_that_claim_at_once_never_get_the_same_job(db, clock, board) -> None:
+    for _ in range(100):
+        submit(db, devices=["H100", "A100"])
+    claimed: list[int] = []
+    errors: list[BaseException] = []
+    start = threading.Barrier(8)
+
+    def work(name: str) -> None:
+        try:
+            start.wait()
+            while lease := claim(db, clock, owner=name, devices=["H100", "A100"]):
+                finish(db, clock, lease)
+                claimed.append(lease.job.id)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=[f"worker-{n}"]) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(claimed) == 200
+    assert max(Counter(claimed).values()) == 1
+    assert count_runs(db) == 200
+    with db.read() as session:
+        assert set(session.scalars(select(JobRow.state))) == {JobState.DONE.value}

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import inspect, text
+
+from kernelcup.errors import ConfigError
+from kernelcup.storage import schema
+from kernelcup.storage.database import Database
+from kernelcup.storage.tables import Base
+
+
+@pytest.fixture
+def empty(empty_url):
+    with Database.open(empty_url) as database:
+        yield database
+
+
+def test_an_upgrade_from_nothing_makes_the_tables_that_the_code_expects(empty) -> None:
+    schema.upgrade(empty)
+    with empty.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Base.metadata) == []
+
+
+def test_an_upgrade_makes_the_partial_index_that_lets_one_run_count(empty) -> None:
+    schema.upgrade(empty)
+    (index,) = [
+        index for index in inspect(empty.engine).get_indexes("runs") if index["name"] == "uq_runs_counted_job"
+    ]
+    assert index["unique"]
+    assert str(index["dialect_options"][f"{empty.engine.dialect.name}_where"]) == "counted"
+
+
+def test_an_upgrade_of_the_newest_changes_nothing(empty) -> None:
+    assert schema.current_revision(empty) is None
+    schema.upgrade(empty)
+    schema.upgrade(empty)
+    assert schema.current_revision(empty) == schema.newest_revision()
+
+
+def test_two_upgrades_at_once_do_not_disturb_each_other(empty) -> None:
+    errors: list[BaseException] = []
+
+    def upgrade() -> None:
+        try:
+            schema.upgrade(empty)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=upgrade) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert schema.current_revision(empty) == schema.newest_revision()
+
+
+def test_a_database_from_a_newer_version_is_refused(db) -> None:
+    with db.write() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(ConfigError, match="newer version"):
+        schema.upgrade(db)
+
+
+def test_there_is_one_newest_migration() -> None:
+    assert len(ScriptDirectory(str(schema.MIGRATIONS)).get_heads()) == 1

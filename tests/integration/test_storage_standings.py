@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import pytest
+
+from builders import make_board, make_case, make_report, make_stage, make_submission
+from kernelcup import errors
+from kernelcup.services import queue
+from kernelcup.services.rank import personal_best, standings
+from kernelcup.services.submissions import (
+    delete_submission,
+    get_code,
+    list_submissions,
+    show_submission,
+)
+from kernelcup_harness.protocol import Mode, Verdict
+
+
+@pytest.fixture
+def board(db):
+    return make_board(db, devices=["H100", "A100"])
+
+
+@pytest.fixture
+def judged(db, clock, board):
+    """Return a function that submits and judges at once."""
+
+    def judge(time_ns: float = 1000.0, *, device: str = "H100", report=None, **overrides):
+        submission = make_submission(db, **({"devices": [device], "now": clock()} | overrides))
+        lease = queue.claim_next(db, owner="me", lease_s=60, devices=[device], now=clock())
+        found = report or make_report([time_ns])
+        queue.finish(db, lease, report=found, harness_hash="", machine="box", now=clock())
+        clock.advance(1)
+        return submission
+
+    return judge
+
+
+def ranking(db, device: str = "H100") -> list[tuple[int, str, float]]:
+    return [(place.rank, place.user, round(place.score_s * 1e9)) for place in standings(db, "double", device)]
+
+
+def test_standings_show_the_best_of_each_user(db, judged) -> None:
+    judged(3000, user="ada")
+    judged(1000, user="ada")
+    judged(2000, user="ada")
+    judged(1500, user="bob")
+    assert ranking(db) == [(1, "ada", 1000), (2, "bob", 1500)]
+
+
+def test_each_device_has_a_ranking_of_its_own(db, judged) -> None:
+    judged(1000, user="ada")
+    judged(500, user="bob", device="A100")
+    assert ranking(db) == [(1, "ada", 1000)]
+    assert ranking(db, "a100") == [(1, "bob", 500)]
+
+
+def test_an_equal_score_does_not_replace_the_earlier_submission(db, judged) -> None:
+    first = judged(1000)
+    judged(1000)
+    assert personal_best(db, "double", "h100", "ADA").submission_id == first.id
+
+
+def test_a_personal_best_has_the_rank_of_the_standings(db, judged) -> None:
+    for user, time_ns in {"ada": 2000, "bob": 1000, "cyn": 2000, "dan": 3000}.items():
+        judged(time_ns, user=user)
+    everybody = standings(db, "double", "H100")
+    assert [place.rank for place in everybody] == [1, 2, 2, 4]
+    assert [personal_best(db, "double", "H100", place.user) for place in everybody] == everybody
+    assert standings(db, "double", "H100", limit=2) == everybody[:2]
+    assert personal_best(db, "double", "H100", "nobody") is None
+
+
+def test_only_accepted_runs_are_ranked(db, judged) -> None:
+    judged(report=make_report(verdict=Verdict.WRONG_ANSWER))
+    judged(report=make_report(mode=Mode.BENCHMARK, stages=[]), mode=Mode.BENCHMARK)
+    assert ranking(db) == []
+    assert personal_best(db, "double", "H100", "ada") is None
+
+
+def test_a_standing_says_how_far_it_can_be_trusted(db, judged) -> None:
+    judged(report=make_report(comparable=False))
+    (place,) = standings(db, "double", "H100")
+    assert (place.trust, place.comparable, place.file_name) == ("audited", False, "kernel.py")
+
+
+def test_an_unknown_device_or_board_is_refused(db, board) -> None:
+    with pytest.raises(errors.UnknownDevice):
+        standings(db, "double", "B200")
+    with pytest.raises(errors.NotFound):
+        standings(db, "triple", "H100")
+
+
+def test_when_the_best_is_deleted_the_next_best_stands(db, judged) -> None:
+    judged(2000)
+    judged(3000)
+    best = judged(1000)
+    delete_submission(db, best.id, by="Ada")
+    assert ranking(db) == [(1, "ada", 2000)]
+
+
+def test_when_the_only_one_is_deleted_nobody_stands(db, judged) -> None:
+    only = judged(1000)
+    delete_submission(db, only.id, by=None)
+    assert ranking(db) == []
+    with pytest.raises(errors.NotFound):
+        show_submission(db, only.id)
+
+
+def test_submissions_are_listed_from_the_newest_in_pages(db, judged) -> None:
+    ids = [judged(user=user).id for user in ("ada", "bob", "ada")]
+    assert [found.id for found in list_submissions(db)] == ids[::-1]
+    assert [found.id for found in list_submissions(db, user="ADA")] == [ids[2], ids[0]]
+    assert [found.id for found in list_submissions(db, board="double", limit=1)] == [ids[2]]
+    assert [found.id for found in list_submissions(db, before_id=ids[1])] == [ids[0]]
+    assert list_submissions(db, user="nobody") == []
+
+
+def test_only_the_author_and_the_operator_touch_a_submission(db, judged) -> None:
+    submission = judged(user="ada")
+    with pytest.raises(errors.Forbidden):
+        get_code(db, submission.id, viewer="bob")
+    with pytest.raises(errors.Forbidden):
+        delete_submission(db, submission.id, by="bob")
+    assert get_code(db, submission.id, viewer="ADA") == get_code(db, submission.id)
+
+
+def test_hidden_cases_are_shown_to_the_creator_and_not_to_others(db, judged) -> None:
+    cases = [make_case(), make_case(index=1, hidden=True, parameters={"size": 31337})]
+    submission = judged(report=make_report(stages=[make_stage(cases)]))
+
+    def sizes(viewer: str | None) -> list[int | None]:
+        (view,) = show_submission(db, submission.id, viewer=viewer).jobs
+        return [case.parameters.get("size") for case in view.run.report.stages[0].cases]
+
+    assert sizes("grace") == sizes(None) == [1024, 31337]
+    assert sizes("ada") == [1024, None]

@@ -1,0 +1,260 @@
+"""Every file under a ``solutions/`` folder is judged as its ``expected.yml`` says.
+
+A task's ``solutions/expected.yml`` maps a file, seen from there, to one expectation or a list of
+them. An expectation is a mapping:
+
+``verdict``  what the report must say; required
+``mode``     ``test`` (the default), ``benchmark``, ``profile`` or ``leaderboard``
+``harness``  ``own`` or ``standard``; without it both, or ``standard`` for a task without its own
+``case``     the index of the first case that is not accepted
+``message``  a regular expression that is found in what the report says of the failure
+``limits``   fields of ``Limits`` to replace, such as ``{test_s: 5}`` for a file that hangs
+``rules``    fields of ``MeasureRules`` to replace
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+import kernelcup.tasks
+from kernelcup.domain import Task
+from kernelcup.tasks.check import check_path
+from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.problem_set import load_problem_set
+from kernelcup_harness.protocol import (
+    Backend,
+    CaseResult,
+    HarnessKind,
+    JobSpec,
+    Mode,
+    RunReport,
+    Verdict,
+    dumps,
+    from_json,
+)
+
+HERE = Path(__file__).parent
+EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
+SINGLE_FILE = "reference_code.py"
+
+# Enough to see that measuring works; precision is not what is judged here.
+QUICK_RULES = {"warmups": 1, "min_samples": 2, "max_samples": 4, "case_budget_s": 1.0}
+LONGEST_RUN_S = 180.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """One line of an ``expected.yml``: what to run, and what must come of it."""
+
+    folder: Path
+    file: Path
+    verdict: Verdict
+    harness: HarnessKind
+    mode: Mode = Mode.TEST
+    case: int | None = None
+    message: str = ""
+    limits: dict[str, float] = field(default_factory=dict)
+    rules: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """Name the expectation as pytest shows it."""
+        name = f"{self.folder.name}-{self.file.stem}"
+        extra = [self.harness.value] if self.harness is HarnessKind.OWN else []
+        extra += [self.mode.value] if self.mode is not Mode.TEST else []
+        return "-".join([name, *extra])
+
+
+def task_folders() -> list[Path]:
+    """Return all folders that hold a task and files to judge by it."""
+    found = [path.parent.parent for root in (EXAMPLES, HERE) for path in root.rglob("solutions/expected.yml")]
+    return sorted(found)
+
+
+def task_path(folder: Path) -> Path:
+    """Return what to load: the folder, or its one file if it is a task of the older form."""
+    return folder / SINGLE_FILE if (folder / SINGLE_FILE).exists() else folder
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return a file's top-level mapping."""
+    return dict(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
+
+
+def read_expected(folder: Path) -> dict[str, Any]:
+    """Return a folder's ``expected.yml``."""
+    return read_yaml(folder / "solutions/expected.yml")
+
+
+def expectations() -> Iterator[Expectation]:
+    """Return every expectation of every task, once for each harness that it is about."""
+    for folder in task_folders():
+        for name, value in read_expected(folder).items():
+            for entry in value if isinstance(value, list) else [value]:
+                yield from expand(folder, name, dict(entry))
+
+
+def expand(folder: Path, name: str, entry: dict[str, Any]) -> Iterator[Expectation]:
+    """Return one entry once for each harness. An unknown key or value is an error here."""
+    named = entry.pop("harness", None)
+    harnesses = [HarnessKind(named)] if named else harnesses_of(folder)
+    entry["verdict"] = Verdict(entry["verdict"])
+    entry["mode"] = Mode(entry.get("mode", "test"))
+    file = (folder / "solutions" / name).resolve()
+    for harness in harnesses:
+        yield Expectation(folder=folder, file=file, harness=harness, **entry)
+
+
+def harnesses_of(folder: Path) -> list[HarnessKind]:
+    """Return whose code can judge the task."""
+    # Not by the loader: a task that it refuses should fail its own tests, not the collection of all.
+    own = task_path(folder) == folder and "config" in read_yaml(folder / "task.yml")
+    return [HarnessKind.OWN, HarnessKind.STANDARD] if own else [HarnessKind.STANDARD]
+
+
+@cache
+def loaded(folder: Path) -> Task:
+    """Load a task once."""
+    return load_task(task_path(folder))
+
+
+def judge(expected: Expectation) -> RunReport:
+    """Judge the file in a process of its own, as a launcher does."""
+    spec = build_job_spec(
+        loaded(expected.folder),
+        job_id=expected.id,
+        submission=expected.file.read_text(encoding="utf-8"),
+        mode=expected.mode,
+        backend=Backend.EMULATED,
+        harness=expected.harness,
+    )
+    return run_harness(adjusted(spec, expected))
+
+
+def adjusted(spec: JobSpec, expected: Expectation) -> JobSpec:
+    """Apply the expectation's own limits and rules, and measure no longer than it takes to see."""
+    rules = {**(QUICK_RULES if expected.mode is not Mode.TEST else {}), **expected.rules}
+    return dataclasses.replace(
+        spec,
+        limits=dataclasses.replace(spec.limits, **expected.limits),
+        rules=dataclasses.replace(spec.rules, **rules),
+    )
+
+
+def run_harness(spec: JobSpec) -> RunReport:
+    """Run ``python -m kernelcup_harness -`` and return its report."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "kernelcup_harness", "-"],
+        input=dumps(spec),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_RUN_S,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    last = json.loads(finished.stdout.splitlines()[-1])
+    return from_json(RunReport, last["report"])
+
+
+def first_bad_case(report: RunReport) -> int | None:
+    """Return the index of the first case that is not accepted; None if there is none.
+
+    A case that was cut off is not in the report: it is the one after those that are.
+    """
+    stage = next((stage for stage in report.stages if stage.verdict is not Verdict.ACCEPTED), None)
+    if stage is None:
+        return None
+    found = bad_case(stage.cases)
+    return found.index if found is not None else len(stage.cases)
+
+
+def bad_case(cases: list[CaseResult]) -> CaseResult | None:
+    """Return the first case that is not accepted."""
+    return next((case for case in cases if case.verdict is not Verdict.ACCEPTED), None)
+
+
+def what_was_said(report: RunReport) -> str:
+    """Return all that the report says of a failure: of the run, the stage and the case."""
+    texts = [report.message]
+    for stage in report.stages:
+        case = bad_case(stage.cases)
+        texts += [stage.message, case.message if case is not None else ""]
+    return "\n".join(texts)
+
+
+def needs_triton(file: Path) -> bool:
+    """Whether the file imports Triton."""
+    return re.search(r"^import triton", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
+
+
+@pytest.mark.parametrize("expected", [pytest.param(each, id=each.id) for each in expectations()])
+def test_the_verdict_is_the_expected_one(expected: Expectation) -> None:
+    if needs_triton(expected.file) and importlib.util.find_spec("triton") is None:
+        pytest.skip("needs Triton")
+    report = judge(expected)
+    about = f"{what_was_said(report)}\n{report.stderr.text}\nseed {report.secret_seed}"
+    assert report.verdict is expected.verdict, about
+    assert report.harness is expected.harness
+    if expected.case is not None:
+        assert first_bad_case(report) == expected.case, about
+    assert re.search(expected.message, what_was_said(report)), about
+    if expected.verdict is Verdict.ACCEPTED:
+        assert all(stage.planned_cases == len(stage.cases) for stage in report.stages)
+
+
+@pytest.mark.parametrize("folder", [pytest.param(folder, id=folder.name) for folder in task_folders()])
+def test_the_task_has_no_faults_and_no_file_without_an_expectation(folder: Path) -> None:
+    assert check_path(task_path(folder)) == ()
+    listed = {(folder / "solutions" / name).resolve() for name in read_expected(folder)}
+    present = {*folder.glob("solutions/*.py"), *folder.glob("template*.py")}
+    assert {file.resolve() for file in present} == listed
+
+
+def test_every_verdict_is_reached() -> None:
+    assert {expected.verdict for expected in expectations()} == set(Verdict)
+
+
+def test_no_two_expectations_have_one_name() -> None:
+    names = [expected.id for expected in expectations()]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_the_problem_set_lists_the_contract_tasks() -> None:
+    problems = load_problem_set(HERE / "contract/contract.yaml").problems
+    folders = {path.name for path in (HERE / "contract").iterdir() if (path / "task.yml").exists()}
+    assert {problem.directory for problem in problems} == folders
+
+
+def test_the_text_form_of_cases_keeps_their_types() -> None:
+    """The pool harness of the contract tasks reads back what the runner writes."""
+    spec = importlib.util.spec_from_file_location("eval_pool", HERE / "contract/eval_pool.py")
+    assert spec is not None
+    assert spec.loader is not None
+    eval_pool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(eval_pool)
+    line = "sizes: [3, 5]; negate: False; deep: True; rounding: floor; seed: -11; none: []"
+    assert eval_pool.parse_case(line) == {
+        "sizes": [3, 5],
+        "negate": False,
+        "deep": True,
+        "rounding": "floor",
+        "seed": -11,
+        "none": [],
+    }
+    for bad in ("sizes", "size: 1.5", "size: ; seed: 1", "5: 5", ""):
+        with pytest.raises(eval_pool.BadCase):
+            eval_pool.parse_case(bad)

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kernelcup.launchers.bundle import PACKAGE, harness_hash, write_bundle
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    copy = tmp_path / "kernelcup_harness"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def test_equal_sources_have_an_equal_hash(package: Path) -> None:
+    assert harness_hash(package) == harness_hash()
+
+
+def test_a_changed_a_renamed_and_an_added_file_change_the_hash(package: Path) -> None:
+    hashes = [harness_hash(package)]
+    (package / "protocol.py").write_text("# other\n")
+    hashes.append(harness_hash(package))
+    (package / "protocol.py").rename(package / "protocol2.py")
+    hashes.append(harness_hash(package))
+    (package / "more").mkdir()
+    (package / "more" / "code.py").write_text("")
+    hashes.append(harness_hash(package))
+    assert len(set(hashes)) == 4
+
+
+def test_what_is_no_source_does_not_change_the_hash(package: Path) -> None:
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "x.pyc").write_bytes(b"\0")
+    assert harness_hash(package) == harness_hash()
+
+
+def test_a_bundle_is_equal_for_equal_sources(package: Path, tmp_path: Path) -> None:
+    assert write_bundle(tmp_path / "one.zip") == write_bundle(tmp_path / "two.zip", package)
+    assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
+
+
+def test_a_bundle_can_be_imported(tmp_path: Path) -> None:
+    bundle = tmp_path / "harness.zip"
+    write_bundle(bundle)
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import kernelcup_harness as p; print(p.__file__)"
+    command = [sys.executable, "-I", "-c", code, str(bundle)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(str(bundle))
+    assert "kernelcup_harness/protocol.py" in zipfile.ZipFile(bundle).namelist()

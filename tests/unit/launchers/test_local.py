@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from builders import make_device, make_report, make_spec
+from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout
+from kernelcup.launchers.base import LaunchResult
+from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.local import COMMAND, LocalLauncher, child_environ
+from kernelcup_harness.protocol import Backend, Limits, Mode, dumps
+
+REPORT = make_report(job_id="1.1", mode=Mode.TEST, backend=Backend.EMULATED, stages=[])
+
+# What stands in for the harness: `spec` is what it was given, `say` writes one line.
+PRELUDE = f"""
+import json, os, signal, subprocess, sys, threading
+spec = json.load(sys.stdin)
+def say(**message):
+    print(json.dumps(message), flush=True)
+report = {dumps(REPORT)!r}
+def finish():
+    print('{{"report":' + report + '}}', flush=True)
+"""
+
+NO_TIME = Limits(import_s=0.0, test_s=0.0, benchmark_s=0.0, ranked_s=0.0)
+
+
+@pytest.fixture
+def launch(tmp_path: Path):
+    """Return a function that runs a harness made of the given lines."""
+
+    def run(body: str, *, spec=None, cancelled=None, on_event=None, device=None, **options) -> LaunchResult:
+        launcher = LocalLauncher(
+            runtime_dir=tmp_path / "run",
+            environ=options.pop("environ", os.environ),
+            command=options.pop("command", (sys.executable, "-c", PRELUDE + body)),
+            **options,
+        )
+        return launcher.run(
+            spec or make_spec(),
+            device or make_device(),
+            on_event=on_event or (lambda _: None),
+            cancelled=cancelled or threading.Event(),
+        )
+
+    return run
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_report_comes_back_with_where_and_how_it_was_made(launch) -> None:
+    result = launch("finish()")
+    assert result.report == REPORT
+    assert result.harness_hash == harness_hash()
+    assert result.machine
+
+
+def test_events_come_while_the_harness_works(launch) -> None:
+    events = []
+    launch('say(event="stage", name="test"); say(event="case", index=0); finish()', on_event=events.append)
+    assert events == [{"event": "stage", "name": "test"}, {"event": "case", "index": 0}]
+
+
+def test_the_harness_is_given_the_whole_job(launch) -> None:
+    events = []
+    spec = make_spec(sources={"reference.py": "#" * 1_000_000})
+    launch('say(event=len(spec["sources"]["reference.py"])); finish()', spec=spec, on_event=events.append)
+    assert events == [{"event": 1_000_000}]
+
+
+def test_much_output_on_both_pipes_does_not_block(launch) -> None:
+    events = []
+    body = """
+for n in range(2000):
+    sys.stderr.write("x" * 1000)
+    say(event="e" * 1000)
+finish()
+"""
+    launch(body, on_event=events.append)
+    assert len(events) == 2000
+
+
+def test_a_report_without_a_line_break_at_its_end_is_read(launch) -> None:
+    assert launch("sys.stdout.write('{\"report\":' + report + '}')").report == REPORT
+
+
+def test_a_report_counts_even_if_the_harness_stumbles_on_its_way_out(launch) -> None:
+    assert launch("finish(); sys.exit(3)").report == REPORT
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("pass", "ended with 0 and no report"),
+        (
+            "sys.stderr.write('out of coffee'); sys.exit(3)",
+            "ended with 3 and no report; its log: out of coffee",
+        ),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "ended with -11 and no report"),
+        ("print('hello')", "not JSON: b'hello'"),
+        ("print('[' * 100000)", "not JSON"),
+        ("print('[1]')", "neither an event nor a report"),
+        ("say(hello=1)", "neither an event nor a report"),
+        ("say(report={})", "cannot be read: RunReport.job_id: missing"),
+        ("say(report=None)", "cannot be read: RunReport: expected an object"),
+        ("say(report=json.loads(report) | {'job_id': '1.0'})", "job_id is '1.0', not '1.1'"),
+        ("say(report=json.loads(report) | {'mode': 'leaderboard'})", "mode is"),
+        ("say(report=json.loads(report) | {'version': 99})", "version is 99, not 1"),
+    ],
+)
+def test_a_harness_that_makes_no_sense_is_a_failed_launch(launch, body: str, text: str) -> None:
+    with pytest.raises(BadReport) as caught:
+        launch(body)
+    assert text in str(caught.value)
+
+
+def test_a_line_without_end_is_cut_off(launch, monkeypatch) -> None:
+    monkeypatch.setattr("kernelcup.launchers.lines.LineBuffer.__init__.__defaults__", (1000,))
+    with pytest.raises(BadReport, match="more than 1,000 bytes"):
+        launch("while True: sys.stdout.write('x' * 100)")
+
+
+def test_a_harness_that_cannot_be_started_is_a_failed_launch(launch) -> None:
+    with pytest.raises(LaunchError, match="cannot be started"):
+        launch("", command=["/nonexistent"])
+
+
+def test_a_harness_that_takes_too_long_is_ended(launch) -> None:
+    with pytest.raises(LaunchTimeout):
+        launch("signal.pause()", spec=make_spec(limits=NO_TIME), grace_s=0.3)
+
+
+def test_a_cancelled_run_leaves_nothing_behind(launch) -> None:
+    cancelled = threading.Event()
+    pids = []
+
+    def on_event(event) -> None:
+        pids.extend(event["event"])
+        cancelled.set()
+
+    body = """
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+say(event=[os.getpid(), child.pid])
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+signal.pause()
+"""
+    with pytest.raises(LaunchCancelled):
+        launch(body, cancelled=cancelled, on_event=on_event)
+    assert len(pids) == 2
+    while any(map(is_alive, pids)):
+        pass
+
+
+def test_a_process_that_keeps_the_pipes_does_not_hold_up_the_report(launch) -> None:
+    pids = []
+    body = """
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+say(event=child.pid)
+finish()
+"""
+    assert launch(body, on_event=lambda event: pids.append(event["event"])).report == REPORT
+    while is_alive(pids[0]):
+        pass
+
+
+def test_a_cancelled_run_does_not_start(launch) -> None:
+    cancelled = threading.Event()
+    cancelled.set()
+    with pytest.raises(LaunchCancelled):
+        launch("finish()", cancelled=cancelled)
+
+
+def test_a_slot_is_free_again_after_a_failure(launch, tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(BadReport):
+            launch("pass")
+    launcher = LocalLauncher(runtime_dir=tmp_path / "run", environ={})
+    assert launcher.capacity(make_device()) == 1
+
+
+def test_a_run_sees_its_own_gpu_only(launch) -> None:
+    events = []
+    gpus = {"H100": ["3"]}
+    body = "say(event=os.environ.get('CUDA_VISIBLE_DEVICES')); finish()"
+    launch(body, gpus=gpus, environ={}, on_event=events.append)
+    with pytest.raises(BadReport, match="backend"):  # the stand-in always reports `emulated`
+        launch(body, spec=make_spec(backend=Backend.CUDA), gpus=gpus, environ={}, on_event=events.append)
+    assert events == [{"event": None}, {"event": "3"}]
+
+
+def test_the_harness_gets_no_secrets_from_our_environment() -> None:
+    environ = {
+        "PATH": "/bin",
+        "HOME": "/home/ada",
+        "CUDA_HOME": "/cuda",
+        "NCCL_DEBUG": "INFO",
+        "KERNELCUP_DATABASE": "postgresql://me:secret@host/db",
+        "DISCORD_TOKEN": "secret",
+        "PYTHONPATH": "/evil",
+    }
+    kept = ["CUDA_HOME", "HOME", "NCCL_DEBUG", "PATH"]
+    assert sorted(child_environ(environ)) == kept
+    assert child_environ(environ, gpus=["1", "2"])["CUDA_VISIBLE_DEVICES"] == "1,2"
+
+
+def test_the_harness_is_told_to_die_with_us() -> None:
+    assert COMMAND[:4] == (sys.executable, "-P", "-m", "kernelcup_harness")
+    assert "--die-with-parent" in COMMAND

@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+
+from builders import make_board, make_device, make_report, make_submission
+from fakes import FakeLauncher
+from kernelcup.domain import JobState
+from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable
+from kernelcup.services import attempt, queue
+from kernelcup.services.dispatch import Dispatcher
+from kernelcup.services.progress import (
+    JobDropped,
+    JobFinished,
+    JobProgress,
+    JobRetried,
+    JobReturned,
+    JobStarted,
+)
+from kernelcup.services.submissions import cancel_submission, delete_submission, show_submission
+from kernelcup_harness.protocol import Backend, Mode, Verdict
+
+DEVICES = (make_device(slots=2), make_device(name="A100"))
+
+
+class Stage:
+    """A leaderboard on two devices, and dispatchers that tell what they do."""
+
+    def __init__(self, db, clock) -> None:
+        self.db, self.clock = db, clock
+        self.progress: list[object] = []
+        make_board(db, devices=["H100", "A100"])
+
+    def submit(self, *devices: str, **overrides):
+        return make_submission(self.db, devices=devices or ["H100"], **overrides)
+
+    def dispatcher(self, launcher: FakeLauncher, **overrides) -> Dispatcher:
+        options = {
+            "devices": DEVICES,
+            "on_progress": self.progress.append,
+            "heartbeat_s": 0.0,
+            "tick_s": 0.005,
+            "clock": self.clock,
+        }
+        return Dispatcher(self.db, launchers={"fake": launcher}, **(options | overrides))
+
+    def job(self, submission):
+        return self.views(submission)[0].job
+
+    def run(self, submission):
+        return self.views(submission)[0].run
+
+    def views(self, submission):
+        return show_submission(self.db, submission.id).jobs
+
+    def told(self, kind: type) -> list:
+        return [item for item in self.progress if isinstance(item, kind)]
+
+
+@pytest.fixture
+def stage(db, clock) -> Stage:
+    return Stage(db, clock)
+
+
+def in_background(work) -> threading.Thread:
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_a_dispatcher_works_until_nothing_waits(stage) -> None:
+    submissions = [stage.submit("H100", "A100", user=user) for user in ("ada", "bob", "cyn")]
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    for submission in submissions:
+        assert [view.job.state for view in stage.views(submission)] == [JobState.DONE] * 2
+        assert [view.run.verdict for view in stage.views(submission)] == [Verdict.ACCEPTED] * 2
+
+
+def test_a_dispatcher_without_work_ends_at_once(stage) -> None:
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.progress == []
+
+
+def test_a_run_keeps_what_the_launcher_says(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    run = stage.run(submission)
+    assert (run.machine, run.harness_hash, run.attempt) == ("fake", "f" * 64, 1)
+    assert run.score_s == pytest.approx(1e-6)
+
+
+def test_the_launcher_is_given_the_job_that_was_submitted(stage) -> None:
+    submission = stage.submit(mode=Mode.BENCHMARK, content=b"custom_kernel = None\n")
+    launcher = FakeLauncher()
+    stage.dispatcher(launcher).run_until_idle()
+    (spec,) = launcher.specs
+    assert (spec.mode, spec.backend, spec.submission) == (
+        Mode.BENCHMARK,
+        Backend.CUDA,
+        "custom_kernel = None\n",
+    )
+    assert spec.job_id == f"{stage.job(submission).id}.1"
+
+
+def test_progress_is_told_in_order(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert [type(item) for item in stage.progress] == [JobStarted, JobProgress, JobFinished]
+    assert stage.progress[1].event == {"event": "stage", "name": "import"}
+    assert {item.job.id for item in stage.progress} == {stage.job(submission).id}
+
+
+def test_never_more_runs_at_once_than_slots(stage) -> None:
+    for _ in range(6):
+        stage.submit()
+    launcher = FakeLauncher()
+    stage.dispatcher(launcher).run_until_idle()
+    assert launcher.most_at_once <= 2
+    assert len(launcher.specs) == 6
+
+
+def test_slots_are_used_at_the_same_time(stage) -> None:
+    stage.submit()
+    stage.submit()
+    gate = threading.Event()
+    launcher = FakeLauncher(gate=gate)
+    thread = in_background(stage.dispatcher(launcher).run_until_idle)
+    assert launcher.started.acquire(timeout=30)
+    assert launcher.started.acquire(timeout=30)
+    gate.set()
+    thread.join()
+    assert launcher.most_at_once == 2
+
+
+@pytest.mark.parametrize("error", [LaunchError("lost"), BadReport("garbled")])
+def test_a_failed_launch_is_tried_again(stage, error: Exception) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher(error)).run_until_idle()
+    assert stage.job(submission).state is JobState.DONE
+    assert stage.run(submission).attempt == 2
+    (retried,) = stage.told(JobRetried)
+    assert retried.reason == f"{type(error).__name__}: {error}"
+
+
+def test_a_job_is_given_up_after_three_failed_launches(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher(*[LaunchError("lost")] * 3)).run_until_idle()
+    run = stage.run(submission)
+    assert (run.verdict, run.attempt, run.score_s) == (Verdict.INTERNAL_ERROR, 3, None)
+    assert "LaunchError: lost" in run.report.message
+    assert [item.run for item in stage.told(JobFinished)] == [run]
+
+
+def test_a_bug_in_a_launcher_ends_like_a_failed_launch(stage, caplog) -> None:
+    submission = stage.submit()
+    with caplog.at_level(logging.ERROR):
+        stage.dispatcher(FakeLauncher(ZeroDivisionError("oops"))).run_until_idle()
+    assert stage.run(submission).attempt == 2
+    assert "this should not happen" in caplog.text
+
+
+def test_a_report_for_another_job_is_not_taken(stage) -> None:
+    class Confused(FakeLauncher):
+        def run(self, spec, device, **options):
+            result = super().run(spec, device, **options)
+            object.__setattr__(result.report, "job_id", "999.1")
+            return result
+
+    submission = stage.submit()
+    stage.dispatcher(Confused()).run_until_idle()
+    assert stage.run(submission).verdict is Verdict.INTERNAL_ERROR
+    assert "job_id is '999.1'" in stage.run(submission).report.message
+
+
+def test_a_task_that_cannot_be_judged_ends_as_an_internal_error(stage, monkeypatch, caplog) -> None:
+    def refuse(*_args, **_options):
+        raise ValueError("no such harness")
+
+    monkeypatch.setattr(attempt, "build_job_spec", refuse)
+    submission = stage.submit()
+    with caplog.at_level(logging.CRITICAL):
+        stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.run(submission).verdict is Verdict.INTERNAL_ERROR
+
+
+def test_a_listener_that_fails_costs_nobody_the_run(stage, caplog) -> None:
+    def fail(_progress) -> None:
+        raise BrokenPipeError
+
+    submission = stage.submit()
+    with caplog.at_level(logging.CRITICAL):
+        stage.dispatcher(FakeLauncher(), on_progress=fail).run_until_idle()
+    assert stage.run(submission).verdict is Verdict.ACCEPTED
+
+
+def test_a_cancelled_job_is_stopped_and_not_counted(stage) -> None:
+    submission = stage.submit()
+    launcher = FakeLauncher(gate=threading.Event())
+    thread = in_background(stage.dispatcher(launcher).run_until_idle)
+    assert launcher.started.acquire(timeout=30)
+    cancel_submission(stage.db, submission.id, by="ada", now=stage.clock())
+    thread.join()
+    assert stage.job(submission).state is JobState.CANCELLED
+    assert stage.run(submission) is None
+    assert len(stage.told(JobDropped)) == 1
+
+
+def test_a_deleted_job_is_stopped(stage) -> None:
+    submission = stage.submit()
+    launcher = FakeLauncher(gate=threading.Event())
+    dispatcher = stage.dispatcher(launcher)
+    thread = in_background(lambda: dispatcher.run_until(submission.id))
+    assert launcher.started.acquire(timeout=30)
+    delete_submission(stage.db, submission.id, by=None)
+    thread.join()
+    assert len(stage.told(JobDropped)) == 1
+
+
+def test_a_stopped_dispatcher_hands_its_jobs_back(stage) -> None:
+    submission = stage.submit()
+    stop = threading.Event()
+    launcher = FakeLauncher(gate=threading.Event())
+    dispatcher = stage.dispatcher(launcher)
+    thread = in_background(lambda: dispatcher.run_forever(stop))
+    assert launcher.started.acquire(timeout=30)
+    stop.set()
+    thread.join()
+    job = stage.job(submission)
+    assert (job.state, job.attempt) == (JobState.QUEUED, 1)
+    assert len(stage.told(JobReturned)) == 1
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.run(submission).attempt == 1
+
+
+def test_a_lease_that_was_lost_stops_the_run_and_counts_once(stage) -> None:
+    submission = stage.submit()
+    gate = threading.Event()
+    slow = FakeLauncher(gate=gate)
+    # No heartbeat comes in time, as on a machine that was suspended.
+    dispatcher = stage.dispatcher(slow, heartbeat_s=1e9, lease_s=60, tick_s=1e3, owner="suspended")
+    thread = in_background(lambda: dispatcher.run_until(submission.id))
+    assert slow.started.acquire(timeout=30)
+    stage.clock.advance(61)
+    stage.dispatcher(FakeLauncher(make_report([7000.0]))).run_until_idle()
+    gate.set()
+    thread.join()
+    assert stage.run(submission).attempt == 2
+    assert stage.run(submission).score_s == pytest.approx(7e-6)
+    assert len(stage.told(JobDropped)) == 1
+
+
+def test_a_heartbeat_keeps_a_long_job(stage) -> None:
+    submission = stage.submit()
+    gate = threading.Event()
+    launcher = FakeLauncher(gate=gate)
+    renewed = threading.Semaphore(0)
+
+    class Clock:
+        def __call__(self):
+            renewed.release()
+            return stage.clock()
+
+    thread = in_background(stage.dispatcher(launcher, clock=Clock(), lease_s=60).run_until_idle)
+    assert launcher.started.acquire(timeout=30)
+    for _ in range(3):
+        stage.clock.advance(40)
+        for _ in range(10):  # a few ticks, each of which reads the clock
+            assert renewed.acquire(timeout=30)
+    gate.set()
+    thread.join()
+    assert stage.run(submission).attempt == 1
+
+
+def test_working_for_a_submission_leaves_later_ones_alone(stage) -> None:
+    first, second, third = (stage.submit(user=user) for user in ("ada", "bob", "cyn"))
+    stage.dispatcher(FakeLauncher()).run_until(second.id)
+    states = [stage.job(submission).state for submission in (first, second, third)]
+    assert states == [JobState.DONE, JobState.DONE, JobState.QUEUED]
+
+
+def test_working_for_a_submission_leaves_other_devices_alone(stage) -> None:
+    other, wanted = stage.submit("A100"), stage.submit("H100")
+    stage.dispatcher(FakeLauncher()).run_until(wanted.id)
+    assert stage.job(other).state is JobState.QUEUED
+
+
+def test_a_submission_for_a_device_that_is_not_here_is_not_waited_for(stage) -> None:
+    submission = stage.submit("A100")
+    with pytest.raises(ConfigError, match="A100"):
+        stage.dispatcher(FakeLauncher(), devices=DEVICES[:1]).run_until(submission.id)
+
+
+def test_jobs_for_devices_that_are_not_here_stay(stage) -> None:
+    submission = stage.submit("A100")
+    stage.dispatcher(FakeLauncher(), devices=DEVICES[:1]).run_until_idle()
+    assert stage.job(submission).state is JobState.QUEUED
+
+
+def test_a_device_without_its_launcher_is_found_at_the_start(db) -> None:
+    with pytest.raises(ConfigError, match="no launcher 'modal', only fake"):
+        Dispatcher(db, devices=[make_device(launcher="modal")], launchers={"fake": FakeLauncher()})
+
+
+def test_a_result_is_stored_once_the_database_answers_again(stage, monkeypatch, caplog) -> None:
+    finish, failures = queue.finish, [StorageUnavailable("locked")] * 2
+
+    def unsteady(*args, **options):
+        if failures:
+            raise failures.pop()
+        return finish(*args, **options)
+
+    monkeypatch.setattr(queue, "finish", unsteady)
+    monkeypatch.setattr(attempt, "STORE_RETRY_S", (0.0, 0.0, 0.0))
+    submission = stage.submit()
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.run(submission).attempt == 1
+
+
+def test_a_dispatcher_outlives_a_database_that_does_not_answer(stage, monkeypatch, caplog) -> None:
+    claim, failures = queue.claim_next, [StorageUnavailable("gone")] * 3
+    stop = threading.Event()
+
+    def unsteady(*args, **options):
+        if failures:
+            raise failures.pop()
+        return claim(*args, **options)
+
+    def on_progress(progress) -> None:
+        if isinstance(progress, JobFinished):
+            stop.set()
+
+    monkeypatch.setattr(queue, "claim_next", unsteady)
+    submission = stage.submit()
+    with caplog.at_level(logging.CRITICAL):
+        stage.dispatcher(FakeLauncher(), on_progress=on_progress).run_forever(stop)
+    assert stage.run(submission).verdict is Verdict.ACCEPTED

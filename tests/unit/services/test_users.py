@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from kernelcup.errors import InvalidValue
+from kernelcup.services.users import check_user_name, ensure_user
+
+
+def test_a_user_keeps_the_name_as_it_was_first_written(db, clock) -> None:
+    assert ensure_user(db, "Ada", now=clock()) == "Ada"
+    assert ensure_user(db, "ada", now=clock()) == "Ada"
+
+
+@pytest.mark.parametrize("name", ["ada", "Zoë", "名前", "ada lovelace", "a" * 64])
+def test_names_of_all_languages_are_taken(name: str) -> None:
+    assert check_user_name(name) == name
+
+
+def test_a_name_is_the_same_however_its_accents_are_encoded() -> None:
+    assert check_user_name("Zoe\u0308") == "Zoë"
+
+
+@pytest.mark.parametrize("name", ["", " ada", "ada ", "a\nb", "a\0b", "a\u202eb", "\ud800", "a" * 65])
+def test_names_that_would_deceive_or_break_something_are_refused(name: str) -> None:
+    with pytest.raises(InvalidValue):
+        check_user_name(name)

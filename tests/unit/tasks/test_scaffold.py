@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.tasks.check import check_path
+from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.scaffold import new_task
+
+
+def test_a_new_task_has_no_problems(tmp_path):
+    new_task(tmp_path / "deep" / "saxpy")
+    assert check_path(tmp_path / "deep" / "saxpy") == ()
+
+
+def test_all_written_files_are_named_and_readable(tmp_path):
+    folder = tmp_path / "saxpy"
+    files = new_task(folder)
+    assert {str(path.relative_to(folder)) for path in files} == {
+        "task.yml",
+        "task.py",
+        "reference.py",
+        "template.py",
+        "solutions/correct.py",
+        "solutions/wrong.py",
+    }
+    for path in files:
+        if path.suffix == ".py":
+            ast.parse(path.read_text())
+
+
+def test_the_name_stands_in_the_description(tmp_path):
+    new_task(tmp_path / "a")
+    new_task(tmp_path / "b", name="My Kernel")
+    assert load_task(tmp_path / "a").description.startswith("# a\n")
+    assert load_task(tmp_path / "b").description.startswith("# My Kernel\n")
+
+
+def test_an_empty_folder_will_do(tmp_path):
+    assert new_task(tmp_path, name="x")
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("keep")
+    with pytest.raises(Conflict, match="is not empty"):
+        new_task(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("below", ["", "deeper"])
+def test_a_file_is_no_folder(tmp_path, below):
+    (tmp_path / "mine").write_text("keep")
+    with pytest.raises(Conflict, match="is a file"):
+        new_task(tmp_path / "mine" / below)
+
+
+@pytest.mark.parametrize("name", ["", "a\nlang: cu", "x: y", "é", "a" * 65])
+def test_an_odd_name_is_refused(tmp_path, name):
+    with pytest.raises(InvalidValue):
+        new_task(tmp_path / "a", name=name)
+    assert not (tmp_path / "a").exists()

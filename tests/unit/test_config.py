@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builders import make_device
+from kernelcup.config import Config
+from kernelcup.devices import CPU, EMULATED, detect_devices, detect_gpus, device_name, slot_gpus
+from kernelcup.domain import Device
+from kernelcup.errors import ConfigError
+from kernelcup_harness.protocol import Backend
+
+TWO_KINDS = "GPU-a, NVIDIA H100 80GB HBM3\nGPU-b, NVIDIA H100 80GB HBM3\nGPU-c, NVIDIA L4\n"
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    """Return a function that reads a configuration file with the given text."""
+
+    def read(text: str, **environ: str) -> Config:
+        file = tmp_path / "kernelcup.toml"
+        file.write_text(text)
+        return Config.load(file, {"HOME": str(tmp_path), **environ})
+
+    return read
+
+
+def test_nothing_needs_to_be_configured(tmp_path: Path) -> None:
+    config = Config.load(None, {"HOME": str(tmp_path)})
+    data_dir = tmp_path / ".local/share/kernelcup"
+    assert (config.file, config.data_dir) == (None, data_dir)
+    assert config.database_url == f"sqlite:///{data_dir}/kernelcup.db"
+    assert not data_dir.exists()
+
+
+def test_the_data_directory_can_be_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "kernelcup.toml").write_text("[database]\nurl = 'postgresql://localhost/cup'\n")
+    config = Config.load(None, {"KERNELCUP_HOME": str(tmp_path)})
+    assert config.data_dir == tmp_path
+    assert config.file == tmp_path / "kernelcup.toml"
+    assert config.database_url == "postgresql://localhost/cup"
+
+
+def test_the_environment_overrides_the_file(load) -> None:
+    config = load("[database]\nurl = 'sqlite:///a.db'\n", KERNELCUP_DATABASE="sqlite:///b.db")
+    assert config.database_url == "sqlite:///b.db"
+
+
+def test_the_file_can_be_named_in_the_environment(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file"):
+        Config.load(None, {"KERNELCUP_CONFIG": str(tmp_path / "none.toml")})
+
+
+def test_devices_are_taken_from_the_file(load) -> None:
+    config = load(
+        """
+        [[devices]]
+        name = "H100"
+        backend = "cuda"
+        slots = 8
+        description = "the big one"
+
+        [[devices]]
+        name = "cpu"
+        backend = "cpu"
+        """
+    )
+    assert config.devices == (
+        Device(name="H100", backend=Backend.CUDA, slots=8, description="the big one"),
+        Device(name="cpu", backend=Backend.CPU),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("databse = 1", "databse: unknown key"),
+        ("[database]\nurl = 1", "database.url: Input should be a valid string"),
+        ("[[devices]]\nname = 'x'", "devices.0.backend: Field required"),
+        (
+            "[[devices]]\nname = 'x'\nbackend = 'rocm'",
+            "devices.0.backend: expected one of cuda, cpu, emulated",
+        ),
+        ("[[devices]]\nname = 'x'\nbackend = ['cpu']", "devices.0.backend: expected one of"),
+        ("[[devices]]\nname = 'a/b'\nbackend = 'cpu'", "devices.0.name: String should match pattern"),
+        (
+            "[[devices]]\nname = 'x'\nbackend = 'cpu'\nslots = '2'",
+            "devices.0.slots: Input should be a valid integer",
+        ),
+        ("[[devices]]\nname = 'x'\nbackend = 'cpu'\nslots = 0", "devices.0.slots: Input should be greater"),
+        (
+            "[[devices]]\nname='x'\nbackend='cpu'\n" * 2,
+            "devices: two devices",
+        ),
+        ("[[devices", "not TOML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_and_key(load, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    assert str(caught.value).partition("kernelcup.toml: ")[2].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("NVIDIA H100 PCIe", "H100"),
+        ("NVIDIA A100-SXM4-80GB", "A100"),
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA B200", "B200"),
+        ("NVIDIA GB200", "GB200"),
+        ("NVIDIA GH200 480GB", "GH200"),
+        ("NVIDIA L4", "L4"),
+        ("NVIDIA L40S", "L40S"),
+        ("Tesla T4", "T4"),
+        ("Tesla V100-SXM2-16GB", "V100"),
+        ("NVIDIA A10G", "A10G"),
+        ("NVIDIA GeForce RTX 4090", "RTX4090"),
+        ("NVIDIA GeForce RTX 4070 Ti", "RTX4070Ti"),
+        ("NVIDIA RTX A6000", "RTXA6000"),
+        ("NVIDIA RTX 6000 Ada Generation", "RTX6000Ada"),
+        ("NVIDIA TITAN Xp", "TITAN-Xp"),
+        ("???", "GPU"),
+    ],
+)
+def test_a_model_has_a_short_name(model: str, name: str) -> None:
+    assert device_name(model) == name
+
+
+def test_a_machine_without_gpus_can_emulate_one() -> None:
+    assert detect_devices(detect_gpus({}, query=lambda: "")) == [EMULATED, CPU]
+
+
+def test_each_model_is_a_device_with_a_slot_for_each_gpu() -> None:
+    h100, l4, *rest = detect_devices(detect_gpus({}, query=lambda: TWO_KINDS))
+    assert (h100.name, h100.backend, h100.slots) == ("H100", Backend.CUDA, 2)
+    assert (l4.name, l4.slots) == ("L4", 1)
+    assert rest == [EMULATED, CPU]
+
+
+@pytest.mark.parametrize(
+    ("visible", "indices"), [("1,2", ["1", "2"]), ("GPU-c", ["2"]), ("", []), ("NoDevFiles", []), ("7", [])]
+)
+def test_only_gpus_that_we_may_see_are_used(visible: str, indices: list[str]) -> None:
+    gpus = detect_gpus({"CUDA_VISIBLE_DEVICES": visible}, query=lambda: TWO_KINDS)
+    assert [gpu.index for gpu in gpus] == indices
+
+
+def test_each_slot_gets_a_gpu_of_its_device() -> None:
+    gpus = detect_gpus({}, query=lambda: TWO_KINDS)
+    devices = [make_device(slots=2), make_device(name="L4"), make_device(name="mine", slots=4), EMULATED]
+    assert slot_gpus(devices, gpus) == {"H100": ("0", "1"), "L4": ("2",), "mine": ("0", "1", "2", "0")}
+
+
+def test_a_machine_without_gpus_has_none_to_give() -> None:
+    assert slot_gpus([make_device(), CPU], []) == {}
