@@ -166,7 +166,6 @@ class Judge:
         self._begin(StageName.IMPORT, limit_s, 0)
         try:
             self._receive(HELLO_TIMEOUT_S, "hello")
-            self._begin(StageName.IMPORT, limit_s, 0)
             self._channel.send({"type": "load", "file": self._spec.submission_name})
             self._receive(limit_s, "ready")
         except RunEnds as end:

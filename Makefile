@@ -1,0 +1,54 @@
+# `make demo` and `make test` are all that a fresh machine needs; they install what is missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Another index for torch, such as one with CPU or CUDA builds.
+TORCH_INDEX ?=
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+TORCH := torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+
+.PHONY: help demo test check serve docs clean system-packages
+
+help:
+	@echo "make demo    a whole competition on this machine, with standings at the end"
+	@echo "make test    all tests"
+	@echo "make check   ruff, mypy, import-linter, documentation"
+	@echo "make serve   judge what is submitted"
+	@echo "make docs    build the documentation into site/"
+
+demo: $(VENV)/runner
+	$(BIN)/kernelcup demo --directory .demo
+
+test: $(VENV)/dev system-packages
+	$(BIN)/pytest -n auto --dist worksteal
+
+check: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+	$(BIN)/mkdocs build --quiet --strict
+
+serve: $(VENV)/runner
+	$(BIN)/kernelcup serve
+
+docs: $(VENV)/dev
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) .demo site dist
+
+# Torch comes first and pinned: anything else that wants it would pull gigabytes of another build.
+$(VENV)/runner: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install $(TORCH) numpy
+	$(PIP) install -e .
+	touch $@
+
+$(VENV)/dev: $(VENV)/runner
+	$(PIP) install -e '.[dev]'
+	touch $@
+
+# What tests use beyond Python: a C++ compiler and ninja, for submissions that build an extension.
+system-packages:
+	@scripts/system-packages g++:g++ ninja:ninja-build

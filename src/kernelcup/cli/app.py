@@ -1,0 +1,50 @@
+"""The tree of commands. Only typer is imported here; commands import what they need when they run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kernelcup.cli import board, competing, demo, doctor, judging, serving, task
+
+app = typer.Typer(
+    name="kernelcup",
+    help="Competitions for the fastest GPU kernel, with results that everybody can trust.",
+    epilog="Start with: kernelcup demo.  Exit codes: kernelcup run --help.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+def show_version(wanted: bool) -> None:
+    """Print the version and end."""
+    if wanted:
+        from kernelcup import __version__
+
+        typer.echo(f"kernelcup {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Competitions for the fastest GPU kernel, with results that everybody can trust."""
+
+
+app.command("run")(judging.run)
+app.add_typer(task.app, name="task")
+app.add_typer(board.app, name="board")
+app.command("submit")(competing.submit)
+app.command("watch")(competing.watch)
+app.command("cancel")(competing.cancel)
+app.add_typer(competing.submissions, name="submissions")
+app.command("standings")(competing.standings)
+app.command("serve")(serving.serve)
+app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)

@@ -1,0 +1,139 @@
+"""``kernelcup board``: make, list, show and delete leaderboards."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.options import ConfigOption, HarnessOption, JsonOption, TaskArgument, UserOption
+
+if TYPE_CHECKING:
+    from kernelcup.domain import Leaderboard
+
+app = typer.Typer(help="Make, list, show and delete leaderboards.", no_args_is_help=True)
+
+
+@app.command()
+def create(
+    task: TaskArgument,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="Default: the task's name.")] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option("--device", "-d", help="May be given several times; default: the best here."),
+    ] = None,
+    deadline: Annotated[
+        str | None,
+        typer.Option(help='"2026-12-20", "2026-12-20 23:59", with a zone "... Europe/Paris"; else UTC.'),
+    ] = None,
+    opens: Annotated[str | None, typer.Option(help="Opening time, in the same forms.")] = None,
+    harness: HarnessOption = None,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make a leaderboard from a task. A bare date as deadline means the end of that day."""
+    from kernelcup.cli import options, platform
+    from kernelcup.services.boards import create_board
+    from kernelcup.services.deadlines import parse_deadline, parse_opening
+
+    settings = platform.load_config(config)
+    found = platform.find_task(task)
+    now = datetime.now(UTC)
+    with platform.open_database(settings) as db:
+        board = create_board(
+            db,
+            name=name or found.name,
+            task=found,
+            devices=device or [settings.devices[0].name],
+            creator=platform.user_name(user),
+            now=now,
+            harness=options.read_harness(harness),
+            opens_at=parse_opening(opens) if opens is not None else None,
+            deadline=parse_deadline(deadline, now) if deadline is not None else None,
+            known_devices=settings.devices,
+        )
+    if as_json:
+        typer.echo(json.dumps(as_object(board)))
+        return
+    typer.echo(f"leaderboard {board.name} takes submissions on {', '.join(board.devices)}; {closing(board)}")
+    typer.echo(f"Next: kernelcup submit FILE --board {board.name}")
+
+
+@app.command("list")
+def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List all leaderboards."""
+    from kernelcup.cli import platform
+    from kernelcup.services.boards import list_boards
+
+    with platform.open_database(platform.load_config(config)) as db:
+        boards = list_boards(db)
+    if as_json:
+        typer.echo(json.dumps({"leaderboards": [as_object(board) for board in boards]}))
+        return
+    if not boards:
+        typer.echo("There is no leaderboard yet. Next: kernelcup board create TASK")
+    for board in boards:
+        typer.echo(f"{board.name}  [{', '.join(board.devices)}]  {closing(board)}")
+
+
+@app.command()
+def show(name: str, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Show a leaderboard and the task behind it."""
+    from kernelcup.cli import platform
+    from kernelcup.cli.task import describe, without_hidden
+    from kernelcup.services.boards import get_board, get_task
+
+    with platform.open_database(platform.load_config(config)) as db:
+        board, task = get_board(db, name), get_task(db, name)
+    if as_json:
+        typer.echo(json.dumps({**as_object(board), "task": without_hidden(task)}))
+        return
+    typer.echo(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {closing(board)}\n")
+    describe(task)
+
+
+@app.command()
+def delete(
+    name: str,
+    confirm: Annotated[
+        str | None, typer.Option("--confirm", help="The name once more, instead of being asked for it.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Delete a leaderboard for good, with all its submissions and their history."""
+    from kernelcup.cli import platform
+    from kernelcup.errors import InvalidValue
+    from kernelcup.services.boards import delete_board, get_board
+
+    with platform.open_database(platform.load_config(config)) as db:
+        board = get_board(db, name)
+        typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it for good")
+        if typed != board.name:
+            raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
+        delete_board(db, name)
+    typer.echo(f"leaderboard {board.name} and all its submissions are deleted")
+
+
+def closing(board: Leaderboard) -> str:
+    """Say when a leaderboard closes, in UTC and here."""
+    if board.deadline is None:
+        return "no deadline"
+    local = board.deadline.astimezone()
+    return f"closes {board.deadline:%Y-%m-%d %H:%M:%S} UTC ({local:%Y-%m-%d %H:%M} here)"
+
+
+def as_object(board: Leaderboard) -> dict[str, object]:
+    """Return a leaderboard as ``--json`` prints it."""
+    return {
+        "name": board.name,
+        "devices": list(board.devices),
+        "harness": board.harness.value,
+        "task_hash": board.task_hash,
+        "creator": board.creator,
+        "opens_at": board.opens_at.isoformat() if board.opens_at else None,
+        "deadline": board.deadline.isoformat() if board.deadline else None,
+        "created_at": board.created_at.isoformat(),
+    }

@@ -1,0 +1,53 @@
+"""The exit codes: one for each verdict and each kind of error, the same for every command."""
+
+from __future__ import annotations
+
+from kernelcup.errors import ConfigError, KernelCupError, LaunchError, StorageUnavailable, UserError
+from kernelcup_harness.protocol import Verdict
+
+OK = 0
+BUG = 1
+USAGE = 2
+USER_ERROR = 3
+CONFIG_ERROR = 4
+STORAGE_ERROR = 5
+LAUNCH_ERROR = 6
+CANCELLED = 7
+INTERRUPTED = 130
+
+VERDICTS: dict[Verdict, int] = {
+    Verdict.ACCEPTED: OK,
+    Verdict.WRONG_ANSWER: 10,
+    Verdict.COMPILE_ERROR: 11,
+    Verdict.RUNTIME_ERROR: 12,
+    Verdict.TIME_LIMIT_EXCEEDED: 13,
+    Verdict.MEMORY_LIMIT_EXCEEDED: 14,
+    Verdict.OUTPUT_LIMIT_EXCEEDED: 15,
+    Verdict.REJECTED: 16,
+    Verdict.INTERNAL_ERROR: 17,
+}
+
+ERRORS: tuple[tuple[type[KernelCupError], int, str], ...] = (
+    (UserError, USER_ERROR, "user_error"),
+    (ConfigError, CONFIG_ERROR, "config_error"),
+    (StorageUnavailable, STORAGE_ERROR, "storage_unavailable"),
+    (LaunchError, LAUNCH_ERROR, "launch_error"),
+    (KernelCupError, BUG, "error"),
+)
+
+
+def of_error(error: KernelCupError) -> int:
+    """Return the exit code of a deliberate error."""
+    return next(code for kind, code, _ in ERRORS if isinstance(error, kind))
+
+
+def error_code(error: KernelCupError) -> str:
+    """Return the stable code of a deliberate error."""
+    if isinstance(error, UserError):
+        return error.code
+    return next(name for kind, _, name in ERRORS if isinstance(error, kind))
+
+
+def of_verdicts(verdicts: list[Verdict]) -> int:
+    """Return the exit code for several runs: the first that is not accepted counts."""
+    return next((VERDICTS[verdict] for verdict in verdicts if verdict is not Verdict.ACCEPTED), OK)

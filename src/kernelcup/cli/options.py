@@ -1,0 +1,55 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelcup.errors import InvalidValue
+from kernelcup_harness.protocol import HarnessKind, Mode
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+ModeOption = Annotated[
+    str, typer.Option("--mode", "-m", help="test, benchmark, profile or leaderboard (also: ranked).")
+]
+HarnessOption = Annotated[
+    str | None,
+    typer.Option("--harness", help="standard (ours) or own (the task's eval.py); default: as the task says."),
+]
+UserOption = Annotated[
+    str | None, typer.Option("--user", "-u", help="Who you are; default: your login name.")
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="Configuration; default: $KERNELCUP_CONFIG or kernelcup.toml in $KERNELCUP_HOME."
+    ),
+]
+TaskArgument = Annotated[
+    str, typer.Argument(metavar="TASK", help="Folder, zip, .py file, or the name of a task that ships.")
+]
+
+
+def read_mode(text: str) -> Mode:
+    """Return the mode that a word names. Raise ``InvalidValue``."""
+    word = text.lower()
+    if word == "ranked":
+        return Mode.LEADERBOARD
+    try:
+        return Mode(word)
+    except ValueError:
+        raise InvalidValue(
+            f"--mode {text}: expected test, benchmark, profile, leaderboard or ranked"
+        ) from None
+
+
+def read_harness(text: str | None) -> HarnessKind | None:
+    """Return the harness that a word names. Raise ``InvalidValue``."""
+    if text is None:
+        return None
+    try:
+        return HarnessKind(text.lower())
+    except ValueError:
+        raise InvalidValue(f"--harness {text}: expected standard or own") from None
