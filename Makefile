@@ -20,7 +20,7 @@ demo: $(VENV)/runner
 	$(BIN)/kernelcup demo --directory .demo
 
 test: $(VENV)/dev system-packages
-	$(BIN)/pytest -n auto --dist worksteal
+	scripts/with-postgres $(BIN)/pytest -n auto --dist worksteal
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .
@@ -49,6 +49,8 @@ $(VENV)/dev: $(VENV)/runner
 	$(PIP) install -e '.[dev]'
 	touch $@
 
-# What tests use beyond Python: a C++ compiler and ninja, for submissions that build an extension.
+# What tests use beyond Python: a C++ compiler and ninja, for submissions that build an extension, and a
+# PostgreSQL server.
 system-packages:
 	@scripts/system-packages g++:g++ ninja:ninja-build
+	@ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 || scripts/system-packages initdb:postgresql

@@ -16,11 +16,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import Backend, Limits, Mode, from_json, to_json
-from ruamel.yaml import YAML
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "src/kernelcup/tasks/examples"

@@ -27,7 +27,12 @@ def main(folder: Path, target: Path, seconds: float, pattern: str) -> int:
     """Run every job and return how many came out otherwise than expected."""
     end = time.monotonic() + seconds
     about = json.loads((folder / "about.json").read_text())
-    result: dict[str, Any] = {**about, "machine": machine(), "date": datetime.now(UTC).isoformat(), "jobs": []}
+    result: dict[str, Any] = {
+        **about,
+        "machine": machine(),
+        "date": datetime.now(UTC).isoformat(),
+        "jobs": [],
+    }
     result["not_run"] = []
     for path in sorted(folder.glob("job-*.json")):
         job = json.loads(path.read_text())
@@ -69,11 +74,16 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         "as_expected": report["verdict"] == job["expected"],
         "message": report["message"][-600:],
         "wall_s": round(time.monotonic() - began, 2),
-        "stages": [{key: stage[key] for key in ("name", "verdict", "duration_s")} for stage in report["stages"]],
+        "stages": [
+            {key: stage[key] for key in ("name", "verdict", "duration_s")} for stage in report["stages"]
+        ],
         "cases": cases(report),
     }
     mark = "ok  " if found["as_expected"] else "FAIL"
-    print(f"{mark} {found['name']:50} {found['verdict']:22} {found['wall_s']:6.1f} s  {summary(found)}", flush=True)
+    print(
+        f"{mark} {found['name']:50} {found['verdict']:22} {found['wall_s']:6.1f} s  {summary(found)}",
+        flush=True,
+    )
     if not found["as_expected"]:
         print(f"     {found['message']}", flush=True)
     return found
@@ -101,7 +111,12 @@ def machine() -> dict[str, Any]:
 
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     gpu = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
-    return {"gpu": gpu, "torch": torch.__version__, "python": platform.python_version(), "cores": os.cpu_count()}
+    return {
+        "gpu": gpu,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
 
 
 if __name__ == "__main__":

@@ -276,6 +276,7 @@ class Reading:
 
     def verdict(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
         """Record the cases and return what comes of them and of how the process ended."""
+        self._correct_plan()
         for place, (index, parameters, hidden) in enumerate(self._invocation.cases):
             result = self._case(place, index, parameters, hidden)
             if result is None:
@@ -285,6 +286,12 @@ class Reading:
                 self._worst = result
         self._keep_extra()
         return self._decide(child, end)
+
+    def _correct_plan(self) -> None:
+        """Take the harness's own count: some time fewer benchmarks than they were sent."""
+        count = number(self._results.get("benchmark-count"))
+        if self._invocation.stage is StageName.RANKED and count is not None:
+            self._record.plan(min(int(count), len(self._invocation.cases)))
 
     def _decide(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
         failed = self._worst

@@ -74,6 +74,11 @@ class Record:
         self._open = OpenStage(name, limit_s, planned)
         self._on_event({"event": "stage", "stage": name.value, "limit_s": limit_s, "cases": planned})
 
+    def plan(self, cases: int) -> None:
+        """Correct how many cases the stage that is going on has."""
+        assert self._open is not None
+        self._open.planned = cases
+
     def case(self, result: CaseResult) -> None:
         """Add the result of a case to the stage that is going on."""
         assert self._open is not None

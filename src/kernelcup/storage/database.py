@@ -18,7 +18,7 @@ from sqlalchemy.orm import DeclarativeBase, Session
 
 from kernelcup.errors import ConfigError, StorageUnavailable
 
-BUSY_TIMEOUT_MS = 5000
+BUSY_TIMEOUT_MS = 30_000
 
 
 class Database:
