@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import processes, seeds
+from kernelcup_harness import processes, sandbox, seeds
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -88,11 +88,12 @@ class Invocation:
 class OwnHarness:
     """All stages of one job under the task's own harness."""
 
-    def __init__(self, spec: JobSpec, secret: bytes, folder: Path, record: Record) -> None:
+    def __init__(self, spec: JobSpec, secret: bytes, folder: Path, record: Record, *, boxed: bool) -> None:
         self._spec = spec
         self._secret = secret
         self._folder = folder
         self._record = record
+        self._boxed = boxed
         self._memory_bytes = min(spec.limits.memory_bytes, int(processes.total_memory() * 0.6))
         self._count = 0
 
@@ -156,12 +157,14 @@ class OwnHarness:
 
     def _invoke(self, invocation: Invocation, deadline: float) -> tuple[Verdict, str]:
         cwd = self._fresh_folder()
-        cases = self._folder / f"cases-{self._count}.txt"
+        cases = self._folder / f"cases-{self._count}" / "cases.txt"
+        cases.parent.mkdir()
         cases.write_text("".join(case_line(parameters) + "\n" for _, parameters, _ in invocation.cases))
         assert self._spec.main is not None
         pipe = ResultPipe()
         argv = [sys.executable, self._spec.main, invocation.mode, str(cases)]
-        child = self._start(argv, cwd, self._variables(invocation, pipe.write_fd), fds=[pipe.write_fd])
+        extra = self._variables(invocation, pipe.write_fd)
+        child = self._start(argv, cwd, extra, fds=[pipe.write_fd], visible=[str(cases.parent)])
         pipe.read(lambda: child.kill("results"))
         self._watch(child, deadline)
         results = pipe.finish()
@@ -174,22 +177,31 @@ class OwnHarness:
         The folder is thrown away: what the submission writes there reaches no later stage.
         """
         self._record.begin(StageName.IMPORT, BUILD_LIMIT_S, 0)
-        child = self._start([sys.executable, self._spec.submission_name], self._fresh_folder(), {}, fds=[])
+        child = self._start(
+            [sys.executable, self._spec.submission_name], self._fresh_folder(), {}, fds=[], visible=[]
+        )
         self._watch(child, time.monotonic() + BUILD_LIMIT_S)
         self._record.end(Verdict.ACCEPTED, "")
 
-    def _start(self, argv: list[str], cwd: Path, extra: dict[str, str], *, fds: list[int]) -> processes.Child:
-        spec = self._spec
-        environment = processes.clean_environment(self._folder / "caches", os.environ)
-        environment |= extra | self._own_variables()
-        limits = spec.limits
+    def _start(
+        self, argv: list[str], cwd: Path, extra: dict[str, str], *, fds: list[int], visible: list[str]
+    ) -> processes.Child:
+        limits = self._spec.limits
+        caches = None if self._boxed else self._folder / "caches"
+        box = sandbox.Sandbox(
+            user_id=sandbox.CONTESTANT_ID,
+            files=cwd,
+            gpu=self._spec.backend is Backend.CUDA,
+            visible=(str(self._folder / "site"), *visible),
+        )
         child = processes.start(
             argv,
             cwd=cwd,
-            environment=environment,
+            environment=processes.clean_environment(caches, os.environ) | extra | self._own_variables(),
             fds=fds,
             keep_output=limits.kept_output_bytes,
             cap_output=limits.output_bytes,
+            box=box if self._boxed else None,
         )
         for fd in fds:
             os.close(fd)
@@ -199,7 +211,7 @@ class OwnHarness:
         backend = self._spec.backend
         found = {
             "KERNELCUP_BACKEND": backend.value,
-            "KERNELCUP_PARENT": str(os.getpid()),
+            "KERNELCUP_PARENT": "1" if self._boxed else str(os.getpid()),
             "KERNELCUP_MEMORY": str(0 if backend is Backend.CUDA else self._memory_bytes),
             "PYTHONPATH": str(self._folder / "site"),
         }
@@ -250,11 +262,12 @@ class OwnHarness:
         assert child.stderr is not None
         self._record.stdout = joined(self._record.stdout, child.stdout.finish())
         self._record.stderr = joined(self._record.stderr, child.stderr.finish())
-        self._record.exit_code = child.process.returncode
+        self._record.exit_code = child.wait(0.0)
 
     def _how_it_ended(self, child: processes.Child) -> tuple[Verdict, str] | None:
         """Return what the end of the process says by itself, None for a normal end."""
-        code = child.process.returncode
+        code = child.wait(0.0)
+        assert code is not None
         if child.killed_for:
             return ended(child, self._spec.limits, self._memory_bytes, timeout_s=0.0)
         if code in EXIT_VERDICTS:

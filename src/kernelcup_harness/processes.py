@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from kernelcup_harness import sandbox
 from kernelcup_harness.protocol import CapturedOutput
 
 PR_SET_PDEATHSIG = 1
@@ -78,14 +79,22 @@ def limit_resources(memory_bytes: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
 
 
-def clean_environment(caches: Path, parent: Mapping[str, str]) -> dict[str, str]:
-    """Build an environment from nothing: the allowed names, and one folder for each cache."""
+def clean_environment(caches: Path | None, parent: Mapping[str, str]) -> dict[str, str]:
+    """Build an environment from nothing: the allowed names, and one folder for each cache.
+
+    ``caches`` is None for a process in a sandbox: its caches lie in the sandbox's own memory.
+    """
     environment = {
         name: value
         for name, value in parent.items()
         if name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)
     }
     for name in CACHE_VARIABLES:
+        if caches is None:
+            environment[name] = (
+                sandbox.SCRATCH if name in ("HOME", "TMPDIR") else f"{sandbox.SCRATCH}/{name.lower()}"
+            )
+            continue
         folder = caches / name.lower()
         folder.mkdir(parents=True, exist_ok=True)
         environment[name] = str(folder)
@@ -131,6 +140,7 @@ class Child:
     """Why the runner ended it: ``output``, ``memory``, ``time``; the first reason counts."""
     stdout: Capture | None = None
     stderr: Capture | None = None
+    sandboxed: bool = False
 
     def kill(self, reason: str) -> None:
         """End the process and all its descendants."""
@@ -141,9 +151,11 @@ class Child:
     def wait(self, timeout_s: float) -> int | None:
         """Return the exit code, negative for a signal, or None while it still runs."""
         try:
-            return self.process.wait(timeout_s)
+            code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
+        # bubblewrap, like a shell, tells of a signal by 128 and its number.
+        return 128 - code if self.sandboxed and code > 128 else code
 
 
 def start(
@@ -154,19 +166,27 @@ def start(
     fds: Sequence[int] = (),
     keep_output: int,
     cap_output: int,
+    box: sandbox.Sandbox | None = None,
 ) -> Child:
-    """Start a process in a session of its own with captured output and only the named descriptors."""
+    """Start a process in a session of its own with captured output and only the named descriptors.
+
+    With ``box`` it runs in a sandbox, whose working folder takes the place of ``cwd``.
+    """
+    prepared = sandbox.Prepared(argv=list(argv))
+    if box is not None:
+        prepared = sandbox.prepare(box, argv, environment)
     process = subprocess.Popen(
-        argv,
+        prepared.argv,
         cwd=cwd,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        pass_fds=tuple(fds),
+        pass_fds=(*fds, *prepared.fds),
         start_new_session=True,
     )
-    child = Child(process)
+    prepared.close()
+    child = Child(process, sandboxed=box is not None)
     assert process.stdout is not None
     assert process.stderr is not None
 

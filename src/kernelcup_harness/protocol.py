@@ -91,6 +91,17 @@ class StageName(StrEnum):
     PROFILE = "profile"
 
 
+class SandboxPolicy(StrEnum):
+    """Whether foreign code may run without a sandbox."""
+
+    AUTO = "auto"
+    """In one where the machine can make one; the report says which."""
+    REQUIRED = "required"
+    """Not without one."""
+    NONE = "none"
+    """Without one: for finding out whether the sandbox is in the way."""
+
+
 class TrustLevel(StrEnum):
     """How far a time is proven."""
 
@@ -164,6 +175,7 @@ class JobSpec:
     secret_seed: str | None = None
     """64 hex digits, to repeat a finished run; drawn by the runner when it is absent."""
     multi_gpu: bool = False
+    sandbox: SandboxPolicy = SandboxPolicy.AUTO
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

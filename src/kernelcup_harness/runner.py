@@ -12,13 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import own_harness, processes, seeds
+from kernelcup_harness import own_harness, processes, sandbox, seeds
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
     JobSpec,
     RunReport,
+    SandboxPolicy,
     StageName,
     Verdict,
     to_json,
@@ -41,13 +42,19 @@ def run_job(spec: JobSpec, on_event: EventSink) -> RunReport:
     began = time.monotonic()
     secret = bytes.fromhex(spec.secret_seed) if spec.secret_seed else seeds.draw_secret()
     record = Record(spec, seeds.commitment(secret), on_event)
+    boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.bubblewrap() is not None
+    record.environment["sandbox"] = sandbox.describe() if boxed else {"kind": "none"}
+    if spec.sandbox is SandboxPolicy.REQUIRED and not boxed:
+        text = "this job asks for a sandbox and the machine has none; `kernelcup doctor` says how to get it"
+        record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, text)
+        return record.report(secret=secret, duration_s=time.monotonic() - began)
     with tempfile.TemporaryDirectory(prefix="kernelcup-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         try:
             if spec.harness is HarnessKind.OWN:
-                own_harness.OwnHarness(spec, secret, folder, record).run()
+                own_harness.OwnHarness(spec, secret, folder, record, boxed=boxed).run()
             else:
-                StandardRun(spec, secret, folder, record).run()
+                StandardRun(spec, secret, folder, record, boxed=boxed).run()
         finally:
             processes.kill_descendants()
     return record.report(secret=secret, duration_s=time.monotonic() - began)
@@ -83,11 +90,12 @@ def backend_environment(backend: Backend) -> dict[str, str]:
 class StandardRun:
     """One run under our judge: two processes, three sockets' ends, one record."""
 
-    def __init__(self, spec: JobSpec, secret: bytes, folder: Path, record: Record) -> None:
+    def __init__(self, spec: JobSpec, secret: bytes, folder: Path, record: Record, *, boxed: bool) -> None:
         self._spec = spec
         self._secret = secret
         self._folder = folder
         self._record = record
+        self._boxed = boxed
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._memory_bytes = memory_limit(spec)
 
@@ -119,35 +127,49 @@ class StandardRun:
         write_files(self._folder / "contestant", {**public, spec.submission_name: spec.submission})
 
     def _environment(self, role: str) -> dict[str, str]:
-        caches = self._folder / f"{role}-caches"
+        caches = None if self._boxed else self._folder / f"{role}-caches"
         return processes.clean_environment(caches, os.environ) | backend_environment(self._spec.backend)
 
     def _start_judge(self, runner_end: socket.socket, contestant_end: socket.socket) -> processes.Child:
         with runner_end, contestant_end:
-            fds = [runner_end.fileno(), contestant_end.fileno()]
-            return processes.start(
-                processes.python_argv("kernelcup_harness.judge", "main", *map(str, fds), str(os.getpid())),
-                cwd=self._folder / "judge",
-                environment=self._environment("judge"),
-                fds=fds,
-                keep_output=self._spec.limits.kept_output_bytes,
+            return self._start(
+                "judge",
+                sandbox.JUDGE_ID,
+                [runner_end.fileno(), contestant_end.fileno()],
+                self._parent(),
                 cap_output=JUDGE_OUTPUT_BYTES,
             )
 
     def _start_contestant(self, end: socket.socket) -> processes.Child:
         # A GPU driver reserves address ranges that would count against the limit.
         memory = 0 if self._spec.backend is Backend.CUDA else self._memory_bytes
-        limits = self._spec.limits
         with end:
-            arguments = [str(end.fileno()), str(os.getpid()), str(memory)]
-            return processes.start(
-                processes.python_argv("kernelcup_harness.contestant", "main", *arguments),
-                cwd=self._folder / "contestant",
-                environment=self._environment("contestant"),
-                fds=[end.fileno()],
-                keep_output=limits.kept_output_bytes,
-                cap_output=limits.output_bytes,
+            return self._start(
+                "contestant",
+                sandbox.CONTESTANT_ID,
+                [end.fileno()],
+                self._parent(),
+                str(memory),
+                cap_output=self._spec.limits.output_bytes,
             )
+
+    def _start(self, role: str, user_id: int, fds: list[int], *rest: str, cap_output: int) -> processes.Child:
+        """Start the judge or the contestant in a folder, and where possible a sandbox, of its own."""
+        files = self._folder / role
+        box = sandbox.Sandbox(user_id=user_id, files=files, gpu=self._spec.backend is Backend.CUDA)
+        return processes.start(
+            processes.python_argv(f"kernelcup_harness.{role}", "main", *map(str, fds), *rest),
+            cwd=files,
+            environment=self._environment(role),
+            fds=fds,
+            keep_output=self._spec.limits.kept_output_bytes,
+            cap_output=cap_output,
+            box=box if self._boxed else None,
+        )
+
+    def _parent(self) -> str:
+        """Return the id by which a child knows its parent: in a sandbox that is its first process."""
+        return "1" if self._boxed else str(os.getpid())
 
     def _follow(self, channel: Channel) -> None:
         """Take the judge's events until it has finished, watching memory and time."""

@@ -11,11 +11,12 @@ from kernelcup.cli import board, competing, demo, doctor, judging, serving, task
 app = typer.Typer(
     name="kernelcup",
     help="Competitions for the fastest GPU kernel, with results that everybody can trust.",
-    epilog="Start with: kernelcup demo.  Exit codes: kernelcup run --help.",
+    epilog="Start with: kernelcup demo. Exit codes are listed in: kernelcup run --help.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, HarnessOption, JsonOption, TaskArgument, UserOption
+from kernelcup.cli.options import (
+    BoardArgument,
+    ConfigOption,
+    HarnessOption,
+    JsonOption,
+    TaskArgument,
+    UserOption,
+)
 
 if TYPE_CHECKING:
     from kernelcup.domain import Leaderboard
+    from kernelcup.storage.database import Database
 
 app = typer.Typer(help="Make, list, show and delete leaderboards.", no_args_is_help=True)
 
@@ -45,7 +54,7 @@ def create(
     with platform.open_database(settings) as db:
         board = create_board(
             db,
-            name=name or found.name,
+            name=found.name if name is None else name,
             task=found,
             devices=device or [settings.devices[0].name],
             creator=platform.user_name(user),
@@ -58,7 +67,7 @@ def create(
     if as_json:
         typer.echo(json.dumps(as_object(board)))
         return
-    typer.echo(f"leaderboard {board.name} takes submissions on {', '.join(board.devices)}; {closing(board)}")
+    typer.echo(f"leaderboard {board.name} takes submissions on {', '.join(board.devices)}; {times(board)}")
     typer.echo(f"Next: kernelcup submit FILE --board {board.name}")
 
 
@@ -76,53 +85,77 @@ def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     if not boards:
         typer.echo("There is no leaderboard yet. Next: kernelcup board create TASK")
     for board in boards:
-        typer.echo(f"{board.name}  [{', '.join(board.devices)}]  {closing(board)}")
+        typer.echo(f"{board.name}  [{', '.join(board.devices)}]  {times(board)}")
 
 
 @app.command()
-def show(name: str, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def show(name: BoardArgument, as_json: JsonOption = False, config: ConfigOption = None) -> None:
     """Show a leaderboard and the task behind it."""
     from kernelcup.cli import platform
     from kernelcup.cli.task import describe, without_hidden
-    from kernelcup.services.boards import get_board, get_task
+    from kernelcup.services.boards import get_task
 
     with platform.open_database(platform.load_config(config)) as db:
-        board, task = get_board(db, name), get_task(db, name)
+        board, task = find_board(db, name), get_task(db, name)
     if as_json:
         typer.echo(json.dumps({**as_object(board), "task": without_hidden(task)}))
         return
-    typer.echo(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {closing(board)}\n")
+    typer.echo(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}\n")
     describe(task)
 
 
 @app.command()
 def delete(
-    name: str,
+    name: BoardArgument,
     confirm: Annotated[
         str | None, typer.Option("--confirm", help="The name once more, instead of being asked for it.")
     ] = None,
+    as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Delete a leaderboard for good, with all its submissions and their history."""
+    """Delete a leaderboard with all its submissions.
+
+    Their history goes too, for good.
+    """
     from kernelcup.cli import platform
     from kernelcup.errors import InvalidValue
-    from kernelcup.services.boards import delete_board, get_board
+    from kernelcup.services.boards import delete_board
 
     with platform.open_database(platform.load_config(config)) as db:
-        board = get_board(db, name)
+        board = find_board(db, name)
+        if confirm is None and (as_json or not sys.stdin.isatty()):
+            raise InvalidValue(f"nobody can be asked here; give --confirm {board.name}")
         typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it for good")
         if typed != board.name:
             raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
         delete_board(db, name)
-    typer.echo(f"leaderboard {board.name} and all its submissions are deleted")
+    if as_json:
+        typer.echo(json.dumps({"deleted": board.name}))
+    else:
+        typer.echo(f"leaderboard {board.name} and all its submissions are deleted")
 
 
-def closing(board: Leaderboard) -> str:
-    """Say when a leaderboard closes, in UTC and here."""
-    if board.deadline is None:
-        return "no deadline"
-    local = board.deadline.astimezone()
-    return f"closes {board.deadline:%Y-%m-%d %H:%M:%S} UTC ({local:%Y-%m-%d %H:%M} here)"
+def find_board(db: Database, name: str) -> Leaderboard:
+    """Return a leaderboard. Raise ``NotFound`` with what to do next."""
+    from kernelcup.cli import platform
+    from kernelcup.errors import NotFound
+    from kernelcup.services.boards import get_board
+
+    with platform.pointing_to("kernelcup board list", NotFound):
+        return get_board(db, name)
+
+
+def times(board: Leaderboard) -> str:
+    """Say when a leaderboard opens and closes."""
+    opens = f"opens {moment(board.opens_at)}; " if board.opens_at is not None else ""
+    return opens + ("no deadline" if board.deadline is None else f"closes {moment(board.deadline)}")
+
+
+def moment(utc: datetime) -> str:
+    """Return a moment in UTC, and as clocks show it here if that is something else."""
+    local = utc.astimezone()
+    here = f" ({local:%Y-%m-%d %H:%M %Z} here)" if local.utcoffset() else ""
+    return f"{utc:%Y-%m-%d %H:%M:%S} UTC{here}"
 
 
 def as_object(board: Leaderboard) -> dict[str, object]:

@@ -2,52 +2,109 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
 import tempfile
 import traceback
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import typer
 
 from kernelcup.cli import exits
-from kernelcup.errors import KernelCupError
+from kernelcup.cli.texts import plain
+from kernelcup.errors import InvalidTask, KernelCupError
+
+# The root of what typer finds wrong with a command line; it has no public name in every version.
+UsageError: Any = typer.BadParameter.mro()[2]
 
 
 def main() -> NoReturn:
-    """Run the command line; every deliberate error becomes one message and an exit code."""
+    """Run the command line of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = execute(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has enough of it, as with `| head`; nor may the last flush complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = exits.BROKEN_PIPE
+    sys.exit(code)
+
+
+def execute(args: Sequence[str]) -> int:
+    """Run a command and return its exit code; every error becomes one message."""
     from kernelcup.cli.app import app
 
+    as_json = "--json" in args
     try:
-        app(prog_name="kernelcup")
+        command = typer.main.get_command(app)
+        with command.make_context("kernelcup", list(args)) as context:
+            command.invoke(context)
+        return exits.OK
+    except typer.Exit as end:
+        return int(end.exit_code)
+    except UsageError as error:
+        return usage(error, as_json=as_json)
     except KernelCupError as error:
-        tell(exits.error_code(error), str(error))
-        sys.exit(exits.of_error(error))
-    except KeyboardInterrupt:
-        tell("interrupted", "interrupted")
-        sys.exit(exits.INTERRUPTED)
+        tell(error, exits.error_code(error), str(error), as_json=as_json)
+        return exits.of_error(error)
+    except (KeyboardInterrupt, typer.Abort) as error:
+        tell(error, "interrupted", "interrupted", as_json=as_json)
+        return exits.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has enough of it, as with `| head`.
-        sys.stderr.close()
-        sys.exit(exits.OK)
+        raise
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        tell(error, "system_error", f"{where}{error.strerror or error}", as_json=as_json)
+        return exits.SYSTEM_ERROR
     # The one place where everything is caught: what is not a deliberate error is our bug, and
     # nobody should have to read its traceback to know that.
-    except Exception:
-        tell("bug", f"this is a bug in KernelCup, not yours; please report {write_crash()}")
-        sys.exit(exits.BUG)
-    sys.exit(exits.OK)
+    except Exception as error:
+        text = f"this is a bug in KernelCup, not yours; please report {write_crash(error)}"
+        tell(error, "bug", text, as_json=as_json)
+        return exits.BUG
 
 
-def tell(code: str, message: str) -> None:
-    """Print an error: as one JSON object where ``--json`` was asked for, else as text."""
-    if "--json" in sys.argv:
-        sys.stdout.write(json.dumps({"error": {"code": code, "message": message}}) + "\n")
+def usage(error: Any, *, as_json: bool) -> int:
+    """Say what is wrong with a command line."""
+    if as_json:
+        tell(error, "usage", error.format_message(), as_json=True)
+    else:
+        error.show()
+    return int(error.exit_code)
+
+
+def tell(error: BaseException, code: str, message: str, *, as_json: bool) -> None:
+    """Print an error: as one JSON object where ``--json`` was asked for, else as text.
+
+    Notes that were added to the error say what to do next.
+    """
+    notes: list[str] = getattr(error, "__notes__", [])
+    if as_json:
+        body: dict[str, object] = {"code": code, "message": message}
+        if notes:
+            body["next"] = notes
+        if isinstance(error, InvalidTask):
+            body["problems"] = [problem_object(problem) for problem in error.problems]
+        sys.stdout.write(json.dumps({"error": body}) + "\n")
         return
-    lines = message.splitlines() or [""]
-    head = f"error ({code})" if len(lines) > 1 else f"error ({code}): {lines.pop(0)}"
-    sys.stderr.write("\n".join([head, *lines]) + "\n")
+    lines = plain(message).split("\n")
+    head = f"error ({code}):" if len(lines) > 1 else f"error ({code}): {lines.pop()}"
+    sys.stderr.write("\n".join([head, *lines, *(f"Next: {plain(note)}" for note in notes)]) + "\n")
 
 
-def write_crash() -> str:
+def problem_object(problem: Any) -> dict[str, object]:
+    """Return a problem of a task as ``--json`` prints it."""
+    return {name: getattr(problem, name) for name in ("file", "line", "column", "key", "text")}
+
+
+def write_crash(error: BaseException) -> str:
     """Write the traceback to a file and return its name."""
     with tempfile.NamedTemporaryFile("w", prefix="kernelcup-crash-", suffix=".txt", delete=False) as file:
-        file.write(f"{' '.join(sys.argv)}\n\n{traceback.format_exc()}")
+        file.write(f"{' '.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}")
     return file.name

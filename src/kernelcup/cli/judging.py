@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import io
 import json
+import shlex
 import threading
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, HarnessOption, JsonOption, ModeOption, TaskArgument
+from kernelcup.cli.options import (
+    ConfigOption,
+    HarnessOption,
+    JsonOption,
+    ModeOption,
+    SubmissionFile,
+    TaskArgument,
+)
+from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from kernelcup.config import Config
     from kernelcup.domain import Device, Task
     from kernelcup_harness.protocol import HarnessKind, Mode, RunReport
+
+LONGEST_TRACE_BYTES = 512 << 20
 
 
 def run(
     task: TaskArgument,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The submission.")],
+    file: SubmissionFile,
     mode: ModeOption = "test",
     device: Annotated[
         str | None, typer.Option("--device", "-d", help="H100, cpu, emulated...; default: the best here.")
@@ -27,35 +43,47 @@ def run(
     seed: Annotated[
         str | None, typer.Option("--seed", help="64 hex digits: repeat a run from its revealed seed.")
     ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            help="With --mode profile: write the Chrome trace here (.gz: packed); "
+            "with several cases one file each, NAME-0.json and so on.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Judge FILE against TASK on this machine and show the report.
+    """Judge FILE against TASK on this machine.
 
-    Nothing is stored. Exit codes: 0 accepted, 10 wrong answer, 11 compile error, 12 runtime error,
-    13 time limit, 14 memory limit, 15 output limit, 16 rejected, 17 internal error; 3 bad input.
+    The report is shown and nothing is stored.
+
+    Exit codes: 0 accepted, 10 wrong answer, 11 compile error, 12 runtime error, 13 time limit,
+    14 memory limit, 15 output limit, 16 rejected, 17 internal error. Without a verdict: 2 usage,
+    3 bad input, 4 configuration, 5 database, 6 the harness could not be run, 7 cancelled,
+    8 the machine (files, disk), 130 interrupted, 1 a bug of ours.
     """
     from kernelcup.cli import exits, options, platform
+    from kernelcup.services.submit import read_code
 
     settings = platform.load_config(config)
     chosen = platform.pick_device(settings, device)
+    wanted = options.read_mode(mode)
+    check_trace(trace, wanted)
+    judged_by, secret = options.read_harness(harness), check_seed(seed)
     found = platform.find_task(task)
-    report = judge(
-        found,
-        read_submission(file),
-        options.read_mode(mode),
-        chosen,
-        options.read_harness(harness),
-        check_seed(seed),
-        config=config,
-        quiet=as_json,
-    )
+    code = read_code(platform.read_file(file))
+    report = judge(found, code, wanted, chosen, judged_by, secret, settings=settings, quiet=as_json)
+    written = [] if trace is None else write_traces(report, trace)
     if as_json:
         typer.echo(json.dumps(as_object(found, chosen, report)))
     else:
         from kernelcup.cli import render
 
-        render.report(render.console(), report, found.ranking_by)
+        out = render.console()
+        render.report(out, report, found.ranking_by, about=f"kernelcup task show {shlex.quote(task)}")
+        show_traces(report, trace, written)
+        show_repeat(report, task, file, harness)
     raise typer.Exit(exits.VERDICTS[report.verdict])
 
 
@@ -67,11 +95,11 @@ def judge(
     harness: HarnessKind | None = None,
     seed: str | None = None,
     *,
-    config: Path | None = None,
+    settings: Config,
     quiet: bool = False,
 ) -> RunReport:
     """Judge once with a progress line for each stage; ``quiet`` shows none. Raise ``LaunchError``."""
-    from kernelcup.cli import platform, render
+    from kernelcup.cli import logs, platform, render
     from kernelcup.tasks.job_spec import build_job_spec
 
     spec = build_job_spec(
@@ -83,29 +111,80 @@ def judge(
         harness=harness,
         secret_seed=seed,
     )
-    launcher = platform.make_launcher(platform.load_config(config))
+    logs.set_up()
+    launcher = platform.make_launcher(settings)
     with render.StageLines(quiet=quiet) as lines:
         return launcher.run(spec, device, on_event=lines.take, cancelled=threading.Event()).report
 
 
-def read_submission(file: Path) -> str:
-    """Return the text of a submission. Raise ``NotFound`` or ``InvalidSubmission``."""
-    from kernelcup.errors import NotFound
-    from kernelcup.services.submit import read_code
-
-    try:
-        return read_code(file.read_bytes())
-    except OSError as error:
-        raise NotFound(f"{file}: {error.strerror}") from error
-
-
 def check_seed(seed: str | None) -> str | None:
     """Return a seed of 64 hex digits. Raise ``InvalidValue``."""
-    from kernelcup.errors import InvalidValue
-
     if seed is not None and (len(seed) != 64 or set(seed.lower()) - set("0123456789abcdef")):
         raise InvalidValue("--seed: expected 64 hex digits, as a report shows them")
     return seed
+
+
+def check_trace(trace: Path | None, mode: Mode) -> None:
+    """Raise ``InvalidValue`` if there will be no trace, or no place for it."""
+    from kernelcup_harness.protocol import Mode
+
+    if trace is None:
+        return
+    if mode is not Mode.PROFILE:
+        raise InvalidValue("--trace: only --mode profile makes a trace")
+    if trace.is_dir() or not trace.parent.is_dir():
+        raise InvalidValue(f"--trace {trace}: expected a file in a folder that is there")
+
+
+def write_traces(report: RunReport, target: Path) -> list[Path]:
+    """Write each case's trace, with the case's index in the name if there are several cases.
+
+    Raise ``InvalidValue`` for a trace that cannot be unpacked: it comes from the submission.
+    """
+    cases = [case for stage in report.stages for case in stage.cases]
+    ending = "".join(target.suffixes[-2:]) if target.suffix == ".gz" else target.suffix
+    written = []
+    for case in cases:
+        if case.trace_gz64:
+            path = target
+            if len(cases) > 1:
+                path = target.with_name(f"{target.name.removesuffix(ending)}-{case.index}{ending}")
+            path.write_bytes(unpacked(case.trace_gz64, keep_packed=target.suffix == ".gz"))
+            written.append(path)
+    return written
+
+
+def unpacked(trace_gz64: str, *, keep_packed: bool) -> bytes:
+    """Return the bytes of a trace."""
+    try:
+        packed = base64.b64decode(trace_gz64, validate=True)
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            text = file.read(LONGEST_TRACE_BYTES + 1)
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        raise InvalidValue(f"--trace: the submission's trace cannot be unpacked: {error}") from error
+    if len(text) > LONGEST_TRACE_BYTES:
+        raise InvalidValue(f"--trace: the submission's trace has more than {LONGEST_TRACE_BYTES:,} bytes")
+    return packed if keep_packed else text
+
+
+def show_traces(report: RunReport, target: Path | None, written: list[Path]) -> None:
+    """Say where the traces are, or how to get them."""
+    if any(case.trace_gz64 for stage in report.stages for case in stage.cases):
+        if target is None:
+            typer.echo("The trace is kept with --trace FILE.")
+        for path in written:
+            typer.echo(f"trace {path}   (open it at https://ui.perfetto.dev)")
+    elif target is not None:
+        typer.echo("The run left no trace.")
+
+
+def show_repeat(report: RunReport, task: str, file: Path, harness: str | None) -> None:
+    """Print the command that repeats a run with the seed that was drawn for it."""
+    if not report.secret_seed:
+        return
+    options = ["--mode", report.mode.value, "--harness", report.harness.value]
+    command = ["kernelcup", "run", task, str(file), *options, "--seed", report.secret_seed]
+    typer.echo(f"Repeat it: {shlex.join(command)}")
 
 
 def as_object(task: Task, device: Device, report: RunReport) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ ConfigOption = Annotated[
 ]
 TaskArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="Folder, zip, .py file, or the name of a task that ships.")
+]
+BoardArgument = Annotated[str, typer.Argument(metavar="BOARD", help="Name of the leaderboard.")]
+SubmissionFile = Annotated[Path, typer.Argument(metavar="FILE", help="The submission.")]
+SubmissionId = Annotated[
+    int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the submission.")
 ]
 
 

@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.errors import ConfigError, FileTooLarge, InvalidValue, KernelCupError, NotFound, StorageUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kernelcup.services.progress import Progress
     from kernelcup.storage.database import Database
 
+LOCAL = "local"
+
 
 def load_config(path: Path | None = None) -> Config:
     """Read the configuration. Raise ``ConfigError``."""
@@ -32,21 +35,43 @@ def load_config(path: Path | None = None) -> Config:
 
 @contextmanager
 def open_database(config: Config) -> Iterator[Database]:
-    """Open the database and bring its schema up to date."""
+    """Open the database and bring its schema up to date.
+
+    Raises:
+        ConfigError: Its URL is of no use, or it is from a newer version.
+        StorageUnavailable: It cannot be reached, read or written.
+    """
+    from sqlalchemy.exc import DBAPIError
+
+    from kernelcup.cli import logs
     from kernelcup.storage import schema
     from kernelcup.storage.database import Database
 
-    if config.database_url.startswith("sqlite:///"):
-        Path(config.database_url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    logs.set_up()
     with Database.open(config.database_url) as db:
-        schema.upgrade(db)
+        try:
+            schema.upgrade(db)
+        except DBAPIError as error:
+            raise StorageUnavailable(f"{db.engine.url!r}: {str(error.orig).strip()}") from error
         yield db
 
 
+@contextmanager
+def pointing_to(hint: str, kind: type[KernelCupError]) -> Iterator[None]:
+    """Add what to do next to errors of that kind."""
+    try:
+        yield
+    except kind as error:
+        error.add_note(hint)
+        raise
+
+
 def make_launcher(config: Config) -> LocalLauncher:
-    """Return the launcher for this machine."""
+    """Return the launcher for this machine. Raise ``ConfigError`` if it cannot judge."""
     from kernelcup.launchers.local import LocalLauncher
 
+    if find_spec("torch") is None:
+        raise ConfigError("judging needs PyTorch, which is not installed: pip install torch==2.13.0 numpy")
     return LocalLauncher(runtime_dir=config.runtime_dir, environ=os.environ, gpus=config.slot_gpus)
 
 
@@ -54,18 +79,19 @@ def make_dispatcher(config: Config, db: Database, on_progress: Callable[[Progres
     """Return the loop that works off the queue on this machine's devices."""
     from kernelcup.services.dispatch import Dispatcher
 
-    launchers = {"local": make_launcher(config)}
+    launchers = {LOCAL: make_launcher(config)}
     return Dispatcher(db, devices=config.devices, launchers=launchers, on_progress=on_progress)
 
 
 def pick_device(config: Config, name: str | None) -> Device:
-    """Return the device of that name, without one the best that is there."""
-    if name is None:
-        return config.devices[0]
-    for device in config.devices:
-        if device.name.lower() == name.lower():
+    """Return this machine's device of that name, without one the best that is there."""
+    here = [device for device in config.devices if device.launcher == LOCAL]
+    known = ", ".join(device.name for device in here) or "none"
+    for device in here:
+        if name is None or device.name.lower() == name.lower():
             return device
-    known = ", ".join(device.name for device in config.devices)
+    if name is None:
+        raise ConfigError(f"{config.file}: no device is of this machine (launcher = {LOCAL!r})")
     raise InvalidValue(f"--device {name}: this machine has {known}")
 
 
@@ -101,6 +127,23 @@ def find_task(text: str) -> Task:
     from kernelcup.tasks.loader import load_task
 
     return load_task(task_path(text))
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a submission, no more than are needed to see that it is too large.
+
+    Raise ``NotFound`` if it cannot be read, ``FileTooLarge`` if it is too large.
+    """
+    from kernelcup.services.submit import LARGEST_FILE_BYTES
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE_BYTES + 1)
+    except OSError as error:
+        raise NotFound(f"{path}: {error.strerror}") from error
+    if len(content) > LARGEST_FILE_BYTES:
+        raise FileTooLarge(f"{path}: a submission may have {LARGEST_FILE_BYTES:,} bytes; this has more")
+    return content
 
 
 def user_name(given: str | None) -> str:

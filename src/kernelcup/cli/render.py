@@ -1,16 +1,23 @@
-"""What people see: reports, standings and the live line of a run. Results come in as typed data."""
+"""What people see: reports, standings and the live line of a run. Results come in as typed data.
+
+Every text that a submission, a task or a person wrote goes through ``plain`` and into a ``Text``,
+never into a string that is read as markup.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.console import Console, RenderableType
-from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from kernelcup.cli.texts import plain, shortened
 from kernelcup.domain import Leaderboard, RankingBy, Standing
 from kernelcup.scoring import score_s
 from kernelcup_harness.protocol import (
@@ -28,23 +35,50 @@ STYLES = {Verdict.ACCEPTED: "bold green", Verdict.INTERNAL_ERROR: "bold magenta"
 MARKS = {Verdict.ACCEPTED: "✓", Verdict.INTERNAL_ERROR: "!"}
 SHOWN_CASES = 12
 SHOWN_OUTPUT_LINES = 20
+SHOWN_MESSAGE_LINES = 40
+WIDTH_WITHOUT_TERMINAL = 160
 
-# What to do next, for each verdict that is not "accepted".
+# What to do next, for each verdict that is not "accepted"; {about} is the command that shows the task.
 HINTS = {
-    Verdict.WRONG_ANSWER: "Compare with `kernelcup task show TASK --file reference.py`; the case above repeats it.",
-    Verdict.COMPILE_ERROR: "Nothing was run. Mend what is named above; `kernelcup task template TASK` is a start.",
-    Verdict.RUNTIME_ERROR: "The submission ended by itself; its own lines are in the trace above.",
-    Verdict.TIME_LIMIT_EXCEEDED: "Results that were there before the limit are kept above.",
+    Verdict.WRONG_ANSWER: "What is expected: {about}",
+    Verdict.COMPILE_ERROR: "Nothing was called: mend what is named above.",
+    Verdict.RUNTIME_ERROR: "The submission failed by itself; a trace names its own lines.",
+    Verdict.TIME_LIMIT_EXCEEDED: "What was done before the limit is kept above. The limits: {about}",
     Verdict.MEMORY_LIMIT_EXCEEDED: "Free what you allocate, or allocate it once.",
-    Verdict.OUTPUT_LIMIT_EXCEEDED: "Print less; the beginning of the output is kept.",
-    Verdict.REJECTED: "The submission touched the harness. If it did not mean to, ask the leaderboard's creator.",
-    Verdict.INTERNAL_ERROR: "This is not the submission's fault: the task or the machine failed.",
+    Verdict.OUTPUT_LIMIT_EXCEEDED: "Print or return less; the beginning of the output is kept.",
+    Verdict.REJECTED: "The submission touched what judges it. "
+    "If it did not mean to, ask the leaderboard's creator. The code that judges: {about} --harness",
+    Verdict.INTERNAL_ERROR: "This is not the submission's fault: the task or the machine failed. "
+    "Look with: kernelcup task check TASK, kernelcup doctor",
 }
 
 
+class PlainConsole(Console):
+    """A console whose broken pipe is the caller's to handle."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Say so, where rich would end the process."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
-    """Return a console for standard output."""
-    return Console(highlight=False, soft_wrap=True)
+    """Return a console for standard output. In a file or a pipe, tables have room."""
+    free = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return PlainConsole(highlight=False, soft_wrap=True, width=WIDTH_WITHOUT_TERMINAL if free else None)
+
+
+def new_table(title: str, *, caption: str = "") -> Table:
+    """Return a table as all of ours look."""
+    table = Table(title=Text(plain(title), style="bold"), box=None, padding=(0, 2, 0, 0))
+    table.title_justify = table.caption_justify = "left"
+    if caption:
+        table.caption = Text(plain(caption), style="dim")
+    return table
+
+
+def cell(value: object) -> Text:
+    """Return a value of a table, whatever is in it."""
+    return Text(plain(str(value)))
 
 
 def verdict_text(verdict: Verdict) -> Text:
@@ -78,51 +112,76 @@ def parameters_text(case: CaseResult) -> str:
     return ", ".join(f"{key}={value}" for key, value in case.parameters.items())
 
 
-def report(out: Console, report: RunReport, ranking_by: RankingBy | None = None) -> None:
-    """Print a whole report."""
-    head = verdict_text(report.verdict)
-    if report.stage is not None:
-        head.append(f" in the {report.stage.value} stage", style="default")
-    head.append(f"   {report.duration_s:.1f} s on {report.environment.get('device', '?')}", style="dim")
-    out.print(head)
+def report(
+    out: Console,
+    report: RunReport,
+    ranking_by: RankingBy | None = None,
+    *,
+    about: str = "kernelcup task show TASK",
+) -> None:
+    """Print a whole report. ``about`` is the command that shows the task."""
+    out.print(headline(report))
     for stage in report.stages:
-        if stage.cases:
-            out.print(stage_table(stage))
+        for part in stage_parts(stage):
+            out.print(part)
     for part in failure(report):
         out.print(part)
     for name, captured in (("stdout", report.stdout), ("stderr", report.stderr)):
         output(out, name, captured)
     score(out, report, ranking_by)
     if report.verdict in HINTS:
-        out.print(Text(HINTS[report.verdict], style="dim"))
+        out.print(Text(HINTS[report.verdict].format(about=about), style="dim"))
 
 
-def stage_table(stage: StageReport) -> RenderableType:
-    """Return the cases of a stage, the first failing ones and the timed ones first of all."""
+def headline(report: RunReport) -> Text:
+    """Return verdict, stage, duration and device."""
+    head = verdict_text(report.verdict)
+    if report.stage is not None:
+        head.append(f" in the {report.stage.value} stage", style="default")
+    device = report.environment.get("device")
+    where = f", {plain(str(device))}" if device else ""
+    head.append(f"   {report.duration_s:.1f} s{where}", style="dim")
+    return head
+
+
+def stage_parts(stage: StageReport) -> list[RenderableType]:
+    """Return what there is to see of a stage."""
+    if not stage.cases:
+        return []
+    if stage.name is not StageName.PROFILE:
+        return [stage_table(stage)]
+    failed = any(case.verdict is not Verdict.ACCEPTED for case in stage.cases)
+    parts: list[RenderableType] = [stage_table(stage)] if failed else []
+    for case in stage.cases:
+        if case.profile:
+            parts.append(Text(f"profile of case {case.index} ({plain(parameters_text(case))})", style="bold"))
+            parts.append(Text(plain(case.profile.rstrip()) + "\n", no_wrap=True))
+    return parts
+
+
+def stage_table(stage: StageReport) -> Table:
+    """Return the cases of a stage; of many, those that failed come before the others."""
     passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
     title = f"{stage.name.value}: {passed} of {stage.planned_cases} cases passed in {stage.duration_s:.1f} s"
-    if stage.name is StageName.PROFILE:
-        return Text("\n\n".join(case.profile or "" for case in stage.cases))
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    chosen = shown_cases(stage.cases)
+    left_out = len(stage.cases) - len(chosen)
+    table = new_table(title, caption=f"{left_out} more; --json has all" if left_out else "")
     table.add_column("case", justify="right")
-    table.add_column("verdict")
-    table.add_column("parameters")
-    if any(case.timing for case in stage.cases):
-        table.add_column("time per call", justify="right")
-    bad = [case for case in stage.cases if case.verdict is not Verdict.ACCEPTED]
-    chosen = stage.cases if len(stage.cases) <= SHOWN_CASES else [*bad, *stage.cases][:SHOWN_CASES]
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("parameters", overflow="fold")
+    timed = any(case.timing for case in stage.cases)
+    if timed:
+        table.add_column("time per call", justify="right", no_wrap=True)
     for case in chosen:
-        row: list[RenderableType] = [
-            str(case.index),
-            verdict_text(case.verdict),
-            escape(parameters_text(case)),
-        ]
-        if case.timing is not None:
-            row.append(timing_text(case.timing))
-        table.add_row(*row)
-    if len(chosen) < len(stage.cases):
-        table.caption = f"{len(stage.cases) - len(chosen)} more; --json has all"
+        row: list[RenderableType] = [str(case.index), verdict_text(case.verdict), cell(parameters_text(case))]
+        table.add_row(*row, *([timing_text(case.timing)] if timed else []))
     return table
+
+
+def shown_cases(cases: Sequence[CaseResult]) -> list[CaseResult]:
+    """Return all cases if they are few, else the failed ones and the first of the others, in order."""
+    by_need = sorted(cases, key=lambda case: (case.verdict is Verdict.ACCEPTED, case.index))
+    return sorted(by_need[:SHOWN_CASES], key=lambda case: case.index)
 
 
 def failure(report: RunReport) -> list[RenderableType]:
@@ -131,18 +190,18 @@ def failure(report: RunReport) -> list[RenderableType]:
         return []
     parts: list[RenderableType] = []
     stage = report.stage_report(report.stage) if report.stage is not None else None
-    bad = (
-        next((case for case in stage.cases if case.verdict is not Verdict.ACCEPTED), None) if stage else None
-    )
+    cases = stage.cases if stage is not None else []
+    bad = next((case for case in cases if case.verdict is not Verdict.ACCEPTED), None)
+    mismatch = bad.mismatch if bad is not None else None
     message = bad.message if bad is not None and bad.message else report.message
-    if bad is not None and bad.mismatch is not None:
-        # The table below says the rest better than the checker's own lines do.
-        message = message.partition("\n")[0]
-    if message:
-        where = f"case {bad.index} ({parameters_text(bad)}): " if bad is not None else ""
-        parts.append(Text(where + message.rstrip()))
-    if bad is not None and bad.mismatch is not None:
-        parts.append(mismatch_table(bad.mismatch))
+    if mismatch is not None:
+        # The table below says it better than the checker's own lines do.
+        message = "" if message.startswith(f"{mismatch.where}: ") else message.partition("\n")[0]
+    where = f"case {bad.index} ({parameters_text(bad)}): " if bad is not None else ""
+    if message or (where and mismatch is not None):
+        parts.append(Text(shortened(where + message, first=10, last=SHOWN_MESSAGE_LINES - 10)))
+    if mismatch is not None:
+        parts.append(mismatch_table(mismatch))
     return parts
 
 
@@ -150,13 +209,11 @@ def mismatch_table(mismatch: Mismatch) -> Table:
     """Return the first wrong elements with what was expected."""
     error = "" if mismatch.largest_error is None else f", largest error {mismatch.largest_error:.6g}"
     title = f"{mismatch.where}: {mismatch.wrong} of {mismatch.total} elements are wrong{error}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
+    table = new_table(title, caption=f"counted where {mismatch.rule}")
     for column in ("position", "expected", "actual"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     for each in mismatch.first:
-        table.add_row(escape(str(each.position)), escape(each.expected), escape(each.actual))
-    table.caption = f"counted where {mismatch.rule}"
-    table.caption_justify = "left"
+        table.add_row(cell(each.position), cell(each.expected), cell(each.actual))
     return table
 
 
@@ -164,14 +221,10 @@ def output(out: Console, name: str, captured: CapturedOutput) -> None:
     """Print what a submission wrote, cut to its last lines."""
     if not captured.total_bytes:
         return
-    lines = captured.text.rstrip().splitlines()
-    out.print(
-        Text(f"{name} ({captured.total_bytes} bytes{', cut' if captured.truncated else ''}):", style="bold")
-    )
-    if len(lines) > SHOWN_OUTPUT_LINES:
-        out.print(Text(f"  [{len(lines) - SHOWN_OUTPUT_LINES} lines before]", style="dim"))
-    for line in lines[-SHOWN_OUTPUT_LINES:]:
-        out.print(Text(f"  {line[:2000]}"))
+    kept = ", only its beginning is kept" if captured.truncated else ""
+    out.print(Text(f"{name} ({captured.total_bytes} bytes{kept}):", style="bold"))
+    for line in shortened(captured.text, first=0, last=SHOWN_OUTPUT_LINES).split("\n"):
+        out.print(Text(f"  {line}"))
 
 
 def score(out: Console, report: RunReport, ranking_by: RankingBy | None) -> None:
@@ -183,7 +236,7 @@ def score(out: Console, report: RunReport, ranking_by: RankingBy | None) -> None
                 f"score {duration(seconds * 1e9)} ({ranking_by.value} of the benchmarks, {report.trust.value})"
             )
         )
-    if not report.comparable and any(stage.cases and stage.cases[0].timing for stage in report.stages):
+    if not report.comparable and any(case.timing for stage in report.stages for case in stage.cases):
         out.print(
             Text("Times are from an emulated device: they cannot be compared with a GPU's.", style="yellow")
         )
@@ -194,26 +247,29 @@ def standings(board: Leaderboard, device: str, places: list[Standing]) -> Render
     title = f"{board.name} on {device}"
     if not places:
         return Text(f"{title}: nobody is ranked yet", style="bold")
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0))
-    for column, side in (("rank", "right"), ("user", "left"), ("time", "right"), ("file", "left")):
-        table.add_column(column, justify=side)  # type: ignore[arg-type]
+    emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
+    table = new_table(title, caption=emulated)
+    table.add_column("rank", justify="right")
+    table.add_column("user", overflow="fold")
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("file", overflow="fold")
     table.add_column("submission", justify="right")
     table.add_column("submitted (UTC)")
     table.add_column("trust")
     for place in places:
         table.add_row(
             str(place.rank),
-            escape(place.user),
+            cell(place.user),
             duration(place.score_s * 1e9),
-            escape(place.file_name),
+            cell(place.file_name),
             f"#{place.submission_id}",
             f"{place.submitted_at:%Y-%m-%d %H:%M}",
             place.trust,
         )
-    if not all(place.comparable for place in places):
-        table.caption = "times from an emulated device, not comparable with a GPU's"
-        table.caption_justify = "left"
     return table
+
+
+EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
 
 class StageLines:
@@ -221,15 +277,15 @@ class StageLines:
 
     def __init__(self, *, quiet: bool = False, label: str = "", out: Console | None = None) -> None:
         self._quiet = quiet
-        self._label = f"{label}: " if label else ""
-        self._console = out or Console(stderr=True, highlight=False)
+        self._label = f"{plain(label)}: " if label else ""
+        self._console = out or PlainConsole(stderr=True, highlight=False)
         self._status: Status | None = None
         self._done = 0
         self._planned = 0
 
     def __enter__(self) -> StageLines:
         if not self._quiet and self._console.is_terminal:
-            self._status = self._console.status(f"{self._label}starting")
+            self._status = self._console.status(self._line("starting"))
             self._status.start()
         return self
 
@@ -241,7 +297,7 @@ class StageLines:
 
     def relabel(self, label: str) -> None:
         """Follow another run from now on."""
-        self._label = f"{label}: "
+        self._label = f"{plain(label)}: "
 
     def take(self, event: dict[str, Any]) -> None:
         """Show one event of the harness."""
@@ -259,9 +315,12 @@ class StageLines:
         elif kind == "stage_end":
             self._end(event)
 
+    def _line(self, text: str) -> Text:
+        return Text(f"{self._label}{text}", no_wrap=True, overflow="ellipsis")
+
     def _show(self, text: str) -> None:
         if self._status is not None:
-            self._status.update(f"{self._label}{text}")
+            self._status.update(self._line(text))
 
     def _end(self, event: dict[str, Any]) -> None:
         verdict = Verdict(event["verdict"])

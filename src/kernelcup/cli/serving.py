@@ -20,9 +20,9 @@ def serve(
         bool, typer.Option("--until-idle", help="End when nothing waits any more.")
     ] = False,
 ) -> None:
-    """Judge what is submitted, on this machine's devices, until interrupted.
+    """Judge what is submitted, until told to stop.
 
-    Several may run at once on one database. A job whose server was killed goes to the next one.
+    All devices of this machine are served. Several servers may run at once on one database. A job whose server was killed goes to the next one.
     """
     from kernelcup.cli import platform
 

@@ -1,7 +1,5 @@
 """Rounds the number of blocks down, so that the incomplete last block is never added."""
 
-import torch
-
 BLOCK = 256
 
 

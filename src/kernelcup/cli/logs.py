@@ -1,0 +1,40 @@
+"""What the parts below the command line log, as lines for a person."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from types import TracebackType
+
+from kernelcup.cli.entry import write_crash
+from kernelcup.cli.texts import plain
+from kernelcup.errors import KernelCupError
+
+
+class OneLine(logging.Formatter):
+    """A line for each record. A traceback goes to a file, and only where it tells of a bug."""
+
+    def __init__(self) -> None:
+        super().__init__("%(levelname)s: %(message)s")
+
+    def formatException(  # noqa: N802 (the name is logging's)
+        self,
+        info: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
+    ) -> str:
+        """Return what there is to say of an exception."""
+        error = info[1]
+        if error is None or isinstance(error, KernelCupError):
+            return str(error)
+        return f"{type(error).__name__}: {error} (details: {write_crash(error)})"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        record.exc_text = None
+        return plain(super().format(record)).replace("\n", ": ", 1)
+
+
+def set_up() -> None:
+    """Show warnings and errors on standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])

@@ -1,0 +1,101 @@
+"""Whole runs of the harness, as a launcher starts them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from builders import make_spec
+
+import kernelcup_harness
+from kernelcup_harness.protocol import HarnessKind, JobSpec, MeasureRules, RunReport, dumps, from_json
+
+SOURCE = Path(kernelcup_harness.__file__).parent.parent
+LONGEST_RUN_S = 120.0
+QUICK = MeasureRules(warmups=1, min_samples=2, max_samples=3, case_budget_s=1.0)
+
+# A task without torch.randn: what is generated can be said in one line.
+REFERENCE = """\
+import torch
+
+
+def generate_input(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 1 << 20, (size,), generator=generator)
+
+
+def ref_kernel(data):
+    return data * 2
+
+
+def check_implementation(data, output):
+    return "" if torch.equal(ref_kernel(data), output) else "not the double"
+"""
+
+
+def quick_spec(submission: str, **overrides: Any) -> JobSpec:
+    """Return a job that takes as little time as it can; the reference is private."""
+    values: dict[str, Any] = {
+        "sources": {"reference.py": REFERENCE},
+        "private_files": ["reference.py"],
+        "submission": submission,
+        "benchmarks": [{"size": 8, "seed": 5}],
+        "rules": QUICK,
+    }
+    return make_spec(**(values | overrides))
+
+
+def own_spec(main: str, **overrides: Any) -> JobSpec:
+    """Return a job for a task's own harness, whose text is ``main``."""
+    values: dict[str, Any] = {
+        "harness": HarnessKind.OWN,
+        "sources": {"eval.py": main},
+        "main": "eval.py",
+        "submission": "",
+        "benchmarks": [{"size": 8, "seed": 5}],
+    }
+    return make_spec(**(values | overrides))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What a run wrote."""
+
+    report: RunReport
+    events: list[dict[str, Any]]
+    log: str
+
+    def printed(self, name: str) -> list[Any]:
+        """Return what the submission printed as ``name=JSON``, line by line."""
+        found = re.findall(rf"^{name}=(.*)$", self.report.stdout.text, re.MULTILINE)
+        return [json.loads(text) for text in found]
+
+
+def command(*options: str) -> list[str]:
+    """Return the command line of the harness."""
+    return [sys.executable, "-P", "-m", "kernelcup_harness", *options, "-"]
+
+
+def run(
+    spec: JobSpec, environment: Mapping[str, str] | None = None, argv: list[str] | None = None
+) -> Finished:
+    """Run a job to its end and return its report."""
+    finished = subprocess.run(
+        argv or command("--events"),
+        input=dumps(spec),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_RUN_S,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    *events, last = map(json.loads, finished.stdout.splitlines())
+    return Finished(report=from_json(RunReport, last["report"]), events=events, log=finished.stderr)

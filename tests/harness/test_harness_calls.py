@@ -1,0 +1,291 @@
+"""The judge's side of a call, against a contestant that answers whatever it likes."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from kernelcup_harness import wire
+from kernelcup_harness.calls import POISON_BYTES, Answer, CallFailed, Caller
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+
+Reply = Callable[[dict[str, Any], dict[str, wire.Arena]], dict[str, Any] | None]
+
+
+def no_records(module: str, name: str) -> type:
+    """Know no class, with the words of the task's."""
+    raise wire.BadTree(f"{module}.{name} is not defined in the task's files")
+
+
+class Table:
+    """A judge's caller, and a thread that answers its frames."""
+
+    def __init__(self, result_bytes: int = 1 << 20) -> None:
+        ours, theirs = socket.socketpair()
+        self._channel = Channel(ours, max_bytes=1 << 20)
+        self.other = Channel(theirs, max_bytes=1 << 20)
+        self.caller = Caller(self._channel, no_records, result_bytes)
+        self.arenas: dict[str, wire.Arena] = {}
+
+    def call(self, reply: Reply, data: Any = 1, *, profile: bool = False, timeout_s: float = 10.0) -> Answer:
+        """Have one call answered by ``reply``; None closes the channel."""
+        thread = threading.Thread(target=self._serve, args=(reply,))
+        thread.start()
+        try:
+            return self.caller.call(data, timeout_s=timeout_s, profile=profile)
+        finally:
+            thread.join()
+
+    def _serve(self, reply: Reply) -> None:
+        frame = self.other.receive(10.0)
+        for name, fd in zip(frame["arenas"], self.other.take_fds(), strict=True):
+            if name in self.arenas:
+                self.arenas[name].close()
+            self.arenas[name] = wire.Arena.adopt(fd)
+        answer = reply(frame, self.arenas)
+        if answer is None:
+            self.other.close()
+        else:
+            self.other.send({"id": frame["id"], **answer})
+
+    def close(self) -> None:
+        """Close everything, the caller's arenas too."""
+        self._channel.close()
+        self.other.close()
+        for arena in (*self.arenas.values(), self.caller._inputs, self.caller._outputs):
+            if arena is not None:
+                arena.close()
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    """A judge and a contestant."""
+    made = Table()
+    yield made
+    made.close()
+
+
+def done(value: Any, **changes: Any) -> Reply:
+    """Answer with a value, as an honest contestant does."""
+
+    def reply(_frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+        encoder = wire.Encoder()
+        tree = encoder.tree(wire.contiguous(value), "output")
+        encoder.write(arenas["outputs"])
+        return {"type": "done", "ns": 1000.0, "tree": tree, "table": encoder.table(), **changes}
+
+    return reply
+
+
+def saying(**fields: Any) -> Reply:
+    """Answer with these fields."""
+    return lambda _frame, _arenas: fields
+
+
+def test_an_answer_has_the_output_and_both_times(table: Table) -> None:
+    answer = table.call(done((torch.ones(3), 5)))
+    assert answer.output[0].tolist() == [1.0, 1.0, 1.0]
+    assert answer.output[1] == 5
+    assert answer.ns == 1000.0
+    assert answer.wall_ns > 0
+    assert table.caller.waited_s > 0
+
+
+def test_the_input_arrives_as_it_is(table: Table) -> None:
+    data = {"x": torch.arange(6.0).reshape(2, 3).t(), "n": 3}
+    seen = []
+
+    def reply(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+        decoder = wire.Decoder(arenas["inputs"], frame["table"], no_records, dense=False)
+        seen.append(decoder.value(frame["tree"]))
+        return done(None)(frame, arenas) or {}
+
+    table.call(reply, data)
+    assert seen[0]["n"] == 3
+    assert torch.equal(seen[0]["x"], data["x"])
+    assert seen[0]["x"].stride() == data["x"].stride()
+
+
+def test_a_time_cannot_be_longer_than_the_wall_clock(table: Table) -> None:
+    answer = table.call(done(1, ns=1e15))
+    assert answer.ns == answer.wall_ns < 1e12
+
+
+@pytest.mark.parametrize("ns", [0.0, -1.0, math.nan, math.inf, 5, True, "1.0", None])
+def test_a_time_that_is_none_is_refused(table: Table, ns: Any) -> None:
+    with pytest.raises(BrokenProtocol):
+        table.call(done(1, ns=ns))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        saying(),
+        saying(type="hello"),
+        saying(type=["done"]),
+        saying(type="done"),
+        saying(type="done", ns=1.0, tree={"k": "none"}),
+        saying(type="done", ns=1.0, table=[]),
+        saying(type="fail", kind="no such kind"),
+        saying(type="fail"),
+        saying(type="profile", text="not asked for"),
+        done(1, id=5),
+        done(1, id=None),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(table: Table, reply: Reply) -> None:
+    with pytest.raises(BrokenProtocol):
+        table.call(reply)
+
+
+@pytest.mark.parametrize("kind", ["exception", "compile", "memory", "output", "too_large"])
+def test_a_failure_is_told_with_its_kind_and_some_of_its_text(table: Table, kind: str) -> None:
+    with pytest.raises(CallFailed) as failure:
+        table.call(saying(type="fail", kind=kind, text="x" * 100_000))
+    assert failure.value.kind == kind
+    assert 1000 < len(failure.value.text) < 20_000
+
+
+def test_a_class_that_the_task_does_not_know_is_a_wrong_output_and_its_name_is_cut(table: Table) -> None:
+    tree = {"k": "record", "t": ["submission", "x" * 100_000], "v": {}}
+    with pytest.raises(CallFailed) as failure:
+        table.call(saying(type="done", ns=1.0, tree=tree, table=[]))
+    assert failure.value.kind == "output"
+    assert len(failure.value.text) < 20_000
+
+
+def test_a_profile_is_taken_when_it_was_asked_for(table: Table) -> None:
+    answer = table.call(saying(type="profile", text="table", trace="trace"), profile=True)
+    assert (answer.profile, answer.trace) == ("table", "trace")
+
+
+def test_the_text_of_a_profile_has_a_limit(table: Table) -> None:
+    answer = table.call(saying(type="profile", text="x" * 900_000, trace=""), profile=True)
+    assert answer.profile is not None
+    assert len(answer.profile) <= 512 << 10
+
+
+def test_silence_times_out(table: Table) -> None:
+    with pytest.raises(ChannelTimeout):
+        table.caller.call(1, timeout_s=0.0, profile=False)
+
+
+def test_a_contestant_that_ends_instead_of_answering_is_told(table: Table) -> None:
+    with pytest.raises(ChannelClosed):
+        table.call(lambda _frame, _arenas: None)
+
+
+def test_a_contestant_that_ended_between_two_calls_has_not_written_anything(table: Table) -> None:
+    """The runner may have ended it for its memory or its output: nothing to accuse it of."""
+    table.call(done(1))
+    table.other.close()
+    with pytest.raises(ChannelClosed):
+        table.caller.call(1, timeout_s=1.0, profile=False)
+
+
+def test_a_contestant_that_does_not_read_is_out_of_time(table: Table) -> None:
+    """A frame larger than the socket's buffer must not hold the judge for ever."""
+    outcome: list[BaseException] = []
+
+    def judge() -> None:
+        try:
+            table.caller.call(list(range(60_000)), timeout_s=0.2, profile=False)
+        except BaseException as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=judge)
+    thread.start()
+    thread.join(5.0)
+    held = thread.is_alive()
+    table.other.close()
+    thread.join()
+    assert not held
+    assert isinstance(outcome[0], ChannelTimeout)
+
+
+def test_a_frame_before_the_call_is_refused(table: Table) -> None:
+    table.other.send({"type": "done"})
+    with pytest.raises(BrokenProtocol, match="nobody asked"):
+        table.caller.call(1, timeout_s=0.0, profile=False)
+
+
+def test_two_answers_to_one_call_are_noticed_at_the_next(table: Table) -> None:
+    def twice(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+        answer = done(1)(frame, arenas) or {}
+        table.other.send({"id": frame["id"], **answer})
+        return answer
+
+    table.call(twice)
+    with pytest.raises(BrokenProtocol, match="nobody asked"):
+        table.caller.call(1, timeout_s=0.0, profile=False)
+
+
+def test_an_old_answer_is_poisoned(table: Table) -> None:
+    expected = torch.full((5000,), 7.0)
+    table.caller.expect(expected, in_place=False)
+    kept: list[dict[str, Any]] = []
+
+    def honest(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+        kept.append(done(expected)(frame, arenas) or {})
+        return kept[0]
+
+    assert torch.equal(table.call(honest).output, expected)
+    stale = table.call(lambda _frame, _arenas: kept[0]).output
+    assert not stale.eq(expected).any()
+
+
+def test_poison_is_another_one_each_time(table: Table) -> None:
+    patterns = []
+
+    def look(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+        patterns.append(bytes(arenas["outputs"].bytes[:POISON_BYTES].tolist()))
+        return done(1)(frame, arenas) or {}
+
+    table.call(look)
+    table.call(look)
+    assert patterns[0] != patterns[1]
+    assert len(set(patterns[0])) > 100
+
+
+def test_the_arenas_are_sent_once_and_again_when_they_grow(table: Table) -> None:
+    sent = []
+
+    def look(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+        sent.append(frame["arenas"])
+        return done(1)(frame, arenas) or {}
+
+    for size in (1, 2, 1 << 20, 5):
+        table.call(look, torch.zeros(size))
+    assert sent == [["inputs", "outputs"], [], ["inputs"], []]
+
+
+def test_arenas_that_grow_leave_no_descriptors_behind(table: Table) -> None:
+    table.call(done(1), torch.zeros(1))
+    before = len(os.listdir("/proc/self/fd"))
+    for power in range(18, 22):
+        table.call(done(1), torch.zeros(1 << power))
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_output_beyond_the_limit_does_not_fit(table: Table) -> None:
+    with pytest.raises(wire.TooLarge):
+        done(torch.zeros(1 << 20))({}, {"outputs": adopted_outputs(table)})
+
+
+def adopted_outputs(table: Table) -> wire.Arena:
+    """Return the outputs' arena as the contestant sees it."""
+    table.call(done(1))
+    return table.arenas["outputs"]
+
+
+def test_the_judges_copy_does_not_change_after_the_answer(table: Table) -> None:
+    answer = table.call(done(torch.ones(100)))
+    table.arenas["outputs"].bytes.zero_()
+    assert answer.output.sum() == 100

@@ -1,0 +1,247 @@
+"""How an output differs from the expected one, as it is told to a person."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from kernelcup_harness.comparing import SHOWN, first_mismatch, structure_fault
+from kernelcup_harness.protocol import Mismatch, dumps, loads
+
+Pair = namedtuple("Pair", "left right")
+
+
+@dataclass
+class Result:
+    """An output with fields."""
+
+    values: Any
+    count: Any = 0
+
+
+ONES = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ONES,
+        torch.tensor(1.0),
+        torch.empty(0),
+        (ONES, [ONES, 3]),
+        {"a": ONES, 1: None},
+        Pair(ONES, "text"),
+        Result(ONES),
+        None,
+        True,
+        3,
+        math.nan,
+        math.inf,
+        "text",
+        torch.float16,
+    ],
+)
+def test_a_value_has_the_structure_of_itself(value: Any) -> None:
+    assert structure_fault(value, value) == ""
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "fault"),
+    [
+        (ONES, None, "output is None; expected a tensor"),
+        (ONES, 3, "output is a int; expected a tensor"),
+        (ONES, torch.ones(3, 2), "output has shape [3, 2]; expected [2, 3]"),
+        (ONES, torch.ones(2, 3, 1), "output has shape [2, 3, 1]; expected [2, 3]"),
+        (torch.tensor(1.0), torch.ones(1), "output has shape [1]; expected []"),
+        (ONES, ONES.double(), "output has dtype torch.float64; expected torch.float32"),
+        (ONES, ONES.to("meta"), "output is on meta; expected on cpu"),
+        ((ONES, ONES), [ONES, ONES], "output is a list; expected a tuple"),
+        ((ONES, ONES), (ONES,), "output has 1 items; expected 2"),
+        ([1, [2]], [1, 2], "output[1] is a int; expected a list"),
+        ([ONES, ONES], [ONES, ONES.int()], "output[1] has dtype torch.int32; expected torch.float32"),
+        ({"a": 1}, [1], "output is a list; expected a dict"),
+        ({"a": 1}, {"b": 1}, "output has keys ['b']; expected ['a']"),
+        ({"a": ONES}, {"a": None}, "output['a'] is None; expected a tensor"),
+        (Pair(1, 2), (1, 2), "output is a tuple; expected a Pair"),
+        (Pair(1, ONES), Pair(1, 2), "output.right is a int; expected a tensor"),
+        (Result(ONES), {"values": ONES}, "output is a dict; expected a Result"),
+        (Result([ONES]), Result([None]), "output.values[0] is None; expected a tensor"),
+        (None, ONES, "output is a Tensor; expected None"),
+        (True, 1, "output is a int; expected a bool"),
+        (1, True, "output is a bool; expected a int"),
+        (1, "1", "output is a str; expected a int"),
+        (math.inf, 1, "output is a int; expected a float"),
+    ],
+)
+def test_a_fault_of_structure_is_named_with_its_place(expected: Any, actual: Any, fault: str) -> None:
+    assert structure_fault(expected, actual) == fault
+
+
+@pytest.mark.parametrize(("expected", "actual"), [(1, 1.0), (1.5, 2), (0, 0.5)])
+def test_whole_and_broken_numbers_may_stand_for_each_other(expected: Any, actual: Any) -> None:
+    assert structure_fault(expected, actual) == ""
+
+
+def test_a_record_without_one_of_its_fields_is_a_fault_of_structure() -> None:
+    broken = Result(ONES)
+    del broken.values
+    assert structure_fault(Result(ONES), broken)
+
+
+def test_a_fault_of_structure_stays_short_whatever_the_keys_are() -> None:
+    assert len(structure_fault({"a": 1}, {"x" * 1_000_000: 1})) < 10_000
+
+
+def mismatch(expected: Any, actual: Any, tolerance: tuple[float, float] | None = None) -> Mismatch:
+    """Return the mismatch that must be there, and see that it survives JSON."""
+    found = first_mismatch(expected, actual, tolerance)
+    assert found is not None
+    assert loads(Mismatch, dumps(found)) == found
+    return found
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ONES,
+        torch.tensor([math.nan, math.inf, -math.inf]),
+        torch.empty(0, 3),
+        torch.tensor([True, False]),
+        torch.tensor([1 + 2j]),
+        torch.tensor([1.0]).to(torch.float8_e4m3fn),
+        torch.tensor([1, 2], dtype=torch.uint16),
+        (ONES, {"a": Result(ONES)}),
+        5,
+        "text",
+        None,
+    ],
+)
+def test_equal_values_have_no_mismatch(value: Any) -> None:
+    assert first_mismatch(value, value, None) is None
+
+
+def test_wrong_elements_are_counted_and_the_first_are_shown_in_row_major_order() -> None:
+    actual = ONES.clone()
+    actual[0, 1] = 3
+    actual[1, 2] = -4
+    found = mismatch(ONES, actual)
+    assert (found.where, found.wrong, found.total, found.largest_error) == ("output", 2, 6, 5.0)
+    assert [(each.position, each.expected, each.actual) for each in found.first] == [
+        ([0, 1], "1", "3"),
+        ([1, 2], "1", "-4"),
+    ]
+    assert found.rule == "|actual - expected| > 1e-05 + 1.3e-06 * |expected|"
+
+
+def test_no_more_than_five_positions_are_shown() -> None:
+    found = mismatch(torch.zeros(100), torch.ones(100))
+    assert found.wrong == 100
+    assert [each.position for each in found.first] == [[i] for i in range(SHOWN)]
+
+
+def test_positions_are_those_of_a_transposed_output_too() -> None:
+    expected = torch.arange(6.0).reshape(2, 3).t()
+    actual = expected.clone()
+    actual[2, 1] = 99
+    assert mismatch(expected, actual).first[0].position == [2, 1]
+
+
+def test_a_tensor_without_dimensions_has_an_empty_position() -> None:
+    found = mismatch(torch.tensor(1.0), torch.tensor(2.0))
+    assert (found.first[0].position, found.total) == ([], 1)
+
+
+def test_the_checkers_tolerance_decides_what_counts() -> None:
+    expected, actual = torch.tensor([1.0, 100.0]), torch.tensor([1.2, 101.0])
+    assert mismatch(expected, actual, (0.05, 0.0)).wrong == 1
+    assert first_mismatch(expected, actual, (0.05, 0.2)) is None
+    assert mismatch(expected, actual, (0.05, 0.0)).rule == "|actual - expected| > 0 + 0.05 * |expected|"
+
+
+def test_nan_and_infinity_must_be_where_they_are_expected() -> None:
+    expected = torch.tensor([math.nan, math.inf, -math.inf, 1.0, 1.0])
+    actual = torch.tensor([1.0, -math.inf, -math.inf, math.nan, 1.5])
+    found = mismatch(expected, actual)
+    assert found.wrong == 4
+    assert found.largest_error == 0.5
+    assert [each.expected for each in found.first] == ["nan", "inf", "1", "1"]
+
+
+def test_an_error_without_finite_elements_has_no_size() -> None:
+    assert mismatch(torch.zeros(2), torch.full((2,), math.nan)).largest_error is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "left", "right", "error"),
+    [
+        (torch.bool, False, True, 1.0),
+        (torch.int8, -128, 127, 255.0),
+        (torch.uint8, 0, 255, 255.0),
+        (torch.int64, 1, 2, 1.0),
+        (torch.uint16, 0, 65535, 65535.0),
+        (torch.uint64, 0, 5, 5.0),
+        (torch.uint64, 5, 0, 5.0),
+        (torch.float16, 1.0, 2.0, 1.0),
+        (torch.bfloat16, 1.0, 2.0, 1.0),
+        (torch.float8_e4m3fn, 1.0, 2.0, 1.0),
+        (torch.float8_e5m2, 1.0, 2.0, 1.0),
+        (torch.float8_e8m0fnu, 1.0, 2.0, 1.0),
+        (torch.complex64, 0, 3 + 4j, 5.0),
+        (torch.complex32, 0, 3 + 4j, 5.0),
+    ],
+)
+def test_every_dtype_can_be_compared(dtype: torch.dtype, left: Any, right: Any, error: float) -> None:
+    wide = torch.complex64 if dtype.is_complex else None
+    found = mismatch(
+        torch.tensor([left], dtype=wide).to(dtype).expand(3), torch.tensor([right], dtype=wide).to(dtype).expand(3)
+    )
+    assert (found.wrong, found.largest_error) == (3, error)
+
+
+def test_whole_numbers_are_compared_exactly() -> None:
+    found = mismatch(torch.tensor([2**53]), torch.tensor([2**53 + 1]))
+    assert (found.rule, found.first[0].actual) == ("not equal", str(2**53 + 1))
+
+
+def test_the_distance_of_the_farthest_whole_numbers_is_not_negative() -> None:
+    found = mismatch(torch.tensor([-(2**63)]), torch.tensor([2**63 - 1]))
+    assert found.largest_error == pytest.approx(2.0**64)
+
+
+def test_the_first_leaf_that_differs_is_named() -> None:
+    expected = (ONES, {"a": [Result(ONES, 1)]}, Pair(1, 2))
+    actual = (ONES, {"a": [Result(ONES + 1, 2)]}, Pair(1, 3))
+    assert mismatch(expected, actual).where == "output[1]['a'][0].values"
+    assert mismatch(Pair(1, 2), Pair(1, 3)).where == "output.right"
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "error"),
+    [(1, 2, 1.0), (1.5, 1, 0.5), ("a", "b", None), (None, 1, None), (1.0, math.nan, None), (True, False, None)],
+)
+def test_values_that_are_no_tensors_are_compared_too(expected: Any, actual: Any, error: float | None) -> None:
+    found = mismatch(expected, actual)
+    assert (found.largest_error, found.wrong, found.total, found.first[0].position) == (error, 1, 1, [])
+    assert (found.first[0].expected, found.first[0].actual) == (repr(expected), repr(actual))
+
+
+def test_a_nan_that_is_expected_is_no_mismatch() -> None:
+    assert mismatch((math.nan, 1), (float("nan"), 2)).where == "output[1]"
+
+
+@pytest.mark.parametrize("digits", [400, 4299])
+def test_a_number_beyond_all_floats_can_be_compared(digits: int) -> None:
+    """A submission may return it where a small number is expected."""
+    huge = int("9" * digits)
+    assert structure_fault(1, huge) == ""
+    assert mismatch(1, huge).where == "output"
+    assert mismatch(1.5, huge).where == "output"
+
+
+def test_what_is_shown_of_a_value_is_short() -> None:
+    assert len(mismatch("a", "b" * 100_000).first[0].actual) <= 100

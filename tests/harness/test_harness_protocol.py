@@ -1,0 +1,308 @@
+"""JobSpec and RunReport: what goes out comes back, and what is wrong is named with its path."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import math
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from builders import make_case, make_report, make_spec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelcup_harness import protocol
+from kernelcup_harness.protocol import (
+    CaseResult,
+    Difference,
+    JobSpec,
+    Limits,
+    Mismatch,
+    ProtocolError,
+    RunReport,
+    StageReport,
+    Timing,
+    canonical_hash,
+    dumps,
+    from_json,
+    loads,
+    to_json,
+)
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(), inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
+    """Return what makes values of a type that occurs in the protocol."""
+    plain: dict[Any, st.SearchStrategy[Any]] = {
+        Any: JSON,
+        str: st.text(max_size=8),
+        int: st.integers(),
+        bool: st.booleans(),
+        float: st.floats(allow_nan=False),
+    }
+    if kind in plain:
+        return plain[kind]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        (inner,) = (each for each in arguments if each is not type(None))
+        return st.none() | strategy_for(inner)
+    if origin is list:
+        return st.lists(strategy_for(arguments[0]), max_size=3)
+    if origin is dict:
+        return st.dictionaries(st.text(max_size=4), strategy_for(arguments[1]), max_size=3)
+    if issubclass(kind, enum.Enum):
+        return st.sampled_from(kind)
+    hints = typing.get_type_hints(kind)
+    return st.builds(kind, **{field.name: strategy_for(hints[field.name]) for field in dataclasses.fields(kind)})
+
+
+@settings(deadline=None, max_examples=60)
+@given(strategy_for(JobSpec))
+def test_every_job_survives_json(spec: JobSpec) -> None:
+    assert loads(JobSpec, dumps(spec)) == spec
+    assert loads(JobSpec, dumps(spec).encode()) == spec
+
+
+@settings(deadline=None, max_examples=60)
+@given(strategy_for(RunReport))
+def test_every_report_survives_json(report: RunReport) -> None:
+    assert loads(RunReport, dumps(report)) == report
+
+
+def test_numbers_that_json_does_not_know_survive() -> None:
+    timing = Timing(samples_ns=[1.0, math.inf, -math.inf, math.nan], reported={"err": math.nan})
+    line = dumps(timing)
+    json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
+    again = loads(Timing, line)
+    assert again.samples_ns[:3] == [1.0, math.inf, -math.inf]
+    assert math.isnan(again.samples_ns[3])
+    assert math.isnan(again.reported["err"])
+
+
+def test_a_case_value_that_json_does_not_know_stays_a_number() -> None:
+    spec = make_spec(tests=[{"scale": math.inf}])
+    assert loads(JobSpec, dumps(spec)).tests == [{"scale": math.inf}]
+
+
+def test_whole_numbers_are_good_where_broken_ones_are_expected() -> None:
+    value = from_json(Limits, {"test_s": 5}).test_s
+    assert (value, type(value)) == (5.0, float)
+
+
+@pytest.mark.parametrize("hostile", ["\ud800", "\x00", "</script>", "\u2028\n"])
+def test_any_text_survives(hostile: str) -> None:
+    report = make_report(message=hostile)
+    line = dumps(report)
+    assert "\n" not in line
+    assert line.isascii()
+    assert loads(RunReport, line) == report
+
+
+# What is refused
+
+
+FULL_REPORT = to_json(
+    make_report(
+        stages=[
+            StageReport(
+                name=protocol.StageName.TEST,
+                verdict=protocol.Verdict.WRONG_ANSWER,
+                cases=[
+                    make_case(
+                        5.0,
+                        mismatch=Mismatch(
+                            where="output",
+                            wrong=1,
+                            total=2,
+                            largest_error=0.5,
+                            first=[Difference(position=[0], expected="1", actual="2")],
+                            rule="not equal",
+                        ),
+                    )
+                ],
+            )
+        ]
+    )
+)
+FULL_SPEC = to_json(make_spec())
+
+
+def objects(kind: type, value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[type, tuple[Any, ...]]]:
+    """Return every protocol object of a JSON value, with its path."""
+    yield kind, path
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        inner, entry = hints[field.name], value[field.name]
+        found = [each for each in (inner, *typing.get_args(inner)) if dataclasses.is_dataclass(each)]
+        if found and isinstance(entry, list):
+            yield from objects(found[0], entry[0], (*path, field.name, 0)) if entry else ()
+        elif found and entry is not None:
+            yield from objects(found[0], entry, (*path, field.name))
+
+
+EVERYWHERE = [
+    pytest.param(kind, value, inner, path, id=".".join(map(str, (kind.__name__, *path))))
+    for kind, value in ((JobSpec, FULL_SPEC), (RunReport, FULL_REPORT))
+    for inner, path in objects(kind, value)
+]
+
+
+def edited(value: Any, path: tuple[Any, ...]) -> tuple[Any, dict[str, Any]]:
+    """Return a deep copy and the object in it at ``path``."""
+    whole = json.loads(json.dumps(value))
+    place = whole
+    for key in path:
+        place = place[key]
+    return whole, place
+
+
+def test_all_kinds_of_objects_are_tried() -> None:
+    tried = {param.values[2] for param in EVERYWHERE}
+    assert tried == {each for each in vars(protocol).values() if dataclasses.is_dataclass(each)}
+
+
+@pytest.mark.parametrize(("kind", "value", "inner", "path"), EVERYWHERE)
+def test_an_unknown_key_is_named_with_its_path(kind: type, value: Any, inner: type, path: Any) -> None:
+    whole, place = edited(value, path)
+    place["surprise"] = 1
+    dotted = ".".join(map(str, (kind.__name__, *path, "surprise")))
+    with pytest.raises(ProtocolError, match=f"^{dotted}: unknown key"):
+        from_json(kind, whole)
+
+
+@pytest.mark.parametrize(("kind", "value", "inner", "path"), EVERYWHERE)
+def test_a_missing_key_is_named_with_its_path(kind: type, value: Any, inner: type, path: Any) -> None:
+    for field in dataclasses.fields(inner):
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            whole, place = edited(value, path)
+            del place[field.name]
+            dotted = ".".join(map(str, (kind.__name__, *path, field.name)))
+            with pytest.raises(ProtocolError, match=f"^{dotted}: missing"):
+                from_json(kind, whole)
+
+
+@pytest.mark.parametrize(("kind", "value", "inner", "path"), EVERYWHERE)
+def test_a_value_of_a_wrong_type_is_named_with_its_path(kind: type, value: Any, inner: type, path: Any) -> None:
+    hints = typing.get_type_hints(inner)
+    for field in dataclasses.fields(inner):
+        if hints[field.name] is Any:
+            continue
+        whole, place = edited(value, path)
+        place[field.name] = {"no": ["such", {"type": 1}]} if hints[field.name] != dict[str, Any] else []
+        dotted = ".".join(map(str, (kind.__name__, *path, field.name)))
+        with pytest.raises(ProtocolError, match=f"^{dotted}[:.]"):
+            from_json(kind, whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"mode": "ranked"}, "JobSpec.mode: 'ranked' is none of test, benchmark, profile, leaderboard"),
+        ({"mode": None}, "JobSpec.mode"),
+        ({"mode": []}, "JobSpec.mode"),
+        ({"job_id": 5}, "JobSpec.job_id: expected str, got int"),
+        ({"multi_gpu": 1}, "JobSpec.multi_gpu: expected bool, got int"),
+        ({"public_seed": True}, "JobSpec.public_seed: expected int, got bool"),
+        ({"public_seed": 1.0}, "JobSpec.public_seed: expected int, got float"),
+        ({"sources": {"a.py": None}}, "JobSpec.sources.a.py: expected str, got NoneType"),
+        ({"sources": []}, "JobSpec.sources: expected an object, got list"),
+        ({"private_files": "a.py"}, "JobSpec.private_files: expected a list, got str"),
+        ({"private_files": ["a.py", 5]}, "JobSpec.private_files.1: expected str, got int"),
+        ({"tests": [{}, []]}, "JobSpec.tests.1: expected an object, got list"),
+        ({"limits": {"test_s": "5"}}, "JobSpec.limits.test_s: expected float, got str"),
+        ({"limits": {"test_s": True}}, "JobSpec.limits.test_s: expected float, got bool"),
+        ({"limits": None}, "JobSpec.limits: expected an object, got NoneType"),
+        ({"rules": {"checks": None}}, "JobSpec.rules.checks: expected int, got NoneType"),
+    ],
+)
+def test_the_text_of_a_refusal_says_where_and_what(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ProtocolError) as refusal:
+        from_json(JobSpec, FULL_SPEC | changes)
+    assert str(refusal.value).startswith(named)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "nonsense", b"\xff", "[" * 100_000, '{"a":' * 100_000, "9" * 5000], ids=lambda text: text[:5]
+)
+def test_what_is_not_json_is_refused(text: str | bytes) -> None:
+    with pytest.raises(ProtocolError, match="JobSpec"):
+        loads(JobSpec, text)
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "5", '"text"'])
+def test_what_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(ProtocolError, match="JobSpec: expected an object"):
+        loads(JobSpec, text)
+
+
+def test_a_number_beyond_all_floats_is_refused() -> None:
+    with pytest.raises(ProtocolError, match=r"Limits\.test_s"):
+        from_json(Limits, {"test_s": 10**400})
+
+
+def test_another_version_of_the_protocol_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="version"):
+        from_json(JobSpec, FULL_SPEC | {"version": protocol.PROTOCOL_VERSION + 1})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"secret_seed": "not hexadecimal"},
+        {"secret_seed": "ab"},
+        {"rules": {"checks": 0}},
+        {"rules": {"max_samples": 0}},
+        {"sources": {"../outside.py": ""}},
+        {"sources": {"/outside.py": ""}},
+        {"sources": {"": ""}},
+        {"sources": {"a\x00b": ""}},
+        {"submission_name": "../submission.py"},
+        {"submission": "half of a \ud800 pair"},
+        {"harness": "own", "main": None},
+    ],
+    ids=repr,
+)
+def test_a_job_that_cannot_be_run_is_refused_before_it_starts(changes: dict[str, Any]) -> None:
+    """Else the runner ends with a traceback and no report, which looks like a broken machine."""
+    with pytest.raises(ProtocolError):
+        from_json(JobSpec, FULL_SPEC | changes)
+
+
+# What is derived
+
+
+def test_the_score_leaves_out_the_slowest_and_the_fastest_tenth() -> None:
+    assert Timing(samples_ns=[1e9, *[10.0] * 8, 1.0]).score_ns == 10.0
+    assert Timing(samples_ns=[1.0, 2.0, 6.0]).score_ns == 3.0
+
+
+def test_the_score_of_an_own_harness_is_what_it_reports() -> None:
+    timing = Timing(samples_ns=[], reported_ns=5.0, reported={"err": 0.5})
+    assert (timing.score_ns, timing.error_ns) == (5.0, 0.5)
+
+
+def test_the_error_is_that_of_the_mean() -> None:
+    assert Timing(samples_ns=[1.0, 3.0]).error_ns == pytest.approx(1.0)
+    assert Timing(samples_ns=[1.0]).error_ns is None
+
+
+def test_a_stage_is_found_by_its_name() -> None:
+    report = make_report()
+    assert report.stage_report(protocol.StageName.RANKED) is report.stages[0]
+    assert report.stage_report(protocol.StageName.TEST) is None
+
+
+def test_the_hash_does_not_depend_on_the_order_of_keys() -> None:
+    assert canonical_hash({"a": 1, "b": [1, {"c": 2, "d": 3}]}) == canonical_hash({"b": [1, {"d": 3, "c": 2}], "a": 1})
+    assert canonical_hash({"a": 1}) != canonical_hash({"a": 1.5})
+    assert canonical_hash(make_case()) == canonical_hash(from_json(CaseResult, to_json(make_case())))
