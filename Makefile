@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 TORCH := torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 
-.PHONY: help demo test check serve docs clean system-packages
+.PHONY: help demo test check serve docs clean sandbox-package system-packages
 
 help:
 	@echo "make demo    a whole competition on this machine, with standings at the end"
@@ -16,10 +16,10 @@ help:
 	@echo "make serve   judge what is submitted"
 	@echo "make docs    build the documentation into site/"
 
-demo: $(VENV)/runner
+demo: $(VENV)/runner sandbox-package
 	$(BIN)/kernelcup demo --directory .demo
 
-test: $(VENV)/dev system-packages
+test: $(VENV)/dev sandbox-package system-packages
 	scripts/with-postgres $(BIN)/pytest -n auto --dist worksteal
 
 check: $(VENV)/dev
@@ -29,7 +29,7 @@ check: $(VENV)/dev
 	$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 	$(BIN)/mkdocs build --quiet --strict
 
-serve: $(VENV)/runner
+serve: $(VENV)/runner sandbox-package
 	$(BIN)/kernelcup serve
 
 docs: $(VENV)/dev
@@ -48,6 +48,10 @@ $(VENV)/runner: pyproject.toml
 $(VENV)/dev: $(VENV)/runner
 	$(PIP) install -e '.[dev]'
 	touch $@
+
+# Foreign code runs in a sandbox where bubblewrap is there.
+sandbox-package:
+	@scripts/system-packages bwrap:bubblewrap
 
 # What tests use beyond Python: a C++ compiler and ninja, for submissions that build an extension, and a
 # PostgreSQL server.

@@ -126,9 +126,10 @@ def tensor_mismatch(
 ) -> Mismatch | None:
     """Compare two tensors of equal shape and dtype element by element, on the processor."""
     left, right = widened(expected), widened(actual)
-    exact = not (expected.is_floating_point() or expected.is_complex())
     relative, absolute = tolerance or TOLERANCES.get(expected.dtype, (0.0, 0.0))
-    wrong = left.ne(right) if exact else not_close(left, right, relative, absolute)
+    is_number = expected.is_floating_point() or expected.is_complex()
+    exact = not is_number or (relative == 0 and absolute == 0)
+    wrong = not_close(left, right, relative, absolute) if is_number else left.ne(right)
     count = int(wrong.sum())
     if count == 0:
         return None

@@ -40,11 +40,11 @@ def main(channel_fd: str, parent: str, memory_bytes: str) -> None:
         from kernelcup_harness import emulation
 
         emulation.install()
-    # Without a judge there is nobody to tell anything, and no exit handler of the submission is due.
+    # Without a channel there is nobody to tell anything, and no exit handler of the submission is due.
     try:
         Contestant(channel).serve()
     except ChannelClosed:
-        os._exit(0)
+        os._exit(processes.CHANNEL_LOST)
 
 
 class Contestant:

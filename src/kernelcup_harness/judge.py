@@ -122,6 +122,17 @@ def cases_of(public: list[Parameters], hidden: list[Parameters]) -> list[Planned
     ]
 
 
+def ends_stage(stage: Stage, verdict: Verdict) -> bool:
+    """Tell whether the cases after one with this verdict are still worth trying.
+
+    All tests are, so that one run shows all that fails, unless each would fill the memory again.
+    Nothing is measured once something is wrong.
+    """
+    if verdict is Verdict.ACCEPTED:
+        return False
+    return stage.name is not StageName.TEST or verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+
+
 class Judge:
     """One job from the contestant's hello to the last verdict."""
 
@@ -189,9 +200,7 @@ class Judge:
                 self._runner.send({"event": "case", "stage": stage.name.value, "case": to_json(result)})
                 if result.verdict is not Verdict.ACCEPTED and worst[0] is Verdict.ACCEPTED:
                     worst = (result.verdict, result.message)
-                # All tests are tried, so that one run shows all that fails; time is not spent on
-                # measuring what is wrong already.
-                if result.verdict is not Verdict.ACCEPTED and stage.name is not StageName.TEST:
+                if ends_stage(stage, result.verdict):
                     break
         except RunEnds as end:
             self._end(stage.name, end.verdict, end.message, lost=end.lost)

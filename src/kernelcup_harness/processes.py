@@ -21,6 +21,9 @@ from kernelcup_harness.protocol import CapturedOutput
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
+# Exit code of a contestant that finds its channel closed: the submission did that, or the judge ended.
+CHANNEL_LOST = 97
+
 # What a run may see of the environment. The last three protect shared hardware.
 PASSED_NAMES = (
     "PATH",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelcup_harness.processes import Child
+from kernelcup_harness.processes import CHANNEL_LOST, Child
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -144,7 +144,7 @@ def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) 
     code = child.wait(timeout_s)
     if child.killed_for:
         return reasons(limits, memory_bytes)[child.killed_for[0]]
-    if code is None:
+    if code is None or code == CHANNEL_LOST:
         return Verdict.REJECTED, "the submission closed the harness's channel"
     if code < 0:
         return Verdict.RUNTIME_ERROR, f"the submission's process was ended by {signal_name(-code)}"

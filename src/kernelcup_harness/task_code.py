@@ -103,8 +103,15 @@ class TaskCode:
         try:
             return call()
         except BaseException as error:
-            text = "".join(traceback.format_exception(error)[-4:]).strip()
-            raise TaskFault(f"the task's {what} failed: {text[-4000:]}") from error
+            raise TaskFault(f"the task's {what} failed: {self._own_lines(error)}") from error
+
+    def _own_lines(self, error: BaseException) -> str:
+        """Return the traceback's part in the task's files, named without their folder."""
+        frames = [
+            f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(str(self._folder))
+        ]
+        lines = traceback.format_list(frames[-5:]) + traceback.format_exception_only(error)
+        return "".join(lines).replace(f"{self._folder}/", "").strip()[-4000:]
 
 
 def seed_everything(seed: int) -> None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from builders import make_spec
-
 import kernelcup_harness
+from builders import make_spec
 from kernelcup_harness.protocol import HarnessKind, JobSpec, MeasureRules, RunReport, dumps, from_json
 
 SOURCE = Path(kernelcup_harness.__file__).parent.parent

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from kernelcup_harness import wire
-from kernelcup_harness.calls import POISON_BYTES, Answer, CallFailed, Caller
+from kernelcup_harness.calls import POISON_BYTES, Answer, Caller, CallFailed
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 Reply = Callable[[dict[str, Any], dict[str, wire.Arena]], dict[str, Any] | None]

@@ -198,7 +198,8 @@ def test_an_error_without_finite_elements_has_no_size() -> None:
 def test_every_dtype_can_be_compared(dtype: torch.dtype, left: Any, right: Any, error: float) -> None:
     wide = torch.complex64 if dtype.is_complex else None
     found = mismatch(
-        torch.tensor([left], dtype=wide).to(dtype).expand(3), torch.tensor([right], dtype=wide).to(dtype).expand(3)
+        torch.tensor([left], dtype=wide).to(dtype).expand(3),
+        torch.tensor([right], dtype=wide).to(dtype).expand(3),
     )
     assert (found.wrong, found.largest_error) == (3, error)
 
@@ -222,7 +223,14 @@ def test_the_first_leaf_that_differs_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("expected", "actual", "error"),
-    [(1, 2, 1.0), (1.5, 1, 0.5), ("a", "b", None), (None, 1, None), (1.0, math.nan, None), (True, False, None)],
+    [
+        (1, 2, 1.0),
+        (1.5, 1, 0.5),
+        ("a", "b", None),
+        (None, 1, None),
+        (1.0, math.nan, None),
+        (True, False, None),
+    ],
 )
 def test_values_that_are_no_tensors_are_compared_too(expected: Any, actual: Any, error: float | None) -> None:
     found = mismatch(expected, actual)

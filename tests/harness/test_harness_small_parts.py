@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 import torch
-from builders import make_case, make_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders import make_case, make_spec
 from kernelcup_harness import seeds
 from kernelcup_harness.protocol import (
     Backend,

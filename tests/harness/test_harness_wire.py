@@ -98,7 +98,9 @@ def same(left: Any, right: Any) -> bool:
     if type(left) in (list, tuple):
         return all(map(same, left, right))
     if type(left) is dict:
-        return list(map(repr, left)) == list(map(repr, right)) and all(map(same, left.values(), right.values()))
+        return list(map(repr, left)) == list(map(repr, right)) and all(
+            map(same, left.values(), right.values())
+        )
     fields = wire.record_fields(left)
     if fields is not None:
         return all(same(getattr(left, name), getattr(right, name)) for name in fields)
@@ -614,7 +616,9 @@ JUNK = st.recursive(
         st.text(max_size=5),
         st.sampled_from([*wire.BUILDERS, *wire.DTYPES, "cpu", "cuda:0", "meta", __name__, "Pair", "Config"]),
     ),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -757,7 +761,15 @@ def test_the_size_of_a_value_is_what_its_contiguous_form_takes() -> None:
 
 @pytest.mark.parametrize(
     ("value", "finite"),
-    [(1, True), (1.5, True), (10**400, True), (True, False), (math.nan, False), (math.inf, False), ("1", False)],
+    [
+        (1, True),
+        (1.5, True),
+        (10**400, True),
+        (True, False),
+        (math.nan, False),
+        (math.inf, False),
+        ("1", False),
+    ],
     ids=str.split("int float huge bool nan inf str"),
 )
 def test_finite_numbers_are_told_from_others(value: object, finite: bool) -> None:
@@ -769,5 +781,3 @@ def test_a_class_is_found_by_its_dotted_name() -> None:
     with pytest.raises(BadTree):
         wire.importing_record_type(__name__, "INT64_MAX")
     assert __name__ in sys.modules
-
-

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kernelcup.cli import board, competing, demo, doctor, judging, serving, task
+from kernelcup.cli import board, competing, demo, doctor, judging, serving, submissions, task
 
 app = typer.Typer(
     name="kernelcup",
@@ -44,7 +44,7 @@ app.add_typer(board.app, name="board")
 app.command("submit")(competing.submit)
 app.command("watch")(competing.watch)
 app.command("cancel")(competing.cancel)
-app.add_typer(competing.submissions, name="submissions")
+app.add_typer(submissions.app, name="submissions")
 app.command("standings")(competing.standings)
 app.command("serve")(serving.serve)
 app.command("demo")(demo.demo)

@@ -1,33 +1,36 @@
-"""``kernelcup submit``, ``watch``, ``cancel``, ``submissions`` and ``standings``."""
+"""``kernelcup submit``, ``watch``, ``cancel`` and ``standings``."""
 
 from __future__ import annotations
 
 import json
+import os
 import time
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, JsonOption, ModeOption, UserOption
+from kernelcup.cli.options import (
+    ConfigOption,
+    JsonOption,
+    ModeOption,
+    SubmissionFile,
+    SubmissionId,
+    UserOption,
+)
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kernelcup.config import Config
+    from kernelcup.domain import Standing
     from kernelcup.services.progress import Progress
     from kernelcup.services.submissions import SubmissionView
     from kernelcup.storage.database import Database
 
-submissions = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
 POLL_INTERVAL_S = 0.5
-
-Identifier = Annotated[int, typer.Argument(metavar="ID", help="Number of the submission.")]
 
 
 def submit(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The submission.")],
+    file: SubmissionFile,
     board: Annotated[
         str | None,
         typer.Option("--board", "-b", help="Leaderboard; else `#!POPCORN leaderboard NAME` in the file."),
@@ -46,24 +49,33 @@ def submit(
 ) -> None:
     """Submit FILE to a leaderboard, by default ranked.
 
-    With --no-wait it is queued for `kernelcup serve`. Exit codes as for `kernelcup run`.
+    With --no-wait it is queued for `kernelcup serve`. Exit codes as for `kernelcup run`; of several
+    devices the first that is not accepted counts.
     """
     from kernelcup.cli import options, platform
-    from kernelcup.errors import NotFound
+    from kernelcup.cli.submissions import finish
+    from kernelcup.errors import DeviceNeeded, LeaderboardNeeded, NotFound, UnknownDevice
     from kernelcup.services.submit import submit as accept
 
     settings = platform.load_config(config)
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise NotFound(f"{file}: {error.strerror}") from error
-    with platform.open_database(settings) as db:
+    wanted = options.read_mode(mode)
+    content = platform.read_file(file)
+    list_boards = "kernelcup board list"
+    with (
+        platform.open_database(settings) as db,
+        platform.pointing_to(list_boards, NotFound),
+        platform.pointing_to(list_boards, LeaderboardNeeded),
+        platform.pointing_to("name it with --device", DeviceNeeded),
+        platform.pointing_to(list_boards, UnknownDevice),
+    ):
+        if wait:
+            platform.make_dispatcher(settings, db)  # what cannot be judged here is not accepted first
         submission = accept(
             db,
             user=platform.user_name(user),
-            file_name=file.name,
+            file_name=os.fsencode(file.name).decode("utf-8", "replace"),
             content=content,
-            mode=options.read_mode(mode),
+            mode=wanted,
             now=datetime.now(UTC),
             board=board,
             devices=device or (),
@@ -74,7 +86,9 @@ def submit(
             )
         if wait:
             follow(settings, db, submission.id, quiet=as_json)
-        finish(db, submission.id, as_json=as_json, waited=wait)
+        elif not as_json:
+            typer.echo(f"Next: kernelcup watch {submission.id}   (a `kernelcup serve` judges it)")
+        finish(db, submission.id, as_json=as_json, silent=not wait)
 
 
 def follow(settings: Config, db: Database, submission_id: int, *, quiet: bool) -> None:
@@ -88,54 +102,33 @@ def follow(settings: Config, db: Database, submission_id: int, *, quiet: bool) -
             if isinstance(progress, JobProgress) and progress.job.submission_id == submission_id:
                 lines.take(progress.event)
 
-        platform.make_dispatcher(settings, db, take).run_until(submission_id)
+        try:
+            platform.make_dispatcher(settings, db, take).run_until(submission_id)
+        except BaseException as error:
+            error.add_note(
+                f"submission {submission_id} stays in the queue; `kernelcup serve` judges it, "
+                f"`kernelcup cancel {submission_id}` withdraws it"
+            )
+            raise
 
 
-def finish(db: Database, submission_id: int, *, as_json: bool, waited: bool = True) -> None:
-    """Print a submission as it stands now, and end with the exit code of its verdicts."""
-    from kernelcup.cli import exits, render
-    from kernelcup.services.boards import get_task
-    from kernelcup.services.submissions import show_submission
+def watch(submission_id: SubmissionId, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Wait for a submission's report.
 
-    view = show_submission(db, submission_id)
-    if as_json:
-        typer.echo(json.dumps(as_object(view)))
-    elif waited:
-        show_view(render.console(), view, get_task(db, view.submission.leaderboard).ranking_by)
-    else:
-        typer.echo(f"Next: kernelcup watch {submission_id}   (a `kernelcup serve` must be running)")
-    verdicts = [job.run.verdict for job in view.jobs if job.run is not None]
-    if any(job.job.state.value == "cancelled" for job in view.jobs) and not verdicts:
-        raise typer.Exit(exits.CANCELLED)
-    raise typer.Exit(exits.of_verdicts(verdicts))
-
-
-def show_view(out: Console, view: SubmissionView, ranking_by: Any) -> None:
-    """Print every job of a submission."""
-    from kernelcup.cli import render
-
-    for job in view.jobs:
-        out.print(f"[bold]#{view.submission.id} {view.submission.leaderboard} on {job.job.device}[/]")
-        if job.run is not None:
-            render.report(out, job.run.report, ranking_by)
-        else:
-            place = f", number {job.position} in its queue" if job.position is not None else ""
-            reason = f": {job.job.reason}" if job.job.reason else ""
-            out.print(f"{job.job.state.value}{place}{reason}", markup=False)
-
-
-def watch(submission_id: Identifier, as_json: JsonOption = False, config: ConfigOption = None) -> None:
-    """Wait for a submission that another process judges, then show its report."""
+    Another process, such as `kernelcup serve`, judges it. Exit codes as for `kernelcup run`.
+    """
     from kernelcup.cli import platform
+    from kernelcup.cli.submissions import finish
+    from kernelcup.errors import NotFound
     from kernelcup.services.submissions import show_submission
 
-    with platform.open_database(platform.load_config(config)) as db:
+    with (
+        platform.open_database(platform.load_config(config)) as db,
+        platform.pointing_to("kernelcup submissions list", NotFound),
+    ):
         last = ""
         while not (view := show_submission(db, submission_id)).ended:
-            now = "; ".join(
-                f"{job.job.device}: {job.job.state.value}, place {job.position}" for job in view.jobs
-            )
-            now = now.replace(", place None", "")
+            now = progress_text(view)
             if now != last and not as_json:
                 typer.echo(now)
             last = now
@@ -143,84 +136,50 @@ def watch(submission_id: Identifier, as_json: JsonOption = False, config: Config
         finish(db, submission_id, as_json=as_json)
 
 
-def cancel(submission_id: Identifier, user: UserOption = None, config: ConfigOption = None) -> None:
-    """Cancel what is left of a submission; a run that has begun is ended."""
+def progress_text(view: SubmissionView) -> str:
+    """Say in one line where the jobs of a submission are."""
+    from kernelcup.domain import JobState
+
+    parts = []
+    for each in view.jobs:
+        place = f", place {each.position}" if each.position is not None else ""
+        parts.append(f"{each.job.device}: {each.job.state.value}{place}")
+    idle = all(each.job.state is not JobState.RUNNING for each in view.jobs)
+    return "; ".join(parts) + ("   (is a `kernelcup serve` running?)" if idle else "")
+
+
+def cancel(
+    submission_id: SubmissionId,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Cancel what is left of a submission.
+
+    What waits is withdrawn, a run that has begun is ended within seconds.
+    """
     from kernelcup.cli import platform
+    from kernelcup.errors import Forbidden, NotFound
     from kernelcup.services.submissions import cancel_submission
 
-    with platform.open_database(platform.load_config(config)) as db:
+    with (
+        platform.open_database(platform.load_config(config)) as db,
+        platform.pointing_to("kernelcup submissions list", NotFound),
+        platform.pointing_to("say who you are with --user", Forbidden),
+    ):
         count = cancel_submission(db, submission_id, by=platform.user_name(user), now=datetime.now(UTC))
-    typer.echo(f"{count} job{'' if count == 1 else 's'} of submission {submission_id} cancelled")
-
-
-@submissions.command("list")
-def list_submissions(
-    board: Annotated[str | None, typer.Option("--board", "-b", help="Only of this leaderboard.")] = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", help="Only of this user.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 20,
-    as_json: JsonOption = False,
-    config: ConfigOption = None,
-) -> None:
-    """List submissions, the newest first."""
-    from kernelcup.cli import platform
-    from kernelcup.services import submissions as service
-
-    with platform.open_database(platform.load_config(config)) as db:
-        found = service.list_submissions(db, user=user, board=board, limit=limit)
-        views = [service.show_submission(db, each.id) for each in found]
     if as_json:
-        typer.echo(json.dumps({"submissions": [as_object(view, with_report=False) for view in views]}))
-        return
-    for view in views:
-        each = view.submission
-        states = ", ".join(f"{job.job.device} {outcome(job)}" for job in view.jobs)
-        typer.echo(
-            f"#{each.id}  {each.created_at:%Y-%m-%d %H:%M}  {each.user}  {each.leaderboard}  {each.mode}  {states}"
-        )
-    if not views:
-        typer.echo("There is no submission yet. Next: kernelcup submit FILE --board BOARD")
-
-
-@submissions.command("show")
-def show(
-    submission_id: Identifier,
-    code: Annotated[bool, typer.Option("--code", help="Print the submitted file instead.")] = False,
-    as_json: JsonOption = False,
-    config: ConfigOption = None,
-) -> None:
-    """Show a submission with the report of each of its runs."""
-    from kernelcup.cli import platform
-    from kernelcup.services.submissions import get_code
-
-    with platform.open_database(platform.load_config(config)) as db:
-        if code:
-            typer.echo(get_code(db, submission_id), nl=False)
-            return
-        finish(db, submission_id, as_json=as_json)
-
-
-@submissions.command("delete")
-def delete(
-    submission_id: Identifier,
-    user: UserOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    config: ConfigOption = None,
-) -> None:
-    """Delete one of your submissions with its runs."""
-    from kernelcup.cli import platform
-    from kernelcup.services.submissions import delete_submission
-
-    if not yes:
-        typer.confirm(f"Delete submission {submission_id} and its runs for good?", abort=True)
-    with platform.open_database(platform.load_config(config)) as db:
-        delete_submission(db, submission_id, by=platform.user_name(user))
-    typer.echo(f"submission {submission_id} is deleted")
+        typer.echo(json.dumps({"submission": submission_id, "cancelled_jobs": count}))
+    else:
+        typer.echo(f"{count} job{'' if count == 1 else 's'} of submission {submission_id} cancelled")
 
 
 def standings(
-    board: Annotated[str | None, typer.Argument(help="Leaderboard; default: the only one.")] = None,
+    board: Annotated[
+        str | None, typer.Argument(metavar="BOARD", help="Leaderboard; default: the only one.")
+    ] = None,
     device: Annotated[
-        str | None, typer.Option("--device", "--gpu", "-d", help="Default: all of them.")
+        str | None, typer.Option("--device", "--gpu", "-d", help="Only this one; default: all.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many places at most.")] = 50,
     as_json: JsonOption = False,
@@ -228,11 +187,11 @@ def standings(
 ) -> None:
     """Show the ranking of a leaderboard, one for each device."""
     from kernelcup.cli import platform, render
+    from kernelcup.cli.board import find_board
     from kernelcup.services import rank
-    from kernelcup.services.boards import get_board
 
     with platform.open_database(platform.load_config(config)) as db:
-        found = get_board(db, board or only_board(db))
+        found = find_board(db, only_board(db) if board is None else board)
         devices = [rank.board_device(found, device)] if device is not None else list(found.devices)
         tables = {name: rank.standings(db, found.name, name, limit=limit) for name in devices}
     if as_json:
@@ -246,21 +205,18 @@ def standings(
 
 def only_board(db: Database) -> str:
     """Return the name of the only leaderboard. Raise ``InvalidValue`` if there is not just one."""
-    from kernelcup.errors import InvalidValue
+    from kernelcup.errors import InvalidValue, NotFound
     from kernelcup.services.boards import list_boards
 
     names = [board.name for board in list_boards(db)]
-    if len(names) != 1:
-        raise InvalidValue(f"which leaderboard? There are {', '.join(names) or 'none yet'}")
+    if not names:
+        raise NotFound("there is no leaderboard yet; kernelcup board create TASK makes one")
+    if len(names) > 1:
+        raise InvalidValue(f"which leaderboard? There are {', '.join(names)}")
     return names[0]
 
 
-def outcome(job: Any) -> str:
-    """Return a job's verdict, or its state while it has none."""
-    return str(job.run.verdict.value if job.run is not None else job.job.state.value)
-
-
-def place_object(place: Any) -> dict[str, object]:
+def place_object(place: Standing) -> dict[str, object]:
     """Return a standing as ``--json`` prints it."""
     return {
         "rank": place.rank,
@@ -272,37 +228,3 @@ def place_object(place: Any) -> dict[str, object]:
         "trust": place.trust,
         "comparable": place.comparable,
     }
-
-
-def as_object(view: SubmissionView, *, with_report: bool = True) -> dict[str, object]:
-    """Return a submission as ``--json`` prints it."""
-    each = view.submission
-    return {
-        "id": each.id,
-        "leaderboard": each.leaderboard,
-        "user": each.user,
-        "mode": each.mode.value,
-        "file_name": each.file_name,
-        "created_at": each.created_at.isoformat(),
-        "jobs": [job_object(job, with_report=with_report) for job in view.jobs],
-    }
-
-
-def job_object(view: Any, *, with_report: bool) -> dict[str, object]:
-    """Return a job with its run as ``--json`` prints it."""
-    from kernelcup_harness.protocol import to_json
-
-    job, run = view.job, view.run
-    body: dict[str, object] = {
-        "id": job.id,
-        "device": job.device,
-        "state": job.state.value,
-        "attempt": job.attempt,
-        "position": view.position,
-        "reason": job.reason,
-        "verdict": run.verdict.value if run is not None else None,
-        "score_s": run.score_s if run is not None else None,
-    }
-    if with_report:
-        body["report"] = to_json(run.report) if run is not None else None
-    return body

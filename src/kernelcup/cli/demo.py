@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from kernelcup.errors import Conflict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,6 +34,7 @@ ENTRIES = (
     ("softmax", "linus", "solutions/triton_online_softmax.py", True),
 )
 BOARDS = ("vectoradd", "softmax")
+MARKER = "made-by-kernelcup-demo"
 
 
 def demo(
@@ -36,23 +42,26 @@ def demo(
         Path, typer.Option("--directory", help="Where its database and its page go.")
     ] = Path("kernelcup-demo"),
 ) -> None:
-    """Make a database and two leaderboards, judge the submissions of three users, show the standings.
+    """Show a whole competition on this machine.
 
-    On the best device here: a GPU if there is one, else the emulated one.
+    Two leaderboards are made, the submissions of three users judged, the standings shown. The device
+    is the best that is here: a GPU if there is one, else the emulated one.
     """
-    from rich.console import Console
-
-    from kernelcup.cli import platform
+    from kernelcup.cli import platform, render
+    from kernelcup.config import Config
 
     began = time.monotonic()
     folder = directory.absolute()
     clear(folder)
-    os.environ["KERNELCUP_HOME"] = str(folder)
-    out = Console(highlight=False, soft_wrap=True, record=True, width=110)
-    settings = platform.load_config()
-    device = settings.devices[0]
+    # Whatever database is set up here, the demo has its own.
+    foreign = ("KERNELCUP_DATABASE", "KERNELCUP_CONFIG")
+    environ = {name: value for name, value in os.environ.items() if name not in foreign}
+    settings = Config.load(None, environ | {"KERNELCUP_HOME": str(folder)})
+    width = None if sys.stdout.isatty() else 110
+    out = render.PlainConsole(highlight=False, soft_wrap=True, record=True, width=width)
+    device = platform.pick_device(settings, None)
     with platform.open_database(settings) as db:
-        out.print(f"[bold]A competition on {device.name}[/], stored in {folder}", markup=True)
+        out.print(f"A competition on {device.name}, stored in {folder}", markup=False, style="bold")
         make_boards(db, settings, device)
         wrong = compete(out, db, settings, device)
         show_results(out, db, device, wrong)
@@ -63,8 +72,14 @@ def demo(
 
 
 def clear(folder: Path) -> None:
-    """Remove what an earlier demo left in ``folder``, and nothing else."""
+    """Remove what an earlier demo left in ``folder``, and nothing else.
+
+    Raise ``Conflict`` if the database there is not a demo's.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    if (folder / "kernelcup.db").exists() and not (folder / MARKER).exists():
+        raise Conflict(f"{folder} has a database that is no demo's; choose another --directory")
+    (folder / MARKER).touch()
     for name in ("kernelcup.db", "kernelcup.db-wal", "kernelcup.db-shm", "index.html"):
         (folder / name).unlink(missing_ok=True)
 
@@ -119,7 +134,8 @@ def compete(out: Console, db: Database, settings: Config, device: Device) -> Sub
                 line = render.verdict_text(progress.run.verdict)
                 line.append(f"  {title(submitted[progress.job.submission_id])}", style="default")
                 line.append(f"  {progress.run.report.duration_s:.1f} s", style="dim")
-                out.print(line)
+                with lines.paused():
+                    out.print(line)
 
         platform.make_dispatcher(settings, db, take).run_until_idle()
     return next(each for each in submitted.values() if each.file_name == "wrong_last_element.py")
@@ -148,8 +164,8 @@ def show_results(out: Console, db: Database, device: Device, wrong: Submission) 
 
 def next_steps(out: Console, directory: Path, wrong: Submission, seconds: float) -> None:
     """Print three commands to try."""
-    home = f"KERNELCUP_HOME={directory}"
-    command = "kernelcup" if Path(".venv/bin/kernelcup").exists() is False else ".venv/bin/kernelcup"
+    home = f"KERNELCUP_HOME={shlex.quote(str(directory))}"
+    command = "kernelcup" if shutil.which("kernelcup") else shlex.quote(sys.argv[0])
     out.print(f"\nDone in {seconds:.0f} s. Three things to try next:", markup=False)
     out.print(
         f"  {command} task template vectoradd > mine.py && {command} run vectoradd mine.py", markup=False

@@ -8,14 +8,19 @@ import platform as machine
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from importlib import metadata
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.cli.texts import plain
+
+if TYPE_CHECKING:
+    from kernelcup.config import Config
 
 State = Literal["ok", "missing", "broken"]
 
@@ -32,30 +37,45 @@ class Finding:
 
 
 def doctor(as_json: JsonOption = False, config: ConfigOption = None) -> None:
-    """Look at this machine and say what is missing for judging, and how to get it.
+    """Say what is missing here for judging, and how to get it.
 
     Exit code 0 if submissions can be judged here, 4 otherwise.
     """
     from kernelcup.cli import exits
 
-    findings = [look(config) for look in LOOKS]
+    findings = list(look_around(config))
     if as_json:
-        body = [{"name": f.name, "state": f.state, "text": f.text, "needed": f.needed} for f in findings]
-        typer.echo(json.dumps({"findings": body}))
+        typer.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}))
     else:
         for finding in findings:
             mark = {"ok": "ok     ", "missing": "missing", "broken": "BROKEN "}[finding.state]
-            typer.echo(f"{mark}  {finding.name:12} {finding.text}")
+            typer.echo(plain(f"{mark}  {finding.name:12} {finding.text}"))
     fit = all(finding.state == "ok" for finding in findings if finding.needed)
     raise typer.Exit(exits.OK if fit else exits.CONFIG_ERROR)
 
 
-def python(_config: object) -> Finding:
+def look_around(config: Path | None) -> Iterator[Finding]:
+    """Look at everything, as far as the configuration lets us."""
+    from kernelcup.cli import platform
+    from kernelcup.errors import ConfigError
+
+    yield from (python(), torch(), triton(), compilers(), bubblewrap())
+    try:
+        settings = platform.load_config(config)
+    except ConfigError as error:
+        yield Finding("config", "broken", str(error), needed=True)
+        return
+    where = f"from {settings.file}" if settings.file is not None else "no file, so the defaults"
+    yield Finding("config", "ok", where, needed=True)
+    yield from (gpu(settings), database(settings), disk(settings))
+
+
+def python() -> Finding:
     """Python itself."""
     return Finding("python", "ok", f"{machine.python_version()} at {sys.executable}", needed=True)
 
 
-def torch(_config: object) -> Finding:
+def torch() -> Finding:
     """PyTorch: the judge needs it. Its version is read without importing it."""
     try:
         return Finding("torch", "ok", metadata.version("torch"), needed=True)
@@ -64,7 +84,7 @@ def torch(_config: object) -> Finding:
         return Finding("torch", "missing", text, needed=True)
 
 
-def triton(_config: object) -> Finding:
+def triton() -> Finding:
     """Triton: for submissions that use it."""
     try:
         return Finding("triton", "ok", metadata.version("triton"))
@@ -72,13 +92,11 @@ def triton(_config: object) -> Finding:
         return Finding("triton", "missing", "submissions that import it will fail: pip install triton")
 
 
-def gpu(config: object) -> Finding:
+def gpu(config: Config) -> Finding:
     """The devices on which this machine can judge."""
-    from kernelcup.cli import platform
     from kernelcup_harness.protocol import Backend
 
-    devices = platform.load_config(config).devices  # type: ignore[arg-type]
-    real = [f"{device.name} x{device.slots}" for device in devices if device.backend is Backend.CUDA]
+    real = [f"{device.name} x{device.slots}" for device in config.devices if device.backend is Backend.CUDA]
     if real:
         return Finding("gpu", "ok", ", ".join(real))
     return Finding(
@@ -86,7 +104,7 @@ def gpu(config: object) -> Finding:
     )
 
 
-def compilers(_config: object) -> Finding:
+def compilers() -> Finding:
     """What inline C++ and CUDA are built with."""
     absent = [name for name in ("g++", "ninja", "nvcc") if shutil.which(name) is None]
     if not absent:
@@ -95,7 +113,7 @@ def compilers(_config: object) -> Finding:
     return Finding("compilers", "missing", text)
 
 
-def bubblewrap(_config: object) -> Finding:
+def bubblewrap() -> Finding:
     """The sandbox."""
     path = shutil.which("bwrap")
     if path is None:
@@ -106,40 +124,26 @@ def bubblewrap(_config: object) -> Finding:
     return Finding("bubblewrap", "ok", f"{version} (not used yet: sandboxing comes with a later version)")
 
 
-def database(config: object) -> Finding:
+def database(config: Config) -> Finding:
     """The database, its schema and the room for it."""
     from kernelcup.cli import platform
     from kernelcup.errors import KernelCupError
     from kernelcup.storage.schema import current_revision
 
     try:
-        settings = platform.load_config(config)  # type: ignore[arg-type]
-        with platform.open_database(settings) as db:
-            revision = current_revision(db)
-    except KernelCupError as error:
+        with platform.open_database(config) as db:
+            revision, url = current_revision(db), repr(db.engine.url)
+    except (KernelCupError, OSError) as error:
         return Finding("database", "broken", str(error), needed=True)
-    return Finding("database", "ok", f"{settings.database_url} (schema {revision})", needed=True)
+    return Finding("database", "ok", f"{url} (schema {revision})", needed=True)
 
 
-def disk(config: object) -> Finding:
+def disk(config: Config) -> Finding:
     """Free space where data lies."""
-    from kernelcup.cli import platform
-
-    folder = platform.load_config(config).data_dir  # type: ignore[arg-type]
+    folder = config.data_dir
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free / 1e9
-    state: State = "ok" if free > 1 and os.access(folder, os.W_OK) else "broken"
-    return Finding("disk", state, f"{free:.0f} GB free at {folder}", needed=True)
-
-
-LOOKS: tuple[Callable[[object], Finding], ...] = (
-    python,
-    torch,
-    triton,
-    gpu,
-    compilers,
-    bubblewrap,
-    database,
-    disk,
-)
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return Finding("disk", "broken", f"{folder} is no folder that we may write to", needed=True)
+    return Finding("disk", "ok" if free > 1 else "broken", f"{free:.0f} GB free at {folder}", needed=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -26,6 +27,9 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
     try:
         code = execute(sys.argv[1:])
         sys.stdout.flush()
@@ -34,6 +38,11 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = exits.BROKEN_PIPE
     sys.exit(code)
+
+
+def end(number: int, _frame: object) -> NoReturn:
+    """End like an interrupted command does, so that jobs are handed back and no process is left."""
+    sys.exit(exits.SIGNAL + number)
 
 
 def execute(args: Sequence[str]) -> int:

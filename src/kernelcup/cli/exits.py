@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from kernelcup.domain import JobState
 from kernelcup.errors import ConfigError, KernelCupError, LaunchError, StorageUnavailable, UserError
 from kernelcup_harness.protocol import Verdict
 
@@ -14,8 +17,10 @@ STORAGE_ERROR = 5
 LAUNCH_ERROR = 6
 CANCELLED = 7
 SYSTEM_ERROR = 8
-INTERRUPTED = 130
-BROKEN_PIPE = 141
+SIGNAL = 128
+"""And the number of the signal that ended the command."""
+INTERRUPTED = SIGNAL + 2
+BROKEN_PIPE = SIGNAL + 13
 
 VERDICTS: dict[Verdict, int] = {
     Verdict.ACCEPTED: OK,
@@ -50,6 +55,13 @@ def error_code(error: KernelCupError) -> str:
     return next(name for kind, _, name in ERRORS if isinstance(error, kind))
 
 
-def of_verdicts(verdicts: list[Verdict]) -> int:
-    """Return the exit code for several runs: the first that is not accepted counts."""
-    return next((VERDICTS[verdict] for verdict in verdicts if verdict is not Verdict.ACCEPTED), OK)
+def of_jobs(jobs: Iterable[tuple[JobState, Verdict | None]]) -> int:
+    """Return the exit code for several jobs: the first that was not accepted counts, then a cancelled one.
+
+    What has not ended yet is no failure.
+    """
+    known = list(jobs)
+    for _, verdict in known:
+        if verdict is not None and verdict is not Verdict.ACCEPTED:
+            return VERDICTS[verdict]
+    return CANCELLED if any(state is JobState.CANCELLED for state, _ in known) else OK

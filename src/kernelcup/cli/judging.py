@@ -83,7 +83,7 @@ def run(
         out = render.console()
         render.report(out, report, found.ranking_by, about=f"kernelcup task show {shlex.quote(task)}")
         show_traces(report, trace, written)
-        show_repeat(report, task, file, harness)
+        show_repeat(report, task, file)
     raise typer.Exit(exits.VERDICTS[report.verdict])
 
 
@@ -178,9 +178,11 @@ def show_traces(report: RunReport, target: Path | None, written: list[Path]) -> 
         typer.echo("The run left no trace.")
 
 
-def show_repeat(report: RunReport, task: str, file: Path, harness: str | None) -> None:
-    """Print the command that repeats a run with the seed that was drawn for it."""
-    if not report.secret_seed:
+def show_repeat(report: RunReport, task: str, file: Path) -> None:
+    """Print the command that repeats a failed run with the seed that was drawn for it."""
+    from kernelcup_harness.protocol import Verdict
+
+    if report.verdict is Verdict.ACCEPTED or not report.secret_seed:
         return
     options = ["--mode", report.mode.value, "--harness", report.harness.value]
     command = ["kernelcup", "run", task, str(file), *options, "--seed", report.secret_seed]

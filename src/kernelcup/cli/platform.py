@@ -11,7 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelcup.errors import ConfigError, FileTooLarge, InvalidValue, KernelCupError, NotFound, StorageUnavailable
+from kernelcup.errors import (
+    ConfigError,
+    FileTooLarge,
+    InvalidValue,
+    KernelCupError,
+    NotFound,
+    StorageUnavailable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,8 +82,10 @@ def make_launcher(config: Config) -> LocalLauncher:
     return LocalLauncher(runtime_dir=config.runtime_dir, environ=os.environ, gpus=config.slot_gpus)
 
 
-def make_dispatcher(config: Config, db: Database, on_progress: Callable[[Progress], None]) -> Dispatcher:
-    """Return the loop that works off the queue on this machine's devices."""
+def make_dispatcher(
+    config: Config, db: Database, on_progress: Callable[[Progress], None] = lambda _: None
+) -> Dispatcher:
+    """Return the loop that works off the queue on this machine's devices. Raise ``ConfigError``."""
     from kernelcup.services.dispatch import Dispatcher
 
     launchers = {LOCAL: make_launcher(config)}

@@ -22,7 +22,8 @@ def serve(
 ) -> None:
     """Judge what is submitted, until told to stop.
 
-    All devices of this machine are served. Several servers may run at once on one database. A job whose server was killed goes to the next one.
+    All devices of this machine are served. Several servers may run at once on one database. A job
+    whose server was killed goes to the next one.
     """
     from kernelcup.cli import platform
 

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, HarnessOption, JsonOption, TaskArgument
+from kernelcup.cli.options import ConfigOption, JsonOption, TaskArgument
+from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
+    from kernelcup.config import Config
     from kernelcup.domain import Task
     from kernelcup.errors import Problem
-    from kernelcup_harness.protocol import RunReport
+    from kernelcup_harness.protocol import HarnessKind, RunReport
 
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
 
 # Answers nothing, so that the judge has to make and carry every input and every expected output.
 NULL_SUBMISSION = "def custom_kernel(data):\n    return None\n"
-HARNESS_FILES = (
-    "judge.py",
-    "calls.py",
-    "contestant.py",
-    "timing.py",
-    "comparing.py",
-    "task_code.py",
-    "wire.py",
-)
+NULL_RUN_S = 600
 
 
 @app.command()
@@ -40,55 +36,63 @@ def check(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Report every problem of a task or problem set as FILE:LINE:COLUMN: KEY: what is wrong.
+    """Report every problem of a task or problem set.
 
-    Exit code 0 if there is none, 3 otherwise.
+    Each is a line FILE:LINE:COLUMN: KEY: what is wrong. Exit code 0 if there is none, 3 otherwise.
     """
     from kernelcup.cli import exits, platform
+    from kernelcup.cli.entry import problem_object
     from kernelcup.tasks.check import check_path
 
     place = platform.task_path(path)
     problems = list(check_path(place))
-    ran = not problems and run and place.suffix not in (".yaml", ".yml")
-    if ran:
-        problems += try_run(place, config)
+    tried = ""
+    if run and not problems:
+        more, tried = try_run(place, config)
+        problems += more
     if as_json:
-        body = [
-            {"file": p.file, "line": p.line, "column": p.column, "key": p.key, "text": p.text}
-            for p in problems
-        ]
-        typer.echo(json.dumps({"path": str(place), "problems": body}))
+        body = [problem_object(problem) for problem in problems]
+        typer.echo(json.dumps({"path": str(place), "problems": body, "tried": tried}))
     elif problems:
         for problem in problems:
-            typer.echo(str(problem))
+            typer.echo(plain(str(problem)))
     else:
-        typer.echo(
-            f"{place}: no problems" + ("; every input and expected output was made once" if ran else "")
-        )
+        typer.echo(f"{place}: no problems" + (f"; {tried}" if tried else ""))
     raise typer.Exit(exits.USER_ERROR if problems else exits.OK)
 
 
-def try_run(place: Path, config: Path | None) -> list[Problem]:
-    """Have every case's input and expected output made and carried once."""
+def try_run(place: Path, config: Path | None) -> tuple[list[Problem], str]:
+    """Have every case's input and expected output made and carried once.
+
+    Return what is wrong, and what was tried.
+    """
     from importlib.util import find_spec
 
+    from kernelcup.cli import platform
     from kernelcup.errors import Problem
     from kernelcup.tasks.loader import load_task
     from kernelcup_harness.protocol import HarnessKind, Verdict
 
+    if place.suffix in (".yaml", ".yml") and place.name != "task.yml":
+        return [], ""
     task = load_task(place)
-    if task.harness is HarnessKind.OWN or find_spec("torch") is None:
-        return []
-    report = null_run(task, config)
-    file = str(place / "task.yml") if place.is_dir() else str(place)
+    if task.harness is HarnessKind.OWN:
+        return [], "nothing was run: the task's own harness makes its inputs"
+    if find_spec("torch") is None:
+        return [], "nothing was run: PyTorch is not installed here"
+    settings = platform.load_config(config)
+    report = null_run(task, settings)
+    if report.verdict is Verdict.WRONG_ANSWER:
+        return [], "every input and expected output was made once"
+    text = report.message or f"a kernel that returns None ends with {report.verdict.value}"
     if report.verdict is Verdict.ACCEPTED:
-        return [Problem(file=file, text="the checker accepts a kernel that returns None")]
-    if report.verdict is Verdict.INTERNAL_ERROR:
-        return [Problem(file=file, text=report.message)]
-    return []
+        text = "the checker accepts a kernel that returns None"
+    elif report.verdict is Verdict.TIME_LIMIT_EXCEEDED:
+        text = f"its inputs and expected outputs take longer than {NULL_RUN_S} s to make"
+    return [Problem(file=str(place / "task.yml") if place.is_dir() else str(place), text=text)], ""
 
 
-def null_run(task: Task, config: Path | None) -> RunReport:
+def null_run(task: Task, settings: Config) -> RunReport:
     """Judge a kernel that answers nothing on all cases, benchmarks and hidden ones included."""
     import dataclasses
 
@@ -96,25 +100,31 @@ def null_run(task: Task, config: Path | None) -> RunReport:
     from kernelcup.cli.judging import judge
     from kernelcup_harness.protocol import Mode
 
-    settings = platform.load_config(config)
     everything = [*task.tests, *task.benchmarks, *task.hidden_tests, *task.hidden_benchmarks]
-    whole = dataclasses.replace(task, tests=everything)
+    limits = dataclasses.replace(task.limits, test_s=NULL_RUN_S)
+    whole = dataclasses.replace(task, tests=everything, hidden_tests=[], limits=limits)
     device = platform.pick_device(settings, None)
-    return judge(whole, NULL_SUBMISSION, Mode.TEST, device, config=config, quiet=True)
+    return judge(whole, NULL_SUBMISSION, Mode.TEST, device, settings=settings, quiet=True)
 
 
 @app.command()
 def new(
     directory: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
     name: Annotated[str | None, typer.Option(help="Name of the task; default: the folder's.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a small task that works, to start from."""
     from kernelcup.tasks.scaffold import new_task
 
-    for path in new_task(directory, name=name):
-        typer.echo(str(path))
-    typer.echo(f"Next: kernelcup task check {directory}")
-    typer.echo(f"      kernelcup run {directory} {directory}/solutions/correct.py")
+    written = [str(path) for path in new_task(directory, name=name)]
+    if as_json:
+        typer.echo(json.dumps({"files": written}))
+        return
+    for path in written:
+        typer.echo(path)
+    typer.echo(f"Next: {shlex.join(['kernelcup', 'task', 'check', str(directory)])}")
+    solution = str(directory / "solutions/correct.py")
+    typer.echo(f"      {shlex.join(['kernelcup', 'run', str(directory), solution])}")
 
 
 @app.command()
@@ -130,14 +140,17 @@ def show(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a task: statement, files, cases, limits. Hidden cases are counted, not shown."""
+    """Show a task: statement, files, cases, limits.
+
+    Hidden cases are counted, not shown. With --file and --harness --json prints the texts by name.
+    """
     from kernelcup.cli import options, platform
 
     task = platform.find_task(path)
     if file is not None:
-        print_file(task, file)
-    elif harness:
-        print_harness(task, options.read_harness(judged_by))
+        print_sources(pick_file(task, file), as_json=as_json)
+    elif harness or judged_by is not None:
+        print_sources(judging_code(task, options.read_harness(judged_by)), as_json=as_json)
     elif as_json:
         typer.echo(json.dumps(without_hidden(task)))
     else:
@@ -148,42 +161,58 @@ def show(
 def template(
     path: TaskArgument,
     language: Annotated[str | None, typer.Option("--language", "-l", help="Python, Triton, ...")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print a starting point for a submission."""
     from kernelcup.cli import platform
     from kernelcup.errors import NotFound
 
     task = platform.find_task(path)
-    known = {name.lower(): text for name, text in task.templates.items()}
-    wanted = (language or next(iter(task.templates), "")).lower()
-    if wanted not in known:
-        raise NotFound(
-            f"{task.name} has no template for {language!r}; it has {', '.join(task.templates) or 'none'}"
-        )
-    typer.echo(known[wanted], nl=False)
+    known = {name.lower(): name for name in task.templates}
+    wanted = known.get((language or next(iter(known), "")).lower())
+    if wanted is None:
+        given = "no template" if language is None else f"no template for {language!r}"
+        raise NotFound(f"{task.name} has {given}; it has {', '.join(task.templates) or 'none'}")
+    print_sources({wanted: task.templates[wanted]}, as_json=as_json)
 
 
-def print_file(task: Task, name: str) -> None:
-    """Print one of a task's files. Raise ``NotFound``."""
+def pick_file(task: Task, name: str) -> dict[str, str]:
+    """Return one of a task's files. Raise ``NotFound``."""
     from kernelcup.errors import NotFound
 
     if name not in task.sources:
         raise NotFound(f"{task.name} has no file {name!r}; it has {', '.join(sorted(task.sources))}")
-    typer.echo(task.sources[name], nl=False)
+    return {name: task.sources[name]}
 
 
-def print_harness(task: Task, harness: HarnessOption) -> None:
-    """Print all code that judges a task: nothing of the evaluation is hidden."""
+def judging_code(task: Task, judged_by: HarnessKind | None) -> dict[str, str]:
+    """Return all code that judges a task: nothing of the evaluation is hidden."""
     from importlib.resources import files
 
+    from kernelcup.errors import NotFound
     from kernelcup_harness.protocol import HarnessKind
 
-    if (harness or task.harness) is HarnessKind.OWN and task.main is not None:
-        typer.echo(task.sources[task.main], nl=False)
+    if (judged_by or task.harness) is HarnessKind.OWN:
+        if task.main is None:
+            raise NotFound(f"{task.name} brings no harness of its own; `standard` judges it")
+        return {task.main: task.sources[task.main]}
+    # What a reader wants first comes first.
+    folder = files("kernelcup_harness")
+    first = ["judge.py", "calls.py", "comparing.py", "timing.py", "contestant.py"]
+    rest = sorted(path.name for path in folder.iterdir() if path.name.endswith(".py"))
+    names = dict.fromkeys([*first, *rest])
+    return {f"kernelcup_harness/{name}": (folder / name).read_text(encoding="utf-8") for name in names}
+
+
+def print_sources(texts: dict[str, str], *, as_json: bool) -> None:
+    """Print texts, each under its name if there are several."""
+    if as_json:
+        typer.echo(json.dumps({"files": texts}))
         return
-    for name in HARNESS_FILES:
-        typer.echo(f"# ==== kernelcup_harness/{name} ====")
-        typer.echo((files("kernelcup_harness") / name).read_text(encoding="utf-8"))
+    for name, text in texts.items():
+        if len(texts) > 1:
+            typer.echo(f"# ==== {name} ====")
+        typer.echo(text, nl=len(texts) > 1)
 
 
 def without_hidden(task: Task) -> dict[str, object]:
@@ -197,12 +226,13 @@ def without_hidden(task: Task) -> dict[str, object]:
 def describe(task: Task) -> None:
     """Print what a participant wants to know."""
     from rich.markdown import Markdown
+    from rich.text import Text
 
     from kernelcup.cli import render
 
     out = render.console()
-    out.print(Markdown(task.description or f"# {task.name}"))
-    out.print()
+    out.print(Markdown(plain(task.description or f"# {task.name}"), hyperlinks=False))
+    limits = task.limits
     facts = {
         "content": task.content_hash[:16],
         "judged by": f"{task.harness.value} harness",
@@ -210,16 +240,22 @@ def describe(task: Task) -> None:
         "templates": ", ".join(task.templates) or "none",
         "proposed devices": ", ".join(task.devices) or "none",
         "ranking by": task.ranking_by.value,
-        "limits": f"test {task.limits.test_s} s, benchmark {task.limits.benchmark_s} s, ranked {task.limits.ranked_s} s",
+        "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",
+        "tests": cases_text(task.tests, len(task.hidden_tests)),
+        "benchmarks": cases_text(task.benchmarks, len(task.hidden_benchmarks)),
     }
-    for name, cases, hidden in (
-        ("tests", task.tests, task.hidden_tests),
-        ("benchmarks", task.benchmarks, task.hidden_benchmarks),
-    ):
-        listed = [
-            ", ".join(f"{key}={value}" for key, value in case.items()) or "no parameters" for case in cases
-        ]
-        facts[name] = "; ".join(listed) + (f"; and {len(hidden)} hidden" if hidden else "")
+    out.print()
     for key, value in facts.items():
-        out.print(f"[bold]{key}[/]: ", end="")
-        out.print(value, markup=False)
+        out.print(Text(f"{key}: ", style="bold"), end="")
+        out.print(Text(plain(value)))
+
+
+def cases_text(cases: Sequence[Mapping[str, object]], hidden: int) -> str:
+    """Return one line for each case, numbered as in reports."""
+    lines = [""]
+    for index, case in enumerate(cases):
+        parameters = ", ".join(f"{key}={value}" for key, value in case.items())
+        lines.append(f"  {index}  {parameters or 'no parameters'}")
+    if hidden:
+        lines.append(f"  and {hidden} hidden")
+    return "\n".join(lines)

@@ -1,0 +1,305 @@
+"""A task's own ``eval.py``, run as its author wrote it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from harness_runs import Finished, own_spec, run
+
+from kernelcup_harness.own_harness import case_line, decoded_report, joined, number
+from kernelcup_harness.protocol import (
+    CapturedOutput,
+    Limits,
+    Mode,
+    SandboxPolicy,
+    StageName,
+    TrustLevel,
+    Verdict,
+)
+
+# `say` writes a result line, `mode` and `cases` are the arguments.
+PRELUDE = """\
+import json, os, signal, sys
+pipe = int(os.environ["POPCORN_FD"])
+mode, cases = sys.argv[1], open(sys.argv[2]).read()
+def say(key, value):
+    data = f"{key}: {value}\\n".encode()
+    while data:
+        data = data[os.write(pipe, data):]
+"""
+
+
+def own(body: str, **overrides: Any) -> Finished:
+    """Run a job whose harness has this body."""
+    return run(own_spec(PRELUDE + body, **overrides))
+
+
+PROBE = """
+say(f"{mode}-argv", json.dumps(sys.argv))
+say(f"{mode}-cases", json.dumps(cases))
+say(f"{mode}-seed", os.environ.get("POPCORN_SEED"))
+say(f"{mode}-files", json.dumps(sorted(os.listdir("."))))
+say(f"{mode}-environment", json.dumps(sorted(os.environ)))
+say("test-count", 1)
+for place, _ in enumerate(cases.splitlines()):
+    family = "test" if mode == "test" else "benchmark"
+    say(f"{family}.{place}.status", "pass")
+    if mode != "test":
+        say(f"benchmark.{place}.runs", 3)
+        say(f"benchmark.{place}.mean", 1500.5)
+        say(f"benchmark.{place}.err", "nan")
+say("check", "pass")
+open("left-behind.txt", "w")
+try:
+    open("eval.py", "w").write("raise SystemExit(42)")
+except OSError:
+    pass  # the sandbox's files are read-only
+print("printed in", mode)
+"""
+
+BENCHMARKS = [{"size": 1, "deep": True, "name": "a: b"}, {"size": 2, "deep": False, "list": [1, 2]}]
+
+
+@pytest.fixture(scope="module")
+def ranked() -> Finished:
+    """A ranked run whose harness says what it sees, and rewrites itself."""
+    return own(PROBE, mode=Mode.LEADERBOARD, benchmarks=BENCHMARKS, hidden_tests=[{"size": 7}])
+
+
+def test_a_ranked_run_has_a_test_and_a_ranked_stage(ranked: Finished) -> None:
+    report = ranked.report
+    assert (report.verdict, report.trust, report.exit_code) == (Verdict.ACCEPTED, TrustLevel.SELF_MEASURED, 0)
+    assert [stage.name for stage in report.stages] == [StageName.TEST, StageName.RANKED]
+    (case,) = report.stages[1].cases
+    assert case.timing is not None
+    assert (case.timing.reported_ns, case.timing.reported) == (1500.5, {"runs": 3.0})
+    assert [each.hidden for each in report.stages[0].cases] == [False, True]
+
+
+def test_cases_have_the_text_form_of_the_contract(ranked: Finished) -> None:
+    assert json.loads(ranked.report.extra["test-cases"]) == "size: 16; seed: 1\nsize: 7\n"
+
+
+def test_ranking_by_last_sends_the_last_benchmark_only(ranked: Finished) -> None:
+    assert json.loads(ranked.report.extra["leaderboard-cases"]) == "size: 2; deep: False; list: [1, 2]\n"
+    assert ranked.report.stages[1].cases[0].index == 1
+    assert ranked.report.stages[1].planned_cases == 1
+
+
+def test_the_seed_is_there_in_the_ranked_stage_only(ranked: Finished) -> None:
+    assert ranked.report.extra["test-seed"] == "None"
+    assert 0 <= int(ranked.report.extra["leaderboard-seed"]) < 2**31
+
+
+def test_each_stage_gets_its_files_anew(ranked: Finished) -> None:
+    """The harness rewrote itself in the first stage: the second would have ended with 42."""
+    assert json.loads(ranked.report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
+
+
+def test_the_arguments_are_mode_and_case_file(ranked: Finished) -> None:
+    main, mode, _cases = json.loads(ranked.report.extra["test-argv"])
+    assert (main, mode) == ("eval.py", "test")
+
+
+def test_the_output_of_all_stages_is_kept(ranked: Finished) -> None:
+    assert ranked.report.stdout.text == "printed in test\nprinted in leaderboard\n"
+
+
+def test_the_environment_of_the_harness_has_no_secret(ranked: Finished) -> None:
+    names = set(json.loads(ranked.report.extra["test-environment"]))
+    assert "POPCORN_FD" in names
+    assert not {name for name in names if "SECRET" in name or "TOKEN" in name or name == "POPCORN_SEED"}
+
+
+def test_the_tasks_own_seed_is_given_outside_the_ranked_stage() -> None:
+    report = own(PROBE, mode=Mode.LEADERBOARD, public_seed=77).report
+    assert report.extra["test-seed"] == "77"
+    assert report.extra["leaderboard-seed"] != "77"
+
+
+def test_other_rankings_send_all_benchmarks() -> None:
+    report = own(PROBE, mode=Mode.BENCHMARK, benchmarks=BENCHMARKS, ranking_by="geom").report
+    assert json.loads(report.extra["benchmark-cases"]).count("\n") == 2
+    assert [case.index for case in report.stages[0].cases] == [0, 1]
+
+
+def test_profiles_are_taken_one_benchmark_at_a_time() -> None:
+    body = PROBE + "\nimport base64\nsay('benchmark.0.report', base64.b64encode(cases.encode()).decode())"
+    report = own(body, mode=Mode.PROFILE, benchmarks=BENCHMARKS, ranking_by="mean").report
+    assert [case.profile for case in report.stages[0].cases] == [
+        "size: 1; deep: True; name: a: b\n",
+        "size: 2; deep: False; list: [1, 2]\n",
+    ]
+
+
+def test_results_beyond_the_pipes_buffer_do_not_block() -> None:
+    body = "say('test.0.status', 'fail')\nsay('test.0.error', 'x' * 300_000)\n"
+    body += "say('test.0.status', 'pass')\nsay('test.0.message', 'a: b: c\\\\nd')\n"
+    body += "say('other', 'y' * 100_000)\nsay('check', 'fail')\nsay('check', 'pass')\n"
+    body += "os.write(pipe, b'no colon here\\n\\xff: \\xff\\nlast: without a line break')"
+    report = own(body).report
+    assert report.verdict is Verdict.ACCEPTED  # of two lines with one key the last counts
+    assert report.stages[0].cases[0].message == "a: b: c\nd"
+    assert len(report.extra["other"]) == 4096
+    assert report.extra["last"] == "without a line break"
+
+
+def test_a_value_with_an_odd_line_break_is_one_value() -> None:
+    """Only a line feed ends a line: form feeds and the like occur in the texts of errors."""
+    body = "say('test.0.status', 'fail')\n"
+    body += "say('test.0.error', 'first\\x0ctest.0.status: pass\\u2028check: pass')\nsay('check', 'fail')"
+    report = own(body).report
+    assert report.verdict is Verdict.WRONG_ANSWER
+    assert report.stages[0].cases[0].message.startswith("first")
+    assert report.stages[0].cases[0].verdict is Verdict.WRONG_ANSWER
+
+
+def test_what_arrived_before_the_time_limit_counts() -> None:
+    body = "say('test.0.status', 'pass')\nsignal.pause()"
+    report = own(body, tests=[{"size": 1}, {"size": 2}], limits=Limits(test_s=0.5)).report
+    assert report.verdict is Verdict.TIME_LIMIT_EXCEEDED
+    (stage,) = report.stages
+    assert [case.verdict for case in stage.cases] == [Verdict.ACCEPTED]
+    assert stage.planned_cases == 2
+
+
+def test_too_long_results_end_the_run() -> None:
+    report = own("while True: say('key', 'x' * 1_000_000)").report
+    assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
+
+
+@pytest.mark.parametrize(
+    ("how", "verdict"),
+    [
+        ("sys.exit(2)", Verdict.INTERNAL_ERROR),
+        ("sys.exit(110)", Verdict.RUNTIME_ERROR),
+        ("sys.exit(111)", Verdict.REJECTED),
+        ("sys.exit(112)", Verdict.WRONG_ANSWER),
+        ("sys.exit(113)", Verdict.INTERNAL_ERROR),
+        ("sys.exit(114)", Verdict.TIME_LIMIT_EXCEEDED),
+        ("sys.exit(7)", Verdict.RUNTIME_ERROR),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", Verdict.RUNTIME_ERROR),
+        ("raise ValueError('told on standard error')", Verdict.RUNTIME_ERROR),
+        ("say('check', 'fail')", Verdict.WRONG_ANSWER),
+        ("say('error', 'what was wrong')", Verdict.WRONG_ANSWER),
+        ("pass", Verdict.RUNTIME_ERROR),
+    ],
+)
+def test_the_end_of_the_harness_says_what_happened(how: str, verdict: Verdict) -> None:
+    report = own(how).report
+    assert report.verdict is verdict
+    assert report.message
+
+
+def test_a_failed_case_with_the_exit_code_of_a_failed_check_tells_the_cases_error() -> None:
+    body = "say('test.0.status', 'fail')\nsay('test.0.error', 'off by one')\nsys.exit(112)"
+    report = own(body).report
+    assert (report.verdict, report.message) == (Verdict.WRONG_ANSWER, "off by one")
+
+
+@pytest.mark.parametrize("mean", ["-5.0", "0.0", "0"])
+def test_a_time_that_is_none_does_not_count(mean: str) -> None:
+    body = f"say('benchmark.0.status', 'pass')\nsay('benchmark.0.mean', {mean!r})\nsay('check', 'pass')"
+    report = own(body, mode=Mode.BENCHMARK).report
+    timings = [case.timing for stage in report.stages for case in stage.cases]
+    assert report.verdict is not Verdict.ACCEPTED or timings == [None]
+
+
+def test_a_stage_of_which_no_case_was_reported_is_not_accepted() -> None:
+    """A submission may say that the check passed and end the process, before anything was run."""
+    report = own("say('check', 'pass')\nos._exit(0)", mode=Mode.BENCHMARK).report
+    assert report.verdict is not Verdict.ACCEPTED
+
+
+AMBUSH = """
+folder = os.path.dirname(os.getcwd())
+try:
+    {action}
+except OSError:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "open(os.path.join(folder, 'own-2'), 'w').close()",
+        "os.mkdir(folder + '/own-2'); os.symlink('/etc/passwd', folder + '/own-2/eval.py')",
+        "os.mkdir(folder + '/own-2'); open(folder + '/own-2/ambush.py', 'w').close()",
+        "[os.symlink('/dev/full', folder + f'/cases-{n}.txt') for n in (2, 3)]",
+        "open(folder + '/site/sitecustomize.py', 'w').write('import os; os._exit(5)')",
+    ],
+)
+def test_what_one_stage_prepares_for_the_next_has_no_effect(action: str) -> None:
+    """Neither may the harness end without a report: that would look like a broken machine."""
+    body = AMBUSH.format(action=action) + PROBE
+    report = own(body, mode=Mode.LEADERBOARD, sandbox=SandboxPolicy.NONE).report
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert json.loads(report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
+
+
+def test_each_stage_gets_its_files_anew_without_a_sandbox_too() -> None:
+    report = own(PROBE, mode=Mode.LEADERBOARD, sandbox=SandboxPolicy.NONE).report
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert json.loads(report.extra["leaderboard-files"]) == ["eval.py", "submission.py"]
+
+
+def test_extensions_that_were_built_beforehand_are_there_in_the_stages() -> None:
+    submission = "import os, pathlib  # for load_inline\n"
+    submission += "folder = pathlib.Path(os.environ['TORCH_EXTENSIONS_DIR'])\n"
+    submission += "folder.mkdir(parents=True, exist_ok=True)\n(folder / 'built.so').touch()\n"
+    body = (
+        "say('built', os.path.exists(os.environ['TORCH_EXTENSIONS_DIR'] + '/built.so'))\nsay('check', 'pass')"
+    )
+    body += "\nsay('test.0.status', 'pass')"
+    report = own(body, submission=submission).report
+    assert report.verdict is Verdict.ACCEPTED
+    assert report.extra["built"] == "True"
+
+
+def test_processes_of_a_multi_gpu_task_can_talk_to_each_other() -> None:
+    """torch.distributed and NCCL meet over a local socket."""
+    body = "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
+    body += "client = socket.create_connection(server.getsockname())\n"
+    body += "say('gpus', os.environ['POPCORN_GPUS'])\nsay('test.0.status', 'pass')\nsay('check', 'pass')"
+    report = own(body, multi_gpu=True).report
+    assert report.verdict is Verdict.ACCEPTED, report.message
+
+
+def test_the_emulation_reaches_the_tasks_own_harness() -> None:
+    body = "import torch\nx = torch.ones(2, device='cuda')\nsay('test.0.status', 'pass')\n"
+    body += "say('device', x.device)\nsay('check', 'pass')"
+    report = own(body).report
+    assert report.extra["device"] == "cuda:0"
+    assert not report.comparable
+
+
+# Parts
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1.5", 1.5), ("3", 3.0), (None, None), ("", None), ("fast", None), ("nan", None), ("inf", None)],
+)
+def test_only_finite_numbers_are_read(text: str | None, value: float | None) -> None:
+    assert number(text) == value
+
+
+def test_a_case_line_writes_truth_values_as_words() -> None:
+    assert case_line({"a": True, "b": False, "c": [1, 2], "d": 1.5, "e": "word"}) == (
+        "a: True; b: False; c: [1, 2]; d: 1.5; e: word"
+    )
+
+
+def test_a_profile_that_is_not_base64_is_shown_as_it_is() -> None:
+    assert decoded_report("SGVsbG8=") == "Hello"
+    assert decoded_report("a") == "a"
+
+
+def test_outputs_are_put_together() -> None:
+    first = CapturedOutput(text="a", total_bytes=5, truncated=True)
+    assert joined(first, CapturedOutput(text="b", total_bytes=1)) == CapturedOutput(
+        text="ab", total_bytes=6, truncated=True
+    )

@@ -1,0 +1,556 @@
+"""Whole runs through ``python -m kernelcup_harness``: what is judged, told, kept and left behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import uuid
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness_runs import REFERENCE, SOURCE, Finished, command, own_spec, quick_spec, run
+
+from kernelcup.launchers.bundle import write_bundle
+from kernelcup_harness import processes
+from kernelcup_harness.protocol import (
+    CheckStyle,
+    JobSpec,
+    Limits,
+    Mode,
+    RunReport,
+    SandboxPolicy,
+    StageName,
+    Verdict,
+    dumps,
+    from_json,
+    to_json,
+)
+
+SECONDS = 20.0
+# The daemon can be told from all other processes by how long it sleeps.
+MARK = f"31536000.{uuid.uuid4().int % 10**9:09d}"
+
+CURIOUS = f"""
+import json, os, subprocess, sys
+subprocess.Popen(["/bin/sh", "-c", "setsid sleep {MARK} &"])
+def files(folder):
+    return sorted(name for name in os.listdir(folder) if not name.startswith("__"))
+print("files=" + json.dumps(files(".")))
+print("environment=" + json.dumps(dict(os.environ)))
+print("arguments=" + json.dumps(sys.argv))
+print("modules=" + json.dumps(sorted(name for name in sys.modules if name.startswith("kernelcup"))))
+print("above=" + json.dumps([name for name in files("..") if "judge" in name]))
+def custom_kernel(data):
+    print("input=" + json.dumps(data.tolist()))
+    return data * 2
+"""
+
+
+def sleepers() -> list[int]:
+    """Return the ids of the daemons that are alive."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command_line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if MARK.encode() in command_line and b"setsid" not in command_line:
+                found.append(int(entry.name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def curious(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, Path]:
+    """A ranked run of a submission that looks around, and the folder for its temporary files."""
+    folder = tmp_path_factory.mktemp("temporary")
+    spec = quick_spec(CURIOUS, mode=Mode.LEADERBOARD, hidden_tests=[{"size": 3, "seed": 9}])
+    secrets = {"DISCORD_TOKEN": "secret", "NCCL_DEBUG": "WARN", "TMPDIR": str(folder)}
+    return run(spec, secrets), folder
+
+
+@pytest.fixture(scope="module")
+def finished(curious: tuple[Finished, Path]) -> Finished:
+    """The run itself."""
+    return curious[0]
+
+
+def test_events_come_in_order(finished: Finished) -> None:
+    told = [(event["event"], event.get("stage"), event.get("case")) for event in finished.events]
+    assert [each for each in told if each[0] != "sample"] == [
+        ("stage", "import", None),
+        ("stage_end", "import", None),
+        ("stage", "test", None),
+        ("case", "test", 0),
+        ("case", "test", 1),
+        ("stage_end", "test", None),
+        ("stage", "ranked", None),
+        ("case", "ranked", 0),
+        ("stage_end", "ranked", None),
+    ]
+    scores = [event["score_ns"] for event in finished.events if event["event"] == "case"]
+    assert scores[:2] == [None, None]
+    assert scores[2] > 0
+
+
+def test_the_report_has_all_stages_and_samples(finished: Finished) -> None:
+    report = finished.report
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert [stage.name for stage in report.stages] == [StageName.IMPORT, StageName.TEST, StageName.RANKED]
+    assert [case.hidden for case in report.stages[1].cases] == [False, True]
+    timing = report.stages[2].cases[0].timing
+    assert timing is not None
+    assert 2 <= len(timing.samples_ns) == len(timing.wall_ns) <= 3
+    pairs = zip(timing.samples_ns, timing.wall_ns, strict=True)
+    assert all(0 < sample <= wall for sample, wall in pairs)
+    assert not report.comparable
+    assert report.environment["torch"]
+
+
+def test_the_commitment_is_the_hash_of_the_revealed_seed(finished: Finished) -> None:
+    seed = bytes.fromhex(finished.report.secret_seed)
+    assert len(seed) == 32
+    assert finished.report.seed_commitment == hashlib.sha256(seed).hexdigest()
+
+
+def test_the_contestants_folder_has_no_private_file(finished: Finished) -> None:
+    assert finished.printed("files") == [["submission.py"]]
+    assert finished.printed("modules") == [
+        [
+            f"kernelcup_harness{name}"
+            for name in ("", ".contestant", ".emulation", ".frames", ".processes", ".protocol")
+            + (".sandbox", ".seccomp", ".timing", ".wire")
+        ]
+    ]
+
+
+def test_the_contestants_surroundings_have_neither_seed_nor_secrets(finished: Finished) -> None:
+    (environment,) = finished.printed("environment")
+    seed = finished.report.secret_seed
+    assert "DISCORD_TOKEN" not in environment
+    assert environment["NCCL_DEBUG"] == "WARN"
+    text = json.dumps([environment, finished.printed("arguments")])
+    assert seed not in text
+    assert "secret" not in text
+
+
+def test_the_judges_folder_is_out_of_reach_where_there_is_a_sandbox(finished: Finished) -> None:
+    if finished.report.environment["sandbox"]["kind"] == "none":
+        pytest.skip("no sandbox here")
+    assert finished.printed("above") == [[]]
+
+
+def test_a_daemon_of_the_contestant_is_gone_after_the_run(finished: Finished) -> None:
+    assert finished.printed("files")
+    assert sleepers() == []
+
+
+def test_no_temporary_folder_is_left(curious: tuple[Finished, Path]) -> None:
+    assert list(curious[1].iterdir()) == []
+
+
+def test_a_given_seed_repeats_the_ranked_inputs(finished: Finished) -> None:
+    spec = quick_spec(CURIOUS, mode=Mode.LEADERBOARD, secret_seed=finished.report.secret_seed)
+    first, again = ranked_inputs(finished), ranked_inputs(run(spec))
+    shared = min(len(first), len(again))  # the number of warm-ups is the judge's secret
+    assert shared >= 3
+    assert first[:shared] == again[:shared]
+
+
+def test_without_a_seed_no_two_runs_have_the_same_ranked_inputs(finished: Finished) -> None:
+    other = run(quick_spec(CURIOUS, mode=Mode.LEADERBOARD))
+    assert other.report.secret_seed != finished.report.secret_seed
+    inputs = [str(each) for each in ranked_inputs(finished) + ranked_inputs(other)]
+    assert len(set(inputs)) == len(inputs)
+
+
+def ranked_inputs(finished: Finished) -> list[Any]:
+    """Return the inputs of the benchmark, which is of a size of its own."""
+    return [each for each in finished.printed("input") if len(each) == 8]
+
+
+# Forms of tasks
+
+
+IN_PLACE = """
+import torch
+def generate_input(size, seed):
+    return torch.arange(size), torch.zeros(size, dtype=torch.int64)
+def ref_kernel(data):
+    data[1].copy_(data[0] * 2)
+def check_implementation(data, output):
+    expected = data[0] * 2
+    return torch.equal(output[1], expected), "the second is not the double of the first"
+"""
+
+
+def test_a_task_may_be_answered_in_place() -> None:
+    submission = "def custom_kernel(data):\n    data[1][:] = data[0] + data[0]\n"
+    finished = run(quick_spec(submission, sources={"reference.py": IN_PLACE}))
+    assert finished.report.verdict is Verdict.ACCEPTED, finished.report.message
+
+
+def test_doing_nothing_is_no_answer_in_place() -> None:
+    finished = run(quick_spec("def custom_kernel(data):\n    pass\n", sources={"reference.py": IN_PLACE}))
+    assert finished.report.verdict is Verdict.WRONG_ANSWER
+    mismatch = finished.report.stages[1].cases[0].mismatch
+    assert mismatch is not None
+    assert (mismatch.where, mismatch.wrong, mismatch.first[0].position) == ("output[1]", 15, [1])
+
+
+RECORDS = """
+from dataclasses import dataclass
+from typing import NamedTuple
+import torch
+class Sizes(NamedTuple):
+    rows: int
+    columns: int
+@dataclass
+class Problem:
+    sizes: Sizes
+    values: torch.Tensor
+@dataclass(frozen=True)
+class Answer:
+    total: torch.Tensor
+    count: int
+"""
+RECORDS_REFERENCE = """
+import torch
+from task import Answer, Problem, Sizes
+def generate_input(size, seed):
+    values = torch.randn(size, 2, generator=torch.Generator().manual_seed(seed)).t()
+    return Problem(Sizes(size, 2), values)
+def ref_kernel(problem):
+    return Answer(problem.values.sum(0), problem.sizes.rows)
+def check_implementation(problem, answer):
+    assert type(answer) is Answer and type(problem) is Problem
+    assert problem.values.stride() == (1, 2)
+    return bool(torch.allclose(answer.total, ref_kernel(problem).total)) and answer.count == problem.sizes.rows
+"""
+RECORDS_SUBMISSION = """
+from task import Answer
+def custom_kernel(problem):
+    assert problem.values.stride() == (1, 2)
+    print("x" * 100_000)
+    return Answer(total=problem.values[0] + problem.values[1], count=problem.sizes[0])
+"""
+
+
+def test_records_of_the_task_cross_both_ways_and_long_output_is_cut() -> None:
+    sources = {"task.py": RECORDS, "reference.py": RECORDS_REFERENCE}
+    report = run(quick_spec(RECORDS_SUBMISSION, sources=sources)).report
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert report.stdout.truncated
+    assert report.stdout.total_bytes == 100_001
+    assert len(report.stdout.text) == Limits().kept_output_bytes
+
+
+OLDER = """
+import torch
+def generate_input(size):
+    return torch.rand(size)
+def ref_kernel(data):
+    return data.sqrt()
+def check_implementation(custom_output, ref_output):
+    return torch.allclose(custom_output, ref_output)
+"""
+
+
+def test_the_older_form_compares_two_outputs() -> None:
+    submission = "import torch\ndef custom_kernel(data):\n    return torch.sqrt(data)\n"
+    spec = quick_spec(
+        submission,
+        sources={"reference.py": OLDER},
+        check_style=CheckStyle.OUTPUT_REFERENCE,
+        tests=[{"size": 4}, {"size": 5}],
+    )
+    report = run(spec).report
+    assert report.verdict is Verdict.ACCEPTED, report.message
+
+
+# Limits and failures
+
+
+def test_what_was_found_before_the_time_limit_is_kept() -> None:
+    submission = "import signal\ndef custom_kernel(data):\n"
+    submission += "    if len(data) == 2:\n        signal.pause()\n    return data * 2\n"
+    spec = quick_spec(
+        submission, tests=[{"size": 1, "seed": 1}, {"size": 2, "seed": 1}], limits=Limits(test_s=2.0)
+    )
+    finished = run(spec)
+    stage = finished.report.stages[1]
+    assert (finished.report.verdict, stage.planned_cases) == (Verdict.TIME_LIMIT_EXCEEDED, 2)
+    assert [case.verdict for case in stage.cases] == [Verdict.ACCEPTED]
+    assert finished.report.stage is StageName.TEST
+
+
+def test_too_much_output_ends_the_run() -> None:
+    submission = "def custom_kernel(data):\n    while True:\n        print('x' * 1000)\n"
+    report = run(quick_spec(submission, limits=Limits(output_bytes=1 << 20))).report
+    assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
+    assert report.stdout.truncated
+    assert report.stdout.total_bytes > 1 << 20
+
+
+def test_memory_that_is_shared_counts_too() -> None:
+    submission = (
+        "import mmap\ndef custom_kernel(data):\n    global kept\n    kept = mmap.mmap(-1, 1200 << 20)\n"
+    )
+    submission += "    for at in range(0, len(kept), 4096):\n        kept[at] = 1\n"
+    submission += "    import signal\n    signal.sigtimedwait([], 1.0)\n    return data * 2\n"
+    report = run(quick_spec(submission, limits=Limits(memory_bytes=1 << 30))).report
+    assert report.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
+
+
+def test_a_submission_that_exits_between_two_calls_has_ended() -> None:
+    """It wrote nothing to the channel, so it is not accused of that."""
+    submission = "import os, threading\ncalls = []\ndef custom_kernel(data):\n    calls.append(1)\n"
+    submission += (
+        "    if len(calls) == 1:\n        threading.Timer(0.3, os._exit, [3]).start()\n    return data * 2\n"
+    )
+    slow = REFERENCE.replace(
+        "    generator =", "    import time; time.sleep(0.4 * (seed == 2))\n    generator ="
+    )
+    tests = [{"size": 1, "seed": 1}, {"size": 2, "seed": 2}]
+    report = run(quick_spec(submission, sources={"reference.py": slow}, tests=tests)).report
+    assert report.verdict is Verdict.RUNTIME_ERROR
+    assert "exit code 3" in report.message
+
+
+def test_an_exception_that_cannot_be_shown_is_named() -> None:
+    submission = "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(5)\n"
+    submission += "def custom_kernel(data):\n    raise Odd\n"
+    report = run(quick_spec(submission)).report
+    assert report.verdict is Verdict.RUNTIME_ERROR
+    assert "Odd" in report.message
+
+
+FORGED = """
+from kernelcup_harness import contestant
+contestant.Contestant._write = lambda self, value: {{"tree": {tree}, "table": []}}
+def custom_kernel(data):
+    return data
+"""
+
+
+@pytest.mark.parametrize(
+    ("tree", "reference"),
+    [
+        ("{'k': 'device', 'v': 'bogus'}", REFERENCE),
+        (
+            "{'k': 'int', 'v': 10**400}",
+            REFERENCE.replace("return data * 2", "return 5").replace(
+                "torch.equal", "not (lambda a, b: a < b)"
+            ),
+        ),
+    ],
+    ids=["a device that is none", "a number beyond all floats"],
+)
+def test_no_answer_makes_the_judge_fail(tree: str, reference: str) -> None:
+    report = run(quick_spec(FORGED.format(tree=tree), sources={"reference.py": reference})).report
+    assert report.verdict in (Verdict.REJECTED, Verdict.WRONG_ANSWER), report.message
+
+
+def test_no_answer_makes_the_report_large() -> None:
+    submission = "def custom_kernel(data):\n    return {'x' * 8_000_000: 1}\n"
+    report = run(quick_spec(submission, tests=[{"size": 1, "seed": n} for n in range(3)])).report
+    assert report.verdict is Verdict.WRONG_ANSWER
+    assert len(dumps(report)) < 1 << 20
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"secret_seed": "not hexadecimal"},
+        {"sources": {"../outside.py": "", "reference.py": REFERENCE}},
+        {"sources": {"a\x00b": "", "reference.py": REFERENCE}},
+        {"sources": {"a": "", "a/b": "", "reference.py": REFERENCE}},
+        {"submission_name": "../submission.py"},
+        {"submission": "half of a \ud800 pair"},
+        {"rules": {"checks": 0}},
+        {"rules": {"max_samples": 0}, "mode": "benchmark"},
+        {"harness": "own"},
+    ],
+    ids=repr,
+)
+def test_a_job_that_cannot_be_run_is_refused_or_reported(changes: dict[str, Any]) -> None:
+    """A traceback without a report would look like a broken machine, and be tried again and again."""
+    text = json.dumps(to_json(quick_spec("def custom_kernel(data):\n    return data\n")) | changes)
+    done = subprocess.run(command(), input=text, capture_output=True, text=True, timeout=SECONDS, check=False)
+    if done.returncode != 2:
+        assert done.returncode == 0, done.stderr[-2000:]
+        report = from_json(RunReport, json.loads(done.stdout.splitlines()[-1])["report"])
+        assert report.verdict is not Verdict.ACCEPTED
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"job_id": 5}'])
+def test_a_job_that_cannot_be_read_is_refused_with_exit_code_2(text: str) -> None:
+    done = subprocess.run(command(), input=text, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "JobSpec" in done.stderr
+
+
+# Where and how it runs
+
+
+def test_the_runner_does_not_import_torch() -> None:
+    code = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
+    code += "import kernelcup_harness.__main__, kernelcup_harness.runner, kernelcup_harness.own_harness\n"
+    code += "print([n for n in sys.modules if n.split('.')[0] in ('torch', 'numpy', 'kernelcup', 'triton')])"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_strict_umask_is_nobodys_fault() -> None:
+    """Services are often run so; the sandbox's user must be able to read the job's files all the same."""
+    spec = quick_spec("def custom_kernel(data):\n    return data * 2\n")
+    done = subprocess.run(
+        command(), input=dumps(spec), capture_output=True, text=True, timeout=60, umask=0o077, check=False
+    )
+    report = from_json(RunReport, json.loads(done.stdout.splitlines()[-1])["report"])
+    assert report.verdict is Verdict.ACCEPTED, report.message
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The harness as it is shipped."""
+    target = tmp_path_factory.mktemp("bundle") / "harness.zip"
+    write_bundle(target)
+    return target
+
+
+def from_bundle(bundle: Path, spec: JobSpec) -> RunReport:
+    """Run a job with the zip, and nothing else of ours, on the path."""
+    code = "import sys; sys.path[:] = [sys.argv.pop(1), *(p for p in sys.path if not p.endswith('/src'))]; "
+    code += "import runpy; runpy.run_module('kernelcup_harness', run_name='__main__')"
+    return run(spec, argv=[sys.executable, "-P", "-c", code, str(bundle), "--events", "-"]).report
+
+
+def test_the_harness_runs_from_its_bundle(bundle: Path) -> None:
+    submission = "import kernelcup_harness\nprint(kernelcup_harness.__file__)\n"
+    submission += "def custom_kernel(data):\n    return data * 2\n"
+    assert "kernelcup_harness/__main__.py" in zipfile.ZipFile(bundle).namelist()
+    report = from_bundle(bundle, quick_spec(submission))
+    assert report.verdict is Verdict.ACCEPTED, report.message + report.stderr.text
+    assert str(bundle) in report.stdout.text
+
+
+def test_the_harness_runs_from_its_bundle_without_a_sandbox(bundle: Path) -> None:
+    spec = quick_spec("def custom_kernel(data):\n    return data * 2\n", sandbox=SandboxPolicy.NONE)
+    report = from_bundle(bundle, spec)
+    assert report.verdict is Verdict.ACCEPTED, report.message + report.stderr.text
+
+
+def test_an_own_harness_is_emulated_from_the_bundle(bundle: Path) -> None:
+    main = "import os, torch\nassert torch.ones(1, device='cuda').is_cuda\n"
+    main += "os.write(int(os.environ['POPCORN_FD']), b'test.0.status: pass\\ncheck: pass\\n')"
+    report = from_bundle(bundle, own_spec(main))
+    assert report.verdict is Verdict.ACCEPTED, report.message
+
+
+# Runs that are ended from outside
+
+
+BUSY = f"""
+import subprocess, signal
+def custom_kernel(data):
+    if len(data) == 2:
+        signal.pause()
+    subprocess.Popen(["/bin/sh", "-c", "setsid sleep {MARK} &"]).wait()
+    return data * 2
+"""
+
+
+@dataclasses.dataclass
+class Ended:
+    """What was left of a run that was ended by a signal."""
+
+    family: set[str]
+    survivors: set[str]
+    folders: list[Path]
+
+
+def ended_by(number: int, folder: Path, policy: SandboxPolicy) -> Ended:
+    """Send a signal to the harness while a submission hangs, and see what is left of it."""
+    spec = quick_spec(BUSY, tests=[{"size": 1, "seed": 1}, {"size": 2, "seed": 1}], sandbox=policy)
+    with subprocess.Popen(
+        command("--events"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(folder)},
+    ) as runner:
+        assert runner.stdin is not None
+        assert runner.stdout is not None
+        runner.stdin.write(dumps(spec).encode())
+        runner.stdin.close()
+        for line in runner.stdout:
+            if json.loads(line)["event"] == "case":
+                break
+        watched = {pid: os.pidfd_open(pid) for pid in processes.descendants(runner.pid)}
+        names = {pid: role_of(pid) for pid in watched}
+        runner.send_signal(number)
+        assert gone({runner.pid: os.pidfd_open(runner.pid)}, SECONDS) == set()
+    left = gone(watched, 5.0)
+    family, survivors = {names[pid] for pid in watched}, {names[pid] for pid in left}
+    return Ended(family, survivors, list(folder.iterdir()))
+
+
+def role_of(pid: int) -> str:
+    """Say what a process is."""
+    text = Path("/proc", str(pid), "cmdline").read_bytes().decode(errors="replace")
+    roles = {"harness.judge": "judge", "harness.contestant": "contestant", MARK: "daemon"}
+    return next((role for mark, role in roles.items() if mark in text), text[:40])
+
+
+def gone(watched: dict[int, int], seconds: float) -> set[int]:
+    """Wait for the processes to end; kill those that do not and return them."""
+    left = dict(watched)
+    waiting = select.poll()
+    for fd in left.values():
+        waiting.register(fd, select.POLLIN)
+    while left and (ready := waiting.poll(seconds * 1000)):
+        for fd, _event in ready:
+            waiting.unregister(fd)
+            left = {pid: each for pid, each in left.items() if each != fd}
+    for fd in left.values():
+        signal.pidfd_send_signal(fd, signal.SIGKILL)
+    for fd in watched.values():
+        os.close(fd)
+    return set(left)
+
+
+def test_a_killed_harness_leaves_no_process_behind(tmp_path: Path) -> None:
+    ended = ended_by(signal.SIGKILL, tmp_path, SandboxPolicy.AUTO)
+    assert {"judge", "contestant", "daemon"} <= ended.family
+    assert ended.survivors == set()
+
+
+def test_a_killed_harness_without_a_sandbox_leaves_neither_judge_nor_contestant(tmp_path: Path) -> None:
+    ended = ended_by(signal.SIGKILL, tmp_path, SandboxPolicy.NONE)
+    assert not ended.survivors & {"judge", "contestant"}
+
+
+def test_a_terminated_harness_cleans_up(tmp_path: Path) -> None:
+    ended = ended_by(signal.SIGTERM, tmp_path, SandboxPolicy.NONE)
+    assert ended.survivors == set()
+    assert ended.folders == []
+
+
+def test_an_undeletable_folder_does_not_cost_the_report(tmp_path: Path) -> None:
+    """Without a sandbox a submission may nest folders deeper than Python recurses."""
+    submission = "import os\nfor _ in range(1500):\n    os.mkdir('d'); os.chdir('d')\n"
+    submission += "def custom_kernel(data):\n    return data\n"
+    spec = quick_spec(submission, sandbox=SandboxPolicy.NONE)
+    try:
+        assert run(spec, {"TMPDIR": str(tmp_path)}).report.verdict is Verdict.WRONG_ANSWER
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        subprocess.run(["rm", "-rf", *map(str, tmp_path.iterdir())], check=False)

@@ -1,0 +1,280 @@
+"""The documentation says what the code does: all of it, and nothing that is not there."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import tomllib
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from ruamel.yaml import YAML
+
+import kernelcup.config
+from kernelcup.cli import exits
+from kernelcup.config import Config
+from kernelcup_harness import protocol
+from kernelcup_harness.own_harness import EXIT_VERDICTS
+from kernelcup_harness.protocol import JobSpec, Verdict, loads
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+CLI = ROOT / "src/kernelcup/cli"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+REPORT = ["RunReport", "StageReport", "CaseResult", "Timing", "Mismatch", "Difference", "CapturedOutput"]
+
+
+def load_script(name: str) -> ModuleType:
+    """Import a script that has no ending."""
+    loader = SourceFileLoader(name.replace("-", "_"), str(ROOT / "scripts" / name))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+cli_docs = load_script("cli-docs")
+
+
+def read(page: str | Path) -> str:
+    """Return the text of a page of the reference, or of any file."""
+    return (REFERENCE / page).read_text(encoding="utf-8")
+
+
+def page_id(page: Path) -> str:
+    """Name a page as pytest shows it."""
+    return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings."""
+    text = re.sub(r"```.*?```", "", read(page), flags=re.DOTALL)
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=page_id)
+def test_the_generated_parts_are_up_to_date(page):
+    assert cli_docs.render(read(page)) == read(page), "run scripts/cli-docs"
+
+
+def test_every_command_has_its_part():
+    described = {
+        name.removeprefix("command ") for name in cli_docs.names(read("cli.md")) if name[:8] == "command "
+    }
+    assert described == set(cli_docs.commands())
+
+
+@pytest.mark.parametrize("path", sorted(cli_docs.commands()))
+def test_every_option_is_described(path):
+    text = cli_docs.command(path)
+    node = cli_docs.commands()[path]
+    shown = [param for param in node.params if param.param_type_name == "option" and not param.hidden]
+    for param in shown:
+        assert param.help, param.name
+        assert all(opt in text for opt in [*param.opts, *param.secondary_opts])
+
+
+def test_every_error_code_is_documented_with_what_to_do():
+    text = read("errors.md")
+    told = re.findall(r'tell\([^"\n]*"(\w+)"', (CLI / "entry.py").read_text())
+    families = {"leaderboard_closed", "invalid_submission"}
+    codes = {kind.code for kind in cli_docs.user_errors(cli_docs.errors.UserError)}
+    assert "errors" in cli_docs.names(text)
+    by_hand = text.partition("<!-- end of generated -->")[2]
+    wanted = (codes - families) | {name for _, _, name in exits.ERRORS} | set(told)
+    assert {code for code in wanted if f"`{code}`" not in by_hand} == set()
+    assert {code for code in families if f"`{code}`" not in by_hand} == set()
+
+
+def test_every_exit_code_is_documented():
+    text = read("exit-codes.md")
+    numbers = {value for name, value in vars(exits).items() if name.isupper() and type(value) is int}
+    numbers |= set(exits.VERDICTS.values())
+    assert {number for number in numbers if f"| {number} |" not in text} == set()
+
+
+def test_every_verdict_is_documented_with_its_exit_code_and_what_next():
+    text = read("verdicts.md")
+    for verdict in Verdict:
+        assert f"| `{verdict.value}` | {exits.VERDICTS[verdict]} |" in text
+        assert f"### `{verdict.value}`" in text
+
+
+@pytest.mark.parametrize("code", sorted(EXIT_VERDICTS))
+def test_every_exit_code_of_an_own_harness_is_documented(code):
+    text = read(DOCS / "explanation/how-judging-works.md")
+    assert re.search(rf"^\| {code} \| .* \| `{EXIT_VERDICTS[code][0].value}` \|$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", REPORT)
+def test_every_field_of_a_report_is_documented(name):
+    assert f"fields {name}" in cli_docs.names(read("json.md"))
+    for field in dataclasses.fields(getattr(protocol, name)):
+        assert f"| `{field.name}` |" in read("json.md")
+
+
+@pytest.mark.parametrize("name", ["JobSpec", "Limits", "MeasureRules"])
+def test_every_field_of_a_job_is_documented(name):
+    assert f"fields {name}" in cli_docs.names(read("job-protocol.md"))
+
+
+def test_no_text_is_kept_for_a_field_or_exit_code_that_is_gone():
+    for key in cli_docs.FIELDS:
+        kind, _, field = key.partition(".")
+        assert field in {each.name for each in dataclasses.fields(getattr(protocol, kind))}, key
+    assert set(cli_docs.EXITS) == {
+        name for name, value in vars(exits).items() if name.isupper() and type(value) is int
+    }
+
+
+def test_the_smallest_job_of_the_documentation_is_one():
+    (text,) = re.findall(r"```json\n(.*?)```", read("job-protocol.md"), re.DOTALL)
+    assert loads(JobSpec, text).job_id == "example"
+
+
+def test_every_event_is_documented():
+    source = (ROOT / "src/kernelcup_harness/record.py").read_text()
+    events = set(re.findall(r'_on_event\(\s*\{"event": "(\w+)"', source)) | {"case", "sample"}
+    text = read("job-protocol.md")
+    assert {event for event in events if f"| `{event}` |" not in text} == set()
+
+
+def json_keys() -> set[str]:
+    """Return the keys of all objects that commands print with ``--json``."""
+    keys: set[str] = set()
+    for path in CLI.glob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef) and prints_json(function):
+                found = (node.keys for node in ast.walk(function) if isinstance(node, ast.Dict))
+                keys |= {key.value for each in found for key in each if isinstance(key, ast.Constant)}
+    return keys
+
+
+def prints_json(function: ast.FunctionDef) -> bool:
+    """Whether a function makes an object for ``--json``."""
+    return function.name.endswith(("as_object", "_object", "without_hidden")) or any(
+        isinstance(node, ast.Attribute) and node.attr == "dumps" for node in ast.walk(function)
+    )
+
+
+def test_every_key_of_json_output_is_documented():
+    keys = json_keys() - {"ok", "missing", "broken"}
+    assert {"verdict", "jobs", "standings", "leaderboards", "problems", "findings"} <= keys
+    text = read("json.md")
+    # `error` is shown as the object that it is.
+    assert {key for key in keys - {"error"} if f"`{key}`" not in text} == set()
+
+
+def test_every_key_of_a_task_is_documented_in_the_json_page():
+    from kernelcup.domain import Task
+
+    text = read("json.md")
+    assert {field.name for field in dataclasses.fields(Task) if f"`{field.name}`" not in text} == set()
+
+
+def test_every_key_of_the_configuration_is_documented():
+    text = read("configuration.md")
+    sections = kernelcup.config._File.model_fields
+    assert set(sections) == {"database", "devices"}
+    keys = [f"database.{key}" for key in kernelcup.config._Database.model_fields]
+    keys += [f"devices.{key}" for key in kernelcup.config._Device.model_fields]
+    assert [key for key in keys if f"| `{key}` |" not in text] == []
+
+
+def test_the_configuration_of_the_documentation_can_be_read(tmp_path):
+    (text,) = re.findall(r"```toml\n(.*?)```", read("configuration.md"), re.DOTALL)
+    file = tmp_path / "kernelcup.toml"
+    file.write_text(text)
+    config = Config.load(file, {"HOME": str(tmp_path)})
+    assert config.database_url.startswith("postgresql://")
+    assert [device.name for device in config.configured_devices] == ["H100", "emulated"]
+    assert tomllib.loads(text)
+
+
+def test_every_environment_variable_is_documented():
+    names = set(re.findall(r'"(KERNELCUP_[A-Z]+)"', inspect.getsource(kernelcup.config)))
+    names |= {"CUDA_VISIBLE_DEVICES"}
+    assert {name for name in names if f"`{name}`" not in read("configuration.md")} == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_relative_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", read(page), flags=re.DOTALL)
+    for match in LINK.finditer(text):
+        target, _, anchor = match["target"].partition("#")
+        if re.match(r"\w+:", target):
+            continue
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in anchors(file), match["target"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_commands_in_examples_are_there(page):
+    commands = cli_docs.commands()
+    for block in re.findall(r"```bash\n(.*?)```", read(page), re.DOTALL):
+        for line in block.splitlines():
+            check_line(line.partition(" #")[0], commands)
+
+
+def check_line(line: str, commands: dict[str, object]) -> None:
+    """Check the commands and long options of one line of an example."""
+    if match := re.search(r"\bmake ((?:[a-z-]+ ?)+)", line):
+        makefile = (ROOT / "Makefile").read_text()
+        for target in match[1].split():
+            assert re.search(rf"^{target}:", makefile, re.MULTILINE), line
+    if match := re.search(r"\bkernelcup ((?:[a-z]+ ?)+)", line):
+        words = match[1].split()
+        path = " ".join(words[:2]) if " ".join(words[:2]) in commands else words[0]
+        assert path in commands, line
+        options = re.findall(r"(--[a-z-]+)", line[match.start() :].partition("|")[0])
+        known = {opt for param in commands[path].params for opt in [*param.opts, *param.secondary_opts]}
+        assert set(options) <= known | {"--help"}, line
+
+
+def test_the_readme_starts_with_two_commands_and_a_picture_of_what_they_give():
+    text = (ROOT / "README.md").read_text()
+    assert re.match(r"# KernelCup\n\n```bash\nmake demo .*\nmake test .*\n```\n", text)
+    assert text.index("docs/images/demo.svg") < text.index("\n## ")
+
+
+def test_the_picture_asks_no_network():
+    picture = (DOCS / "images/demo.svg").read_text()
+    assert re.findall(r"url\(\s*[\"']?http", picture) == []
+    assert "wrong_last_element.py" in picture
+
+
+def test_every_page_is_in_the_navigation():
+    # The file has no tags of Python's, so a plain reader will do.
+    config = YAML(typ="safe").load((ROOT / "mkdocs.yml").read_text())
+    listed = set(re.findall(r"'([\w/-]+\.md)'", str(config["nav"])))
+    assert listed == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert config["theme"]["font"] is False
+
+
+def test_hooks_are_local():
+    hooks = YAML(typ="safe").load((ROOT / ".pre-commit-config.yaml").read_text())
+    assert {repo["repo"] for repo in hooks["repos"]} == {"local"}
+
+
+def test_scripts_of_the_documentation_say_how_they_are_used():
+    for name in ("cli-docs", "demo-picture"):
+        path = ROOT / "scripts" / name
+        assert path.stat().st_mode & 0o111, name
+        assert f"scripts/{name}" in (ast.get_docstring(ast.parse(path.read_text())) or "")
+
+
+def test_the_changelog_has_the_version():
+    from kernelcup import __version__
+
+    assert __version__ in (ROOT / "CHANGELOG.md").read_text()
