@@ -192,7 +192,6 @@ def test_an_error_without_finite_elements_has_no_size() -> None:
         (torch.float8_e5m2, 1.0, 2.0, 1.0),
         (torch.float8_e8m0fnu, 1.0, 2.0, 1.0),
         (torch.complex64, 0, 3 + 4j, 5.0),
-        (torch.complex32, 0, 3 + 4j, 5.0),
     ],
 )
 def test_every_dtype_can_be_compared(dtype: torch.dtype, left: Any, right: Any, error: float) -> None:

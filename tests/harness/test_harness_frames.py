@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import contextlib
 import fcntl
 import json
 import os
@@ -190,10 +191,8 @@ def test_a_flood_of_descriptors_does_not_fill_the_table_of_the_receiver(
     data = framed(b'{"n":"' + b"x" * 200 + b'"}')
     for byte in data:
         ours.sendmsg([bytes([byte])], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, four)])
-    try:
+    with contextlib.suppress(BrokenProtocol):  # refusing is as good as dropping them
         channel.receive(5.0)
-    except BrokenProtocol:
-        pass  # refusing is as good as dropping them
     held = len(set(os.listdir("/proc/self/fd")) - before)
     for fd in channel.take_fds():
         os.close(fd)

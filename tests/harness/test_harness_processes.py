@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -41,10 +42,8 @@ def pidfds() -> Iterator[list[int]]:
     opened: list[int] = []
     yield opened
     for fd in opened:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(fd, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         os.close(fd)
 
 

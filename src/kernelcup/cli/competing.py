@@ -200,7 +200,7 @@ def standings(
         return
     out = render.console()
     for name, places in tables.items():
-        out.print(render.standings(found, name, places))
+        render.standings(out, found, name, places)
 
 
 def only_board(db: Database) -> str:

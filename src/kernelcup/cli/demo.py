@@ -155,7 +155,7 @@ def show_results(out: Console, db: Database, device: Device, wrong: Submission) 
 
     for name in BOARDS:
         out.print()
-        out.print(render.standings(get_board(db, name), device.name, standings(db, name, device.name)))
+        render.standings(out, get_board(db, name), device.name, standings(db, name, device.name))
     out.print(f"\n[bold]Why {title(wrong)} is not ranked[/]")
     (job,) = show_submission(db, wrong.id).jobs
     if job.run is not None:

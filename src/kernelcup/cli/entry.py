@@ -63,6 +63,8 @@ def execute(args: Sequence[str]) -> int:
         tell(error, exits.error_code(error), str(error), as_json=as_json)
         return exits.of_error(error)
     except (KeyboardInterrupt, typer.Abort) as error:
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")  # after the terminal's ^C, or the question
         tell(error, "interrupted", "interrupted", as_json=as_json)
         return exits.INTERRUPTED
     except BrokenPipeError:

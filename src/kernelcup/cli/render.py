@@ -38,6 +38,7 @@ SHOWN_CASES = 12
 SHOWN_OUTPUT_LINES = 20
 SHOWN_MESSAGE_LINES = 40
 WIDTH_WITHOUT_TERMINAL = 160
+EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
 # What to do next, for each verdict that is not "accepted"; {about} is the command that shows the task.
 HINTS = {
@@ -63,9 +64,21 @@ class PlainConsole(Console):
 
 
 def console() -> Console:
-    """Return a console for standard output. In a file or a pipe, tables have room."""
-    free = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return PlainConsole(highlight=False, soft_wrap=True, width=WIDTH_WITHOUT_TERMINAL if free else None)
+    """Return a console for standard output. On a terminal prose is wrapped; in a file tables have room."""
+    terminal = sys.stdout.isatty()
+    free = not terminal and "COLUMNS" not in os.environ
+    width = WIDTH_WITHOUT_TERMINAL if free else None
+    return PlainConsole(highlight=False, soft_wrap=not terminal, width=width)
+
+
+def table(out: Console, table: Table) -> None:
+    """Print a table whose columns wrap at words."""
+    out.print(table, soft_wrap=False)
+
+
+def raw(out: Console, text: str) -> None:
+    """Print lines as they are, however long."""
+    out.print(Text(text), soft_wrap=True)
 
 
 def new_table(title: str, *, caption: str = "") -> Table:
@@ -88,22 +101,27 @@ def verdict_text(verdict: Verdict) -> Text:
     return Text(f"{MARKS.get(verdict, '✗')} {verdict.value.replace('_', ' ')}", style=style)
 
 
-def duration(ns: float) -> str:
-    """Return a time with a unit and four digits: ``13.42 µs``."""
+def duration(ns: float, *, digits: int = 4) -> str:
+    """Return a time with a unit and some digits: ``13.42 µs``."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if ns >= size:
-            return f"{ns / size:.4g} {unit}"
-    return f"{ns:.4g} ns"
+            return f"{significant(ns / size, digits)} {unit}"
+    return f"{significant(ns, digits)} ns"
 
 
-def timing_text(timing: Timing | None) -> str:
-    """Return time, standard error and number of samples."""
+def significant(value: float, digits: int) -> str:
+    """Return a number with so many digits, but never with an exponent where it has no place."""
+    return f"{value:.0f}" if value >= 10**digits else f"{value:.{digits}g}"
+
+
+def timing_texts(timing: Timing | None) -> tuple[str, str]:
+    """Return time with standard error, and the number of samples."""
     if timing is None:
-        return ""
+        return "", ""
     error = timing.error_ns
-    spread = f" ± {duration(error)}" if error is not None else ""
+    spread = f" ± {duration(error, digits=2)}" if error is not None else ""
     count = len(timing.samples_ns) or int(timing.reported.get("runs", 0))
-    return f"{duration(timing.score_ns)}{spread}" + (f"  ({count} samples)" if count else "")
+    return f"{duration(timing.score_ns)}{spread}", str(count or "")
 
 
 def parameters_text(case: CaseResult) -> str:
@@ -122,11 +140,9 @@ def report(
 ) -> None:
     """Print a whole report. ``about`` is the command that shows the task."""
     out.print(headline(report))
-    for stage in report.stages:
-        for part in stage_parts(stage):
-            out.print(part)
-    for part in failure(report):
-        out.print(part)
+    for each in report.stages:
+        stage(out, each)
+    failure(out, report)
     for name, captured in (("stdout", report.stdout), ("stderr", report.stderr)):
         output(out, name, captured)
     score(out, report, ranking_by)
@@ -145,19 +161,15 @@ def headline(report: RunReport) -> Text:
     return head
 
 
-def stage_parts(stage: StageReport) -> list[RenderableType]:
-    """Return what there is to see of a stage."""
-    if not stage.cases:
-        return []
-    if stage.name is not StageName.PROFILE:
-        return [stage_table(stage)]
+def stage(out: Console, stage: StageReport) -> None:
+    """Print what there is to see of a stage."""
     failed = any(case.verdict is not Verdict.ACCEPTED for case in stage.cases)
-    parts: list[RenderableType] = [stage_table(stage)] if failed else []
+    if stage.cases and (failed or stage.name is not StageName.PROFILE):
+        table(out, stage_table(stage))
     for case in stage.cases:
         if case.profile:
-            parts.append(Text(f"profile of case {case.index} ({plain(parameters_text(case))})", style="bold"))
-            parts.append(Text(plain(case.profile.rstrip()) + "\n", no_wrap=True))
-    return parts
+            out.print(Text(f"profile of case {case.index} ({plain(parameters_text(case))})", style="bold"))
+            raw(out, plain(case.profile.rstrip()) + "\n")
 
 
 def stage_table(stage: StageReport) -> Table:
@@ -173,9 +185,10 @@ def stage_table(stage: StageReport) -> Table:
     timed = any(case.timing for case in stage.cases)
     if timed:
         table.add_column("time per call", justify="right", no_wrap=True)
+        table.add_column("calls", justify="right", no_wrap=True)
     for case in chosen:
         row: list[RenderableType] = [str(case.index), verdict_text(case.verdict), cell(parameters_text(case))]
-        table.add_row(*row, *([timing_text(case.timing)] if timed else []))
+        table.add_row(*row, *(timing_texts(case.timing) if timed else ()))
     return table
 
 
@@ -185,11 +198,10 @@ def shown_cases(cases: Sequence[CaseResult]) -> list[CaseResult]:
     return sorted(by_need[:SHOWN_CASES], key=lambda case: case.index)
 
 
-def failure(report: RunReport) -> list[RenderableType]:
-    """Return what explains a verdict: the message, and the first wrong elements."""
+def failure(out: Console, report: RunReport) -> None:
+    """Print what explains a verdict: the message, and the first wrong elements."""
     if report.verdict is Verdict.ACCEPTED:
-        return []
-    parts: list[RenderableType] = []
+        return
     stage = report.stage_report(report.stage) if report.stage is not None else None
     cases = stage.cases if stage is not None else []
     bad = next((case for case in cases if case.verdict is not Verdict.ACCEPTED), None)
@@ -200,10 +212,9 @@ def failure(report: RunReport) -> list[RenderableType]:
         message = "" if message.startswith(f"{mismatch.where}: ") else message.partition("\n")[0]
     where = f"case {bad.index} ({parameters_text(bad)}): " if bad is not None else ""
     if message or (where and mismatch is not None):
-        parts.append(Text(shortened(where + message, first=10, last=SHOWN_MESSAGE_LINES - 10)))
+        raw(out, shortened(where + message, first=10, last=SHOWN_MESSAGE_LINES - 10))
     if mismatch is not None:
-        parts.append(mismatch_table(mismatch))
-    return parts
+        table(out, mismatch_table(mismatch))
 
 
 def mismatch_table(mismatch: Mismatch) -> Table:
@@ -225,7 +236,7 @@ def output(out: Console, name: str, captured: CapturedOutput) -> None:
     kept = ", only its beginning is kept" if captured.truncated else ""
     out.print(Text(f"{name} ({captured.total_bytes} bytes{kept}):", style="bold"))
     for line in shortened(captured.text, first=0, last=SHOWN_OUTPUT_LINES).split("\n"):
-        out.print(Text(f"  {line}"))
+        raw(out, f"  {line}")
 
 
 def score(out: Console, report: RunReport, ranking_by: RankingBy | None) -> None:
@@ -243,11 +254,16 @@ def score(out: Console, report: RunReport, ranking_by: RankingBy | None) -> None
         )
 
 
-def standings(board: Leaderboard, device: str, places: list[Standing]) -> RenderableType:
-    """Return the ranking of one (leaderboard, device)."""
-    title = f"{board.name} on {device}"
-    if not places:
-        return Text(f"{title}: nobody is ranked yet", style="bold")
+def standings(out: Console, board: Leaderboard, device: str, places: list[Standing]) -> None:
+    """Print the ranking of one (leaderboard, device)."""
+    if places:
+        table(out, standings_table(f"{board.name} on {device}", places))
+    else:
+        out.print(Text(f"{board.name} on {device}: nobody is ranked yet", style="bold"))
+
+
+def standings_table(title: str, places: list[Standing]) -> Table:
+    """Return a ranking with at least one place."""
     emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
     table = new_table(title, caption=emulated)
     table.add_column("rank", justify="right")
@@ -268,9 +284,6 @@ def standings(board: Leaderboard, device: str, places: list[Standing]) -> Render
             place.trust,
         )
     return table
-
-
-EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
 
 class StageLines:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelcup.cli.options import ConfigOption
+from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
     from kernelcup.services.progress import Progress
@@ -30,9 +31,8 @@ def serve(
     settings = platform.load_config(config)
     with platform.open_database(settings) as db:
         dispatcher = platform.make_dispatcher(settings, db, log)
-        typer.echo(
-            f"serving {', '.join(device.name for device in settings.devices)} from {settings.database_url}"
-        )
+        names = ", ".join(device.name for device in settings.devices)
+        typer.echo(f"serving {names} from {db.engine.url!r}")
         if until_idle:
             dispatcher.run_until_idle()
             return
@@ -46,20 +46,19 @@ def log(progress: Progress) -> None:
     """Print one line for each step of a job."""
     from kernelcup.services import progress as steps
 
-    details: dict[type[Any], str] = {
-        steps.JobStarted: "started",
-        steps.JobReturned: "handed back",
-    }
-    kind = type(progress)
-    if isinstance(progress, steps.JobFinished):
-        text = f"{progress.run.verdict.value} after {progress.run.report.duration_s:.1f} s"
-    elif isinstance(progress, (steps.JobRetried, steps.JobDropped)):
-        text = f"{'will be tried again' if kind is steps.JobRetried else 'dropped'}: {progress.reason}"
-    elif kind in details:
-        text = details[kind]
-    else:
-        return
+    match progress:
+        case steps.JobStarted():
+            text = "started"
+        case steps.JobFinished(run=run):
+            text = f"{run.verdict.value} after {run.report.duration_s:.1f} s"
+        case steps.JobRetried(reason=reason):
+            text = f"will be tried again: {reason}"
+        case steps.JobReturned():
+            text = "handed back, since we end"
+        case steps.JobDropped():
+            text = "dropped: it was cancelled, deleted or taken over"
+        case _:
+            return
     job = progress.job
-    typer.echo(
-        f"job {job.id}.{job.attempt} (submission {job.submission_id}, {job.device}, {job.mode.value}): {text}"
-    )
+    where = f"submission {job.submission_id}, {job.device}, {job.mode.value}"
+    typer.echo(plain(f"job {job.id}.{job.attempt} ({where}): {text}"))

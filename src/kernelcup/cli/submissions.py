@@ -65,7 +65,7 @@ def print_list(views: list[SubmissionView]) -> None:
         when = f"{each.created_at:%Y-%m-%d %H:%M}"
         row = (f"#{each.id}", when, each.user, each.leaderboard, mode, each.file_name, states)
         table.add_row(*(render.cell(value) for value in row))
-    render.console().print(table)
+    render.table(render.console(), table)
 
 
 @app.command()
@@ -163,9 +163,18 @@ def print_view(out: Console, view: SubmissionView, task: Task) -> None:
             about = f"kernelcup board show {each.leaderboard}"
             render.report(out, job.run.report, task.ranking_by, about=about)
         else:
-            place = f", number {job.position} in its queue" if job.position is not None else ""
-            reason = f": {job.job.reason}" if job.job.reason else ""
-            out.print(Text(plain(f"{job.job.state.value}{place}{reason}")))
+            out.print(Text(plain(state_text(job))))
+
+
+def state_text(view: JobView) -> str:
+    """Say where a job without a run is."""
+    from kernelcup.domain import JobState
+
+    if view.job.state is JobState.CANCELLED and view.job.reason:
+        return view.job.reason
+    place = f", number {view.position} in its queue" if view.position is not None else ""
+    reason = f" ({view.job.reason})" if view.job.reason else ""
+    return f"{view.job.state.value}{place}{reason}"
 
 
 def print_places(out: Console, db: Database, view: SubmissionView) -> None:
