@@ -1,9 +1,10 @@
-"""``python -m kernelcup_harness [JOB.json] [--report FILE] [--events] [--die-with-parent]``.
+"""``python -m kernelcup_harness [JOB.json] [--report FILE] [--events] [--die-with-parent] [--describe]``.
 
 Reads a JobSpec as JSON from the file or, without one or with ``-``, from standard input. Writes JSON
 lines to standard output: with ``--events`` the events as they come, and at the end
 ``{"report": {...}}``, or the bare report to FILE. Exit code 0 means that there is a report, whatever
-its verdict; 2 that the job could not be read.
+its verdict; 2 that the job could not be read. ``--describe`` judges nothing and prints what this
+machine is and which sandbox it has.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import processes
+from kernelcup_harness import processes, sandbox, sysinfo
 from kernelcup_harness.protocol import JobSpec, ProtocolError, dumps, loads, to_json
 from kernelcup_harness.runner import run_job
 
@@ -25,6 +26,9 @@ def main() -> int:
     options = parse_options()
     if options.die_with_parent:
         processes.die_with_parent(os.getppid())
+    if options.describe:
+        emit({"machine": sysinfo.machine(), "sandbox": sandbox.describe()})
+        return 0
     try:
         text = sys.stdin.read() if options.job == "-" else Path(options.job).read_text(encoding="utf-8")
         spec = loads(JobSpec, text)
@@ -48,6 +52,7 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--events", action="store_true", help="write events as they come")
     parser.add_argument("--die-with-parent", action="store_true", help="end when the caller ends")
+    parser.add_argument("--describe", action="store_true", help="say what this machine is, and judge nothing")
     return parser.parse_args()
 
 

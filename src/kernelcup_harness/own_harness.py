@@ -64,12 +64,10 @@ if os.environ.get("KERNELCUP_PARENT") == str(os.getppid()):
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 if os.environ.get("KERNELCUP_EMULATED") == "1":
-    import importlib.util
-    spec = importlib.util.spec_from_file_location("kernelcup_emulation", os.environ["KERNELCUP_EMULATION"])
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["kernelcup_emulation"] = module
-    spec.loader.exec_module(module)
-    module.install()
+    sys.path.insert(0, os.environ["KERNELCUP_HARNESS"])
+    from kernelcup_harness import emulation
+    sys.path.remove(os.environ["KERNELCUP_HARNESS"])
+    emulation.install()
 """
 
 
@@ -100,7 +98,7 @@ class OwnHarness:
     def run(self) -> None:
         """Run stage after stage until one is not accepted."""
         assert self._spec.main is not None
-        self._record.environment |= environment_without_torch()
+        self._record.environment |= environment_without_torch(self._spec.backend)
         self._write_site()
         if any(mark in self._spec.submission for mark in BUILD_MARKS):
             self._build()
@@ -216,8 +214,8 @@ class OwnHarness:
             "PYTHONPATH": str(self._folder / "site"),
         }
         if backend is Backend.EMULATED:
-            emulation = str(Path(__file__).with_name("emulation.py"))
-            found |= {"KERNELCUP_EMULATED": "1", "KERNELCUP_EMULATION": emulation, "TRITON_INTERPRET": "1"}
+            root = str(Path(__file__).resolve().parent.parent)
+            found |= {"KERNELCUP_EMULATED": "1", "KERNELCUP_HARNESS": root, "TRITON_INTERPRET": "1"}
         if backend is not Backend.CUDA:
             found["CUDA_VISIBLE_DEVICES"] = ""
         return found
@@ -445,8 +443,12 @@ def visible_gpus() -> int:
     return max(1, sum(1 for _ in Path("/dev").glob("nvidia[0-9]*")))
 
 
-def environment_without_torch() -> dict[str, Any]:
+def environment_without_torch(backend: Backend) -> dict[str, Any]:
     """Describe the machine; this process does not import torch."""
     from kernelcup_harness import sysinfo
 
-    return {**sysinfo.machine(), "torch": sysinfo.version_of("torch"), "gpu": sysinfo.gpu_state()}
+    gpu = sysinfo.gpu_state() if backend is Backend.CUDA else {}
+    found = {**sysinfo.machine(), "torch": sysinfo.version_of("torch"), "gpu": gpu}
+    if backend is Backend.EMULATED:
+        found["device"] = sysinfo.emulated_name()
+    return found | ({"device": gpu["name"]} if "name" in gpu else {})

@@ -221,16 +221,26 @@ class Timing:
         """The time that is ranked: mean without the slowest and fastest tenth, or as reported."""
         if self.reported_ns is not None:
             return self.reported_ns
-        ordered = sorted(self.samples_ns)
-        cut = len(ordered) // 10
-        return statistics.fmean(ordered[cut : len(ordered) - cut])
+        return statistics.fmean(self._ordered_and_cut()[0])
 
     @property
     def error_ns(self) -> float | None:
-        """Standard error of the mean, None with fewer than two samples."""
+        """Standard error of :attr:`score_ns`, None with fewer than two samples.
+
+        That of a trimmed mean: the deviation of the winsorized samples (Tukey and McLaughlin 1963).
+        """
         if len(self.samples_ns) < 2:
             return self.reported.get("err")
-        return statistics.stdev(self.samples_ns) / math.sqrt(len(self.samples_ns))
+        kept, cut = self._ordered_and_cut()
+        winsorized = [kept[0]] * cut + kept + [kept[-1]] * cut
+        count = len(winsorized)
+        return statistics.stdev(winsorized) / ((1 - 2 * cut / count) * math.sqrt(count))
+
+    def _ordered_and_cut(self) -> tuple[list[float], int]:
+        """Return the samples in order without the extremes, and how many were cut at each end."""
+        ordered = sorted(self.samples_ns)
+        cut = len(ordered) // 10
+        return ordered[cut : len(ordered) - cut], cut
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -48,6 +48,9 @@ def run_job(spec: JobSpec, on_event: EventSink) -> RunReport:
         text = "this job asks for a sandbox and the machine has none; `kernelcup doctor` says how to get it"
         record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, text)
         return record.report(secret=secret, duration_s=time.monotonic() - began)
+    if spec.backend is Backend.CUDA and not has_gpu():
+        record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, "this machine has no GPU that can be used")
+        return record.report(secret=secret, duration_s=time.monotonic() - began)
     with tempfile.TemporaryDirectory(prefix="kernelcup-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         try:
@@ -58,6 +61,11 @@ def run_job(spec: JobSpec, on_event: EventSink) -> RunReport:
         finally:
             processes.kill_descendants()
     return record.report(secret=secret, duration_s=time.monotonic() - began)
+
+
+def has_gpu() -> bool:
+    """Tell whether the machine shows the device nodes of a GPU."""
+    return Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 def write_files(folder: Path, files: dict[str, str]) -> None:

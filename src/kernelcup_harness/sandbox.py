@@ -185,7 +185,9 @@ def system_folder(folder: str) -> list[str]:
 @functools.cache
 def python_folders() -> tuple[str, ...]:
     """Return where Python, its packages and this harness lie, without what /usr shows already."""
-    harness = str(Path(__file__).resolve().parent)
+    # The harness may be a folder or be run from its zip, which is shown as a file.
+    root = Path(__file__).resolve().parent.parent
+    harness = str(root if root.is_file() else Path(__file__).resolve().parent)
     candidates = [sys.base_prefix, sys.prefix, *site.getsitepackages(), harness]
     candidates += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     candidates += [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]
@@ -193,7 +195,7 @@ def python_folders() -> tuple[str, ...]:
     for candidate in candidates:
         for each in dict.fromkeys((os.path.abspath(candidate), os.path.realpath(candidate))):
             shown = any(each == top or each.startswith(top + "/") for top in ("/usr", *found))
-            if not shown and each != "/" and os.path.isdir(each):
+            if not shown and each != "/" and (os.path.isdir(each) or each == harness):
                 found.append(each)
     return tuple(found)
 

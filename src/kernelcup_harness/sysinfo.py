@@ -29,7 +29,7 @@ def environment(backend: Backend) -> dict[str, Any]:
 
     found = {**machine(), "backend": backend.value, "torch": torch.__version__}
     if backend is Backend.EMULATED:
-        found["device"] = f"emulated on {found['device']}"
+        found["device"] = emulated_name()
     if backend is Backend.CUDA:
         device = torch.cuda.get_device_properties(0)
         found["device"] = device.name
@@ -49,6 +49,11 @@ def machine() -> dict[str, Any]:
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
+
+
+def emulated_name() -> str:
+    """Name the device that is no device."""
+    return f"emulated on {processor_name()}"
 
 
 def version_of(package: str) -> str | None:

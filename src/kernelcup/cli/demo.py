@@ -57,8 +57,9 @@ def demo(
     foreign = ("KERNELCUP_DATABASE", "KERNELCUP_CONFIG")
     environ = {name: value for name, value in os.environ.items() if name not in foreign}
     settings = Config.load(None, environ | {"KERNELCUP_HOME": str(folder)})
-    width = None if sys.stdout.isatty() else 110
-    out = render.PlainConsole(highlight=False, soft_wrap=True, record=True, width=width)
+    terminal = sys.stdout.isatty()
+    width = None if terminal else 110
+    out = render.PlainConsole(highlight=False, soft_wrap=not terminal, record=True, width=width)
     device = platform.pick_device(settings, None)
     with platform.open_database(settings) as db:
         out.print(f"A competition on {device.name}, stored in {folder}", markup=False, style="bold")
@@ -159,7 +160,7 @@ def show_results(out: Console, db: Database, device: Device, wrong: Submission) 
     out.print(f"\n[bold]Why {title(wrong)} is not ranked[/]")
     (job,) = show_submission(db, wrong.id).jobs
     if job.run is not None:
-        render.report(out, job.run.report)
+        render.report(out, job.run.report, about=f"kernelcup task show {wrong.leaderboard}")
 
 
 def next_steps(out: Console, directory: Path, wrong: Submission, seconds: float) -> None:

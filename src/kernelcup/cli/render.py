@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NoReturn
 
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -71,9 +71,12 @@ def console() -> Console:
     return PlainConsole(highlight=False, soft_wrap=not terminal, width=width)
 
 
-def table(out: Console, table: Table) -> None:
-    """Print a table whose columns wrap at words."""
+def print_table(out: Console, title: str, table: Table, caption: str = "") -> None:
+    """Print a table whose columns wrap at words, under its title."""
+    out.print(Text(plain(title), style="bold"))
     out.print(table, soft_wrap=False)
+    if caption:
+        out.print(Text(plain(caption), style="dim"))
 
 
 def raw(out: Console, text: str) -> None:
@@ -81,12 +84,12 @@ def raw(out: Console, text: str) -> None:
     out.print(Text(text), soft_wrap=True)
 
 
-def new_table(title: str, *, caption: str = "") -> Table:
-    """Return a table as all of ours look."""
-    table = Table(title=Text(plain(title), style="bold"), box=None, padding=(0, 2, 0, 0))
-    table.title_justify = table.caption_justify = "left"
-    if caption:
-        table.caption = Text(plain(caption), style="dim")
+def new_table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
+    """Return a table as all of ours look: some columns end at the right, some are never wrapped."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        justify: JustifyMethod = "right" if column in right else "left"
+        table.add_column(column, justify=justify, no_wrap=column in whole, overflow="fold")
     return table
 
 
@@ -165,31 +168,27 @@ def stage(out: Console, stage: StageReport) -> None:
     """Print what there is to see of a stage."""
     failed = any(case.verdict is not Verdict.ACCEPTED for case in stage.cases)
     if stage.cases and (failed or stage.name is not StageName.PROFILE):
-        table(out, stage_table(stage))
+        cases(out, stage)
     for case in stage.cases:
         if case.profile:
             out.print(Text(f"profile of case {case.index} ({plain(parameters_text(case))})", style="bold"))
             raw(out, plain(case.profile.rstrip()) + "\n")
 
 
-def stage_table(stage: StageReport) -> Table:
-    """Return the cases of a stage; of many, those that failed come before the others."""
+def cases(out: Console, stage: StageReport) -> None:
+    """Print the cases of a stage; of many, those that failed come before the others."""
     passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
     title = f"{stage.name.value}: {passed} of {stage.planned_cases} cases passed in {stage.duration_s:.1f} s"
     chosen = shown_cases(stage.cases)
     left_out = len(stage.cases) - len(chosen)
-    table = new_table(title, caption=f"{left_out} more; --json has all" if left_out else "")
-    table.add_column("case", justify="right")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("parameters", overflow="fold")
-    timed = any(case.timing for case in stage.cases)
-    if timed:
-        table.add_column("time per call", justify="right", no_wrap=True)
-        table.add_column("calls", justify="right", no_wrap=True)
+    timed = ("time per call", "calls") if any(case.timing for case in stage.cases) else ()
+    table = new_table(
+        "case", "verdict", "parameters", *timed, right=("case", *timed), whole=("verdict", *timed)
+    )
     for case in chosen:
         row: list[RenderableType] = [str(case.index), verdict_text(case.verdict), cell(parameters_text(case))]
         table.add_row(*row, *(timing_texts(case.timing) if timed else ()))
-    return table
+    print_table(out, title, table, f"{left_out} more; --json has all" if left_out else "")
 
 
 def shown_cases(cases: Sequence[CaseResult]) -> list[CaseResult]:
@@ -214,19 +213,18 @@ def failure(out: Console, report: RunReport) -> None:
     if message or (where and mismatch is not None):
         raw(out, shortened(where + message, first=10, last=SHOWN_MESSAGE_LINES - 10))
     if mismatch is not None:
-        table(out, mismatch_table(mismatch))
+        differences(out, mismatch)
 
 
-def mismatch_table(mismatch: Mismatch) -> Table:
-    """Return the first wrong elements with what was expected."""
+def differences(out: Console, mismatch: Mismatch) -> None:
+    """Print the first wrong elements with what was expected."""
     error = "" if mismatch.largest_error is None else f", largest error {mismatch.largest_error:.6g}"
     title = f"{mismatch.where}: {mismatch.wrong} of {mismatch.total} elements are wrong{error}"
-    table = new_table(title, caption=f"counted where {mismatch.rule}")
-    for column in ("position", "expected", "actual"):
-        table.add_column(column, justify="right", overflow="fold")
+    columns = ("position", "expected", "actual")
+    table = new_table(*columns, right=columns)
     for each in mismatch.first:
         table.add_row(cell(each.position), cell(each.expected), cell(each.actual))
-    return table
+    print_table(out, title, table, f"counted where {mismatch.rule}")
 
 
 def output(out: Console, name: str, captured: CapturedOutput) -> None:
@@ -256,23 +254,12 @@ def score(out: Console, report: RunReport, ranking_by: RankingBy | None) -> None
 
 def standings(out: Console, board: Leaderboard, device: str, places: list[Standing]) -> None:
     """Print the ranking of one (leaderboard, device)."""
-    if places:
-        table(out, standings_table(f"{board.name} on {device}", places))
-    else:
-        out.print(Text(f"{board.name} on {device}: nobody is ranked yet", style="bold"))
-
-
-def standings_table(title: str, places: list[Standing]) -> Table:
-    """Return a ranking with at least one place."""
-    emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
-    table = new_table(title, caption=emulated)
-    table.add_column("rank", justify="right")
-    table.add_column("user", overflow="fold")
-    table.add_column("time", justify="right", no_wrap=True)
-    table.add_column("file", overflow="fold")
-    table.add_column("submission", justify="right")
-    table.add_column("submitted (UTC)")
-    table.add_column("trust")
+    title = f"{board.name} on {device}"
+    if not places:
+        out.print(Text(f"{title}: nobody is ranked yet", style="bold"))
+        return
+    columns = ("rank", "user", "time", "file", "submission", "submitted (UTC)", "trust")
+    table = new_table(*columns, right=("rank", "time", "submission"), whole=("time",))
     for place in places:
         table.add_row(
             str(place.rank),
@@ -283,7 +270,7 @@ def standings_table(title: str, places: list[Standing]) -> Table:
             f"{place.submitted_at:%Y-%m-%d %H:%M}",
             place.trust,
         )
-    return table
+    print_table(out, title, table, "" if all(place.comparable for place in places) else EMULATED_TIMES)
 
 
 class StageLines:

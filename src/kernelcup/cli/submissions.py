@@ -54,18 +54,17 @@ def print_list(views: list[SubmissionView]) -> None:
     """Print a line for each submission."""
     from kernelcup.cli import render
 
-    table = render.new_table("")
-    table.title = None
-    for column in ("id", "submitted (UTC)", "user", "leaderboard", "mode", "file", "verdicts"):
-        table.add_column(column, overflow="fold")
+    table = render.new_table(
+        "id", "submitted (UTC)", "user", "leaderboard", "mode", "file", "verdicts", whole=("id", "verdicts")
+    )
     for view in views:
         each = view.submission
-        states = ", ".join(f"{job.job.device}: {outcome(job)}" for job in view.jobs)
+        states = "\n".join(f"{job.job.device}: {outcome(job)}" for job in view.jobs)
         mode = "ranked" if each.mode.value == "leaderboard" else each.mode.value
         when = f"{each.created_at:%Y-%m-%d %H:%M}"
         row = (f"#{each.id}", when, each.user, each.leaderboard, mode, each.file_name, states)
         table.add_row(*(render.cell(value) for value in row))
-    render.table(render.console(), table)
+    render.console().print(table, soft_wrap=False)
 
 
 @app.command()
