@@ -49,6 +49,8 @@ def log(progress: Progress) -> None:
     match progress:
         case steps.JobStarted():
             text = "started"
+        case steps.JobProgress(event={"event": "stage_end", "stage": stage, "verdict": verdict}):
+            text = f"{stage} stage: {verdict}"
         case steps.JobFinished(run=run):
             text = f"{run.verdict.value} after {run.report.duration_s:.1f} s"
         case steps.JobRetried(reason=reason):
