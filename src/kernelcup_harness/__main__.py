@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 from kernelcup_harness import processes, sandbox, sysinfo
-from kernelcup_harness.protocol import JobSpec, ProtocolError, dumps, loads, to_json
+from kernelcup_harness.protocol import JobSpec, ProtocolError, check_spec, dumps, loads, to_json
 from kernelcup_harness.runner import run_job
 
 
@@ -32,9 +33,12 @@ def main() -> int:
     try:
         text = sys.stdin.read() if options.job == "-" else Path(options.job).read_text(encoding="utf-8")
         spec = loads(JobSpec, text)
+        check_spec(spec)
     except (OSError, UnicodeDecodeError, ProtocolError) as error:
         sys.stderr.write(f"{options.job}: {error}\n")
         return 2
+    # So that a job that is cancelled cleans up like one that has ended.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     report = run_job(spec, emit if options.events else ignore)
     if options.report:
         Path(options.report).write_text(dumps(report) + "\n", encoding="utf-8")

@@ -17,6 +17,9 @@ from kernelcup_harness.frames import BrokenProtocol, Channel
 POISON_BYTES = 4096
 SMALLEST_ARENA = 1 << 20
 OUTPUT_HEADROOM = 64 << 20
+MAX_TEXT = 16 << 10
+MAX_PROFILE = 256 << 10
+MAX_TRACE = 8 << 20
 KINDS = frozenset({"exception", "compile", "memory", "output", "too_large"})
 
 
@@ -79,10 +82,11 @@ class Caller:
         if self._channel.has_pending():
             raise BrokenProtocol("a frame that nobody asked for")
         begin = time.perf_counter_ns()
-        self._channel.send(frame, fds)
-        self._fresh.clear()
         try:
-            reply = self._channel.receive(timeout_s)
+            self._channel.send(frame, fds, timeout_s)
+            self._fresh.clear()
+            left = timeout_s - (time.perf_counter_ns() - begin) / 1e9
+            reply = self._channel.receive(max(0.0, left))
         finally:
             wall_ns = float(time.perf_counter_ns() - begin)
             self.waited_s += wall_ns / 1e9
@@ -135,9 +139,14 @@ class Caller:
             kind = str(reply.get("kind"))
             if kind not in KINDS:
                 raise BrokenProtocol("a failure of unknown kind")
-            raise CallFailed(kind, str(reply.get("text"))[:16384])
+            raise CallFailed(kind, str(reply.get("text"))[:MAX_TEXT])
         if profile and reply.get("type") == "profile":
-            return Answer(profile=str(reply.get("text")), trace=str(reply.get("trace")), wall_ns=wall_ns)
+            trace = str(reply.get("trace"))
+            return Answer(
+                profile=str(reply.get("text"))[:MAX_PROFILE],
+                trace=trace if len(trace) <= MAX_TRACE else None,
+                wall_ns=wall_ns,
+            )
         ns = reply.get("ns")
         if reply.get("type") != "done" or not isinstance(ns, float) or not 0 < ns < math.inf:
             raise BrokenProtocol("an answer of unknown type or without a time")
@@ -147,6 +156,8 @@ class Caller:
             output = decoder.value(reply.get("tree"))
         except wire.BadTree as error:
             if "not defined in the task's files" in str(error):
-                raise CallFailed("output", f"the call returned a class of its own: {error}") from error
+                raise CallFailed(
+                    "output", f"the call returned a class of its own: {error}"[:MAX_TEXT]
+                ) from error
             raise BrokenProtocol(str(error)) from error
         return Answer(output=output, ns=min(ns, wall_ns), wall_ns=wall_ns)

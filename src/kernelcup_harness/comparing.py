@@ -5,6 +5,7 @@ This explains a verdict; the task's own checker makes it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -34,6 +35,9 @@ def structure_fault(expected: Any, actual: Any, where: str = "output") -> str:
     if fields is not None:
         if type(actual).__qualname__ != type(expected).__qualname__:
             return f"{where} is {name_of(actual)}; expected {name_of(expected)}"
+        missing = next((name for name in fields if not hasattr(actual, name)), None)
+        if missing is not None:
+            return f"{where} has no {missing}"
         faults = (
             structure_fault(getattr(expected, name), getattr(actual, name), f"{where}.{name}")
             for name in fields
@@ -78,9 +82,14 @@ def mapping_fault(expected: dict[Any, Any], actual: Any, where: str) -> str:
     if type(actual) is not dict:
         return f"{where} is {name_of(actual)}; expected a dict"
     if actual.keys() != expected.keys():
-        return f"{where} has keys {sorted(map(str, actual))[:10]}; expected {sorted(map(str, expected))[:10]}"
+        return f"{where} has keys {key_names(actual)}; expected {key_names(expected)}"
     faults = (structure_fault(expected[key], actual[key], f"{where}[{key!r}]") for key in expected)
     return next(filter(None, faults), "")
+
+
+def key_names(mapping: dict[Any, Any]) -> list[str]:
+    """Return the first keys of a dict, each cut to what a person reads."""
+    return sorted(str(key)[:40] for key in mapping)[:10]
 
 
 def name_of(value: Any) -> str:
@@ -113,12 +122,26 @@ def first_mismatch(
 
 def value_mismatch(expected: Any, actual: Any, where: str) -> Mismatch | None:
     """Compare two values that are no tensors."""
-    if expected == actual:
+    if expected == actual or (is_nan(expected) and is_nan(actual)):
         return None
-    numbers = wire.is_finite_number(expected) and wire.is_finite_number(actual)
     difference = Difference(position=[], expected=repr(expected)[:100], actual=repr(actual)[:100])
-    error = abs(float(expected) - float(actual)) if numbers else None
+    error = distance(expected, actual)
     return Mismatch(where=where, wrong=1, total=1, largest_error=error, first=[difference], rule="not equal")
+
+
+def is_nan(value: Any) -> bool:
+    """Tell whether a value is the float that equals nothing."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def distance(expected: Any, actual: Any) -> float | None:
+    """Return how far two finite numbers are apart, None for anything else."""
+    if not (wire.is_finite_number(expected) and wire.is_finite_number(actual)):
+        return None
+    try:
+        return abs(float(expected) - float(actual))
+    except OverflowError:
+        return None
 
 
 def tensor_mismatch(
@@ -129,7 +152,7 @@ def tensor_mismatch(
     relative, absolute = tolerance or TOLERANCES.get(expected.dtype, (0.0, 0.0))
     is_number = expected.is_floating_point() or expected.is_complex()
     exact = not is_number or (relative == 0 and absolute == 0)
-    wrong = not_close(left, right, relative, absolute) if is_number else left.ne(right)
+    wrong = not_close(left, right, relative, absolute) if is_number else differing(left, right)
     count = int(wrong.sum())
     if count == 0:
         return None
@@ -154,6 +177,13 @@ def widened(value: torch.Tensor) -> torch.Tensor:
     return value if value.dtype is torch.uint64 else value.to(torch.int64)
 
 
+def differing(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Mark elements that are not equal; PyTorch cannot compare unsigned 64-bit numbers."""
+    if left.dtype is torch.uint64:
+        return left.view(torch.int64).ne(right.view(torch.int64))
+    return left.ne(right)
+
+
 def not_close(left: torch.Tensor, right: torch.Tensor, relative: float, absolute: float) -> torch.Tensor:
     """Mark elements that differ; NaN equals NaN, and infinities must agree."""
     close = torch.isclose(right, left, rtol=relative, atol=absolute, equal_nan=True)
@@ -162,8 +192,11 @@ def not_close(left: torch.Tensor, right: torch.Tensor, relative: float, absolute
 
 def largest_error(left: torch.Tensor, right: torch.Tensor) -> float | None:
     """Return the largest absolute difference over the elements that are finite on both sides."""
-    if left.dtype is torch.bool:
-        return 1.0
+    if not (left.is_floating_point() or left.is_complex()):
+        # Whole numbers are subtracted as floats: their own difference may overflow. Those that differ
+        # by less than a float can tell differ by one at least.
+        gap = float((right.to(torch.float64) - left.to(torch.float64)).abs().max())
+        return max(gap, 1.0)
     error = (right - left).abs().to(torch.float64)
     finite = error[torch.isfinite(error)]
     return float(finite.max()) if finite.numel() else None

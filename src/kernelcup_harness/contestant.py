@@ -111,6 +111,9 @@ class Contestant:
         fds = self._channel.take_fds()
         for name, fd in zip(frame["arenas"], fds, strict=True):
             arena = self._wire.Arena.adopt(fd)
+            old = self._inputs if name == "inputs" else self._outputs
+            if old is not None:
+                old.close()
             if name == "inputs":
                 self._inputs = arena
             else:
@@ -129,16 +132,17 @@ class Contestant:
         return {"tree": tree, "table": encoder.table()}
 
     def _failure(self, error: BaseException, *, stage: str) -> dict[str, Any]:
-        return {"type": "fail", "kind": self._kind_of(error, stage), "text": describe(error)}
+        text = describe(error)
+        return {"type": "fail", "kind": self._kind_of(error, text, stage), "text": text}
 
-    def _kind_of(self, error: BaseException, stage: str) -> str:
-        if isinstance(error, (MemoryError, self._out_of_memory)) or "can't allocate memory" in str(error):
+    def _kind_of(self, error: BaseException, text: str, stage: str) -> str:
+        if isinstance(error, (MemoryError, self._out_of_memory)) or "can't allocate memory" in text:
             return "memory"
         if isinstance(error, SyntaxError) and stage == "load":
             return "compile"
-        if type(error).__name__ in BUILD_ERRORS or "Error building extension" in str(error):
+        if type(error).__name__ in BUILD_ERRORS or "Error building extension" in text:
             return "compile"
-        if isinstance(error, ImportError) and "inline CUDA" in str(error):
+        if isinstance(error, ImportError) and "inline CUDA" in text:
             return "compile"
         return "import" if stage == "load" else "exception"
 

@@ -20,6 +20,7 @@ from typing import Any
 
 DEVICE_NAME = "KernelCup emulated device"
 MEMORY_BYTES = 16 << 30
+NO_NVCC = "inline CUDA needs a real GPU and nvcc; this machine has none (emulated device)"
 
 
 def install() -> None:
@@ -33,8 +34,15 @@ def install() -> None:
     }
     for name, patch in patches.items():
         if name in sys.modules:
-            patch(sys.modules[name])
+            patch_once(sys.modules[name], patch)
     sys.meta_path.insert(0, AfterImport(patches))
+
+
+def patch_once(module: ModuleType, patch: Callable[[ModuleType], None]) -> None:
+    """Patch a module unless it is patched already: a second :func:`install` changes nothing."""
+    if "kernelcup_emulated" not in vars(module):
+        vars(module)["kernelcup_emulated"] = True
+        patch(module)
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
@@ -57,7 +65,7 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            patch(module)
+            patch_once(module, patch)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -74,63 +82,142 @@ def on_processor(device: Any) -> Any:
 
 def patch_torch(torch: ModuleType) -> None:
     """Make ``torch`` of this process answer for one GPU."""
-    torch.Generator = generator_type(torch.Generator)  # type: ignore[attr-defined]
+    torch.Generator = generator_type(torch, torch.Generator)  # type: ignore[attr-defined]
     tensor = torch.Tensor
     tensor.cuda = lambda self, *_args, **_kwargs: self.clone()
     tensor.pin_memory = lambda self, *_args, **_kwargs: self
-    torch.nn.Module.cuda = lambda self, *_args, **_kwargs: self
+    patch_modules(torch.nn.Module)
     patch_cuda(torch)
+    patch_random(torch)
+    patch_default_device()
+    patch_autocast(torch)
+    patch_loading(torch)
     mode_type = device_mode(torch)
     mode_type().__enter__()
     patch_threads(mode_type)
+
+
+def patch_modules(module_type: Any) -> None:
+    """Leave modules where they are; only ``to`` may still change their dtype."""
+    move = module_type.to
+
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return move(self, *(on_processor(argument) for argument in args[:1]), *args[1:], **kwargs)
+
+    module_type.to = to
+    module_type.cuda = lambda self, *_args, **_kwargs: self
 
 
 def patch_threads(mode_type: Callable[[], Any]) -> None:
     """Enter the mode in every thread: it is a property of the thread that entered it."""
     import threading
 
-    run = threading.Thread.run
+    # `run` is what subclasses replace, so the mode must be entered around it, by its caller.
+    bootstrap = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
-    def run_in_mode(self: threading.Thread) -> None:
+    def bootstrap_in_mode(self: threading.Thread) -> None:
         with mode_type():
-            run(self)
+            bootstrap(self)
 
-    threading.Thread.run = run_in_mode  # type: ignore[method-assign]
+    threading.Thread._bootstrap_inner = bootstrap_in_mode  # type: ignore[attr-defined]
+
+
+def patch_default_device() -> None:
+    """Keep ``torch.set_default_device("cuda")`` and ``with torch.device("cuda")`` on the processor.
+
+    Their mode always lies at the bottom of the stack, so what it adds is never seen by ours.
+    """
+    from torch.utils import _device
+
+    def fill_in(self: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in _device._device_constructors() and kwargs.get("device") is None:
+            kwargs["device"] = on_processor(self.device)
+        return func(*args, **kwargs)
+
+    _device.DeviceContext.__torch_function__ = fill_in
+
+
+def patch_autocast(torch: ModuleType) -> None:
+    """Let ``torch.autocast("cuda")`` switch on the processor's autocast with the same dtype."""
+    autocast = torch.amp.autocast_mode.autocast
+    enter, leave = autocast.__enter__, autocast.__exit__
+
+    def __enter__(self: Any) -> Any:
+        entered = enter(self)
+        if self.device == "cuda":
+            self.processor_before = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+            torch.set_autocast_enabled("cpu", self._enabled)
+            torch.set_autocast_dtype("cpu", self.fast_dtype)
+        return entered
+
+    def __exit__(self: Any, *failure: Any) -> Any:
+        if self.device == "cuda":
+            enabled, dtype = self.processor_before
+            torch.set_autocast_enabled("cpu", enabled)
+            torch.set_autocast_dtype("cpu", dtype)
+        return leave(self, *failure)
+
+    autocast.__enter__, autocast.__exit__ = __enter__, __exit__
+
+
+def patch_loading(torch: ModuleType) -> None:
+    """Load what was saved on a GPU, or is wanted on one, on the processor."""
+
+    def restore(storage: Any, location: str) -> Any:
+        return storage if on_processor(location) == "cpu" else None
+
+    # Lower numbers are asked first; torch's own packages begin at 10.
+    torch.serialization.register_package(5, always(None), restore)
 
 
 def device_mode(torch: ModuleType) -> Callable[[], Any]:
     """Return the mode that sends requests for a GPU to the processor."""
     from torch.overrides import TorchFunctionMode
 
-    getters: dict[Any, Callable[[Any], Any]] = {
-        torch.Tensor.is_cuda.__get__: lambda _tensor: True,
-        torch.Tensor.device.__get__: lambda _tensor: torch.device("cuda", 0),
-    }
-    by_place = {torch.Tensor.to, torch.Tensor.type}
+    answers = device_answers(torch)
 
     class EmulatedDevice(TorchFunctionMode):  # type: ignore[misc]
         """Rewrite ``device`` arguments and answer the device getters."""
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            answer = getters.get(func)
-            if answer is not None:
-                return answer(args[0])
             kwargs = dict(kwargs or {})
             if "device" in kwargs:
                 kwargs["device"] = on_processor(kwargs["device"])
             kwargs.pop("pin_memory", None)
-            if func in by_place:
-                # `to` copies between devices; a copy that stays here must still be a copy.
-                moved = [
-                    on_processor(argument) if not isinstance(argument, int) else argument for argument in args
-                ]
-                return func(*moved, **kwargs)
-            return func(*args, **kwargs)
+            answer = answers.get(func, func)
+            return answer(*args, **kwargs)
 
     return EmulatedDevice
 
 
-def generator_type(base: type) -> type:
+def device_answers(torch: ModuleType) -> dict[Any, Callable[..., Any]]:
+    """Return the functions that need more than another ``device`` keyword, with their stand-ins."""
+    tensor = torch.Tensor
+
+    def move(value: Any, *args: Any, **kwargs: Any) -> Any:
+        # Only the first argument can be a device: a later number is `non_blocking` or `copy`.
+        return tensor.to(value, *(on_processor(argument) for argument in args[:1]), *args[1:], **kwargs)
+
+    def convert(value: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if dtype is None and not kwargs.get("dtype"):
+            return tensor.type(value).replace("torch.", "torch.cuda.")
+        name = f"{dtype.__module__}.{dtype.__name__}" if isinstance(dtype, type) else dtype
+        if isinstance(name, str):
+            name = name.replace("torch.cuda.", "torch.")
+        return tensor.type(value, *([] if name is None else [name]), *args, **kwargs)
+
+    return {
+        tensor.is_cuda.__get__: always(True),
+        tensor.device.__get__: lambda _tensor: torch.device("cuda", 0),
+        tensor.get_device: always(0),
+        torch.get_device: always(0),
+        tensor.to: move,
+        tensor.type: convert,
+    }
+
+
+def generator_type(torch: ModuleType, base: type) -> type:
     """Return a Generator that takes ``device="cuda"`` and draws on the processor."""
 
     class Meta(type(base)):  # type: ignore[misc]
@@ -141,7 +228,14 @@ def generator_type(base: type) -> type:
         """Stand-in for ``torch.Generator``."""
 
         def __new__(cls, device: Any = "cpu") -> Any:
-            return super().__new__(cls, on_processor(device))
+            made = super().__new__(cls, on_processor(device))
+            made.on_gpu = on_processor(device) is not device and str(device) != "cpu"
+            return made
+
+        @property
+        def device(self) -> Any:
+            """Return the device that was asked for."""
+            return torch.device("cuda", 0) if self.on_gpu else torch.device("cpu")
 
     return Generator
 
@@ -245,11 +339,15 @@ def no_graphs() -> Callable[..., Any]:
 
 
 NOTHING = (
-    "synchronize set_device empty_cache init ipc_collect manual_seed manual_seed_all set_stream "
+    "synchronize set_device empty_cache init ipc_collect set_stream _lazy_init "
     "reset_peak_memory_stats set_per_process_memory_fraction"
 ).split()
-ZERO = "memory_allocated max_memory_allocated memory_reserved max_memory_reserved current_device".split()
-CONTEXTS = "stream device device_of".split()
+# The last two are what the classes `torch.cuda.device` and `device_of` call: they stay classes,
+# for others derive from them and ask for instances of them.
+ZERO = (
+    "memory_allocated max_memory_allocated memory_reserved max_memory_reserved current_device "
+    "_exchange_device _maybe_exchange_device"
+).split()
 GRAPHS = "CUDAGraph graph make_graphed_callables".split()
 
 
@@ -258,7 +356,6 @@ def patch_cuda(torch: ModuleType) -> None:
     stream = Stream()
     answers: dict[str, Any] = {name: always(None) for name in NOTHING}
     answers |= {name: always(0) for name in ZERO}
-    answers |= {name: always(contextlib.nullcontext()) for name in CONTEXTS}
     answers |= {name: no_graphs() for name in GRAPHS}
     answers |= {
         "is_available": always(True),
@@ -271,6 +368,7 @@ def patch_cuda(torch: ModuleType) -> None:
         "mem_get_info": always((MEMORY_BYTES, MEMORY_BYTES)),
         "current_stream": always(stream),
         "default_stream": always(stream),
+        "stream": always(contextlib.nullcontext()),
         "Event": Event,
         "Stream": Stream,
     }
@@ -281,18 +379,31 @@ def patch_cuda(torch: ModuleType) -> None:
     torch.cuda.nvtx.range = always(contextlib.nullcontext())
 
 
+def patch_random(torch: ModuleType) -> None:
+    """Let ``torch.cuda``'s seeds and states be those of the processor's generator."""
+    torch.cuda.default_generators = (torch.default_generator,)
+    for name, answer in (("current_device", 0), ("device_count", 1), ("is_initialized", True)):
+        # This module took the functions by name before they were replaced.
+        setattr(torch.cuda.random, name, always(answer))
+
+
 def patch_cpp_extension(module: ModuleType) -> None:
-    """Let inline C++ through and refuse inline CUDA with a reason."""
-    original: Callable[..., Any] = vars(module)["load_inline"]
+    """Let C++ through and refuse CUDA with a reason, before a compiler is looked for."""
+    original_inline: Callable[..., Any] = vars(module)["load_inline"]
+    original_load: Callable[..., Any] = vars(module)["load"]
 
     def load_inline(name: Any, cpp_sources: Any, cuda_sources: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if cuda_sources:
-            raise ImportError(
-                "inline CUDA needs a real GPU and nvcc; this machine has none (emulated device)"
-            )
-        return original(name, cpp_sources, cuda_sources, *args, **kwargs)
+        if cuda_sources or kwargs.get("with_cuda"):
+            raise ImportError(NO_NVCC)
+        return original_inline(name, cpp_sources, cuda_sources, *args, **kwargs)
 
-    vars(module)["load_inline"] = load_inline
+    def load(name: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        paths = [sources] if isinstance(sources, (str, os.PathLike)) else list(sources)
+        if kwargs.get("with_cuda") or any(os.fspath(path).endswith((".cu", ".cuh")) for path in paths):
+            raise ImportError(NO_NVCC)
+        return original_load(name, sources, *args, **kwargs)
+
+    vars(module).update(load_inline=load_inline, load=load)
 
 
 def patch_autotuner(module: ModuleType) -> None:
@@ -300,10 +411,23 @@ def patch_autotuner(module: ModuleType) -> None:
     module.Autotuner._bench = lambda _self, *_args, **_kwargs: [1.0, 1.0, 1.0]
 
 
+TRITON_PROPERTIES = {
+    "max_shared_mem": 232448,
+    "max_num_regs": 65536,
+    "multiprocessor_count": 1,
+    "warpSize": 32,
+    "sm_clock_rate": 1_000_000,
+    "mem_clock_rate": 1_000_000,
+    "mem_bus_width": 1024,
+}
+
+
 def patch_triton_driver(module: ModuleType) -> None:
     """Answer the questions that submissions ask Triton's driver."""
 
     class EmulatedDriver:
+        utils = SimpleNamespace(get_device_properties=lambda _device=0: dict(TRITON_PROPERTIES))
+
         def get_active_torch_device(self) -> Any:
             import torch
 
@@ -328,5 +452,14 @@ def patch_triton_driver(module: ModuleType) -> None:
 
         def get_benchmarker(self) -> Callable[..., list[float]]:
             return lambda call, **_kwargs: (call(), [1.0, 1.0, 1.0])[1]
+
+        def get_empty_cache_for_benchmark(self) -> Any:
+            import torch
+
+            # On a GPU this is as large as its cache; here there is nothing to flush.
+            return torch.empty(1, dtype=torch.int32)
+
+        def clear_cache(self, cache: Any) -> None:
+            cache.zero_()
 
     module.driver.set_active(EmulatedDriver())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import json
+import os
 import select
 import socket
 import struct
@@ -37,18 +38,19 @@ class Channel:
     ``max_bytes`` bounds what is accepted from the other side, not what is sent.
     """
 
-    def __init__(self, sock: socket.socket, *, max_bytes: int) -> None:
+    def __init__(self, sock: socket.socket, *, max_bytes: int, max_fds: int = MAX_FDS) -> None:
         self._sock = sock
+        self._max_fds = max_fds
         self._max_bytes = max_bytes
         self._buffer = bytearray()
         self._fds: list[int] = []
 
     @classmethod
-    def from_fd(cls, fd: int, *, max_bytes: int) -> Channel:
+    def from_fd(cls, fd: int, *, max_bytes: int, max_fds: int = MAX_FDS) -> Channel:
         """Wrap an inherited file descriptor and keep it from being inherited further."""
         sock = socket.socket(fileno=fd)
         sock.set_inheritable(False)
-        return cls(sock, max_bytes=max_bytes)
+        return cls(sock, max_bytes=max_bytes, max_fds=max_fds)
 
     def fileno(self) -> int:
         """Return the descriptor, for ``select``."""
@@ -58,16 +60,25 @@ class Channel:
         """Close this end."""
         self._sock.close()
 
-    def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        """Send one object. Raise :class:`ChannelClosed` when nobody is there to read it."""
+    def send(self, message: dict[str, Any], fds: Sequence[int] = (), timeout_s: float | None = None) -> None:
+        """Send one object.
+
+        Raise :class:`ChannelClosed` when nobody is there to read it, and :class:`ChannelTimeout` when
+        somebody is but does not.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         body = json.dumps(message, separators=(",", ":")).encode()
         data = memoryview(HEADER.pack(len(body)) + body)
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        try:
-            sent = self._sock.sendmsg([data], ancillary)
-            self._sock.sendall(data[sent:])
-        except OSError as error:
-            raise ChannelClosed(str(error)) from error
+        while data:
+            self._wait([], [self._sock], deadline)
+            try:
+                sent = self._sock.sendmsg([data], ancillary, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise ChannelClosed(str(error)) from error
+            data, ancillary = data[sent:], []
 
     def take_fds(self) -> list[int]:
         """Return the descriptors that came with the frames read so far, once."""
@@ -86,8 +97,17 @@ class Channel:
         return parse_object(self._read(length, deadline))
 
     def has_pending(self) -> bool:
-        """Tell whether anything unread has arrived."""
-        return bool(self._buffer) or bool(select.select([self._sock], [], [], 0)[0])
+        """Tell whether anything unread has arrived. Raise :class:`ChannelClosed` at the end of the stream."""
+        if self._buffer:
+            return True
+        try:
+            if not self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                raise ChannelClosed("end of stream")
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise ChannelClosed(str(error)) from error
+        return True
 
     def _read(self, count: int, deadline: float | None) -> bytes:
         while len(self._buffer) < count:
@@ -97,12 +117,10 @@ class Channel:
         return data
 
     def _fill(self, deadline: float | None) -> None:
-        wait = None if deadline is None else max(0.0, deadline - time.monotonic())
-        if not select.select([self._sock], [], [], wait)[0]:
-            raise ChannelTimeout
+        self._wait([self._sock], [], deadline)
         room = socket.CMSG_SPACE(MAX_FDS * array.array("i").itemsize)
         try:
-            data, ancillary, _flags, _address = self._sock.recvmsg(1 << 16, room)
+            data, ancillary, _flags, _address = self._sock.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
         except OSError as error:
             raise ChannelClosed(str(error)) from error
         for level, kind, payload in ancillary:
@@ -110,9 +128,28 @@ class Channel:
                 fds = array.array("i")
                 fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
                 self._fds.extend(fds)
+        self._check_fds()
         if not data:
             raise ChannelClosed("end of stream")
         self._buffer += data
+
+    def _wait(
+        self, readers: list[socket.socket], writers: list[socket.socket], deadline: float | None
+    ) -> None:
+        wait = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            ready = select.select(readers, writers, [], wait)
+        except (OSError, ValueError) as error:
+            raise ChannelClosed(str(error)) from error
+        if not (ready[0] or ready[1]):
+            raise ChannelTimeout
+
+    def _check_fds(self) -> None:
+        """Refuse descriptors that nobody expects: a flood of them would leave us unable to open any."""
+        if len(self._fds) > self._max_fds:
+            for fd in self.take_fds():
+                os.close(fd)
+            raise BrokenProtocol("descriptors that nobody expects")
 
 
 def parse_object(body: bytes) -> dict[str, Any]:

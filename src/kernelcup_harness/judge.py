@@ -36,6 +36,7 @@ MAX_JOB_FRAME = 256 << 20
 MAX_CONTESTANT_FRAME = 16 << 20
 HELLO_TIMEOUT_S = 120.0
 PROGRESS_INTERVAL_S = 0.2
+MAX_MESSAGE = 16 << 10
 
 # What a failure that the contestant admits to means.
 FAILURES = {
@@ -52,7 +53,7 @@ def main(runner_fd: str, contestant_fd: str, parent: str) -> None:
     """Judge one job: the runner on one socket, the contestant on the other."""
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
-    contestant = Channel.from_fd(int(contestant_fd), max_bytes=MAX_CONTESTANT_FRAME)
+    contestant = Channel.from_fd(int(contestant_fd), max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
     first = runner.receive()
     spec = from_json(JobSpec, first["spec"])
     sys.path.insert(0, os.getcwd())
@@ -176,7 +177,7 @@ class Judge:
         limit_s = self._spec.limits.import_s
         self._begin(StageName.IMPORT, limit_s, 0)
         try:
-            self._receive(HELLO_TIMEOUT_S, "hello")
+            self._greet()
             self._channel.send({"type": "load", "file": self._spec.submission_name})
             self._receive(limit_s, "ready")
         except RunEnds as end:
@@ -187,6 +188,14 @@ class Judge:
             return False
         self._end(StageName.IMPORT, Verdict.ACCEPTED, "")
         return True
+
+    def _greet(self) -> None:
+        """Wait for the contestant's hello. Until then no user code has run, so nothing is its fault."""
+        try:
+            self._receive(HELLO_TIMEOUT_S, "hello")
+        except RunEnds as end:
+            text = f"the contestant's process did not start: {end.message}"
+            raise RunEnds(Verdict.INTERNAL_ERROR, text) from end
 
     def _run_stage(self, stage: Stage) -> bool:
         """Run the cases of a stage and return whether all were accepted."""
@@ -258,12 +267,24 @@ class Judge:
             # Shapes may depend on the data: only this sample's own reference counts against it.
             if fault and (fault := comparing.structure_fault(self._expected(case, seed), output)):
                 return fault, None
-        text = self._task.check(data, output)
+        text = self._checked(case, seed, data, output)
         if not text:
             return None
         if expected is None:
             return text, None
         return text, comparing.first_mismatch(self._expected(case, seed), output, self._task.tolerance)
+
+    def _checked(self, case: PlannedCase, seed: int, data: Any, output: Any) -> str:
+        """Return the checker's fault. One that fails on this output only has found the output wrong."""
+        try:
+            return self._task.check(data, output)
+        except self._fault as fault:
+            if not self._task.has_reference:
+                raise
+            right = self._expected(case, seed)
+            if self._task.check(self._task.generate(case.parameters, seed), right):
+                raise
+            return f"the checker cannot work with this output: {fault}"
 
     def _expected(self, case: PlannedCase, seed: int) -> Any:
         return self._task.expected(self._task.generate(case.parameters, seed))
@@ -285,7 +306,7 @@ class Judge:
             parameters=case.parameters,
             hidden=case.hidden,
             verdict=verdict,
-            message=message,
+            message=message[:MAX_MESSAGE],
             mismatch=mismatch,
             timing=samples.timing(),
             checks=samples.count,
@@ -347,7 +368,7 @@ class Judge:
                 "event": "stage_end",
                 "name": name.value,
                 "verdict": verdict.value,
-                "message": message,
+                "message": message[:MAX_MESSAGE],
                 "lost": lost,
             }
         )

@@ -12,9 +12,10 @@ import binascii
 import math
 import os
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,17 @@ EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
     114: (Verdict.TIME_LIMIT_EXCEEDED, "the time limit was exceeded (exit code 114)"),
 }
 
+# By these two a harness says that it could not even begin. Once it has told of a case, whoever ends
+# the process with one of them, a submission perhaps, does not speak for the harness.
+NOT_BEGUN_EXITS = (2, 113)
+
+TIMED_STAGES = (StageName.BENCHMARK, StageName.RANKED)
+
+# What extensions are compiled into. It is kept from the build to the last stage of a job.
+KEPT_CACHES = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
+
 # Runs in every Python process below: emulation where it is asked for; in the first process also
-# the memory limit and the tie to the runner. It replaces nothing of the task's.
+# the limits and the tie to the runner. It replaces nothing of the task's.
 SITE_CUSTOMIZE = """\
 import os, sys
 if os.environ.get("KERNELCUP_PARENT") == str(os.getppid()):
@@ -63,6 +73,9 @@ if os.environ.get("KERNELCUP_PARENT") == str(os.getppid()):
     limit = int(os.environ["KERNELCUP_MEMORY"])
     if limit:
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    limit = int(os.environ["KERNELCUP_FILE_BYTES"])
+    if limit:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 if os.environ.get("KERNELCUP_EMULATED") == "1":
     sys.path.insert(0, os.environ["KERNELCUP_HARNESS"])
     from kernelcup_harness import emulation
@@ -83,6 +96,28 @@ class Invocation:
     seed: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """The folders of one call, fresh and of a name that no earlier call could guess."""
+
+    root: Path
+
+    @property
+    def files(self) -> Path:
+        """The job's files: the working folder."""
+        return self.root / "files"
+
+    @property
+    def site(self) -> Path:
+        """What Python runs at its start."""
+        return self.root / "site"
+
+    @property
+    def cases(self) -> Path:
+        """The folder of the case file."""
+        return self.root / "cases"
+
+
 class OwnHarness:
     """All stages of one job under the task's own harness."""
 
@@ -93,13 +128,13 @@ class OwnHarness:
         self._record = record
         self._boxed = boxed
         self._memory_bytes = min(spec.limits.memory_bytes, int(processes.total_memory() * 0.6))
-        self._count = 0
+        self._kept = sandbox.kept_folder(folder, sandbox.CONTESTANT_ID if boxed else os.getuid())
+        self._has_run = False
 
     def run(self) -> None:
         """Run stage after stage until one is not accepted."""
         assert self._spec.main is not None
         self._record.environment |= environment_without_torch(self._spec.backend)
-        self._write_site()
         if any(mark in self._spec.submission for mark in BUILD_MARKS):
             self._build()
         for invocations in self._plan():
@@ -154,48 +189,54 @@ class OwnHarness:
         return True
 
     def _invoke(self, invocation: Invocation, deadline: float) -> tuple[Verdict, str]:
-        cwd = self._fresh_folder()
-        cases = self._folder / f"cases-{self._count}" / "cases.txt"
-        cases.parent.mkdir()
-        cases.write_text("".join(case_line(parameters) + "\n" for _, parameters, _ in invocation.cases))
+        try:
+            laid = self._lay_out(invocation.cases)
+        except OSError as error:
+            if not self._has_run:
+                raise
+            # Without a sandbox an earlier stage could do that; the machine is not to blame.
+            return Verdict.REJECTED, f"the job's folder cannot be used any more: {error.strerror}"
         assert self._spec.main is not None
         pipe = ResultPipe()
-        argv = [sys.executable, self._spec.main, invocation.mode, str(cases)]
-        extra = self._variables(invocation, pipe.write_fd)
-        child = self._start(argv, cwd, extra, fds=[pipe.write_fd], visible=[str(cases.parent)])
+        argv = [sys.executable, self._spec.main, invocation.mode, str(laid.cases / "cases.txt")]
+        child = self._start(argv, laid, self._variables(invocation, pipe.write_fd), fds=[pipe.write_fd])
         pipe.read(lambda: child.kill("results"))
         self._watch(child, deadline)
         results = pipe.finish()
         self._keep_output(child)
-        return Reading(invocation, results, self._record, cwd).verdict(child, self._how_it_ended(child))
+        reading = Reading(invocation, results, self._record, laid.files)
+        return reading.verdict(child, self._how_it_ended(child, begun=has_begun(results)))
 
     def _build(self) -> None:
         """Run the submission by itself once, so that its extensions are built before time is counted.
 
-        The folder is thrown away: what the submission writes there reaches no later stage.
+        Only the caches of extensions are kept: what else it writes reaches no later stage.
         """
         self._record.begin(StageName.IMPORT, BUILD_LIMIT_S, 0)
-        child = self._start(
-            [sys.executable, self._spec.submission_name], self._fresh_folder(), {}, fds=[], visible=[]
-        )
+        child = self._start([sys.executable, self._spec.submission_name], self._lay_out([]), {}, fds=[])
         self._watch(child, time.monotonic() + BUILD_LIMIT_S)
+        if (child.wait(0.0) or 0) < 0:
+            # The lock of a build that was cut off would hold up every later one.
+            self._kept = None
         self._record.end(Verdict.ACCEPTED, "")
 
     def _start(
-        self, argv: list[str], cwd: Path, extra: dict[str, str], *, fds: list[int], visible: list[str]
+        self, argv: list[str], laid: Laid, extra: dict[str, str], *, fds: list[int]
     ) -> processes.Child:
         limits = self._spec.limits
-        caches = None if self._boxed else self._folder / "caches"
+        self._has_run = True
         box = sandbox.Sandbox(
             user_id=sandbox.CONTESTANT_ID,
-            files=cwd,
+            files=laid.files,
             gpu=self._spec.backend is Backend.CUDA,
-            visible=(str(self._folder / "site"), *visible),
+            visible=(str(laid.site), str(laid.cases)),
+            kept=self._kept,
+            network=self._spec.multi_gpu,
         )
         child = processes.start(
             argv,
-            cwd=cwd,
-            environment=processes.clean_environment(caches, os.environ) | extra | self._own_variables(),
+            cwd=laid.files,
+            environment=self._environment(laid) | extra,
             fds=fds,
             keep_output=limits.kept_output_bytes,
             cap_output=limits.output_bytes,
@@ -205,13 +246,29 @@ class OwnHarness:
             os.close(fd)
         return child
 
+    def _environment(self, laid: Laid) -> dict[str, str]:
+        caches = None if self._boxed else laid.root / "caches"
+        return (
+            processes.clean_environment(caches, os.environ)
+            | self._kept_variables()
+            | self._own_variables()
+            | {"PYTHONPATH": str(laid.site)}
+        )
+
+    def _kept_variables(self) -> dict[str, str]:
+        if self._kept is None:
+            return {}
+        shown = sandbox.KEPT if self._boxed else str(self._kept)
+        return {name: f"{shown}/{name.lower()}" for name in KEPT_CACHES}
+
     def _own_variables(self) -> dict[str, str]:
         backend = self._spec.backend
         found = {
             "KERNELCUP_BACKEND": backend.value,
             "KERNELCUP_PARENT": "1" if self._boxed else str(os.getpid()),
             "KERNELCUP_MEMORY": str(0 if backend is Backend.CUDA else self._memory_bytes),
-            "PYTHONPATH": str(self._folder / "site"),
+            # A file of the kept folder must not grow larger than one of the sandbox's own memory.
+            "KERNELCUP_FILE_BYTES": str(sandbox.SCRATCH_BYTES if self._boxed else 0),
         }
         if backend is Backend.EMULATED:
             root = str(Path(__file__).resolve().parent.parent)
@@ -228,22 +285,22 @@ class OwnHarness:
             found["POPCORN_GPUS"] = str(visible_gpus())
         return found
 
-    def _write_site(self) -> None:
-        site = self._folder / "site"
-        site.mkdir()
-        (site / "sitecustomize.py").write_text(SITE_CUSTOMIZE)
-
-    def _fresh_folder(self) -> Path:
+    def _lay_out(self, cases: list[tuple[int, Parameters, bool]]) -> Laid:
         """Lay the files out anew: no stage sees what an earlier one left behind."""
-        self._count += 1
-        folder = self._folder / f"own-{self._count}"
+        laid = Laid(Path(tempfile.mkdtemp(prefix="own-", dir=self._folder)))
+        for folder in (laid.files, laid.site, laid.cases):
+            folder.mkdir()
         for name, text in {**self._spec.sources, self._spec.submission_name: self._spec.submission}.items():
-            path = folder / name
-            if not path.resolve().is_relative_to(folder.resolve()):
+            path = laid.files / name
+            if not path.resolve().is_relative_to(laid.files.resolve()):
                 raise ValueError(f"file name {name!r} leads out of the job's folder")
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        return folder
+        (laid.site / "sitecustomize.py").write_text(SITE_CUSTOMIZE)
+        lines = "".join(case_line(parameters) + "\n" for _, parameters, _ in cases)
+        (laid.cases / "cases.txt").write_text(lines, encoding="utf-8")
+        sandbox.make_readable(laid.root)
+        return laid
 
     def _watch(self, child: processes.Child, deadline: float) -> None:
         while child.wait(WATCH_INTERVAL_S) is None:
@@ -262,13 +319,13 @@ class OwnHarness:
         self._record.stderr = joined(self._record.stderr, child.stderr.finish())
         self._record.exit_code = child.wait(0.0)
 
-    def _how_it_ended(self, child: processes.Child) -> tuple[Verdict, str] | None:
+    def _how_it_ended(self, child: processes.Child, *, begun: bool) -> tuple[Verdict, str] | None:
         """Return what the end of the process says by itself, None for a normal end."""
         code = child.wait(0.0)
         assert code is not None
         if child.killed_for:
             return ended(child, self._spec.limits, self._memory_bytes, timeout_s=0.0)
-        if code in EXIT_VERDICTS:
+        if code in EXIT_VERDICTS and not (begun and code in NOT_BEGUN_EXITS):
             return EXIT_VERDICTS[code]
         if code < 0:
             return Verdict.RUNTIME_ERROR, f"the harness was ended by {signal_name(-code)}"
@@ -284,6 +341,8 @@ class Reading:
         self._record = record
         self._cwd = str(cwd) + os.sep
         self._worst: CaseResult | None = None
+        self._expected = len(invocation.cases)
+        self._complete = 0
 
     def verdict(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
         """Record the cases and return what comes of them and of how the process ended."""
@@ -293,6 +352,7 @@ class Reading:
             if result is None:
                 break
             self._record.case(result)
+            self._complete += self._is_complete(result)
             if result.verdict is not Verdict.ACCEPTED and self._worst is None:
                 self._worst = result
         self._keep_extra()
@@ -302,7 +362,12 @@ class Reading:
         """Take the harness's own count: some time fewer benchmarks than they were sent."""
         count = number(self._results.get("benchmark-count"))
         if self._invocation.stage is StageName.RANKED and count is not None:
-            self._record.plan(min(int(count), len(self._invocation.cases)))
+            self._expected = min(max(1, int(count)), self._expected)
+            self._record.plan(self._expected)
+
+    def _is_complete(self, result: CaseResult) -> bool:
+        """Tell whether a case has all that an accepted one must have."""
+        return result.timing is not None or self._invocation.stage not in TIMED_STAGES
 
     def _decide(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
         failed = self._worst
@@ -311,12 +376,20 @@ class Reading:
         if failed is not None:
             return failed.verdict, failed.message
         if self._invocation.mode == "profile" or self._results.get("check") == "pass":
-            return Verdict.ACCEPTED, ""
+            return self._passed(child)
         if "check" in self._results or "error" in self._results:
             return Verdict.WRONG_ANSWER, self._text(
                 "error"
             ) or "the task's own harness says that the check failed"
         text = "the harness ended without saying that the check passed"
+        return Verdict.RUNTIME_ERROR, self._with_detail(text, child)
+
+    def _passed(self, child: processes.Child) -> tuple[Verdict, str]:
+        """Accept a check that passed only if every case was reported: a submission can say it too."""
+        if self._complete >= self._expected:
+            return Verdict.ACCEPTED, ""
+        what = "the time" if self._invocation.stage in TIMED_STAGES else "the result"
+        text = f"the harness ended well but told {what} of only {self._complete} of {self._expected} cases"
         return Verdict.RUNTIME_ERROR, self._with_detail(text, child)
 
     def _with_detail(self, text: str, child: processes.Child) -> str:
@@ -331,22 +404,30 @@ class Reading:
         timing = self._timing(prefix)
         report = self._results.get(prefix + "report")
         status = self._results.get(prefix + "status")
-        if status is None and timing is None and report is None:
+        if status is None and report is None and prefix + "mean" not in self._results:
             return None
-        failed = status not in (None, "pass")
+        verdict, message = self._judged(prefix, status)
         return CaseResult(
             index=index,
             parameters=parameters,
             hidden=hidden,
-            verdict=Verdict.WRONG_ANSWER if failed else Verdict.ACCEPTED,
-            message=self._text(prefix + "error") if failed else self._text(prefix + "message"),
+            verdict=verdict,
+            message=message,
             timing=timing,
             checks=1 if family == "test" else 0,
             profile=decoded_report(report) if report is not None else None,
         )
 
+    def _judged(self, prefix: str, status: str | None) -> tuple[Verdict, str]:
+        if status not in (None, "pass"):
+            return Verdict.WRONG_ANSWER, self._text(prefix + "error")
+        mean = self._results.get(prefix + "mean")
+        if self._invocation.stage in TIMED_STAGES and mean is not None and positive(mean) is None:
+            return Verdict.RUNTIME_ERROR, f"the harness reported a time that is none: {mean[:100]!r}"
+        return Verdict.ACCEPTED, self._text(prefix + "message")
+
     def _timing(self, prefix: str) -> Timing | None:
-        mean = number(self._results.get(prefix + "mean"))
+        mean = positive(self._results.get(prefix + "mean"))
         if mean is None:
             return None
         names = ("std", "err", "best", "worst", "runs")
@@ -384,8 +465,9 @@ class ResultPipe:
         """Return the lines as a mapping; of several with one key the last counts."""
         self._thread.join(2.0)
         results: dict[str, str] = {}
-        for line in bytes(self._data).decode("utf-8", errors="replace").splitlines():
-            key, colon, value = line.partition(":")
+        # No `splitlines`: it breaks at form feeds and the like too, which occur in texts of errors.
+        for line in bytes(self._data).decode("utf-8", errors="replace").split("\n"):
+            key, colon, value = line.removesuffix("\r").partition(":")
             if colon:
                 results[key.strip()] = value.strip()
         return results
@@ -416,6 +498,17 @@ def number(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
+
+
+def positive(text: str | None) -> float | None:
+    """Return a finite number above zero, None for anything else."""
+    value = number(text)
+    return value if value is not None and value > 0 else None
+
+
+def has_begun(results: Mapping[str, str]) -> bool:
+    """Tell whether something was reported of any case."""
+    return any(key.startswith(("test.", "benchmark.")) for key in results)
 
 
 def decoded_report(text: str) -> str:

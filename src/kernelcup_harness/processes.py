@@ -158,7 +158,8 @@ class Child:
         except subprocess.TimeoutExpired:
             return None
         # bubblewrap, like a shell, tells of a signal by 128 and its number.
-        return 128 - code if self.sandboxed and code > 128 else code
+        is_signal = self.sandboxed and code is not None and 128 < code <= 128 + signal.SIGRTMAX
+        return 128 - code if is_signal else code
 
 
 def start(
@@ -244,18 +245,20 @@ def kill_tree(pid: int) -> None:
             os.kill(target, signal.SIGKILL)
 
 
-def kill_descendants(*, rounds: int = 20) -> None:
-    """SIGKILL everything below this process, orphans included, and reap it."""
+def kill_descendants(*, rounds: int = 20, spare: frozenset[int] | set[int] = frozenset()) -> None:
+    """SIGKILL everything below this process, orphans included, and reap it.
+
+    Those in ``spare`` are killed too but left for their owner to reap.
+    """
     for _ in range(rounds):
-        remaining = descendants(os.getpid())
+        remaining = [pid for pid in descendants(os.getpid()) if pid not in spare]
         if not remaining:
             return
         for pid in remaining:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def private_memory(pid: int) -> int:
@@ -263,13 +266,21 @@ def private_memory(pid: int) -> int:
 
     Shared memory is left out: the slots belong to the judge.
     """
-    total = 0
-    for each in [pid, *descendants(pid)]:
-        with contextlib.suppress(OSError):
-            for line in Path("/proc", str(each), "status").read_text().splitlines():
-                if line.startswith("RssAnon:"):
-                    total += int(line.split()[1]) * 1024
-    return total
+    return sum(status_bytes(each, "RssAnon:") for each in [pid, *descendants(pid)])
+
+
+def shared_memory(pid: int) -> int:
+    """Return the bytes of shared memory that a process and its descendants have touched."""
+    return sum(status_bytes(each, "RssShmem:") for each in [pid, *descendants(pid)])
+
+
+def status_bytes(pid: int, key: str) -> int:
+    """Return one figure of /proc/PID/status in bytes, 0 for a process that is gone."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc", str(pid), "status").read_text().splitlines():
+            if line.startswith(key):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def total_memory() -> int:

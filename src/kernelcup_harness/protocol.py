@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 import statistics
 import types
 import typing
@@ -320,11 +321,60 @@ class RunReport:
         return next((stage for stage in self.stages if stage.name is name), None)
 
 
+def check_spec(spec: JobSpec) -> None:
+    """Raise :class:`ProtocolError` for a job that has the right form but cannot be run."""
+    rules, limits = spec.rules, spec.limits
+    seed = spec.secret_seed
+    names = [*spec.sources, spec.submission_name]
+    faults = {
+        "secret_seed: expected 64 hex digits": seed is not None and not re.fullmatch("[0-9a-f]{64}", seed),
+        "sources: a name that is no plain relative path": not all(map(is_plain_name, names)),
+        "sources: a name that is a file and a folder": has_clash(names),
+        "submission: text that cannot be written as UTF-8": not all(
+            map(is_encodable, [spec.submission, *spec.sources.values()])
+        ),
+        "rules: at least one check and one sample": min(rules.checks, rules.max_samples) < 1,
+        "limits: must be positive": min(limits.import_s, limits.test_s, limits.benchmark_s, limits.ranked_s)
+        <= 0,
+        "main: the task's own harness must be among its sources": (
+            spec.harness is HarnessKind.OWN and spec.main not in spec.sources
+        ),
+    }
+    for fault, found in faults.items():
+        if found:
+            raise ProtocolError(f"JobSpec.{fault}")
+
+
+def is_plain_name(name: str) -> bool:
+    """Tell whether a file name stays in the folder that it is relative to."""
+    parts = name.split("/")
+    return is_encodable(name) and "\0" not in name and not {"", ".", ".."} & set(parts)
+
+
+def is_encodable(text: str) -> bool:
+    """Tell whether a text can be written as UTF-8: half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def has_clash(names: list[str]) -> bool:
+    """Tell whether one name is a folder of another."""
+    files = set(names)
+    return any(
+        "/".join(parts[:end]) in files
+        for parts in (n.split("/") for n in names)
+        for end in range(1, len(parts))
+    )
+
+
 T = TypeVar("T")
 
 
 def to_json(value: object) -> Any:
-    """Turn a protocol dataclass into JSON-ready values. NaN and infinities become strings."""
+    """Turn a protocol dataclass into JSON-ready values. NaN and infinities become ``{"$float": "nan"}``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_json(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, StrEnum):
@@ -334,8 +384,17 @@ def to_json(value: object) -> Any:
     if isinstance(value, (list, tuple)):
         return [to_json(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
+        return {"$float": repr(value)}
     return value
+
+
+def without_markers(value: Any) -> Any:
+    """Return JSON values with NaN and infinities as floats again."""
+    if isinstance(value, dict):
+        if set(value) == {"$float"}:
+            return _decode_scalar(float, value, "$float")
+        return {key: without_markers(item) for key, item in value.items()}
+    return [without_markers(item) for item in value] if isinstance(value, list) else value
 
 
 def dumps(value: object) -> str:
@@ -347,7 +406,9 @@ def loads(kind: type[T], text: str | bytes) -> T:
     """Read one protocol dataclass from JSON text. Raise :class:`ProtocolError` if it is not one."""
     try:
         return from_json(kind, json.loads(text))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except ProtocolError:
+        raise
+    except (ValueError, RecursionError) as error:
         raise ProtocolError(f"{kind.__name__}: not JSON: {error}") from error
 
 
@@ -358,7 +419,7 @@ def from_json(kind: type[T], value: object, path: str = "") -> T:
 
 def _decode(kind: Any, value: Any, path: str) -> Any:
     if kind is Any:
-        return value
+        return without_markers(value)
     origin = typing.get_origin(kind)
     if origin in (types.UnionType, typing.Union):
         return _decode_union(kind, value, path)
@@ -405,7 +466,10 @@ def _decode_dataclass(kind: Any, value: Any, path: str) -> Any:
         has_default = f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
         if f.name not in value and not has_default:
             raise ProtocolError(f"{path}.{f.name}: missing")
-    return kind(**{key: _decode(hints[key], entry, f"{path}.{key}") for key, entry in value.items()})
+    made = kind(**{key: _decode(hints[key], entry, f"{path}.{key}") for key, entry in value.items()})
+    if "version" in known and made.version != PROTOCOL_VERSION:
+        raise ProtocolError(f"{path}.version: expected {PROTOCOL_VERSION}, got {made.version}")
+    return made
 
 
 def _decode_enum(kind: type[StrEnum], value: Any, path: str) -> StrEnum:
@@ -417,10 +481,13 @@ def _decode_enum(kind: type[StrEnum], value: Any, path: str) -> StrEnum:
 
 
 def _decode_scalar(kind: Any, value: Any, path: str) -> Any:
-    if kind is float and isinstance(value, str) and value in ("inf", "-inf", "nan"):
-        return float(value)
+    if kind is float and isinstance(value, dict) and value.get("$float") in ("inf", "-inf", "nan"):
+        return float(value["$float"])
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ProtocolError(f"{path}: a number beyond all floats") from None
     if type(value) is not kind:
         raise ProtocolError(f"{path}: expected {kind.__name__}, got {type(value).__name__}")
     return value

@@ -134,7 +134,7 @@ class Record:
             comparable=self._spec.backend is not Backend.EMULATED,
             seed_commitment=self._commitment,
             secret_seed=secret.hex(),
-            environment=to_json(self.environment),
+            environment=self.environment,
             extra=self.extra,
         )
 

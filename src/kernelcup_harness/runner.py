@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,8 @@ WATCH_INTERVAL_S = 0.1
 GRACE_S = 30.0
 HELLO_GRACE_S = 120.0
 
+FOLDER_PREFIX = "kernelcup-job-"
+
 EventSink = Callable[[dict[str, Any]], None]
 
 
@@ -51,8 +55,8 @@ def run_job(spec: JobSpec, on_event: EventSink) -> RunReport:
     if spec.backend is Backend.CUDA and not has_gpu():
         record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, "this machine has no GPU that can be used")
         return record.report(secret=secret, duration_s=time.monotonic() - began)
-    with tempfile.TemporaryDirectory(prefix="kernelcup-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    sweep_folders()
+    with job_folder() as folder:
         try:
             if spec.harness is HarnessKind.OWN:
                 own_harness.OwnHarness(spec, secret, folder, record, boxed=boxed).run()
@@ -68,15 +72,44 @@ def has_gpu() -> bool:
     return Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*"))
 
 
+@contextmanager
+def job_folder() -> Iterator[Path]:
+    """Make a folder for a job and remove it afterwards, however deep it has become."""
+    folder = tempfile.mkdtemp(prefix=f"{folder_prefix()}{os.getpid()}-")
+    try:
+        yield Path(folder)
+    finally:
+        # shutil.rmtree recurses, and a submission may nest folders deeper than Python does.
+        subprocess.run(["rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
+
+
+def folder_prefix() -> str:
+    """Return how the folders of runners begin that see the same process ids as this one."""
+    return f"{FOLDER_PREFIX}{os.stat('/proc/self/ns/pid').st_ino}-"
+
+
+def sweep_folders() -> None:
+    """Remove what runners left behind that were killed before they could clean up."""
+    for path in Path(tempfile.gettempdir()).glob(f"{folder_prefix()}*-*"):
+        owner = path.name.removeprefix(folder_prefix()).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            subprocess.run(["rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)
+
+
 def write_files(folder: Path, files: dict[str, str]) -> None:
     """Write text files below ``folder``. Raise ValueError for a name that leads out of it."""
     folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
     for name, text in files.items():
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()) or path.resolve() == folder.resolve():
             raise ValueError(f"file name {name!r} leads out of the job's folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+        # Whatever the umask is: the sandbox's user is another one.
+        path.chmod(0o644)
+        for parent in path.relative_to(folder).parents:
+            (folder / parent).chmod(0o755)
 
 
 def memory_limit(spec: JobSpec) -> int:
@@ -104,6 +137,7 @@ class StandardRun:
         self._folder = folder
         self._record = record
         self._boxed = boxed
+        self._looked = 0.0
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._memory_bytes = memory_limit(spec)
 
@@ -199,9 +233,19 @@ class StandardRun:
             if event["event"] == "end":
                 return
             self._record.take(event)
+            # A judge that talks all the time must not keep us from looking.
+            if time.monotonic() - self._looked > WATCH_INTERVAL_S and not self._within_limits():
+                return
+
+    def _used_memory(self) -> int:
+        """Return what the contestant uses: its own memory, and shared memory that is not the judge's too."""
+        contestant, judge = self._contestant.process.pid, self._judge.process.pid
+        shared = processes.shared_memory(contestant) - processes.shared_memory(judge)
+        return processes.private_memory(contestant) + max(0, shared)
 
     def _within_limits(self) -> bool:
-        if processes.private_memory(self._contestant.process.pid) > self._memory_bytes:
+        self._looked = time.monotonic()
+        if self._used_memory() > self._memory_bytes:
             self._contestant.kill("memory")
         if time.monotonic() <= self._deadline:
             return True
@@ -225,6 +269,8 @@ class StandardRun:
         code = self._contestant.process.poll()
         processes.kill_tree(self._contestant.process.pid)
         processes.kill_tree(self._judge.process.pid)
+        # A daemon of the submission would keep its output open, and us waiting for the end of it.
+        processes.kill_descendants(spare={self._contestant.process.pid, self._judge.process.pid})
         self._record.exit_code = code
         assert self._contestant.stdout is not None
         assert self._contestant.stderr is not None

@@ -2,8 +2,9 @@
 
 Inside there is no network, no other process, and of the host's files only a list that is read-only:
 system programs and libraries, the Python in use, and the files of the job. What can be written is
-memory of limited size that goes with the sandbox. Started by root, the process first becomes a user
-who owns nothing: an id that is merely mapped would still read root's files.
+memory of limited size that goes with the sandbox, and for a task's own harness one folder of the job
+for what was compiled. Started by root, the process first becomes a user who owns nothing: an id that
+is merely mapped would still read root's files.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ JUDGE_ID = 64917
 CONTESTANT_ID = 64918
 WORK = "/job"
 SCRATCH = "/tmp"
+KEPT = "/kept"
 SCRATCH_BYTES = 4 << 30
 SHARED_MEMORY_BYTES = 2 << 30
 
@@ -54,6 +56,10 @@ class Sandbox:
     writable_files: bool = False
     """Copy the files instead, so that the process may change its own copies."""
     scratch_bytes: int = SCRATCH_BYTES
+    kept: Path | None = None
+    """A folder from :func:`kept_folder`, writable as ``KEPT``: it outlives the sandbox."""
+    network: bool = False
+    """Let processes inside talk to each other over the sandbox's own loopback."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,22 +111,51 @@ def prepare(
     path = program or bubblewrap()
     if path is None:
         raise RuntimeError("no bubblewrap that works")
-    seccomp_fd = memory_file(seccomp.program())
-    passwd_fd = memory_file(f"kernelcup:x:{box.user_id}:{box.user_id}::{SCRATCH}:/bin/sh\n".encode())
-    group_fd = memory_file(f"kernelcup:x:{box.user_id}:\n".encode())
-    options = [
-        path,
-        *isolation(box.user_id),
-        *file_systems(box),
-        *["--ro-bind-data", str(passwd_fd), "/etc/passwd", "--ro-bind-data", str(group_fd), "/etc/group"],
-        *["--seccomp", str(seccomp_fd), "--chdir", WORK, "--clearenv"],
-    ]
+    make_readable(box.files)
+    seccomp_fd = memory_file(seccomp.program(network=box.network))
+    settings = {memory_file(text.encode()): name for name, text in made_settings(box).items()}
+    options = [path, *isolation(box.user_id), *file_systems(box)]
+    for fd, name in settings.items():
+        options += ["--perms", "0644", "--ro-bind-data", str(fd), name]
+    options += ["--seccomp", str(seccomp_fd), "--chdir", WORK, "--clearenv"]
     for name, value in {**environment, "USER": "kernelcup", "LOGNAME": "kernelcup"}.items():
         options += ["--setenv", name, value]
     return Prepared(
         argv=[*options, "--", *become(box.user_id), *argv],
-        fds=[seccomp_fd, passwd_fd, group_fd],
+        fds=[seccomp_fd, *settings],
     )
+
+
+def made_settings(box: Sandbox) -> dict[str, str]:
+    """Return the files below /etc that are not the host's, name to text."""
+    user = box.user_id
+    made = {
+        "/etc/passwd": f"kernelcup:x:{user}:{user}::{SCRATCH}:/bin/sh\n",
+        "/etc/group": f"kernelcup:x:{user}:\n",
+    }
+    if box.network:
+        # The usual MASTER_ADDR is a name, and libraries look up the name of their own host.
+        made["/etc/hosts"] = "127.0.0.1 localhost kernelcup\n::1 localhost\n"
+        made["/etc/nsswitch.conf"] = "hosts: files\n"
+    return made
+
+
+def make_readable(folder: Path) -> None:
+    """Let every user read a folder and what is in it, whatever the umask was."""
+    folder.chmod(0o755)
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def kept_folder(parent: Path, user_id: int) -> Path | None:
+    """Make a folder that a sandbox may write to, None where compiled code could not be loaded from it."""
+    folder = Path(tempfile.mkdtemp(prefix="kept-", dir=parent))
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        return None
+    if os.getuid() == 0:
+        os.chown(folder, user_id, user_id)
+    return folder
 
 
 def isolation(user_id: int) -> list[str]:
@@ -156,6 +191,8 @@ def file_systems(box: Sandbox) -> list[str]:
         options += [*parents_of(folder), "--ro-bind", folder, folder]
     options += ["--perms", "0777", "--size", str(box.scratch_bytes), "--tmpfs", WORK]
     options += laid_files(box)
+    if box.kept is not None:
+        options += ["--bind", str(box.kept), KEPT]
     return options + (gpu_nodes() if box.gpu else [])
 
 

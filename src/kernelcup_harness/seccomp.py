@@ -9,8 +9,13 @@ from __future__ import annotations
 import errno
 import platform
 import struct
+from collections.abc import Sequence
 
-AF_UNIX = 1
+# What sockets may be made: to other processes of the sandbox; for several GPUs also over its own
+# loopback, where torch.distributed and NCCL meet and ask by netlink which interfaces there are.
+AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
+LOCAL_FAMILIES = (AF_UNIX,)
+NETWORK_FAMILIES = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
 
 LOAD_WORD = 0x20  # BPF_LD | BPF_W | BPF_ABS
 JUMP_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
@@ -144,8 +149,12 @@ def is_supported(machine: str | None = None) -> bool:
     return (machine or platform.machine()) in DENIED
 
 
-def program(machine: str | None = None) -> bytes:
-    """Return the filter as an array of ``struct sock_filter``. Raise ``KeyError`` without a table."""
+def program(machine: str | None = None, *, network: bool = False) -> bytes:
+    """Return the filter as an array of ``struct sock_filter``. Raise ``KeyError`` without a table.
+
+    With ``network`` it lets pass sockets of the internet families, for a sandbox whose network
+    namespace is its own.
+    """
     machine = machine or platform.machine()
     clone, clone3, socket, socketpair = FILTERED[machine]
     code = [
@@ -161,20 +170,31 @@ def program(machine: str | None = None) -> bytes:
         code += [instruction(JUMP_EQUAL, number, 0, 1), instruction(RETURN, ERROR | errno.EPERM)]
     # The flags of clone3 lie behind a pointer; without it the C library falls back to clone.
     code += [instruction(JUMP_EQUAL, clone3, 0, 1), instruction(RETURN, ERROR | errno.ENOSYS)]
-    code += on_argument(clone, JUMP_SET, NAMESPACE_FLAGS, deny_if_true=True, error=errno.EPERM)
-    for number in (socket, socketpair):
-        code += on_argument(number, JUMP_EQUAL, AF_UNIX, deny_if_true=False, error=errno.EAFNOSUPPORT)
+    code += without_flags(clone, NAMESPACE_FLAGS, error=errno.EPERM)
+    code += one_of(socket, NETWORK_FAMILIES if network else LOCAL_FAMILIES, error=errno.EAFNOSUPPORT)
+    code += one_of(socketpair, LOCAL_FAMILIES, error=errno.EAFNOSUPPORT)
     code.append(instruction(RETURN, ALLOW))
     return b"".join(code)
 
 
-def on_argument(number: int, test: int, operand: int, *, deny_if_true: bool, error: int) -> list[bytes]:
-    """Return code that denies one call by its first argument and leaves the number loaded."""
-    yes, no = (0, 1) if deny_if_true else (1, 0)
+def without_flags(number: int, flags: int, *, error: int) -> list[bytes]:
+    """Return code that denies one call if its first argument has a flag; others keep their number."""
     return [
         instruction(JUMP_EQUAL, number, 0, 4),
         instruction(LOAD_WORD, ARGUMENT_AT),
-        instruction(test, operand, yes, no),
+        instruction(JUMP_SET, flags, 0, 1),
+        instruction(RETURN, ERROR | error),
+        instruction(RETURN, ALLOW),
+    ]
+
+
+def one_of(number: int, allowed: Sequence[int], *, error: int) -> list[bytes]:
+    """Return code that denies one call unless its first argument is allowed; others keep their number."""
+    count = len(allowed)
+    return [
+        instruction(JUMP_EQUAL, number, 0, count + 3),
+        instruction(LOAD_WORD, ARGUMENT_AT),
+        *(instruction(JUMP_EQUAL, value, count - place, 0) for place, value in enumerate(allowed)),
         instruction(RETURN, ERROR | error),
         instruction(RETURN, ALLOW),
     ]

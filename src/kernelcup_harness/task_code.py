@@ -59,7 +59,7 @@ class TaskCode:
         arguments = dict(parameters)
         if "seed" in self._names:
             arguments["seed"] = seed
-        seed_everything(seed)
+        self._guard("seed", lambda: seed_everything(seed))
         return self._guard("generate_input", lambda: self._generate(**arguments))
 
     def expected(self, data: Any) -> Any:
@@ -85,7 +85,7 @@ class TaskCode:
         found = sys.modules.get(module)
         origin = getattr(found, "__file__", None)
         if found is None or origin is None or Path(origin).parent != self._folder:
-            raise wire.BadTree(f"{module}.{name} is not defined in the task's files")
+            raise wire.BadTree(f"{module[:100]}.{name[:100]} is not defined in the task's files")
         return wire.importing_record_type(module, name)
 
     def _import(self, name: str) -> ModuleType:
@@ -127,11 +127,19 @@ def verdict_text(answer: Any) -> str:
     """Return the fault that a checker's answer names: it may be a bool, a text, or (bool, text)."""
     if isinstance(answer, tuple) and len(answer) == 2:
         good, text = answer
-        return "" if bool(good) else str(text) or "the checker says that the output is wrong"
+        return "" if is_true(good) else str(text) or "the checker says that the output is wrong"
     if isinstance(answer, str):
         return answer
     if isinstance(answer, (list,)):
         return "\n".join(str(line) for line in answer)
     if answer is None:
         raise TaskFault("check_implementation returned None; a bool, a text or (bool, text) is expected")
-    return "" if bool(answer) else "the checker says that the output is wrong"
+    return "" if is_true(answer) else "the checker says that the output is wrong"
+
+
+def is_true(answer: Any) -> bool:
+    """Return a checker's yes or no. Raise :class:`TaskFault` for what is neither."""
+    try:
+        return bool(answer)
+    except Exception as error:
+        raise TaskFault(f"check_implementation returned what is neither true nor false: {error}") from error

@@ -77,7 +77,7 @@ def enough(samples_ns: Sequence[float], elapsed_s: float, rules: MeasureRules, b
     count = len(samples_ns)
     if count >= rules.max_samples:
         return True
-    if count < rules.min_samples:
+    if count < max(1, rules.min_samples):
         return False
     if elapsed_s >= budget_s:
         return True

@@ -13,6 +13,7 @@ import fcntl
 import math
 import mmap
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,8 @@ import torch
 
 ALIGNMENT = 256
 MAX_NODES = 100_000
+MAX_TEXT = 1 << 20
+MAX_INT_BITS = 8192
 MAX_DEPTH = 64
 DTYPES: dict[str, torch.dtype] = {
     str(value).removeprefix("torch."): value
@@ -113,6 +116,7 @@ class Encoder:
     def __init__(self) -> None:
         self.tensors: list[TensorEntry] = []
         self._seen: dict[int, int] = {}
+        self._nodes = 0
         self._end = 0
 
     @property
@@ -122,8 +126,11 @@ class Encoder:
 
     def tree(self, value: object, path: str = "value", depth: int = 0) -> Any:
         """Return the JSON tree of ``value``. Raise :class:`CannotCarry`."""
-        if depth > MAX_DEPTH:
-            raise CannotCarry(f"{path}: nested deeper than {MAX_DEPTH}")
+        self._nodes += 1
+        if depth > MAX_DEPTH or self._nodes > MAX_NODES:
+            raise CannotCarry(f"{path}: nested deeper than {MAX_DEPTH} or more than {MAX_NODES} values")
+        if is_too_long(value):
+            raise CannotCarry(f"{path}: a text or number that is too long")
         scalar = encode_scalar(value)
         if scalar is not None:
             return scalar
@@ -213,6 +220,13 @@ def encode_scalar(value: Any) -> dict[str, Any] | None:
     return None
 
 
+def is_too_long(value: Any) -> bool:
+    """Tell whether a text or a whole number is longer than a frame should hold."""
+    if type(value) is str:
+        return len(value) > MAX_TEXT
+    return type(value) is int and value.bit_length() > MAX_INT_BITS
+
+
 RecordType = Callable[[str, str], type]
 
 
@@ -222,8 +236,9 @@ def importing_record_type(module: str, name: str) -> type:
     found: object = sys.modules[module]
     for part in name.split("."):
         found = getattr(found, part)
-    if not isinstance(found, type):
-        raise BadTree(f"{module}.{name} is no class")
+    # The names must be the class's own, or every class that the module has imported could be made.
+    if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name):
+        raise BadTree(f"{module[:100]}.{name[:100]} is no class of that module")
     return found
 
 
@@ -239,6 +254,7 @@ class Decoder:
         self._record_type = record_type
         self._dense = dense
         self._nodes = 0
+        self._room = arena.size
         if not isinstance(table, list) or len(table) > MAX_NODES:
             raise BadTree("no table of tensors")
         self._tensors = [self._tensor(entry) for entry in table]
@@ -251,11 +267,12 @@ class Decoder:
         build = BUILDERS.get(str(node.get("k")))
         if build is None:
             raise BadTree(f"unknown kind of node {str(node.get('k'))[:40]!r}")
+        # Hostile input may make anything fail, the initialiser of a task's own class included.
         try:
             return build(self, node, depth + 1)
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError, AttributeError) as error:
-            if isinstance(error, BadTree):
-                raise
+        except BadTree:
+            raise
+        except Exception as error:
             raise BadTree(f"a malformed {node['k']} node") from error
 
     def tensor(self, node: dict[str, Any], _depth: int) -> torch.Tensor:
@@ -276,14 +293,16 @@ class Decoder:
         if not (dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))):
             raise BadTree(f"{name} is neither a dataclass nor a namedtuple")
         fields = {str(key): self.value(item, depth) for key, item in node["v"].items()}
+        if fields.keys() != set(field_names(kind)):
+            raise BadTree(f"{name} without its fields, or with others")
         return build_record(kind, fields)
 
     def _tensor(self, entry: Any) -> torch.Tensor:
         try:
             return self._read_tensor(entry)
-        except (KeyError, TypeError, ValueError, OverflowError, RuntimeError) as error:
-            if isinstance(error, BadTree):
-                raise
+        except BadTree:
+            raise
+        except Exception as error:
             raise BadTree("a malformed tensor entry") from error
 
     def _read_tensor(self, entry: dict[str, Any]) -> torch.Tensor:
@@ -297,6 +316,10 @@ class Decoder:
         span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
         if span * dtype.itemsize != nbytes or offset + nbytes > self._arena.size:
             raise BadTree("a tensor that does not lie in the arena")
+        # Entries that overlap would have the same bytes copied again and again.
+        self._room -= nbytes
+        if self._room < 0:
+            raise BadTree("tensors that overlap in the arena")
         # The copy comes before anything looks at the bytes: the other side may still be writing.
         private = self._arena.bytes[offset : offset + nbytes].clone()
         flat = private.view(dtype) if nbytes else torch.empty(0, dtype=dtype)
@@ -308,7 +331,9 @@ class Decoder:
             raise BadTree(f"a tensor on device {device[:20]!r}")
         if device == "cuda:0":
             value = to_device_keeping_strides(value)
-        return value.requires_grad_(True) if grad and value.is_floating_point() else value
+        # A wish for gradients is the generator's to have, not an answer's.
+        wished = grad and not self._dense and (value.is_floating_point() or value.is_complex())
+        return value.requires_grad_(True) if wished else value
 
 
 def to_device_keeping_strides(value: torch.Tensor) -> torch.Tensor:
@@ -335,6 +360,20 @@ def dense_strides(shape: list[int]) -> list[int]:
         strides.append(step)
         step *= max(size, 1)
     return strides[::-1]
+
+
+def field_names(kind: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass or namedtuple."""
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    return tuple(kind._fields)
+
+
+def device_of(name: str) -> torch.device:
+    """Return the device of that name, if it is one that a value may name."""
+    if re.fullmatch(r"cpu|meta|cuda(:[0-9]{1,2})?", name) is None:
+        raise BadTree(f"a device called {name[:20]!r}")
+    return torch.device(name)
 
 
 def build_record(kind: type, fields: dict[str, Any]) -> Any:
@@ -367,7 +406,7 @@ BUILDERS: dict[str, Callable[[Decoder, dict[str, Any], int], Any]] = {
     "float": lambda _decoder, node, _depth: float.fromhex(node["v"]),
     "complex": lambda _decoder, node, _depth: complex(*(float.fromhex(part) for part in node["v"])),
     "dtype": lambda _decoder, node, _depth: DTYPES[node["v"]],
-    "device": lambda _decoder, node, _depth: torch.device(node["v"]),
+    "device": lambda _decoder, node, _depth: device_of(node["v"]),
     "tensor": Decoder.tensor,
     "list": Decoder.items,
     "tuple": lambda decoder, node, depth: tuple(decoder.items(node, depth)),
@@ -397,7 +436,7 @@ def clone(value: Any) -> Any:
 
 def contiguous(value: Any) -> Any:
     """Return the value with every tensor contiguous: the agreed layout of outputs."""
-    if type(value) in (torch.Tensor, torch.nn.Parameter):
+    if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
         return value.detach().resolve_conj().resolve_neg().contiguous()
     if type(value) in (list, tuple):
         return type(value)(contiguous(item) for item in value)
@@ -421,4 +460,6 @@ def nbytes(value: Any, path: str = "value") -> int:
 
 def is_finite_number(value: object) -> bool:
     """Tell whether ``value`` is an int or a finite float."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, int):
+        return not isinstance(value, bool)
+    return isinstance(value, float) and math.isfinite(value)

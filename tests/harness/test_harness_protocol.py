@@ -65,9 +65,10 @@ def strategy_for(kind: Any) -> st.SearchStrategy[Any]:
     if issubclass(kind, enum.Enum):
         return st.sampled_from(kind)
     hints = typing.get_type_hints(kind)
-    return st.builds(
-        kind, **{field.name: strategy_for(hints[field.name]) for field in dataclasses.fields(kind)}
-    )
+    fields = {field.name: strategy_for(hints[field.name]) for field in dataclasses.fields(kind)}
+    if "version" in fields:
+        fields["version"] = st.just(protocol.PROTOCOL_VERSION)
+    return st.builds(kind, **fields)
 
 
 @settings(deadline=None, max_examples=60)

@@ -298,7 +298,7 @@ def report_of(record: Record) -> Report:
 
 def test_a_record_becomes_a_report_that_survives_json() -> None:
     record, told = recorded()
-    record.take({"event": "environment", "environment": {"torch": "2", "nan": math.nan}})
+    record.take({"event": "environment", "environment": {"torch": "2", "load": math.inf}})
     record.take({"event": "stage", "name": "import", "limit_s": 9.0, "cases": 0})
     record.take({"event": "stage_end", "name": "import", "verdict": "accepted", "message": "", "lost": False})
     record.take({"event": "stage", "name": "test", "limit_s": 8.0, "cases": 2})

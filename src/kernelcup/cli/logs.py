@@ -23,7 +23,7 @@ class OneLine(logging.Formatter):
     ) -> str:
         """Return what there is to say of an exception."""
         error = info[1]
-        if error is None or isinstance(error, KernelCupError):
+        if error is None or isinstance(error, (KernelCupError, OSError)):
             return str(error)
         return f"{type(error).__name__}: {error} (details: {write_crash(error)})"
 

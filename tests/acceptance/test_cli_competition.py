@@ -1,0 +1,141 @@
+"""A competition from the first file to the standings, and what each verdict and error exits with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from cup import COMMAND, Cup
+
+SYNTAX_ERROR = "def custom_kernel(data:\n"
+EXCEPTION = (
+    'import sys\nprint("[red]hello[/] \\x1b[31m")\ndef custom_kernel(data):\n    raise ValueError("[/] é")\n'
+)
+
+# Runs a command in this process and then tells which modules it needed.
+SPY = """
+import sys
+from kernelcup.cli.entry import execute
+code = execute(sys.argv[2:])
+loaded = sorted(set(sys.argv[1].split(",")) & set(sys.modules))
+sys.stderr.write(f"loaded={loaded} code={code}")
+"""
+
+COMMANDS = (
+    "run;submit;watch;cancel;standings;serve;demo;doctor;task;task check;task new;task show;task template;"
+    "board;board create;board list;board show;board delete;"
+    "submissions;submissions list;submissions show;submissions delete"
+).split(";")
+
+
+def test_a_whole_competition(cup: Cup) -> None:
+    files = cup.json("task", "new", "double")["files"]
+    assert "double/solutions/correct.py" in files
+    assert cup.json("task", "check", "double", "--no-run")["problems"] == []
+    board = cup.json("board", "create", "double", "--deadline", "2999-12-31 23:59 +01:00")
+    assert (board["name"], board["devices"]) == ("double", ["emulated"])
+    assert board["deadline"] == "2999-12-31T22:59:00+00:00"
+
+    done = cup("submit", "double/solutions/correct.py", "--user", "grace")
+    assert "grace on emulated: rank 1" in done.stdout
+    assert "ranked: 2 of 2 cases passed" in done.stdout
+    assert "accepted  ranked 2/2" in done.stderr
+    wrong = cup.json("submit", "double/solutions/wrong.py", code=10)
+
+    (job,) = wrong["jobs"]
+    assert (wrong["id"], wrong["user"], job["state"], job["verdict"]) == (2, "ada", "done", "wrong_answer")
+    assert job["report"]["stages"][-1]["cases"][0]["mismatch"]["wrong"] > 0
+    (place,) = cup.json("standings")["standings"]["emulated"]
+    assert (place["rank"], place["user"], place["submission"]) == (1, "grace", 1)
+    assert place["comparable"] is False
+    assert place["score_s"] > 0
+    assert "grace" in cup("standings", "double").stdout
+    verdicts = [each["jobs"][0]["verdict"] for each in cup.json("submissions", "list")["submissions"]]
+    assert verdicts == ["wrong_answer", "accepted"]
+    assert "elements are wrong" in cup("submissions", "show", "2", code=10).stdout
+    cup.json("submissions", "delete", "2", "--yes", "--user", "grace", code=3)
+    assert cup.json("submissions", "delete", "2", "--yes") == {"deleted": 2}
+    assert cup.json("board", "delete", "double", "--confirm", "double") == {"deleted": "double"}
+    assert cup.json("submissions", "list") == {"submissions": []}
+
+
+def test_a_file_that_is_no_python_is_a_compile_error(cup: Cup) -> None:
+    body = cup.json("run", "identity", cup.write("broken.py", SYNTAX_ERROR), code=11)
+    assert (body["verdict"], body["score_s"], body["device"]) == ("compile_error", None, "emulated")
+    assert body["task"]["name"] == "identity"
+    assert body["report"]["stage"] == "import"
+
+
+def test_nothing_that_a_submission_writes_commands_the_terminal(cup: Cup) -> None:
+    done = cup("run", "identity", cup.write("[red].py", EXCEPTION), code=12)
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "ValueError: [/] é" in done.stdout
+    assert "[red]hello[/] \\x1b[31m" in done.stdout
+    assert "Repeat it: kernelcup run identity '[red].py' --mode test" in done.stdout
+
+
+def test_a_run_imports_no_torch_into_the_control_plane(cup: Cup) -> None:
+    file = cup.write("same.py", "def custom_kernel(data):\n    return data\n")
+    trace = cup.folder / "trace.json"
+    options = ["--mode", "profile", "--trace", str(trace), "--seed", "7" * 64, "--json"]
+    done = spy(cup, "torch,numpy,triton", "run", "identity", file, *options)
+    assert done.stderr == "loaded=[] code=0"
+    body = json.loads(done.stdout)
+    assert body["verdict"] == "accepted"
+    assert body["report"]["secret_seed"] == "7" * 64
+    cases = body["report"]["stages"][-1]["cases"]
+    traces = [trace] if len(cases) == 1 else [cup.folder / f"trace-{case['index']}.json" for case in cases]
+    assert all("traceEvents" in json.loads(path.read_text()) for path in traces)
+
+
+def test_help_imports_nothing_heavy(cup: Cup) -> None:
+    heavy = "torch,numpy,sqlalchemy,alembic,rich,ruamel.yaml,structlog"
+    assert spy(cup, f"{heavy},pydantic", "--help").stderr == "loaded=[] code=0"
+    # For the help of a command with options, typer itself imports pydantic.
+    lines = "\n".join(f"assert execute({[*command.split(), '--help']!r}) == 0" for command in COMMANDS)
+    script = f"import sys\nfrom kernelcup.cli.entry import execute\n{lines}\n"
+    script += f"assert not set({heavy!r}.split(',')) & set(sys.modules)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=cup.environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Usage: kernelcup ") == len(COMMANDS)
+
+
+def test_a_reader_that_has_enough_is_no_error(cup: Cup) -> None:
+    with subprocess.Popen(
+        [COMMAND, "task", "show", "vectoradd", "--harness"],
+        env=cup.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 141
+
+
+def test_two_submissions_at_the_same_time_are_both_judged(cup: Cup) -> None:
+    cup("board", "create", "identity")
+    file = cup.write("same.py", "def custom_kernel(data):\n    return data.clone()\n")
+    args = ("submit", file, "--mode", "test", "--json")
+    with cup.started(*args) as first, cup.started(*args) as second:
+        bodies = [json.loads(process.communicate()[0]) for process in (first, second)]
+        assert (first.returncode, second.returncode) == (0, 0)
+    assert sorted(body["id"] for body in bodies) == [1, 2]
+    assert [body["jobs"][0]["attempt"] for body in bodies] == [1, 1]
+
+
+def spy(cup: Cup, modules: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run a command; standard error tells which of the modules it imported, and its exit code."""
+    return subprocess.run(
+        [sys.executable, "-c", SPY, modules, *args],
+        cwd=cup.folder,
+        env=cup.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

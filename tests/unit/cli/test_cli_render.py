@@ -1,0 +1,244 @@
+"""Reports, standings and progress as people see them."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from builders import NOW, make_case, make_report, make_stage
+from kernelcup import scoring
+from kernelcup.cli import render
+from kernelcup.domain import Leaderboard, RankingBy
+from kernelcup_harness.protocol import (
+    CapturedOutput,
+    CaseResult,
+    Difference,
+    HarnessKind,
+    Mismatch,
+    RunReport,
+    StageName,
+    Timing,
+    Verdict,
+)
+
+MISMATCH = Mismatch(
+    where="output['[red]']",
+    wrong=2,
+    total=9,
+    largest_error=0.5,
+    first=[Difference(position=[0, 1], expected="1.5", actual="[/]")],
+    rule="|actual - expected| > 1e-05",
+)
+
+
+def console(*, width: int = 120) -> Console:
+    return Console(file=io.StringIO(), width=width, highlight=False, soft_wrap=True)
+
+
+def shown(report: RunReport, ranking_by: RankingBy | None = None, *, width: int = 120) -> str:
+    """Return what is printed of a report."""
+    out = console(width=width)
+    render.report(out, report, ranking_by, about="kernelcup task show double")
+    assert isinstance(out.file, io.StringIO)
+    return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())
+
+
+def failed(verdict: Verdict = Verdict.WRONG_ANSWER, **overrides: Any) -> RunReport:
+    """Return a run that ended in its test stage."""
+    values: dict[str, Any] = {
+        "verdict": verdict,
+        "stage": StageName.TEST,
+        "message": "all is lost",
+        "stages": [],
+    }
+    return make_report(**(values | overrides))
+
+
+def failed_case(**overrides: Any) -> RunReport:
+    """Return a run of which the second case failed."""
+    bad = make_case(None, index=1, **({"verdict": Verdict.WRONG_ANSWER} | overrides))
+    stage = make_stage(
+        [make_case(None, index=0), bad], name=StageName.TEST, verdict=Verdict.WRONG_ANSWER, duration_s=2.0
+    )
+    return failed(stages=[stage])
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_is_named_first(verdict: Verdict) -> None:
+    text = shown(failed(verdict, duration_s=1.25, environment={"device": "H100"}))
+    mark = render.MARKS.get(verdict, "✗")
+    assert text.startswith(f"{mark} {verdict.value.replace('_', ' ')} in the test stage   1.2 s, H100")
+
+
+@pytest.mark.parametrize("verdict", sorted(set(Verdict) - {Verdict.ACCEPTED}))
+def test_every_failure_comes_with_its_message_and_a_hint(verdict: Verdict) -> None:
+    lines = shown(failed(verdict)).splitlines()
+    assert lines[1] == "all is lost"
+    assert "{about}" not in lines[-1]
+    assert lines[-1].startswith(render.HINTS[verdict].partition("{about}")[0].rstrip())
+
+
+def test_a_ranked_run_shows_its_times_and_its_score() -> None:
+    lines = shown(make_report([1234567.0, 5.0]), RankingBy.LAST).splitlines()
+    assert "ranked: 2 of 2 cases passed" in lines[1]
+    assert lines[2].split() == ["case", "verdict", "parameters", "time", "per", "call", "calls"]
+    assert lines[3].endswith("1.235 ms ± 0 ns     10")
+    assert lines[-1] == "score 5 ns (last of the benchmarks, audited)"
+
+
+def test_times_that_mean_nothing_are_said_to() -> None:
+    assert "cannot be compared" in shown(make_report(comparable=False))
+    assert "cannot be compared" not in shown(make_report())
+    assert "cannot be compared" not in shown(failed(comparable=False))
+
+
+def test_times_of_a_tasks_own_harness_are_shown_as_reported() -> None:
+    timing = Timing(samples_ns=[], reported_ns=1500.0, reported={"err": 20.0, "runs": 7.0})
+    report = make_report(
+        stages=[make_stage([make_case(timing=timing)])], harness=HarnessKind.OWN, environment={}
+    )
+    assert "1.5 µs ± 20 ns      7" in shown(report)
+
+
+def test_a_mismatch_shows_where_what_and_how_much() -> None:
+    text = shown(failed_case(mismatch=MISMATCH, message="output['[red]']: 2 of 9 elements are wrong (22 %)"))
+    assert (
+        "case 1 (size=1024, seed=2):\noutput['[red]']: 2 of 9 elements are wrong, largest error 0.5\n" in text
+    )
+    assert "  [0, 1]       1.5     [/]" in text
+    assert "counted where |actual - expected| > 1e-05" in text
+    assert "22 %" not in text
+
+
+def test_a_checkers_own_words_stand_above_the_mismatch() -> None:
+    text = shown(failed_case(mismatch=MISMATCH, message="not the double\n0 1 2"))
+    assert "case 1 (size=1024, seed=2): not the double\noutput" in text
+    assert "0 1 2" not in text
+
+
+def test_markup_and_escapes_in_a_message_are_only_text() -> None:
+    assert "case 1 (size=1024, seed=2): [/] [red]x[/red] \\x1b[0m" in shown(
+        failed_case(message="[/] [red]x[/red] \x1b[0m")
+    )
+
+
+def test_a_long_message_keeps_both_ends() -> None:
+    lines = shown(failed(message="\n".join(f"line {number}" for number in range(500)))).splitlines()
+    assert len(lines) < 50
+    assert "line 0" in lines
+    assert "line 499" in lines
+    assert "[460 lines left out; --json has all that is stored]" in lines
+
+
+def test_of_a_hidden_case_only_the_verdict_is_seen() -> None:
+    hidden = CaseResult(index=0, parameters={}, hidden=True, verdict=Verdict.WRONG_ANSWER)
+    stage = make_stage([hidden], name=StageName.TEST, verdict=Verdict.WRONG_ANSWER)
+    assert "0  ✗ wrong answer  hidden" in shown(failed(stages=[stage]))
+
+
+def test_of_many_cases_the_failed_ones_are_shown() -> None:
+    cases = [
+        make_case(None, index=index, verdict=Verdict.WRONG_ANSWER if index == 77 else Verdict.ACCEPTED)
+        for index in range(80)
+    ]
+    text = shown(failed(stages=[make_stage(cases, name=StageName.TEST, planned_cases=80)]))
+    assert "test: 79 of 80 cases passed" in text
+    assert "  77  ✗ wrong answer" in text
+    assert f"{80 - render.SHOWN_CASES} more; --json has all" in text
+
+
+def test_output_is_shown_with_its_last_lines() -> None:
+    printed = CapturedOutput(text="\n".join(map(str, range(100))), total_bytes=99999, truncated=True)
+    lines = shown(
+        make_report(stdout=printed, stderr=CapturedOutput(text="[red]é\n", total_bytes=8))
+    ).splitlines()
+    start = lines.index("stdout (99999 bytes, only its beginning is kept):")
+    assert lines[start + 1] == "  [80 lines left out; --json has all that is stored]"
+    assert lines[start + 2] == "  80"
+    assert lines[-2:] == ["stderr (8 bytes):", "  [red]é"]
+
+
+def test_a_profile_is_shown_under_its_case() -> None:
+    case = make_case(None, profile="Name   # of Calls\naten::add  [1]\n")
+    text = shown(make_report(stages=[make_stage([case], name=StageName.PROFILE)]), width=10)
+    assert "profile of case 0 (size=1024, seed=2)\nName   # of Calls\naten::add  [1]\n" in text
+    assert "verdict" not in text
+
+
+def test_tables_fit_a_narrow_terminal() -> None:
+    table = shown(make_report([1234567.0]), RankingBy.GEOM, width=60).splitlines()[1:5]
+    assert all(len(line) <= 60 for line in table)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(0.0, "0 ns"), (999.96, "1000 ns"), (13420.0, "13.42 µs"), (2.5e6, "2.5 ms"), (123456e9, "123456 s")],
+)
+def test_a_duration_has_a_unit_and_four_digits(ns: float, text: str) -> None:
+    assert render.duration(ns) == text
+
+
+def test_standings_show_ranks_and_their_worth() -> None:
+    board = Leaderboard(
+        id=1,
+        name="double",
+        task_hash="0" * 64,
+        devices=("H100",),
+        harness=HarnessKind.STANDARD,
+        opens_at=None,
+        deadline=None,
+        creator="grace",
+        created_at=NOW,
+    )
+    entry = scoring.Entry(
+        user="[red]ada",
+        score_s=1e-6,
+        submission_id=3,
+        submitted_at=NOW,
+        file_name="a\x1b.py",
+        trust="audited",
+        comparable=False,
+    )
+    out = console()
+    render.standings(out, board, "H100", scoring.standings([entry]))
+    render.standings(out, board, "L4", [])
+    assert isinstance(out.file, io.StringIO)
+    text = out.file.getvalue()
+    assert "1  [red]ada  1 µs  a\\x1b.py" in text
+    assert render.EMULATED_TIMES in text
+    assert "double on L4: nobody is ranked yet" in text
+
+
+def test_without_a_terminal_each_stage_leaves_one_line() -> None:
+    out = console()
+    with render.StageLines(out=out, label="[red]") as lines:
+        lines.take({"event": "stage", "stage": "test", "limit_s": 60.0, "cases": 2})
+        lines.take({"event": "sample", "stage": "test", "case": 0, "samples": 3})
+        lines.take({"event": "case", "stage": "test", "case": 0})
+        lines.take({"event": "something new"})
+        lines.take({"event": "stage_end", "stage": "test", "verdict": "wrong_answer", "message": ""})
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue() == "[red]: ✗ wrong answer  test 1/2\n"
+
+
+def test_on_a_terminal_the_live_line_says_where_the_run_is() -> None:
+    out = Console(file=io.StringIO(), width=60, force_terminal=True, highlight=False)
+    with render.StageLines(out=out) as lines:
+        lines.relabel("#1 [red].py")
+        lines.take({"event": "stage", "stage": "ranked", "limit_s": 60.0, "cases": 2})
+        lines.take({"event": "sample", "stage": "ranked", "case": 0, "samples": 3})
+        with lines.paused():
+            out.print("between")
+    assert isinstance(out.file, io.StringIO)
+    assert "between" in out.file.getvalue()
+
+
+def test_nothing_is_shown_of_a_quiet_run() -> None:
+    out = console()
+    with render.StageLines(out=out, quiet=True) as lines:
+        lines.take({"event": "stage_end", "stage": "test", "verdict": "accepted", "message": ""})
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue() == ""

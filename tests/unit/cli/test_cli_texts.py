@@ -1,0 +1,34 @@
+"""Texts that others wrote."""
+
+from __future__ import annotations
+
+from kernelcup.cli.texts import LONGEST_LINE, plain, shortened
+
+
+def test_control_characters_become_visible() -> None:
+    assert plain("\x1b[31mred\x07\x00") == "\\x1b[31mred\\x07\\x00"
+    assert plain("\x9b2J\u202eabc\u2066") == "\\x9b2J\\u202eabc\\u2066"
+
+
+def test_what_people_write_stays_as_it_is() -> None:
+    assert plain("é漢字🙂\tα [red]\nnext") == "é漢字🙂\tα [red]\nnext"
+
+
+def test_a_carriage_return_begins_a_line() -> None:
+    assert plain("1%\r2%\r\ndone") == "1%\n2%\ndone"
+
+
+def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
+    text = "\n".join(str(number) for number in range(100))
+    assert shortened(text, first=2, last=1).split("\n") == [
+        "0",
+        "1",
+        "[97 lines left out; --json has all that is stored]",
+        "99",
+    ]
+    assert shortened(text, first=0, last=100) == text
+    assert shortened(text, first=0, last=1).endswith("stored]\n99")
+
+
+def test_a_long_line_is_cut() -> None:
+    assert shortened("x" * (LONGEST_LINE + 5), first=1, last=1) == "x" * LONGEST_LINE + " [5 more]"
