@@ -114,14 +114,17 @@ def compilers() -> Finding:
 
 
 def bubblewrap() -> Finding:
-    """The sandbox."""
-    path = shutil.which("bwrap")
-    if path is None:
-        return Finding(
-            "bubblewrap", "missing", "user code is kept apart by process only: apt-get install bubblewrap"
-        )
-    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.strip()
-    return Finding("bubblewrap", "ok", f"{version} (not used yet: sandboxing comes with a later version)")
+    """The sandbox, as the harness finds it: being installed does not mean that it works."""
+    command = [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        found = json.loads(done.stdout)["sandbox"]
+    except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
+        return Finding("sandbox", "broken", f"the harness cannot be asked: {error}")
+    if found["kind"] != "none":
+        return Finding("sandbox", "ok", f"{found['kind']}, {found['privileges']}, no network")
+    how = "apt-get install bubblewrap" if shutil.which("bwrap") is None else "bwrap is there but does not work"
+    return Finding("sandbox", "missing", f"user code runs with your rights: {how}")
 
 
 def database(config: Config) -> Finding:
