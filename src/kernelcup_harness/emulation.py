@@ -4,6 +4,12 @@
 processor, tensors say that they are on ``cuda:0``, and ``torch.cuda`` has one device that is always
 idle. Triton runs in interpreter mode. What cannot be answered (inline CUDA, CUDA graphs) says so.
 Times taken under emulation mean nothing for a GPU.
+
+Known differences from a GPU: every tensor says that it is on ``cuda:0``, ``Tensor.cpu()`` may share
+memory, ``torch.autocast("cuda")`` keeps to the processor's list of operations (softmax, for one,
+stays in half precision), ``torch.Generator`` aside there is one random generator for both devices,
+``torch.compile`` ignores its mode, and ``torch.device(0)``, ``torch.cuda.FloatTensor(...)`` as a constructor and ``torch.accelerator``
+are not supported.
 """
 
 from __future__ import annotations
@@ -92,6 +98,7 @@ def patch_torch(torch: ModuleType) -> None:
     patch_default_device()
     patch_autocast(torch)
     patch_loading(torch)
+    patch_compile(torch)
     mode_type = device_mode(torch)
     mode_type().__enter__()
     patch_threads(mode_type)
@@ -143,7 +150,7 @@ def patch_autocast(torch: ModuleType) -> None:
     autocast = torch.amp.autocast_mode.autocast
     enter, leave = autocast.__enter__, autocast.__exit__
 
-    def __enter__(self: Any) -> Any:
+    def enter_both(self: Any) -> Any:
         entered = enter(self)
         if self.device == "cuda":
             self.processor_before = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
@@ -151,14 +158,14 @@ def patch_autocast(torch: ModuleType) -> None:
             torch.set_autocast_dtype("cpu", self.fast_dtype)
         return entered
 
-    def __exit__(self: Any, *failure: Any) -> Any:
+    def leave_both(self: Any, *failure: Any) -> Any:
         if self.device == "cuda":
             enabled, dtype = self.processor_before
             torch.set_autocast_enabled("cpu", enabled)
             torch.set_autocast_dtype("cpu", dtype)
         return leave(self, *failure)
 
-    autocast.__enter__, autocast.__exit__ = __enter__, __exit__
+    autocast.__enter__, autocast.__exit__ = enter_both, leave_both
 
 
 def patch_loading(torch: ModuleType) -> None:
@@ -169,6 +176,17 @@ def patch_loading(torch: ModuleType) -> None:
 
     # Lower numbers are asked first; torch's own packages begin at 10.
     torch.serialization.register_package(5, always(None), restore)
+
+
+def patch_compile(torch: ModuleType) -> None:
+    """Let ``torch.compile`` ignore its mode: the modes tune for a GPU or capture CUDA graphs."""
+    original = torch.compile
+
+    def compile_in_default_mode(model: Any = None, **kwargs: Any) -> Any:
+        kwargs.pop("mode", None)
+        return original(model, **kwargs)
+
+    vars(torch)["compile"] = compile_in_default_mode
 
 
 def device_mode(torch: ModuleType) -> Callable[[], Any]:
