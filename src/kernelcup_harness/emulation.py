@@ -8,8 +8,8 @@ Times taken under emulation mean nothing for a GPU.
 Known differences from a GPU: every tensor says that it is on ``cuda:0``, ``Tensor.cpu()`` may share
 memory, ``torch.autocast("cuda")`` keeps to the processor's list of operations (softmax, for one,
 stays in half precision), ``torch.Generator`` aside there is one random generator for both devices,
-``torch.compile`` ignores its mode, and ``torch.device(0)``, ``torch.cuda.FloatTensor(...)`` as a constructor and ``torch.accelerator``
-are not supported.
+``torch.compile`` ignores its mode, and ``torch.device(0)``, ``torch.cuda.FloatTensor(...)`` as a
+constructor and ``torch.accelerator`` are not supported.
 """
 
 from __future__ import annotations

@@ -20,7 +20,6 @@ from kernelcup_harness.protocol import (
     StageReport,
     Verdict,
     from_json,
-    to_json,
 )
 
 

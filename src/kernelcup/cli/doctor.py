@@ -123,7 +123,9 @@ def bubblewrap() -> Finding:
         return Finding("sandbox", "broken", f"the harness cannot be asked: {error}")
     if found["kind"] != "none":
         return Finding("sandbox", "ok", f"{found['kind']}, {found['privileges']}, no network")
-    how = "apt-get install bubblewrap" if shutil.which("bwrap") is None else "bwrap is there but does not work"
+    how = (
+        "apt-get install bubblewrap" if shutil.which("bwrap") is None else "bwrap is there but does not work"
+    )
     return Finding("sandbox", "missing", f"user code runs with your rights: {how}")
 
 
