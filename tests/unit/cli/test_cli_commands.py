@@ -263,7 +263,10 @@ def test_where_nobody_can_be_asked_nothing_is_deleted(
     assert command("board", "delete", board, "--confirm", board).code == 0
 
 
-def test_a_file_name_is_only_text(command: Command, board: str, home: Path) -> None:
+def test_a_file_name_is_only_text(
+    command: Command, board: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # wide enough that the name is not broken
     (home.parent / "[red]\x1b[31m é.py").write_text(SUBMISSION)
     assert command("submit", "[red]\x1b[31m é.py", "--no-wait").code == 0
     assert "[red]\\x1b[31m é.py" in command("submissions", "list").out

@@ -115,7 +115,7 @@ def test_a_report_counts_even_if_the_harness_stumbles_on_its_way_out(launch) -> 
         ("say(report=None)", "cannot be read: RunReport: expected an object"),
         ("say(report=json.loads(report) | {'job_id': '1.0'})", "job_id is '1.0', not '1.1'"),
         ("say(report=json.loads(report) | {'mode': 'leaderboard'})", "mode is"),
-        ("say(report=json.loads(report) | {'version': 99})", "version is 99, not 1"),
+        ("say(report=json.loads(report) | {'version': 99})", "RunReport.version: expected 1, got 99"),
     ],
 )
 def test_a_harness_that_makes_no_sense_is_a_failed_launch(launch, body: str, text: str) -> None:
