@@ -238,8 +238,16 @@ def test_a_lease_that_was_lost_stops_the_run_and_counts_once(stage) -> None:
     submission = stage.submit()
     gate = threading.Event()
     slow = FakeLauncher(gate=gate)
-    # No heartbeat comes in time, as on a machine that was suspended.
-    dispatcher = stage.dispatcher(slow, heartbeat_s=1e9, lease_s=60, tick_s=1e3, owner="suspended")
+    # No heartbeat comes in time, as on a machine that was suspended. With a second slot it could
+    # claim the job again itself, at the moment at which the other dispatcher gives it up for lost.
+    dispatcher = stage.dispatcher(
+        slow,
+        devices=(make_device(slots=1),),
+        heartbeat_s=1e9,
+        lease_s=60,
+        tick_s=1e3,
+        owner="suspended",
+    )
     thread = in_background(lambda: dispatcher.run_until(submission.id))
     assert slow.started.acquire(timeout=30)
     stage.clock.advance(61)
