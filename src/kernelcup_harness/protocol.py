@@ -92,6 +92,45 @@ class StageName(StrEnum):
     PROFILE = "profile"
 
 
+class Reason(StrEnum):
+    """Why a run was not accepted: finer than the verdict, and as stable."""
+
+    NONE = ""
+    DIFFERS = "differs"
+    """The task's checker found an output wrong."""
+    FORM = "form"
+    """An output has another type, structure, dtype or shape than the reference's."""
+    ALIASED = "aliased"
+    """An output shares memory with an input or another output, and the task does not say it may."""
+    REPEATED = "repeated"
+    """Wrong on an input that had been right before."""
+    NEAR_TWIN = "near_twin"
+    """Wrong on an input that differs from an earlier one in one element."""
+    EXCEPTION = "exception"
+    IMPORT = "import"
+    COMPILE = "compile"
+    TOO_LARGE = "too_large"
+    """A call returned more bytes of tensors than it may."""
+    PROTOCOL = "protocol"
+    """Something on the harness's channel that is no answer to what was asked."""
+    CHANNEL_CLOSED = "channel_closed"
+    GUARD_BAND = "guard_band"
+    """Something was written beside an output."""
+    EXITED = "exited"
+    """The submission's process ended."""
+    TIME = "time"
+    PRINTED = "printed"
+    """Too much was written to standard output or error."""
+    HOST_MEMORY = "host_memory"
+    DEVICE_MEMORY = "device_memory"
+    OWN_HARNESS = "own_harness"
+    """What the task's own harness said."""
+    TASK = "task"
+    """The task's own generator, reference or checker failed."""
+    MACHINE = "machine"
+    """The machine, or we."""
+
+
 class SandboxPolicy(StrEnum):
     """Whether foreign code may run without a sandbox."""
 
@@ -142,6 +181,29 @@ class MeasureRules:
     """Stop once the standard error of the mean is below this share of the mean."""
     case_budget_s: float = 8.0
     """Stop a case after this much wall-clock time, once ``min_samples`` are in."""
+    repeats: int = 1
+    """Calls of a timed case, at random moments, with an input that was there before: checked, not timed."""
+    twins: int = 1
+    """As many with an input that differs from an earlier one in one element."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleName:
+    """One input of a run, to be made again once the seed is revealed."""
+
+    input: int
+    """Which input of its case: 0 for the first."""
+    twin: bool = False
+    """Whether one element of it was changed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replay:
+    """One sample of a finished run, to be judged again. Needs the run's ``secret_seed``."""
+
+    stage: StageName
+    case: int
+    sample: SampleName
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -177,6 +239,13 @@ class JobSpec:
     """64 hex digits, to repeat a finished run; drawn by the runner when it is absent."""
     multi_gpu: bool = False
     sandbox: SandboxPolicy = SandboxPolicy.AUTO
+    near_twins: bool = True
+    """False where an input with one element changed would break what the task promises of its inputs."""
+    aliasing: bool = False
+    """Whether outputs may share memory with inputs or each other although the reference's do not."""
+    build_scope: str = ""
+    """Whose builds may be used again on a machine: an opaque name of the user; empty for nobody's."""
+    replay: Replay | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -253,8 +322,11 @@ class CaseResult:
     parameters: Parameters
     hidden: bool = False
     verdict: Verdict
+    reason: Reason = Reason.NONE
     message: str = ""
     mismatch: Mismatch | None = None
+    failed_on: SampleName | None = None
+    """The input on which the verdict fell, for a replay."""
     timing: Timing | None = None
     checks: int = 0
     """How many outputs were checked."""
@@ -270,6 +342,7 @@ class StageReport:
 
     name: StageName
     verdict: Verdict
+    reason: Reason = Reason.NONE
     message: str = ""
     duration_s: float = 0.0
     limit_s: float = 0.0
@@ -298,6 +371,7 @@ class RunReport:
     verdict: Verdict
     stage: StageName | None = None
     """Where the verdict fell; None when accepted."""
+    reason: Reason = Reason.NONE
     message: str = ""
     stages: list[StageReport] = field(default_factory=list)
     stdout: CapturedOutput = field(default_factory=CapturedOutput)
