@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import wire
+from kernelcup_harness import aliasing, wire
 from kernelcup_harness.frames import BrokenProtocol, Channel
 
 POISON_BYTES = 4096
@@ -43,10 +43,38 @@ class Answer:
     """From the judge's GO to the answer."""
     profile: str | None = None
     trace: str | None = None
+    shared_inputs: tuple[int, ...] = ()
+    """Which tensors of the input the output shares memory with, as the contestant says."""
+    repeats_itself: bool = False
+    """Whether two tensors of the output are one."""
+
+
+class GuardBroken(BrokenProtocol):
+    """Something was written beside an output."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """What the answers to a case look like: the reference's output with its tensors emptied."""
+
+    value: Any
+    nbytes: int
+    in_place: bool
+    """Whether a call that returns None has answered in its input."""
+
+    @classmethod
+    def of(cls, expected: Any, *, in_place: bool) -> Form:
+        """Take the form of the reference's output. Raise ``CannotCarry``."""
+        nbytes = wire.output_nbytes(expected, "output")
+        return cls(value=wire.form_of(expected), nbytes=nbytes, in_place=in_place)
 
 
 class Caller:
-    """Sends inputs, receives outputs; owns the two arenas."""
+    """Sends inputs, receives outputs.
+
+    Each input comes in shared memory of its own, whose descriptor goes with the call: before that
+    there is nothing that the contestant could read. The memory for outputs stays.
+    """
 
     def __init__(self, channel: Channel, record_type: wire.RecordType, result_bytes: int) -> None:
         self._channel = channel
@@ -55,29 +83,18 @@ class Caller:
         self._inputs: wire.Arena | None = None
         self._outputs: wire.Arena | None = None
         self._fresh: list[tuple[str, int]] = []
-        self._output_bytes = 0
-        self.expected: Any = None
-        """The reference's output for the first sample of the case, None where there is no reference."""
+        self._pattern = torch.empty(0, dtype=torch.uint8)
+        self._poisoned = 0
         self.waited_s = 0.0
         """Seconds spent waiting for answers, since somebody last set it to zero."""
-        self._in_place = False
 
-    def expect(self, expected: Any, *, in_place: bool) -> None:
-        """Take the reference's output as the form that answers must have.
-
-        With ``in_place`` a call that returns None has answered in its input.
-        """
-        self.expected = expected
-        self._in_place = in_place
-        self._output_bytes = wire.nbytes(expected, "output")
-
-    def call(self, data: Any, *, timeout_s: float, profile: bool) -> Answer:
-        """Have ``data`` computed once.
+    def call(self, data: Any, form: Form | None, *, timeout_s: float, profile: bool) -> Answer:
+        """Have ``data`` computed once; ``form`` is None where there is no reference.
 
         Raise :class:`CallFailed`, or what the channel raises: ``ChannelTimeout``,
         ``ChannelClosed``, ``BrokenProtocol``.
         """
-        frame = self._prepare(data, profile)
+        frame = self._prepare(data, form, profile)
         fds = [fd for _name, fd in self._fresh]
         if self._channel.has_pending():
             raise BrokenProtocol("a frame that nobody asked for")
@@ -92,30 +109,30 @@ class Caller:
             self.waited_s += wall_ns / 1e9
         if reply.get("id") != frame["id"]:
             raise BrokenProtocol("an answer to another call")
-        return self._answer(reply, wall_ns, profile)
+        return self._answer(reply, wall_ns, profile, len(frame["table"]))
 
-    def _prepare(self, data: Any, profile: bool) -> dict[str, Any]:
+    def _prepare(self, data: Any, form: Form | None, profile: bool) -> dict[str, Any]:
         encoder = wire.Encoder()
         tree = encoder.tree(data, "input")
-        self._inputs = self._arena("inputs", self._inputs, encoder.nbytes)
-        capacity = self._capacity()
-        self._outputs = self._arena("outputs", self._outputs, capacity)
+        self._inputs = self._arena("inputs", None, encoder.nbytes)
+        expected = form.nbytes if form is not None else 0
+        self._outputs = self._arena("outputs", self._outputs, self._capacity(form))
         encoder.write(self._inputs)
-        self._poison(self._outputs)
+        self._poison(self._outputs, expected)
         return {
             "type": "call",
             "id": secrets.randbits(53),
             "tree": tree,
             "table": encoder.table(),
             "arenas": [name for name, _fd in self._fresh],
-            "in_place": self._in_place,
+            "in_place": form is not None and form.in_place,
             "profile": profile,
         }
 
-    def _capacity(self) -> int:
-        if self.expected is None:
+    def _capacity(self, form: Form | None) -> int:
+        if form is None:
             return self._result_bytes
-        return min(self._result_bytes, 2 * self._output_bytes + OUTPUT_HEADROOM)
+        return min(self._result_bytes, 2 * form.nbytes + OUTPUT_HEADROOM)
 
     def _arena(self, name: str, arena: wire.Arena | None, size: int) -> wire.Arena:
         if arena is not None and arena.size >= size:
@@ -126,15 +143,28 @@ class Caller:
         self._fresh.append((name, made.fd))
         return made
 
-    def _poison(self, arena: wire.Arena) -> None:
+    def _poison(self, arena: wire.Arena, expected: int) -> None:
         """Fill the place of the answer with a random pattern, so that an old answer is gone."""
-        count = min(arena.size, max(self._output_bytes, POISON_BYTES))
+        count = min(arena.size, max(expected, POISON_BYTES))
         pattern = torch.frombuffer(bytearray(os.urandom(POISON_BYTES)), dtype=torch.uint8)
         whole = count // POISON_BYTES * POISON_BYTES
         arena.bytes[:whole].view(-1, POISON_BYTES).copy_(pattern)
         arena.bytes[whole:count].copy_(pattern[: count - whole])
+        self._pattern, self._poisoned = pattern, count
 
-    def _answer(self, reply: dict[str, Any], wall_ns: float, profile: bool) -> Answer:
+    def _check_guards(self, gaps: list[tuple[int, int]]) -> None:
+        """Raise :class:`GuardBroken` unless the bands around the tensors are as they were made."""
+        assert self._outputs is not None
+        for begin, after in gaps:
+            # Beyond what was poisoned nobody knows what had been there.
+            end = min(after, self._poisoned)
+            if begin >= end:
+                continue
+            band = self._outputs.bytes[begin:end].clone()
+            if not torch.equal(band, self._pattern.roll(-(begin % POISON_BYTES))[: end - begin]):
+                raise GuardBroken("something was written beside an output")
+
+    def _answer(self, reply: dict[str, Any], wall_ns: float, profile: bool, inputs: int) -> Answer:
         if reply.get("type") == "fail":
             kind = str(reply.get("kind"))
             if kind not in KINDS:
@@ -150,14 +180,30 @@ class Caller:
         ns = reply.get("ns")
         if reply.get("type") != "done" or not isinstance(ns, float) or not 0 < ns < math.inf:
             raise BrokenProtocol("an answer of unknown type or without a time")
+        output = self._output(reply)
+        count = len(aliasing.leaves(output))
+        try:
+            shared = aliasing.places(reply.get("shared"), (count, inputs))
+            repeated = aliasing.places(reply.get("repeated"), (count, count))
+        except ValueError as error:
+            raise BrokenProtocol(f"an answer whose sharing of memory is {error}") from error
+        return Answer(
+            output=output,
+            ns=min(ns, wall_ns),
+            wall_ns=wall_ns,
+            shared_inputs=tuple(sorted({place for _, place in shared})),
+            repeats_itself=bool(repeated),
+        )
+
+    def _output(self, reply: dict[str, Any]) -> Any:
         assert self._outputs is not None
         try:
             decoder = wire.Decoder(self._outputs, reply.get("table"), self._record_type, dense=True)
             output = decoder.value(reply.get("tree"))
         except wire.BadTree as error:
             if "not defined in the task's files" in str(error):
-                raise CallFailed(
-                    "output", f"the call returned a class of its own: {error}"[:MAX_TEXT]
-                ) from error
+                text = f"the call returned a class of its own: {error}"[:MAX_TEXT]
+                raise CallFailed("output", text) from error
             raise BrokenProtocol(str(error)) from error
-        return Answer(output=output, ns=min(ns, wall_ns), wall_ns=wall_ns)
+        self._check_guards(decoder.gaps)
+        return output

@@ -53,9 +53,10 @@ class Contestant:
     def __init__(self, channel: Channel) -> None:
         import torch
 
-        from kernelcup_harness import timing, wire
+        from kernelcup_harness import aliasing, timing, wire
 
         self._wire = wire
+        self._aliasing = aliasing
         self._channel = channel
         self._out_of_memory = torch.OutOfMemoryError
         self._inputs: wire.Arena | None = None
@@ -104,8 +105,16 @@ class Contestant:
             return {"type": "profile", **profile(lambda: kernel(data), self._clock.settle)}
         value, ticks_ns = self._clock.time(lambda: kernel(data))
         if value is None and frame["in_place"]:
-            value = data
-        return {"type": "done", "ns": ticks_ns, **self._write(value)}
+            return {"type": "done", "ns": ticks_ns, **self._write(data), "shared": [], "repeated": []}
+        return {"type": "done", "ns": ticks_ns, **self._write(value), **self._sharing(value, decoder.tensors)}
+
+    def _sharing(self, value: Any, inputs: list[Any]) -> dict[str, Any]:
+        """Say which tensors of an answer share memory, with the inputs and with each other."""
+        outputs = self._aliasing.leaves(value)
+        return {
+            "shared": self._aliasing.shared(outputs, inputs),
+            "repeated": self._aliasing.repeated(outputs),
+        }
 
     def _adopt_arenas(self, frame: dict[str, Any]) -> None:
         fds = self._channel.take_fds()
@@ -121,7 +130,7 @@ class Contestant:
 
     def _write(self, value: Any) -> dict[str, Any]:
         assert self._outputs is not None
-        encoder = self._wire.Encoder()
+        encoder = self._wire.Encoder(guarded=True)
         try:
             tree = encoder.tree(self._wire.contiguous(value), "output")
             encoder.write(self._outputs)

@@ -28,6 +28,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     Mode,
     Parameters,
+    Reason,
     StageName,
     Timing,
     Verdict,
@@ -183,9 +184,9 @@ class OwnHarness:
         for invocation in invocations:
             verdict, message = self._invoke(invocation, deadline)
             if verdict is not Verdict.ACCEPTED:
-                self._record.end(verdict, message)
+                self._record.end(verdict, reason_of(verdict), message)
                 return False
-        self._record.end(Verdict.ACCEPTED, "")
+        self._record.end(Verdict.ACCEPTED, Reason.NONE, "")
         return True
 
     def _invoke(self, invocation: Invocation, deadline: float) -> tuple[Verdict, str]:
@@ -218,7 +219,7 @@ class OwnHarness:
         if (child.wait(0.0) or 0) < 0:
             # The lock of a build that was cut off would hold up every later one.
             self._kept = None
-        self._record.end(Verdict.ACCEPTED, "")
+        self._record.end(Verdict.ACCEPTED, Reason.NONE, "")
 
     def _start(
         self, argv: list[str], laid: Laid, extra: dict[str, str], *, fds: list[int]
@@ -324,7 +325,8 @@ class OwnHarness:
         code = child.wait(0.0)
         assert code is not None
         if child.killed_for:
-            return ended(child, self._spec.limits, self._memory_bytes, timeout_s=0.0)
+            verdict, _reason, text = ended(child, self._spec.limits, self._memory_bytes, timeout_s=0.0)
+            return verdict, text
         if code in EXIT_VERDICTS and not (begun and code in NOT_BEGUN_EXITS):
             return EXIT_VERDICTS[code]
         if code < 0:
@@ -412,6 +414,7 @@ class Reading:
             parameters=parameters,
             hidden=hidden,
             verdict=verdict,
+            reason=reason_of(verdict),
             message=message,
             timing=timing,
             checks=1 if family == "test" else 0,
@@ -479,6 +482,18 @@ class ResultPipe:
                     on_overflow()
                     return
                 self._data += chunk
+
+
+def reason_of(verdict: Verdict) -> Reason:
+    """Return the reason that goes with a verdict: more than that a task's own harness does not tell."""
+    known = {
+        Verdict.ACCEPTED: Reason.NONE,
+        Verdict.TIME_LIMIT_EXCEEDED: Reason.TIME,
+        Verdict.MEMORY_LIMIT_EXCEEDED: Reason.HOST_MEMORY,
+        Verdict.OUTPUT_LIMIT_EXCEEDED: Reason.PRINTED,
+        Verdict.INTERNAL_ERROR: Reason.TASK,
+    }
+    return known.get(verdict, Reason.OWN_HARNESS)
 
 
 def numbered(public: list[Parameters], hidden: list[Parameters]) -> list[tuple[int, Parameters, bool]]:

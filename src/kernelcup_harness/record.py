@@ -15,6 +15,7 @@ from kernelcup_harness.protocol import (
     CaseResult,
     JobSpec,
     Limits,
+    Reason,
     RunReport,
     StageName,
     StageReport,
@@ -64,7 +65,7 @@ class Record:
         elif kind == "case":
             self.case(from_json(CaseResult, event["case"]))
         elif kind == "stage_end":
-            self.end(Verdict(event["verdict"]), event["message"])
+            self.end(Verdict(event["verdict"]), Reason(event["reason"]), event["message"])
         elif kind == "sample":
             self._on_event(event)
 
@@ -86,36 +87,38 @@ class Record:
         score = result.timing.score_ns if result.timing is not None else None
         self._on_event({**told, "verdict": result.verdict.value, "hidden": result.hidden, "score_ns": score})
 
-    def end(self, verdict: Verdict, message: str) -> None:
-        """Close the stage that is going on."""
+    def end(self, verdict: Verdict, reason: Reason, message: str) -> None:
+        """Close the stage that is going on. Its cases are told in the order of the task."""
         assert self._open is not None
         stage, self._open = self._open, None
         self._stages.append(
             StageReport(
                 name=stage.name,
                 verdict=verdict,
+                reason=reason,
                 message=message,
                 duration_s=time.monotonic() - stage.began,
                 limit_s=stage.limit_s,
                 planned_cases=stage.planned,
-                cases=stage.cases,
+                cases=sorted(stage.cases, key=lambda case: case.index),
             )
         )
-        self._on_event(
-            {"event": "stage_end", "stage": stage.name.value, "verdict": verdict.value, "message": message}
-        )
+        told = {"event": "stage_end", "stage": stage.name.value, "verdict": verdict.value}
+        self._on_event({**told, "reason": reason.value, "message": message})
 
-    def fail(self, name: StageName, verdict: Verdict, message: str) -> None:
+    def fail(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
         """Close the stage that is going on, or ``name``, with a verdict against it."""
         if self._open is None:
             self.begin(name, 0.0, 0)
-        self.end(verdict, message)
+        self.end(verdict, reason, message)
 
     def report(self, *, secret: bytes, duration_s: float) -> RunReport:
         """Return the report of the finished run."""
         bad = next((stage for stage in self._stages if stage.verdict is not Verdict.ACCEPTED), None)
         if bad is None and not self._stages:
-            self.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, "the run ended before it began")
+            self.fail(
+                StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.MACHINE, "the run ended before it began"
+            )
             bad = self._stages[0]
         return RunReport(
             job_id=self._spec.job_id,
@@ -124,6 +127,7 @@ class Record:
             harness=self._spec.harness,
             verdict=bad.verdict if bad else Verdict.ACCEPTED,
             stage=bad.name if bad else None,
+            reason=bad.reason if bad else Reason.NONE,
             message=bad.message if bad else "",
             stages=self._stages,
             stdout=self.stdout,
@@ -138,27 +142,31 @@ class Record:
         )
 
 
-def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> tuple[Verdict, str]:
+Ending = tuple[Verdict, Reason, str]
+
+
+def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> Ending:
     """Say why a process that should still be there is not, or is but does not talk any more."""
     code = child.wait(timeout_s)
     if child.killed_for:
         return reasons(limits, memory_bytes)[child.killed_for[0]]
     if code is None or code == CHANNEL_LOST:
-        return Verdict.REJECTED, "the submission closed the harness's channel"
-    if code < 0:
-        return Verdict.RUNTIME_ERROR, f"the submission's process was ended by {signal_name(-code)}"
-    return Verdict.RUNTIME_ERROR, f"the submission's process ended with exit code {code} instead of an answer"
+        return Verdict.REJECTED, Reason.CHANNEL_CLOSED, "the submission closed the harness's channel"
+    how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    text = f"the submission's process {how}" + ("" if code < 0 else " instead of an answer")
+    return Verdict.RUNTIME_ERROR, Reason.EXITED, text
 
 
-def reasons(limits: Limits, memory_bytes: int) -> dict[str, tuple[Verdict, str]]:
-    """Return verdict and text for each reason for which the runner ends a process."""
+def reasons(limits: Limits, memory_bytes: int) -> dict[str, Ending]:
+    """Return what is said for each reason for which the runner ends a process."""
     output = f"more than {limits.output_bytes} bytes were printed"
     memory = f"more than {memory_bytes} bytes of host memory were used"
+    too_much = Verdict.OUTPUT_LIMIT_EXCEEDED
     return {
-        "output": (Verdict.OUTPUT_LIMIT_EXCEEDED, output),
-        "memory": (Verdict.MEMORY_LIMIT_EXCEEDED, memory),
-        "results": (Verdict.OUTPUT_LIMIT_EXCEEDED, "the result text is too long"),
-        "time": (Verdict.TIME_LIMIT_EXCEEDED, "the time limit was exceeded"),
+        "output": (too_much, Reason.PRINTED, output),
+        "memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.HOST_MEMORY, memory),
+        "results": (too_much, Reason.OWN_HARNESS, "the result text is too long"),
+        "time": (Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, "the time limit was exceeded"),
     }
 
 

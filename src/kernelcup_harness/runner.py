@@ -20,6 +20,7 @@ from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
     JobSpec,
+    Reason,
     RunReport,
     SandboxPolicy,
     StageName,
@@ -50,10 +51,11 @@ def run_job(spec: JobSpec, on_event: EventSink) -> RunReport:
     record.environment["sandbox"] = sandbox.describe() if boxed else {"kind": "none"}
     if spec.sandbox is SandboxPolicy.REQUIRED and not boxed:
         text = "this job asks for a sandbox and the machine has none; `kernelcup doctor` says how to get it"
-        record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, text)
+        record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
         return record.report(secret=secret, duration_s=time.monotonic() - began)
     if spec.backend is Backend.CUDA and not has_gpu():
-        record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, "this machine has no GPU that can be used")
+        text = "this machine has no GPU that can be used"
+        record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
         return record.report(secret=secret, duration_s=time.monotonic() - began)
     sweep_folders()
     with job_folder() as folder:
@@ -145,7 +147,7 @@ class StandardRun:
         """Start both processes, follow the judge's events, and end everything."""
         if self._spec.multi_gpu:
             text = "multi-GPU tasks are not judged by the standard harness yet; use the task's own"
-            self._record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, text)
+            self._record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, text)
             return
         self._lay_out()
         runner_end, judge_end = socket.socketpair()
@@ -223,13 +225,13 @@ class StandardRun:
                     return
                 continue
             except BrokenProtocol as error:
-                self._record.fail(self._record.stage, Verdict.INTERNAL_ERROR, f"the judge sent {error}")
+                self._fail(Reason.MACHINE, f"the judge sent {error}")
                 return
             if event["event"] == "stage":
                 self._deadline = time.monotonic() + event["limit_s"] + GRACE_S
                 self._deadline += HELLO_GRACE_S if event["name"] == "import" else 0.0
             if event["event"] == "stage_end" and event["lost"]:
-                event["verdict"], event["message"] = self._how_it_was_lost()
+                event["verdict"], event["reason"], event["message"] = self._how_it_was_lost()
             if event["event"] == "end":
                 return
             self._record.take(event)
@@ -250,12 +252,12 @@ class StandardRun:
         if time.monotonic() <= self._deadline:
             return True
         text = "the task's own generator, reference or checker did not end in time"
-        self._record.fail(self._record.stage, Verdict.INTERNAL_ERROR, text)
+        self._fail(Reason.TASK, text)
         return False
 
-    def _how_it_was_lost(self) -> tuple[str, str]:
-        verdict, message = ended(self._contestant, self._spec.limits, self._memory_bytes, timeout_s=2.0)
-        return verdict.value, message
+    def _how_it_was_lost(self) -> tuple[str, str, str]:
+        how = ended(self._contestant, self._spec.limits, self._memory_bytes, timeout_s=2.0)
+        return how[0].value, how[1].value, how[2]
 
     def _judge_lost(self) -> None:
         """Blame ourselves or the task for a judge that ended without a verdict."""
@@ -263,7 +265,11 @@ class StandardRun:
         assert self._judge.stderr is not None
         tail = self._judge.stderr.finish().text[-2000:]
         how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-        self._record.fail(self._record.stage, Verdict.INTERNAL_ERROR, f"the judge ended with {how}: {tail}")
+        self._fail(Reason.MACHINE, f"the judge ended with {how}: {tail}")
+
+    def _fail(self, reason: Reason, text: str) -> None:
+        """End the run where it is: nothing of it is the submission's fault."""
+        self._record.fail(self._record.stage, Verdict.INTERNAL_ERROR, reason, text)
 
     def _stop(self) -> None:
         code = self._contestant.process.poll()

@@ -21,6 +21,8 @@ from typing import Any
 import torch
 
 ALIGNMENT = 256
+GUARD_BYTES = 256
+"""Before, between and after the tensors of an output: nothing is to be written there."""
 MAX_NODES = 100_000
 MAX_TEXT = 1 << 20
 MAX_INT_BITS = 8192
@@ -89,6 +91,8 @@ class TensorEntry:
     offset: int
     span: int
     """Elements from the first to the last that the strides reach."""
+    path: str
+    """Where in the value the tensor was first met."""
 
     @property
     def nbytes(self) -> int:
@@ -111,13 +115,17 @@ class TensorEntry:
 
 
 class Encoder:
-    """Turn values into trees, collecting the tensors on the way."""
+    """Turn values into trees, collecting the tensors on the way.
 
-    def __init__(self) -> None:
+    With ``guarded`` there are bands of :data:`GUARD_BYTES` around each tensor: the layout of outputs.
+    """
+
+    def __init__(self, *, guarded: bool = False) -> None:
         self.tensors: list[TensorEntry] = []
         self._seen: dict[int, int] = {}
         self._nodes = 0
-        self._end = 0
+        self._guard = GUARD_BYTES if guarded else 0
+        self._end = self._guard
 
     @property
     def nbytes(self) -> int:
@@ -179,11 +187,16 @@ class Encoder:
         if id(value) in self._seen:
             return self._seen[id(value)]
         plain = value.resolve_conj().resolve_neg()
-        entry = TensorEntry(plain, self._end, span_of(plain))
+        entry = TensorEntry(plain, self._end, span_of(plain), path)
         self.tensors.append(entry)
         self._seen[id(value)] = len(self.tensors) - 1
-        self._end = -(-(self._end + entry.nbytes) // ALIGNMENT) * ALIGNMENT
+        self._end = aligned(self._end + entry.nbytes) + self._guard
         return self._seen[id(value)]
+
+
+def aligned(position: int) -> int:
+    """Return the next place at which a tensor may begin."""
+    return -(-position // ALIGNMENT) * ALIGNMENT
 
 
 def span_of(value: torch.Tensor) -> int:
@@ -246,7 +259,8 @@ class Decoder:
     """Build values from a tree, its table and private copies of the bytes.
 
     Nothing in the tree is trusted: names, counts, sizes and offsets are all checked, and
-    :class:`BadTree` is raised for what does not fit.
+    :class:`BadTree` is raised for what does not fit. With ``dense`` tensors are contiguous and lie
+    as a guarded :class:`Encoder` lays them: the agreed form of outputs.
     """
 
     def __init__(self, arena: Arena, table: object, record_type: RecordType, *, dense: bool) -> None:
@@ -254,10 +268,12 @@ class Decoder:
         self._record_type = record_type
         self._dense = dense
         self._nodes = 0
-        self._room = arena.size
+        self._end = GUARD_BYTES
+        self.gaps: list[tuple[int, int]] = [(0, GUARD_BYTES)]
+        """The bands of a guarded layout, from one position in the arena to another."""
         if not isinstance(table, list) or len(table) > MAX_NODES:
             raise BadTree("no table of tensors")
-        self._tensors = [self._tensor(entry) for entry in table]
+        self.tensors = [self._tensor(entry) for entry in table]
 
     def value(self, node: object, depth: int = 0) -> Any:
         """Return the value of one node."""
@@ -270,7 +286,7 @@ class Decoder:
         # Hostile input may make anything fail, the initialiser of a task's own class included.
         try:
             return build(self, node, depth + 1)
-        except BadTree:
+        except (BadTree, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise BadTree(f"a malformed {node['k']} node") from error
@@ -279,7 +295,7 @@ class Decoder:
         index = node["i"]
         if type(index) is not int or index < 0:
             raise BadTree("a tensor without an index")
-        return self._tensors[index]
+        return self.tensors[index]
 
     def items(self, node: dict[str, Any], depth: int) -> list[Any]:
         return [self.value(item, depth) for item in node["v"]]
@@ -300,7 +316,7 @@ class Decoder:
     def _tensor(self, entry: Any) -> torch.Tensor:
         try:
             return self._read_tensor(entry)
-        except BadTree:
+        except (BadTree, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise BadTree("a malformed tensor entry") from error
@@ -316,15 +332,21 @@ class Decoder:
         span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
         if span * dtype.itemsize != nbytes or offset + nbytes > self._arena.size:
             raise BadTree("a tensor that does not lie in the arena")
-        # Entries that overlap would have the same bytes copied again and again.
-        self._room -= nbytes
-        if self._room < 0:
-            raise BadTree("tensors that overlap in the arena")
+        if self._dense:
+            self._check_place(offset, nbytes)
         # The copy comes before anything looks at the bytes: the other side may still be writing.
         private = self._arena.bytes[offset : offset + nbytes].clone()
         flat = private.view(dtype) if nbytes else torch.empty(0, dtype=dtype)
         value = torch.as_strided(flat, shape, strides) if nbytes else flat.reshape(shape)
         return self._place(value, str(entry["device"]), bool(entry.get("grad")))
+
+    def _check_place(self, offset: int, nbytes: int) -> None:
+        """Refuse any other layout: entries that overlap would have the same bytes copied again and again."""
+        if offset != self._end:
+            raise BadTree("a tensor that lies elsewhere than agreed")
+        after = aligned(offset + nbytes)
+        self._end = after + GUARD_BYTES
+        self.gaps.append((offset + nbytes, self._end))
 
     def _place(self, value: torch.Tensor, device: str, grad: bool) -> torch.Tensor:
         if device not in ("cpu", "cuda:0"):
@@ -415,45 +437,43 @@ BUILDERS: dict[str, Callable[[Decoder, dict[str, Any], int], Any]] = {
 }
 
 
-def clone(value: Any) -> Any:
-    """Copy a value so that nothing done to the copy reaches the original."""
-    if isinstance(value, torch.Tensor):
-        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
-        if value.numel():
-            span = span_of(value)
-            source = torch.as_strided(value.detach(), (span,), (1,))
-            torch.as_strided(copy, (span,), (1,)).copy_(source)
-        return copy.requires_grad_(value.requires_grad)
+def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """Return the value with every plain dense tensor replaced by what ``change`` makes of it."""
+    if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
+        return change(value)
     if type(value) in (list, tuple):
-        return type(value)(clone(item) for item in value)
+        return type(value)(with_tensors(item, change) for item in value)
     if type(value) is dict:
-        return {key: clone(item) for key, item in value.items()}
+        return {key: with_tensors(item, change) for key, item in value.items()}
     fields = record_fields(value)
     if fields is not None:
-        return build_record(type(value), {name: clone(getattr(value, name)) for name in fields})
+        changed = {name: with_tensors(getattr(value, name), change) for name in fields}
+        return build_record(type(value), changed)
     return value
 
 
 def contiguous(value: Any) -> Any:
     """Return the value with every tensor contiguous: the agreed layout of outputs."""
-    if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
-        return value.detach().resolve_conj().resolve_neg().contiguous()
-    if type(value) in (list, tuple):
-        return type(value)(contiguous(item) for item in value)
-    if type(value) is dict:
-        return {key: contiguous(item) for key, item in value.items()}
-    fields = record_fields(value)
-    if fields is not None:
-        return build_record(type(value), {name: contiguous(getattr(value, name)) for name in fields})
-    return value
+    # By the class's function: an instance may carry one of the same name, and compute when it is called.
+    detach = torch.Tensor.detach
+    return with_tensors(value, lambda each: detach(each).resolve_conj().resolve_neg().contiguous())
 
 
-def nbytes(value: Any, path: str = "value") -> int:
-    """Return the bytes of all tensors in a value, as laid out for the other side.
+def form_of(value: Any) -> Any:
+    """Return the value with tensors of the same shape, dtype and device that hold one element each."""
+
+    def small(tensor: torch.Tensor) -> torch.Tensor:
+        return torch.empty((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
+
+    return with_tensors(value, small)
+
+
+def output_nbytes(value: Any, path: str = "value") -> int:
+    """Return the bytes of arena that a value takes as an output.
 
     Raise :class:`CannotCarry` with ``path`` in its text.
     """
-    encoder = Encoder()
+    encoder = Encoder(guarded=True)
     encoder.tree(contiguous(value), path)
     return encoder.nbytes
 
