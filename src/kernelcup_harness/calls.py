@@ -88,7 +88,9 @@ class Caller:
         self.waited_s = 0.0
         """Seconds spent waiting for answers, since somebody last set it to zero."""
 
-    def call(self, data: Any, form: Form | None, *, timeout_s: float, profile: bool) -> Answer:
+    def call(
+        self, data: Any, form: Form | None = None, *, timeout_s: float, profile: bool = False
+    ) -> Answer:
         """Have ``data`` computed once; ``form`` is None where there is no reference.
 
         Raise :class:`CallFailed`, or what the channel raises: ``ChannelTimeout``,
@@ -114,6 +116,8 @@ class Caller:
     def _prepare(self, data: Any, form: Form | None, profile: bool) -> dict[str, Any]:
         encoder = wire.Encoder()
         tree = encoder.tree(data, "input")
+        if self._inputs is not None:
+            self._inputs.close()
         self._inputs = self._arena("inputs", None, encoder.nbytes)
         expected = form.nbytes if form is not None else 0
         self._outputs = self._arena("outputs", self._outputs, self._capacity(form))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from kernelcup_harness import wire
-from kernelcup_harness.calls import POISON_BYTES, Answer, Caller, CallFailed
+from kernelcup_harness.calls import POISON_BYTES, Answer, Caller, CallFailed, Form, GuardBroken
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 Reply = Callable[[dict[str, Any], dict[str, wire.Arena]], dict[str, Any] | None]
@@ -33,13 +33,14 @@ class Table:
         self.other = Channel(theirs, max_bytes=1 << 20)
         self.caller = Caller(self._channel, no_records, result_bytes)
         self.arenas: dict[str, wire.Arena] = {}
+        self.form: Form | None = None
 
     def call(self, reply: Reply, data: Any = 1, *, profile: bool = False, timeout_s: float = 10.0) -> Answer:
         """Have one call answered by ``reply``; None closes the channel."""
         thread = threading.Thread(target=self._serve, args=(reply,))
         thread.start()
         try:
-            return self.caller.call(data, timeout_s=timeout_s, profile=profile)
+            return self.caller.call(data, self.form, timeout_s=timeout_s, profile=profile)
         finally:
             thread.join()
 
@@ -76,10 +77,11 @@ def done(value: Any, **changes: Any) -> Reply:
     """Answer with a value, as an honest contestant does."""
 
     def reply(_frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
-        encoder = wire.Encoder()
+        encoder = wire.Encoder(guarded=True)
         tree = encoder.tree(wire.contiguous(value), "output")
         encoder.write(arenas["outputs"])
-        return {"type": "done", "ns": 1000.0, "tree": tree, "table": encoder.table(), **changes}
+        answer = {"type": "done", "ns": 1000.0, "tree": tree, "table": encoder.table()}
+        return {**answer, "shared": [], "repeated": [], **changes}
 
     return reply
 
@@ -229,7 +231,7 @@ def test_two_answers_to_one_call_are_noticed_at_the_next(table: Table) -> None:
 
 def test_an_old_answer_is_poisoned(table: Table) -> None:
     expected = torch.full((5000,), 7.0)
-    table.caller.expect(expected, in_place=False)
+    table.form = Form.of(expected, in_place=False)
     kept: list[dict[str, Any]] = []
 
     def honest(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
@@ -254,24 +256,93 @@ def test_poison_is_another_one_each_time(table: Table) -> None:
     assert len(set(patterns[0])) > 100
 
 
-def test_the_arenas_are_sent_once_and_again_when_they_grow(table: Table) -> None:
+def test_each_input_comes_in_memory_of_its_own(table: Table) -> None:
     sent = []
 
     def look(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
         sent.append(frame["arenas"])
         return done(1)(frame, arenas) or {}
 
-    for size in (1, 2, 1 << 20, 5):
-        table.call(look, torch.zeros(size))
-    assert sent == [["inputs", "outputs"], [], ["inputs"], []]
+    table.form = Form.of(torch.zeros(1), in_place=False)
+    table.call(look, torch.zeros(1))
+    table.call(look, torch.zeros(2))
+    table.form = Form.of(torch.zeros(64 << 20), in_place=False)
+    table.caller._result_bytes = 1 << 30
+    table.call(look, torch.zeros(5))
+    assert sent == [["inputs", "outputs"], ["inputs"], ["inputs", "outputs"]]
 
 
-def test_arenas_that_grow_leave_no_descriptors_behind(table: Table) -> None:
+def test_an_input_is_nowhere_before_its_call(table: Table) -> None:
+    """What the contestant holds from earlier calls never shows the next input."""
+    held: list[torch.Tensor] = []
+
+    def keep(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+        held.append(arenas["inputs"].bytes)
+        return done(1)(frame, arenas) or {}
+
+    table.call(keep, torch.full((8,), 1, dtype=torch.uint8))
+    before = held[0][:8].tolist()
+    table.caller._prepare(torch.full((8,), 2, dtype=torch.uint8), None, False)
+    assert held[0][:8].tolist() == before == [1] * 8
+
+
+def test_calls_leave_no_descriptors_behind(table: Table) -> None:
     table.call(done(1), torch.zeros(1))
     before = len(os.listdir("/proc/self/fd"))
     for power in range(18, 22):
         table.call(done(1), torch.zeros(1 << power))
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+# Guard bands and shared memory
+
+
+TWO = (torch.ones(3), torch.ones(100))
+
+
+@pytest.mark.parametrize("place", [0, 255, 268, 511, 767, 1168, 1300, 1535])
+def test_a_byte_beside_an_output_is_noticed(table: Table, place: int) -> None:
+    """Two tensors: at 256 for 12 bytes, and at 768 for 400."""
+
+    def beside(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+        answer = done(TWO)(frame, arenas) or {}
+        arenas["outputs"].bytes[place] ^= 255
+        return answer
+
+    table.form = Form.of(TWO, in_place=False)
+    with pytest.raises(GuardBroken, match="beside an output"):
+        table.call(beside)
+
+
+def test_an_answer_between_its_bands_is_taken(table: Table) -> None:
+    table.form = Form.of(TWO, in_place=False)
+    assert [each.tolist() for each in table.call(done(TWO)).output] == [[1.0] * 3, [1.0] * 100]
+
+
+def test_what_an_answer_shares_is_told(table: Table) -> None:
+    answer = table.call(done(TWO, shared=[[0, 1], [1, 1]], repeated=[[0, 1]]), TWO)
+    assert answer.shared_inputs == (1,)
+    assert answer.repeats_itself
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shared": None},
+        {"shared": [[0, 2]]},
+        {"shared": [[2, 0]]},
+        {"shared": [[-1, 0]]},
+        {"shared": [[True, 0]]},
+        {"shared": [[0]]},
+        {"shared": [5]},
+        {"shared": [[0, 0]] * 5000},
+        {"repeated": {}},
+        {"repeated": [[0, 9]]},
+    ],
+)
+def test_sharing_that_is_none_is_refused(table: Table, changes: dict[str, Any]) -> None:
+    with pytest.raises(BrokenProtocol, match="sharing"):
+        table.call(done(TWO, **changes), TWO)
 
 
 def test_an_output_beyond_the_limit_does_not_fit(table: Table) -> None:

@@ -125,6 +125,7 @@ FULL_REPORT = to_json(
                 cases=[
                     make_case(
                         5.0,
+                        failed_on=protocol.SampleName(input=3),
                         mismatch=Mismatch(
                             where="output",
                             wrong=1,
@@ -139,7 +140,13 @@ FULL_REPORT = to_json(
         ]
     )
 )
-FULL_SPEC = to_json(make_spec())
+FULL_SPEC = to_json(
+    make_spec(
+        replay=protocol.Replay(
+            stage=protocol.StageName.TEST, case=0, sample=protocol.SampleName(input=1, twin=True)
+        )
+    )
+)
 
 
 def objects(kind: type, value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[type, tuple[Any, ...]]]:

@@ -23,6 +23,7 @@ from kernelcup_harness.protocol import (
     CheckStyle,
     Limits,
     MeasureRules,
+    Reason,
     StageName,
     Verdict,
     dumps,
@@ -300,11 +301,29 @@ def test_a_record_becomes_a_report_that_survives_json() -> None:
     record, told = recorded()
     record.take({"event": "environment", "environment": {"torch": "2", "load": math.inf}})
     record.take({"event": "stage", "name": "import", "limit_s": 9.0, "cases": 0})
-    record.take({"event": "stage_end", "name": "import", "verdict": "accepted", "message": "", "lost": False})
+    record.take(
+        {
+            "event": "stage_end",
+            "name": "import",
+            "verdict": "accepted",
+            "reason": "",
+            "message": "",
+            "lost": False,
+        }
+    )
     record.take({"event": "stage", "name": "test", "limit_s": 8.0, "cases": 2})
     record.take({"event": "sample", "stage": "test", "case": 0, "samples": 1})
     record.take({"event": "case", "stage": "test", "case": to_json(make_case(2000.0))})
-    record.take({"event": "stage_end", "name": "test", "verdict": "accepted", "message": "", "lost": False})
+    record.take(
+        {
+            "event": "stage_end",
+            "name": "test",
+            "verdict": "accepted",
+            "reason": "",
+            "message": "",
+            "lost": False,
+        }
+    )
     report = report_of(record)
     assert report.verdict is Verdict.ACCEPTED
     assert report.stage is None
@@ -327,10 +346,10 @@ def test_a_record_becomes_a_report_that_survives_json() -> None:
 def test_the_first_stage_that_is_not_accepted_names_the_verdict() -> None:
     record, _ = recorded()
     record.begin(StageName.IMPORT, 1.0, 0)
-    record.end(Verdict.ACCEPTED, "")
+    record.end(Verdict.ACCEPTED, Reason.NONE, "")
     record.begin(StageName.TEST, 1.0, 1)
     record.case(make_case(None, verdict=Verdict.WRONG_ANSWER, message="case"))
-    record.end(Verdict.WRONG_ANSWER, "case")
+    record.end(Verdict.WRONG_ANSWER, Reason.DIFFERS, "case")
     report = report_of(record)
     assert (report.verdict, report.stage, report.message) == (Verdict.WRONG_ANSWER, StageName.TEST, "case")
 
@@ -339,7 +358,7 @@ def test_a_stage_that_is_cut_off_keeps_its_cases() -> None:
     record, _ = recorded()
     record.begin(StageName.TEST, 1.0, 5)
     record.case(make_case())
-    record.fail(StageName.IMPORT, Verdict.TIME_LIMIT_EXCEEDED, "too slow")
+    record.fail(StageName.IMPORT, Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, "too slow")
     (stage,) = report_of(record).stages
     assert (stage.name, stage.verdict) == (StageName.TEST, Verdict.TIME_LIMIT_EXCEEDED)
     assert (len(stage.cases), stage.planned_cases) == (1, 5)
@@ -354,7 +373,7 @@ def test_a_stage_that_begins_anew_replaces_itself() -> None:
     record, _ = recorded()
     record.begin(StageName.IMPORT, 1.0, 0)
     record.begin(StageName.IMPORT, 2.0, 0)
-    record.end(Verdict.ACCEPTED, "")
+    record.end(Verdict.ACCEPTED, Reason.NONE, "")
     (stage,) = report_of(record).stages
     assert stage.limit_s == 2.0
 
@@ -366,7 +385,7 @@ def test_times_of_an_emulated_device_are_not_comparable(backend: Backend, compar
 
 
 def test_every_reason_has_a_verdict() -> None:
-    verdicts = {kind: verdict for kind, (verdict, _text) in reasons(Limits(), 5).items()}
+    verdicts = {kind: verdict for kind, (verdict, _reason, _text) in reasons(Limits(), 5).items()}
     assert verdicts == {
         "output": Verdict.OUTPUT_LIMIT_EXCEEDED,
         "results": Verdict.OUTPUT_LIMIT_EXCEEDED,

@@ -71,7 +71,7 @@ class Wire:
 
     def carry(self, value: Any, *, dense: bool = False) -> Any:
         """Return what arrives on the other side, through JSON text."""
-        encoder = Encoder()
+        encoder = Encoder(guarded=dense)
         body = json.loads(json.dumps([encoder.tree(value), encoder.table()]))
         encoder.write(self.arena)
         return Decoder(self.arena, body[1], find_record, dense=dense).value(body[0])
@@ -374,7 +374,7 @@ def test_the_contiguous_form_leaves_odd_tensors_to_the_encoder(kind: str) -> Non
         "subclass": lambda: torch.ones(2).as_subclass(Subclass),
     }[kind]()
     with pytest.raises(CannotCarry):
-        wire.nbytes([odd], "output")
+        wire.output_nbytes([odd], "output")
 
 
 def test_tensors_beyond_the_arena_are_refused(line: Wire) -> None:
@@ -394,7 +394,7 @@ def entry(**changes: Any) -> dict[str, Any]:
         "dtype": "float32",
         "shape": [2, 2],
         "strides": [2, 1],
-        "offset": 0,
+        "offset": wire.GUARD_BYTES,
         "nbytes": 16,
         "device": "cpu",
         "grad": False,
@@ -434,6 +434,8 @@ def test_the_plain_entry_is_accepted(line: Wire) -> None:
         {"strides": [0, 0], "nbytes": 4},
         {"strides": [2**60, 1]},
         {"offset": -1},
+        {"offset": 0},
+        {"offset": wire.GUARD_BYTES + wire.ALIGNMENT},
         {"offset": 1 << 16},
         {"offset": (1 << 16) - 15},
         {"offset": 2**62},
@@ -638,7 +640,7 @@ def replaced(value: Any, path: tuple[Any, ...], part: Any) -> Any:
 
 def honest_message() -> dict[str, Any]:
     """Return the tree and table of a value with all kinds of nodes."""
-    encoder = Encoder()
+    encoder = Encoder(guarded=True)
     value = [
         (torch.ones(2, 3), torch.empty(0, 2), torch.tensor(True)),
         {"a": 1, 2: 2.5, None: 1j},
@@ -711,7 +713,7 @@ def test_what_was_read_is_a_private_copy(line: Wire) -> None:
 
 def test_what_was_written_is_a_copy_too(line: Wire) -> None:
     value = torch.ones(3)
-    encoder = Encoder()
+    encoder = Encoder(guarded=True)
     tree, table = encoder.tree(value), encoder.table()
     encoder.write(line.arena)
     value.fill_(5)
@@ -750,9 +752,9 @@ def test_the_contiguous_form_is_dense_and_plain() -> None:
 
 
 def test_the_size_of_a_value_is_what_its_contiguous_form_takes() -> None:
-    assert wire.nbytes(torch.ones(2).expand(1000, 2)) == 8192
+    assert wire.output_nbytes(torch.ones(2).expand(1000, 2)) == 8192 + 2 * wire.GUARD_BYTES
     with pytest.raises(CannotCarry, match="output"):
-        wire.nbytes({1}, "output")
+        wire.output_nbytes({1}, "output")
 
 
 @pytest.mark.parametrize(
