@@ -121,6 +121,8 @@ class Reason(StrEnum):
     TIME = "time"
     PRINTED = "printed"
     """Too much was written to standard output or error."""
+    DISK = "disk"
+    """Too much was written to files."""
     HOST_MEMORY = "host_memory"
     DEVICE_MEMORY = "device_memory"
     OWN_HARNESS = "own_harness"

@@ -76,7 +76,7 @@ def test_nothing_that_a_submission_writes_commands_the_terminal(cup: Cup) -> Non
 
 
 def test_a_run_imports_no_torch_into_the_control_plane(cup: Cup) -> None:
-    file = cup.write("same.py", "def custom_kernel(data):\n    return data\n")
+    file = cup.write("same.py", "def custom_kernel(data):\n    return data.clone()\n")
     trace = cup.folder / "trace.json"
     options = ["--mode", "profile", "--trace", str(trace), "--seed", "7" * 64, "--json"]
     done = spy(cup, "torch,numpy,triton", "run", "identity", file, *options)
@@ -127,6 +127,40 @@ def test_two_submissions_at_the_same_time_are_both_judged(cup: Cup) -> None:
         assert (first.returncode, second.returncode) == (0, 0)
     assert sorted(body["id"] for body in bodies) == [1, 2]
     assert [body["jobs"][0]["attempt"] for body in bodies] == [1, 1]
+
+
+FORGETS = """\
+seen = []
+
+
+def custom_kernel(data):
+    seen.append(data.float().mean().item())
+    wrong = len(seen) > 6
+    return data.clone() + wrong
+"""
+
+
+def test_the_sample_on_which_a_ranked_run_failed_is_repeated_from_its_seed(cup: Cup) -> None:
+    cup("board", "create", "identity")
+    file = cup.write("forgets.py", FORGETS)
+    body = cup.json("submit", file, "--mode", "ranked", code=10)
+    job = body["jobs"][0]
+    (failed,) = [case for case in job["report"]["stages"][-1]["cases"] if case["failed_on"]]
+    shown = cup("submissions", "show", str(body["id"]), code=10).stdout
+    command = f"kernelcup replay {job['run']} --stage ranked --case {failed['index']}"
+    assert command in shown
+    # Alone in its process the sample is the first call, which this submission gets right.
+    replayed = cup.json(*command.split()[1:])
+    assert replayed["replay"]["sample"] == failed["failed_on"]
+    assert [stage["name"] for stage in replayed["report"]["stages"]] == ["import", "ranked"]
+    assert replayed["report"]["seed_commitment"] == job["report"]["seed_commitment"]
+    assert "accepted" in cup("replay", str(job["run"]), "--case", "0", "--input", "2").stdout
+
+
+def test_a_replay_of_what_is_not_there_says_so(cup: Cup) -> None:
+    assert "There is no run 7" in cup("replay", "7", "--case", "0", code=3).stderr
+    assert "--stage" in cup("replay", "7", "--case", "0", "--stage", "warmup", code=3).stderr
+    assert "--input" in cup("replay", "7", "--case", "0", "--twin", code=3).stderr
 
 
 def spy(cup: Cup, modules: str, *args: str) -> subprocess.CompletedProcess[str]:

@@ -20,7 +20,7 @@ from kernelcup.cli import exits
 from kernelcup.config import Config
 from kernelcup_harness import protocol
 from kernelcup_harness.own_harness import EXIT_VERDICTS
-from kernelcup_harness.protocol import JobSpec, Verdict, loads
+from kernelcup_harness.protocol import JobSpec, Reason, Verdict, loads
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -107,6 +107,12 @@ def test_every_verdict_is_documented_with_its_exit_code_and_what_next():
     for verdict in Verdict:
         assert f"| `{verdict.value}` | {exits.VERDICTS[verdict]} |" in text
         assert f"### `{verdict.value}`" in text
+
+
+def test_every_reason_is_documented_and_no_other():
+    section = read("verdicts.md").partition("## Reasons")[2].partition("## What next")[0]
+    documented = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert documented == {reason.value for reason in Reason} - {""}
 
 
 @pytest.mark.parametrize("code", sorted(EXIT_VERDICTS))

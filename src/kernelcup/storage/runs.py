@@ -54,6 +54,12 @@ def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
     return {row.job_id: _run(row, from_json(RunReport, row.report)) for row in rows}
 
 
+def find(session: Session, run_id: int) -> Run | None:
+    """Return one run, counted or not."""
+    row = session.get(RunRow, run_id)
+    return None if row is None else _run(row, from_json(RunReport, row.report))
+
+
 def entries(
     session: Session, *, board_id: int, device: str, user_id: int | None = None, limit: int | None = None
 ) -> list[Entry]:

@@ -1,0 +1,134 @@
+"""``kernelcup replay``: one sample of a finished run, once more."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from kernelcup.services.replay import FoundRun
+    from kernelcup_harness.protocol import JobSpec, RunReport, StageName
+
+STAGES = ("test", "benchmark", "ranked")
+
+
+def replay(
+    run_id: Annotated[
+        int,
+        typer.Argument(
+            metavar="RUN", min=1, max=2**63 - 1, help="Number of the run; `submissions show` tells it."
+        ),
+    ],
+    case: Annotated[int, typer.Option("--case", min=0, help="Index of the case.")],
+    stage: Annotated[
+        str | None,
+        typer.Option(
+            "--stage", help="test, benchmark or ranked; default: where the run ended, else the last."
+        ),
+    ] = None,
+    input_number: Annotated[
+        int | None,
+        typer.Option(
+            "--input", min=0, help="Which input of the case; default: the one it failed on, else the first."
+        ),
+    ] = None,
+    twin: Annotated[
+        bool,
+        typer.Option("--twin", help="With --input: with the one element changed that is changed in twins."),
+    ] = False,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", "-d", help="Where; default: the run's device, else the best here."),
+    ] = None,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Repeat one sample of a finished run from its revealed seed.
+
+    The submission is called once on the very input that it was given then, and nothing is stored.
+
+    Exit codes as for `kernelcup run`.
+    """
+    from kernelcup.cli import exits, platform
+    from kernelcup.errors import NotFound
+    from kernelcup.services.replay import find_run, replay_job
+
+    if twin and input_number is None:
+        raise InvalidValue("--twin: say with --input which input it is the twin of")
+    wanted = read_stage(stage)
+    settings = platform.load_config(config)
+    with (
+        platform.open_database(settings) as db,
+        platform.pointing_to("kernelcup submissions list", NotFound),
+    ):
+        found = find_run(db, run_id)
+    known = {each.name for each in settings.devices}
+    chosen = platform.pick_device(settings, device or (found.device if found.device in known else None))
+    spec = replay_job(
+        found,
+        case=case,
+        backend=chosen.backend,
+        stage=wanted,
+        input_number=input_number,
+        twin=twin,
+    )
+    launcher = platform.make_launcher(settings)
+    report = launcher.run(spec, chosen, on_event=lambda _: None, cancelled=threading.Event()).report
+    if as_json:
+        typer.echo(json.dumps(as_object(found, spec, report)))
+    else:
+        show(found, spec, report)
+    raise typer.Exit(exits.VERDICTS[report.verdict])
+
+
+def read_stage(text: str | None) -> StageName | None:
+    """Return the stage of that name. Raise ``InvalidValue``."""
+    from kernelcup_harness.protocol import StageName
+
+    if text is not None and text not in STAGES:
+        raise InvalidValue(f"--stage {text}: expected one of {', '.join(STAGES)}")
+    return None if text is None else StageName(text)
+
+
+def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
+    """Print what was repeated and what came of it."""
+    from kernelcup.cli import render
+    from kernelcup.cli.texts import plain
+
+    assert spec.replay is not None
+    sample = spec.replay.sample
+    twin = ", with one element changed" if sample.twin else ""
+    typer.echo(
+        plain(
+            f"run {found.run.id} (submission #{found.submission_id} on {found.device}): "
+            f"{spec.replay.stage.value} case {spec.replay.case}, input {sample.input}{twin}"
+        )
+    )
+    render.report(
+        render.console(),
+        report,
+        found.task.ranking_by,
+        about=f"kernelcup submissions show {found.submission_id}",
+    )
+    if report.environment.get("device") != found.run.report.environment.get("device"):
+        typer.echo("This is another kind of device than the run had: rounding may differ.")
+
+
+def as_object(found: FoundRun, spec: JobSpec, report: RunReport) -> dict[str, object]:
+    """Return what ``--json`` prints."""
+    from kernelcup_harness.protocol import to_json
+
+    return {
+        "run": found.run.id,
+        "submission": found.submission_id,
+        "replay": to_json(spec.replay),
+        "verdict": report.verdict.value,
+        "reason": report.reason.value,
+        "report": to_json(report),
+    }

@@ -1,0 +1,119 @@
+"""Repeat one sample of a finished run from its revealed seed."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from kernelcup.domain import Run, Task
+from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.storage import jobs, runs, submissions, tasks
+from kernelcup.storage.database import Database
+from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup_harness.protocol import (
+    Backend,
+    CaseResult,
+    HarnessKind,
+    JobSpec,
+    Replay,
+    SampleName,
+    StageName,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundRun:
+    """A run and all that it was made from."""
+
+    run: Run
+    submission_id: int
+    device: str
+    task: Task
+    """The version that the run was judged against, whatever its leaderboard has now."""
+    code: str
+
+
+def find_run(db: Database, run_id: int) -> FoundRun:
+    """Return a finished run. Raise ``NotFound``."""
+    with db.read() as session:
+        run = runs.find(session, run_id)
+        job = None if run is None else jobs.find(session, run.job_id)
+        if run is None or job is None:
+            raise NotFound(f"There is no run {run_id}.")
+        return FoundRun(
+            run=run,
+            submission_id=job.submission_id,
+            device=job.device,
+            task=tasks.load(session, job.task_hash),
+            code=submissions.code(session, job.submission_id),
+        )
+
+
+def replay_job(
+    found: FoundRun,
+    *,
+    case: int,
+    backend: Backend,
+    stage: StageName | None = None,
+    input_number: int | None = None,
+    twin: bool = False,
+) -> JobSpec:
+    """Return the job that calls a run's submission once more on one of its inputs.
+
+    Args:
+        case: Index of the case in its stage.
+        stage: None for the one in which the run ended, else the last.
+        input_number: Which input of the case; None for the one on which it failed, else the first.
+        twin: Change the one element that was changed then. Only with ``input_number``.
+
+    Raises:
+        InvalidValue: The run has no such case, or was not judged by the standard harness.
+    """
+    report = found.run.report
+    if report.harness is not HarnessKind.STANDARD:
+        raise InvalidValue("only what the standard harness judged can be replayed: an own harness draws anew")
+    if not report.secret_seed:
+        raise InvalidValue(f"run {found.run.id} has no revealed seed: it never began")
+    chosen = stage or _stage(found.run)
+    sample = SampleName(input=input_number, twin=twin) if input_number is not None else None
+    spec = build_job_spec(
+        found.task,
+        job_id=f"replay-{found.run.id}",
+        submission=found.code,
+        mode=report.mode,
+        backend=backend,
+        harness=report.harness,
+        secret_seed=report.secret_seed,
+    )
+    _check_case(spec, chosen, case)
+    wanted = sample or _failed_on(found.run, chosen, case) or SampleName(input=0)
+    return dataclasses.replace(spec, replay=Replay(stage=chosen, case=case, sample=wanted))
+
+
+def _stage(run: Run) -> StageName:
+    report = run.report
+    if report.stage not in (None, StageName.IMPORT):
+        assert report.stage is not None
+        return report.stage
+    with_cases = [stage.name for stage in report.stages if stage.cases]
+    if not with_cases:
+        raise InvalidValue(f"run {run.id} ended before its first case: {report.verdict.value}")
+    return with_cases[-1]
+
+
+def _failed_on(run: Run, stage: StageName, index: int) -> SampleName | None:
+    result = _result(run, stage, index)
+    return None if result is None else result.failed_on
+
+
+def _result(run: Run, stage: StageName, index: int) -> CaseResult | None:
+    found = run.report.stage_report(stage)
+    return next((case for case in found.cases if case.index == index), None) if found else None
+
+
+def _check_case(spec: JobSpec, stage: StageName, case: int) -> None:
+    tests = len(spec.tests) + len(spec.hidden_tests)
+    benchmarks = len(spec.benchmarks) + len(spec.hidden_benchmarks)
+    count = tests if stage is StageName.TEST else benchmarks
+    if not 0 <= case < count:
+        raise InvalidValue(f"--case {case}: the {stage.value} stage has cases 0 to {count - 1}")
