@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from builders import NOW, make_report
 from kernelcup.domain import Device
-from kernelcup.errors import LaunchCancelled
+from kernelcup.errors import LaunchCancelled, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult
+from kernelcup.launchers.gpu_probe import GpuReading, ProbeFailed
 from kernelcup_harness.protocol import JobSpec, RunReport
 
 Outcome = RunReport | Exception
@@ -28,6 +30,69 @@ class FakeClock:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += timedelta(seconds=seconds)
+
+
+class FakeSeconds:
+    """A monotonic clock that moves while somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.cancelled = False
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> bool:
+        """Let time pass and say whether waiting on is no use, like ``Event.wait``."""
+        self.now += seconds
+        return self.cancelled
+
+
+class FakeGpuProbe:
+    """GPUs whose state tests set. It refuses states that no driver would tell."""
+
+    def __init__(self, *gpus: str) -> None:
+        self._readings = {gpu: GpuReading(gpu=gpu, uuid=f"GPU-{gpu}", memory_used_bytes=0) for gpu in gpus}
+        self._later: list[tuple[int, str, dict[str, Any]]] = []
+        self.reads = 0
+        self.broken = ""
+        """What the driver complains about instead of answering."""
+
+    def set(self, gpu: str, **changes: Any) -> None:
+        """Change what is read of a GPU."""
+        before = self._readings[gpu]
+        after = dataclasses.replace(before, **changes)
+        _check_reading(before, after)
+        self._readings[gpu] = after
+
+    def set_after(self, reads: int, gpu: str, **changes: Any) -> None:
+        """Change what is read of a GPU once there were so many more reads."""
+        self._later.append((self.reads + reads, gpu, changes))
+
+    def read(self, gpus: Sequence[str]) -> list[GpuReading]:
+        """Return the state of each GPU."""
+        for due, gpu, changes in self._later:
+            if due == self.reads:
+                self.set(gpu, **changes)
+        self.reads += 1
+        if self.broken:
+            raise ProbeFailed(self.broken)
+        if missing := [gpu for gpu in gpus if gpu not in self._readings]:
+            raise ProbeFailed(f"no GPU {', '.join(missing)}")
+        return [self._readings[gpu] for gpu in gpus]
+
+
+def _check_reading(before: GpuReading, after: GpuReading) -> None:
+    used = after.memory_used_bytes
+    if used is not None and used < 0:
+        raise ValueError("memory in use cannot be negative")
+    held = sum(process.memory_bytes or 0 for process in after.processes)
+    if used is not None and held > used:
+        raise ValueError("processes hold more memory than is in use")
+    if len({process.pid for process in after.processes}) != len(after.processes):
+        raise ValueError("two processes have the same id")
+    if any(after.errors.get(name, 0) < count for name, count in before.errors.items()):
+        raise ValueError("a counter of errors only grows")
 
 
 class FakeLauncher:
@@ -88,6 +153,58 @@ class FakeLauncher:
         while self._gate is not None and not self._gate.wait(0.005):
             if cancelled.is_set():
                 raise LaunchCancelled("cancelled")
+
+
+class FakeGpuLauncher(FakeLauncher):
+    """Judges on GPUs, one for each slot, that can be taken out of service.
+
+    Args:
+        gpus: The GPUs, one for each slot of whatever device.
+    """
+
+    def __init__(self, *outcomes: Outcome, gpus: Sequence[str] = ("0",)) -> None:
+        super().__init__(*outcomes)
+        self.gpus = tuple(gpus)
+        self.sick: dict[str, str] = {}
+        """What is wrong with a GPU when a job comes or somebody looks again."""
+        self.left_out: frozenset[str] = frozenset()
+        self.looks: list[str] = []
+        self.forgotten: set[str] = set()
+
+    def capacity(self, device: Device) -> int:
+        """Return the slots that are free and in service."""
+        return min(super().capacity(device), len(set(self.gpus) - self.left_out))
+
+    def run(
+        self,
+        spec: JobSpec,
+        device: Device,
+        *,
+        on_event: Callable[[Event], None],
+        cancelled: threading.Event,
+    ) -> LaunchResult:
+        """Answer with the next outcome, unless the first GPU in service is sick."""
+        for gpu in self.gpus:
+            if gpu not in self.left_out and gpu in self.sick:
+                self.left_out |= {gpu}
+                raise UnfitDevice(self.sick[gpu], gpus=[gpu])
+        return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+    def leave_out(self, gpus: frozenset[str]) -> None:
+        """Remember what is out of service."""
+        self.left_out = gpus
+
+    def look_again(self, gpu: str) -> None:
+        """Raise ``UnfitDevice`` for a sick GPU."""
+        if gpu not in self.gpus:
+            raise ValueError(f"no GPU {gpu}")
+        self.looks.append(gpu)
+        if gpu in self.sick:
+            raise UnfitDevice(self.sick[gpu], gpus=[gpu])
+
+    def forget(self, gpus: frozenset[str]) -> None:
+        """Remember for which GPUs somebody vouched."""
+        self.forgotten |= gpus
 
 
 def answer(spec: JobSpec, report: RunReport) -> RunReport:

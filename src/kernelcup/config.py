@@ -45,8 +45,13 @@ class _Device(_Section):
         return Backend(value)
 
 
+class _Screen(_Section):
+    kernelguard: bool = False
+
+
 class _File(_Section):
     database: _Database = _Database()
+    screen: _Screen = _Screen()
     devices: list[_Device] = []
 
     @field_validator("devices")
@@ -70,6 +75,8 @@ class Config:
     database_url: str
     configured_devices: tuple[Device, ...]
     environ: Mapping[str, str]
+    kernelguard: bool = False
+    """Whether the static screen asks ``kernelguard`` for a second opinion."""
 
     @classmethod
     def load(cls, path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -95,6 +102,7 @@ class Config:
             database_url=url or f"sqlite:///{data_dir / 'kernelcup.db'}",
             configured_devices=tuple(Device(**device.model_dump()) for device in settings.devices),
             environ=environ,
+            kernelguard=settings.screen.kernelguard,
         )
 
     @cached_property

@@ -90,12 +90,22 @@ class Task:
     """The file's ``gpus``: devices proposed for a leaderboard of this task."""
     harness: HarnessKind = HarnessKind.STANDARD
     """What the file asks for: ``own`` where it ships its ``main`` and does not say ``standard``."""
+    near_twins: bool = True
+    """False where an input with one element changed would break what the task promises of its inputs."""
+    aliasing: bool = False
+    """Whether outputs may share memory with inputs although the reference's do not."""
+    waive_nulls: dict[str, str] = field(default_factory=dict)
+    """Null submissions that this task may accept, each with the reason."""
 
     @property
     def content_hash(self) -> str:
         """SHA-256 (hex) over everything but the name: the identity of a task version."""
         body = to_json(self)
         del body["name"]
+        # Keys that came later do not count while they say nothing: older versions keep their identity.
+        for key, default in {"near_twins": True, "aliasing": False, "waive_nulls": {}}.items():
+            if body[key] == default:
+                del body[key]
         return canonical_hash(body)
 
     def to_json(self) -> Mapping[str, object]:

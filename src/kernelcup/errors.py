@@ -23,7 +23,8 @@ KernelCupError
 ├─ LaunchError          a machine or a provider failed; the job may be tried again
 │  ├─ LaunchTimeout
 │  ├─ LaunchCancelled   it was ended on our own wish: no fault of the machine, no attempt used up
-│  └─ BadReport
+│  ├─ BadReport
+│  └─ UnfitDevice       a GPU is not as it should be; names the GPUs and what was found
 ├─ StaleLease           another dispatcher owns the job; throw the result away
 ├─ StorageUnavailable   the database cannot be reached or is locked; the same call may work later
 └─ ConfigError          names file, key and expectation; only at start
@@ -190,6 +191,17 @@ class LaunchCancelled(LaunchError):
 
 class BadReport(LaunchError):
     """The report is missing, too large, unreadable, or of another protocol version."""
+
+
+class UnfitDevice(LaunchError):
+    """GPUs are not as they should be before or after a job."""
+
+    def __init__(self, text: str, *, gpus: Sequence[str] = (), spoils: bool = False) -> None:
+        super().__init__(text)
+        self.gpus = tuple(gpus)
+        """Those that are unfit; empty where all that could be used are out of service already."""
+        self.spoils = spoils
+        """Whether what was measured on them just before means nothing."""
 
 
 class StaleLease(KernelCupError):

@@ -88,9 +88,7 @@ class Caller:
         self.waited_s = 0.0
         """Seconds spent waiting for answers, since somebody last set it to zero."""
 
-    def call(
-        self, data: Any, form: Form | None = None, *, timeout_s: float, profile: bool = False
-    ) -> Answer:
+    def call(self, data: Any, form: Form | None = None, *, timeout_s: float, profile: bool = False) -> Answer:
         """Have ``data`` computed once; ``form`` is None where there is no reference.
 
         Raise :class:`CallFailed`, or what the channel raises: ``ChannelTimeout``,

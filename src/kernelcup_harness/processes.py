@@ -10,12 +10,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from kernelcup_harness import sandbox
+from kernelcup_harness import passing, sandbox, storage
 from kernelcup_harness.protocol import CapturedOutput
 
 PR_SET_PDEATHSIG = 1
@@ -23,8 +24,10 @@ PR_SET_CHILD_SUBREAPER = 36
 
 # Exit code of a contestant that finds its channel closed: the submission did that, or the judge ended.
 CHANNEL_LOST = 97
+# How long to wait until files are counted again, in times of how long it took.
+LOOKING_SHARE = 20.0
 
-# What a run may see of the environment. The last three protect shared hardware.
+# What a run may see of the environment; an operator may name more. The prefixes protect shared hardware.
 PASSED_NAMES = (
     "PATH",
     "LANG",
@@ -32,6 +35,7 @@ PASSED_NAMES = (
     "TZ",
     "LD_LIBRARY_PATH",
     "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
     "CUDA_HOME",
     "CUDA_PATH",
 )
@@ -87,10 +91,11 @@ def clean_environment(caches: Path | None, parent: Mapping[str, str]) -> dict[st
 
     ``caches`` is None for a process in a sandbox: its caches lie in the sandbox's own memory.
     """
+    patterns = passing.patterns(parent)
     environment = {
         name: value
         for name, value in parent.items()
-        if name in PASSED_NAMES or name.startswith(PASSED_PREFIXES)
+        if name in PASSED_NAMES or name.startswith(PASSED_PREFIXES) or passing.passes(name, patterns)
     }
     for name in CACHE_VARIABLES:
         if caches is None:
@@ -143,7 +148,10 @@ class Child:
     """Why the runner ended it: ``output``, ``memory``, ``time``; the first reason counts."""
     stdout: Capture | None = None
     stderr: Capture | None = None
-    sandboxed: bool = False
+    prepared: sandbox.Prepared | None = None
+    """Its sandbox, None without one."""
+    _stored_bytes: int = 0
+    _look_again: float = 0.0
 
     def kill(self, reason: str) -> None:
         """End the process and all its descendants."""
@@ -157,9 +165,29 @@ class Child:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return None
+        if self.prepared is None:
+            return code
+        self._leave_group()
         # bubblewrap, like a shell, tells of a signal by 128 and its number.
-        is_signal = self.sandboxed and code is not None and 128 < code <= 128 + signal.SIGRTMAX
+        is_signal = self.prepared.is_bubblewrap and 128 < code <= 128 + signal.SIGRTMAX
         return 128 - code if is_signal else code
+
+    def stored_bytes(self) -> int:
+        """Return how much memory or disk is taken by the files that it has written in its sandbox."""
+        if self.prepared is not None and time.monotonic() >= self._look_again:
+            began = time.monotonic()
+            self._stored_bytes = storage.used(self.prepared, self.process.pid)
+            # Whoever writes very many files must not keep us busy with counting them.
+            self._look_again = began + LOOKING_SHARE * (time.monotonic() - began)
+        return self._stored_bytes
+
+    def _leave_group(self) -> None:
+        """Find out whether memory was the reason, and remove the control group."""
+        group = self.prepared.group if self.prepared is not None else None
+        if group is not None and group.exists():
+            if group.ran_out_of_memory() and not self.killed_for:
+                self.killed_for.append("memory")
+            group.remove()
 
 
 def start(
@@ -181,8 +209,8 @@ def start(
         prepared = sandbox.prepare(box, argv, environment)
     process = subprocess.Popen(
         prepared.argv,
-        cwd=cwd,
-        env=dict(environment),
+        cwd=prepared.work or cwd,
+        env=dict(environment if prepared.environment is None else prepared.environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -190,7 +218,7 @@ def start(
         start_new_session=True,
     )
     prepared.close()
-    child = Child(process, sandboxed=box is not None)
+    child = Child(process, prepared=prepared if box is not None else None)
     assert process.stdout is not None
     assert process.stderr is not None
 
@@ -254,11 +282,19 @@ def kill_descendants(*, rounds: int = 20, spare: frozenset[int] | set[int] = fro
         remaining = [pid for pid in descendants(os.getpid()) if pid not in spare]
         if not remaining:
             return
+        # A process that is stopped makes no new ones while the others are being killed.
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in remaining:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
         for pid in remaining:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
+
+
+def used_memory(child: Child) -> int:
+    """Return the bytes of private memory of a process and its descendants, and of what they have stored."""
+    return private_memory(child.process.pid) + child.stored_bytes()
 
 
 def private_memory(pid: int) -> int:

@@ -205,6 +205,7 @@ class Replay:
 
     stage: StageName
     case: int
+    """Index of the case in its stage."""
     sample: SampleName
 
 
@@ -248,6 +249,7 @@ class JobSpec:
     build_scope: str = ""
     """Whose builds may be used again on a machine: an opaque name of the user; empty for nobody's."""
     replay: Replay | None = None
+    """Judge only this one sample of a finished run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -325,6 +327,7 @@ class CaseResult:
     hidden: bool = False
     verdict: Verdict
     reason: Reason = Reason.NONE
+    """Why it was not accepted, finer than the verdict."""
     message: str = ""
     mismatch: Mismatch | None = None
     failed_on: SampleName | None = None
@@ -345,6 +348,7 @@ class StageReport:
     name: StageName
     verdict: Verdict
     reason: Reason = Reason.NONE
+    """Why it was not accepted, finer than the verdict."""
     message: str = ""
     duration_s: float = 0.0
     limit_s: float = 0.0
@@ -374,6 +378,7 @@ class RunReport:
     stage: StageName | None = None
     """Where the verdict fell; None when accepted."""
     reason: Reason = Reason.NONE
+    """Why it was not accepted, finer than the verdict."""
     message: str = ""
     stages: list[StageReport] = field(default_factory=list)
     stdout: CapturedOutput = field(default_factory=CapturedOutput)

@@ -70,8 +70,10 @@ class Record:
             self._on_event(event)
 
     def begin(self, name: StageName, limit_s: float, planned: int) -> None:
-        """Start a stage, or start the same one anew."""
-        self._open = OpenStage(name, limit_s, planned)
+        """Start a stage, or start the same one anew: its time then goes on."""
+        before, self._open = self._open, OpenStage(name, limit_s, planned)
+        if before is not None and before.name is name:
+            self._open.began = before.began
         self._on_event({"event": "stage", "stage": name.value, "limit_s": limit_s, "cases": planned})
 
     def plan(self, cases: int) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import own_harness, processes, sandbox, seeds
+from kernelcup_harness import build, build_store, own_harness, processes, sandbox, seeds, surroundings
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import (
     Backend,
@@ -28,10 +28,10 @@ from kernelcup_harness.protocol import (
     to_json,
 )
 from kernelcup_harness.record import Record, ended
+from kernelcup_harness.surroundings import WATCH_INTERVAL_S, backend_environment, memory_limit, write_files
 
 MAX_EVENT_FRAME = 256 << 20
 JUDGE_OUTPUT_BYTES = 64 << 20
-WATCH_INTERVAL_S = 0.1
 # How much longer than its limit a stage may take before the runner, not the judge, ends it.
 GRACE_S = 30.0
 HELLO_GRACE_S = 120.0
@@ -47,8 +47,9 @@ def run_job(spec: JobSpec, on_event: EventSink) -> RunReport:
     began = time.monotonic()
     secret = bytes.fromhex(spec.secret_seed) if spec.secret_seed else seeds.draw_secret()
     record = Record(spec, seeds.commitment(secret), on_event)
-    boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.bubblewrap() is not None
-    record.environment["sandbox"] = sandbox.describe() if boxed else {"kind": "none"}
+    network = spec.multi_gpu and spec.harness is HarnessKind.OWN
+    boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there(network=network)
+    record.environment["sandbox"] = sandbox_in_force(network=network) if boxed else {"kind": "none"}
     if spec.sandbox is SandboxPolicy.REQUIRED and not boxed:
         text = "this job asks for a sandbox and the machine has none; `kernelcup doctor` says how to get it"
         record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
@@ -67,6 +68,11 @@ def run_job(spec: JobSpec, on_event: EventSink) -> RunReport:
         finally:
             processes.kill_descendants()
     return record.report(secret=secret, duration_s=time.monotonic() - began)
+
+
+def sandbox_in_force(*, network: bool) -> dict[str, str]:
+    """Say what the sandbox of this job is."""
+    return sandbox.describe(network=network) | ({"network": "its own loopback"} if network else {})
 
 
 def has_gpu() -> bool:
@@ -98,38 +104,6 @@ def sweep_folders() -> None:
             subprocess.run(["rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)
 
 
-def write_files(folder: Path, files: dict[str, str]) -> None:
-    """Write text files below ``folder``. Raise ValueError for a name that leads out of it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o755)
-    for name, text in files.items():
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()) or path.resolve() == folder.resolve():
-            raise ValueError(f"file name {name!r} leads out of the job's folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        # Whatever the umask is: the sandbox's user is another one.
-        path.chmod(0o644)
-        for parent in path.relative_to(folder).parents:
-            (folder / parent).chmod(0o755)
-
-
-def memory_limit(spec: JobSpec) -> int:
-    """Return the host memory in bytes that a contestant may use on this machine."""
-    return min(spec.limits.memory_bytes, int(processes.total_memory() * 0.6))
-
-
-def backend_environment(backend: Backend) -> dict[str, str]:
-    """Return the variables that tell the children how to answer for a GPU."""
-    # JAX would take three quarters of the device's memory at its first call.
-    found = {"KERNELCUP_BACKEND": backend.value, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    if backend is Backend.EMULATED:
-        found |= {"KERNELCUP_EMULATED": "1", "TRITON_INTERPRET": "1"}
-    if backend is not Backend.CUDA:
-        found["CUDA_VISIBLE_DEVICES"] = ""
-    return found
-
-
 class StandardRun:
     """One run under our judge: two processes, three sockets' ends, one record."""
 
@@ -140,8 +114,8 @@ class StandardRun:
         self._record = record
         self._boxed = boxed
         self._looked = 0.0
-        self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._memory_bytes = memory_limit(spec)
+        self._build: build_store.Build | None = None
 
     def run(self) -> None:
         """Start both processes, follow the judge's events, and end everything."""
@@ -150,6 +124,9 @@ class StandardRun:
             self._record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, text)
             return
         self._lay_out()
+        if not self._build_first():
+            return
+        self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         runner_end, judge_end = socket.socketpair()
         judge_side, contestant_side = socket.socketpair()
         self._contestant = self._start_contestant(contestant_side)
@@ -170,9 +147,31 @@ class StandardRun:
         public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
         write_files(self._folder / "contestant", {**public, spec.submission_name: spec.submission})
 
+    def _build_first(self) -> bool:
+        """Have compiled what the submission compiles when it is imported. Return False if that ends the run.
+
+        Without a sandbox there is none to build in either: the contestant does it all.
+        """
+        if not self._boxed or not build.builds_at_import(self._spec.submission):
+            return True
+        built = build.Builder(
+            self._spec,
+            files=self._folder / "contestant",
+            environment=self._environment("contestant"),
+            boxed=True,
+            store=build_store.from_environment(os.environ),
+        ).run(self._record)
+        self._build = built.build
+        return built.too_much is None
+
     def _environment(self, role: str) -> dict[str, str]:
         caches = None if self._boxed else self._folder / f"{role}-caches"
-        return processes.clean_environment(caches, os.environ) | backend_environment(self._spec.backend)
+        backend = self._spec.backend
+        return (
+            processes.clean_environment(caches, os.environ)
+            | backend_environment(backend)
+            | surroundings.compiler_environment(backend, os.environ)
+        )
 
     def _start_judge(self, runner_end: socket.socket, contestant_end: socket.socket) -> processes.Child:
         with runner_end, contestant_end:
@@ -180,7 +179,7 @@ class StandardRun:
                 "judge",
                 sandbox.JUDGE_ID,
                 [runner_end.fileno(), contestant_end.fileno()],
-                self._parent(),
+                surroundings.parent_id(boxed=self._boxed),
                 cap_output=JUDGE_OUTPUT_BYTES,
             )
 
@@ -192,28 +191,40 @@ class StandardRun:
                 "contestant",
                 sandbox.CONTESTANT_ID,
                 [end.fileno()],
-                self._parent(),
+                surroundings.parent_id(boxed=self._boxed),
                 str(memory),
                 cap_output=self._spec.limits.output_bytes,
+                built=self._build,
             )
 
-    def _start(self, role: str, user_id: int, fds: list[int], *rest: str, cap_output: int) -> processes.Child:
+    def _start(
+        self,
+        role: str,
+        user_id: int,
+        fds: list[int],
+        *rest: str,
+        cap_output: int,
+        built: build_store.Build | None = None,
+    ) -> processes.Child:
         """Start the judge or the contestant in a folder, and where possible a sandbox, of its own."""
         files = self._folder / role
-        box = sandbox.Sandbox(user_id=user_id, files=files, gpu=self._spec.backend is Backend.CUDA)
-        return processes.start(
-            processes.python_argv(f"kernelcup_harness.{role}", "main", *map(str, fds), *rest),
-            cwd=files,
-            environment=self._environment(role),
-            fds=fds,
-            keep_output=self._spec.limits.kept_output_bytes,
-            cap_output=cap_output,
-            box=box if self._boxed else None,
+        box = sandbox.Sandbox(
+            user_id=user_id,
+            files=files,
+            gpu=self._spec.backend is Backend.CUDA,
+            memory_bytes=surroundings.group_memory(self._spec) if role == "contestant" else None,
         )
-
-    def _parent(self) -> str:
-        """Return the id by which a child knows its parent: in a sandbox that is its first process."""
-        return "1" if self._boxed else str(os.getpid())
+        argv = processes.python_argv(f"kernelcup_harness.{role}", "main", *map(str, fds), *rest)
+        with build.unpacked_first(built, argv) as (argv, more):
+            return processes.start(
+                argv,
+                cwd=files,
+                environment=self._environment(role),
+                fds=[*fds, *more],
+                keep_output=self._spec.limits.kept_output_bytes,
+                cap_output=cap_output,
+                box=box if self._boxed else None,
+            )
 
     def _follow(self, channel: Channel) -> None:
         """Take the judge's events until it has finished, watching memory and time."""
@@ -243,7 +254,8 @@ class StandardRun:
         """Return what the contestant uses: its own memory, and shared memory that is not the judge's too."""
         contestant, judge = self._contestant.process.pid, self._judge.process.pid
         shared = processes.shared_memory(contestant) - processes.shared_memory(judge)
-        return processes.private_memory(contestant) + max(0, shared)
+        # A file in the sandbox's memory may be mapped, and is not counted twice then.
+        return processes.private_memory(contestant) + max(shared, self._contestant.stored_bytes())
 
     def _within_limits(self) -> bool:
         self._looked = time.monotonic()

@@ -1,254 +1,280 @@
-"""Put a process that runs foreign code into a sandbox of its own, by bubblewrap.
+"""Put a process that runs foreign code into a sandbox of its own.
 
-Inside there is no network, no other process, and of the host's files only a list that is read-only:
-system programs and libraries, the Python in use, and the files of the job. What can be written is
-memory of limited size that goes with the sandbox, and for a task's own harness one folder of the job
-for what was compiled. Started by root, the process first becomes a user who owns nothing: an id that
-is merely mapped would still read root's files.
+:func:`prepare` is the one entrance, whichever kind of sandbox works here: bubblewrap, else Landlock.
+Around either kind there are limits on processes, open files and sizes, and a control group where we
+may make one.
 """
 
 from __future__ import annotations
 
+import atexit
+import dataclasses
 import functools
+import json
 import os
+import resource
 import shutil
-import site
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
-from kernelcup_harness import seccomp
+from kernelcup_harness import bubblewrap, cgroups, gpu_nodes, landlock, seccomp
+from kernelcup_harness.boxes import CONTESTANT_ID as CONTESTANT_ID
+from kernelcup_harness.boxes import JUDGE_ID as JUDGE_ID
+from kernelcup_harness.boxes import SCRATCH as SCRATCH
+from kernelcup_harness.boxes import SYSTEM_FILES, SYSTEM_FOLDERS, memory_file, python_folders
+from kernelcup_harness.boxes import Prepared as Prepared
+from kernelcup_harness.boxes import Sandbox as Sandbox
+from kernelcup_harness.boxes import make_readable as make_readable
 
-JUDGE_ID = 64917
-CONTESTANT_ID = 64918
-WORK = "/job"
-SCRATCH = "/tmp"
-KEPT = "/kept"
-SCRATCH_BYTES = 4 << 30
-SHARED_MEMORY_BYTES = 2 << 30
+VARIABLE = "KERNELCUP_HARNESS_SANDBOX"
+"""Names the one kind that may be used; unset, it is the best that works."""
 
-SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
-SYSTEM_FILES = (
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/etc/alternatives",
-    "/etc/localtime",
-)
-# Nodes that CUDA and ROCm open. Which GPU is used is said by CUDA_VISIBLE_DEVICES.
-NVIDIA_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
-AMD_NODES = ("kfd", "dri")
+FOLDER_PREFIX = "kernelcup-job-"
+TRIAL_S = 20.0
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sandbox:
-    """What one process gets to see."""
-
-    user_id: int
-    files: Path
-    """A folder whose files are laid into the working folder, read-only."""
-    gpu: bool = False
-    visible: tuple[str, ...] = ()
-    """Further folders that it may read."""
-    writable_files: bool = False
-    """Copy the files instead, so that the process may change its own copies."""
-    scratch_bytes: int = SCRATCH_BYTES
-    kept: Path | None = None
-    """A folder from :func:`kept_folder`, writable as ``KEPT``: it outlives the sandbox."""
-    network: bool = False
-    """Let processes inside talk to each other over the sandbox's own loopback."""
+# Processes and threads, counted for each user on the whole machine: jobs that run at once share it,
+# so it grows with the machine. It ends a fork bomb, not a job.
+LEAST_PROCESSES = 4096
+PROCESSES_A_CORE = 64
+# Where we are not root, all that our user runs counts too.
+PROCESSES_OF_OURSELVES = 16384
+GROUP_PROCESSES = 4096
+OPEN_FILES = 65536
+# Shared memory between judge and contestant counts as a file. Folders in memory are smaller anyway.
+FILE_BYTES = 64 << 30
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Prepared:
-    """A command line, and what must be open while it is started."""
+class Kind(StrEnum):
+    """The kinds of sandbox, best first."""
 
-    argv: list[str]
-    fds: list[int] = field(default_factory=list)
-
-    def close(self) -> None:
-        """Close what was only needed for starting."""
-        for fd in self.fds:
-            os.close(fd)
+    BUBBLEWRAP = "bubblewrap"
+    LANDLOCK = "landlock"
+    NONE = "none"
 
 
 @functools.cache
-def bubblewrap() -> str | None:
-    """Return the path of a bubblewrap that works here, None without one. Tries it once."""
-    path = shutil.which("bwrap")
-    if path is None or not seccomp.is_supported():
-        return None
-    # A trial says more than any check of versions and kernel settings.
+def kind(*, network: bool = False) -> Kind:
+    """Return the kind that is used here. Tries each once.
+
+    With ``network`` it must have a network of its own, which Landlock cannot give.
+    """
+    works = {Kind.BUBBLEWRAP: bubblewrap_works, Kind.LANDLOCK: landlock_works}
+    named = os.environ.get(VARIABLE)
+    if named and named not in [*Kind]:
+        raise ValueError(f"{VARIABLE} is {named!r}, expected one of {', '.join(Kind)}")
+    for each in [Kind(named)] if named else [*Kind]:
+        if not (network and each is Kind.LANDLOCK) and (each is Kind.NONE or works[each]()):
+            return each
+    return Kind.NONE
+
+
+def is_there(*, network: bool = False) -> bool:
+    """Tell whether there is a sandbox for a job."""
+    return kind(network=network) is not Kind.NONE
+
+
+def parent_id() -> int:
+    """Return the id by which a process in a sandbox knows its parent."""
+    return 1 if kind() is Kind.BUBBLEWRAP else os.getpid()
+
+
+def bubblewrap_works() -> bool:
+    """Try a bubblewrap: that says more than any check of versions and kernel settings."""
+    return shutil.which("bwrap") is not None and runs(Kind.BUBBLEWRAP, ["/bin/true"])
+
+
+def landlock_works() -> bool:
+    """Try Landlock."""
+    return landlock.abi() > 0 and any(python_runs(reads_all=reads_all) for reads_all in (False, True))
+
+
+@functools.cache
+def python_runs(*, reads_all: bool) -> bool:
+    """Tell whether our Python runs behind Landlock, as a user who may read only his own or all that is shown.
+
+    Only root has the second to give.
+    """
+    argv = [sys.executable, "-I", "-S", "-c", ""]
+    return (os.getuid() == 0 or not reads_all) and runs(Kind.LANDLOCK, argv, reads_all=reads_all)
+
+
+def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False) -> bool:
+    """Tell whether a program comes to its end in a sandbox."""
+    if not seccomp.is_supported():
+        return False
     with tempfile.TemporaryDirectory(prefix="kernelcup-trial-") as folder:
-        trial = Sandbox(user_id=CONTESTANT_ID, files=Path(folder))
-        prepared = prepare(trial, ["/bin/true"], {}, program=path)
+        # Behind Landlock the other user comes through it.
+        Path(folder).chmod(0o711)
+        (Path(folder) / "files").mkdir()
+        trial = Sandbox(user_id=CONTESTANT_ID, files=Path(folder) / "files")
+        try:
+            if kind is Kind.BUBBLEWRAP:
+                prepared = confine(kind, trial, argv, {})
+            else:
+                prepared = by_landlock(trial, argv, {}, (), Path(folder) / "scratch", reads_all=reads_all)
+        except OSError:
+            return False
         try:
             done = subprocess.run(
-                prepared.argv, pass_fds=prepared.fds, capture_output=True, timeout=20, check=False
+                prepared.argv,
+                pass_fds=prepared.fds,
+                env=prepared.environment,
+                capture_output=True,
+                timeout=TRIAL_S,
+                check=False,
             )
         except (OSError, subprocess.SubprocessError):
-            return None
+            return False
         finally:
             prepared.close()
-    return path if done.returncode == 0 else None
+    return done.returncode == 0
 
 
-def describe() -> dict[str, str]:
+def describe(*, network: bool = False) -> dict[str, str]:
     """Say what is in force here, for the report of a run."""
-    if bubblewrap() is None:
-        return {"kind": "none", "why": "bubblewrap is missing or does not work here"}
-    how = "a user of its own" if os.getuid() == 0 else "a user namespace"
-    return {"kind": "bubblewrap", "privileges": how, "network": "none", "seccomp": "denylist"}
+    found = kind(network=network)
+    if found is Kind.NONE:
+        forced = os.environ.get(VARIABLE)
+        why = f"{VARIABLE}={forced}" if forced else "neither bubblewrap nor Landlock works here"
+        return {"kind": "none", "why": why}
+    limits = {"limits": cgroups.describe()}
+    if found is Kind.BUBBLEWRAP:
+        return bubblewrap.describe() | limits
+    how = "a user of its own" if os.getuid() == 0 else "the same user"
+    if os.getuid() == 0 and not python_runs(reads_all=False):
+        how += " who may read all files that are shown"
+    same = {"privileges": how, "network": "none", "seccomp": "denylist"}
+    return landlock.describe(landlock.abi()) | same | limits
 
 
-def prepare(
-    box: Sandbox, argv: Sequence[str], environment: Mapping[str, str], *, program: str | None = None
-) -> Prepared:
-    """Return the command that runs ``argv`` inside. Raise ``RuntimeError`` without a bubblewrap."""
-    path = program or bubblewrap()
-    if path is None:
-        raise RuntimeError("no bubblewrap that works")
+def prepare(box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -> Prepared:
+    """Return the command that runs ``argv`` inside. Raise ``RuntimeError`` where there is no sandbox."""
+    found = kind(network=box.network)
+    if found is Kind.NONE:
+        raise RuntimeError("no sandbox that works")
     make_readable(box.files)
-    seccomp_fd = memory_file(seccomp.program(network=box.network))
-    settings = {memory_file(text.encode()): name for name, text in made_settings(box).items()}
-    options = [path, *isolation(box.user_id), *file_systems(box)]
-    for fd, name in settings.items():
-        options += ["--perms", "0644", "--ro-bind-data", str(fd), name]
-    options += ["--seccomp", str(seccomp_fd), "--chdir", WORK, "--clearenv"]
-    for name, value in {**environment, "USER": "kernelcup", "LOGNAME": "kernelcup"}.items():
-        options += ["--setenv", name, value]
+    return limited(box, confine(found, box, argv, environment))
+
+
+def confine(kind: Kind, box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -> Prepared:
+    """Return the command without its limits, for one kind of sandbox."""
+    devices: tuple[str, ...] = ()
+    environment = {**environment, "USER": "kernelcup", "LOGNAME": "kernelcup"}
+    if box.gpu:
+        shown = gpu_nodes.nodes(os.environ)
+        devices, environment = shown.paths, environment | dict(shown.environment)
+    if kind is Kind.BUBBLEWRAP:
+        return bubblewrap.prepare(shutil.which("bwrap") or "bwrap", box, argv, environment, devices)
+    scratch, reads_all = scratch_folder(box.user_id), not python_runs(reads_all=False)
+    return by_landlock(box, argv, environment, devices, scratch, reads_all=reads_all)
+
+
+def by_landlock(
+    box: Sandbox,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    devices: Sequence[str],
+    scratch: Path,
+    *,
+    reads_all: bool,
+) -> Prepared:
+    """Return the command that runs ``argv`` behind Landlock, with ``scratch`` made anew to write to."""
+    user_id = box.user_id if os.getuid() == 0 else None
+    work = laid_out(box.files, scratch, user_id)
+    let_through(box)
+    shown = [*SYSTEM_FOLDERS, *SYSTEM_FILES, *python_folders(), *box.visible]
+    settings = {
+        "user_id": user_id,
+        "reads_all": reads_all,
+        "parent": os.getpid(),
+        "work": str(work),
+        "abi": landlock.abi(),
+        "rules": landlock.rules(shown, scratch, devices, gpu=box.gpu),
+        "filter": seccomp.program(isolated=False).hex(),
+    }
+    fd = memory_file(json.dumps(settings).encode())
     return Prepared(
-        argv=[*options, "--", *become(box.user_id), *argv],
-        fds=[seccomp_fd, *settings],
+        argv=landlock.trampoline(fd, argv),
+        fds=[fd],
+        environment={name: moved(value, scratch) for name, value in environment.items()},
+        work=work,
+        scratch=scratch,
     )
 
 
-def made_settings(box: Sandbox) -> dict[str, str]:
-    """Return the files below /etc that are not the host's, name to text."""
-    user = box.user_id
-    made = {
-        "/etc/passwd": f"kernelcup:x:{user}:{user}::{SCRATCH}:/bin/sh\n",
-        "/etc/group": f"kernelcup:x:{user}:\n",
-    }
-    if box.network:
-        # The usual MASTER_ADDR is a name, and libraries look up the name of their own host.
-        made["/etc/hosts"] = "127.0.0.1 localhost kernelcup\n::1 localhost\n"
-        made["/etc/nsswitch.conf"] = "hosts: files\n"
-    return made
+def moved(value: str, scratch: Path) -> str:
+    """Return a value of the environment with the real place of the scratch folder."""
+    inside = value == SCRATCH or value.startswith(SCRATCH + "/")
+    return str(scratch) + value.removeprefix(SCRATCH) if inside else value
 
 
-def make_readable(folder: Path) -> None:
-    """Let every user read a folder and what is in it, whatever the umask was."""
-    folder.chmod(0o755)
-    for path in folder.rglob("*"):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() else 0o644)
+def scratch_folder(user_id: int) -> Path:
+    """Return where a process without memory of its own writes: the same place for all of one run.
 
-
-def kept_folder(parent: Path, user_id: int) -> Path | None:
-    """Make a folder that a sandbox may write to, None where compiled code could not be loaded from it."""
-    folder = Path(tempfile.mkdtemp(prefix="kept-", dir=parent))
-    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
-        return None
-    if os.getuid() == 0:
-        os.chown(folder, user_id, user_id)
+    Compilers tell by names whether what they made is still good.
+    """
+    space = os.stat("/proc/self/ns/pid").st_ino
+    folder = Path(tempfile.gettempdir()) / f"{FOLDER_PREFIX}{space}-{os.getpid()}-inside-{user_id}"
+    atexit.register(remove_folder, folder)
     return folder
 
 
-def isolation(user_id: int) -> list[str]:
-    """Return the options about namespaces and privileges."""
-    options = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    options += ["--die-with-parent", "--new-session", "--hostname", "kernelcup", "--cap-drop", "ALL"]
-    if os.getuid() == 0:
-        # What it takes to become somebody else, and gone once that is done.
-        return [*options, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    mapped = ["--unshare-user", "--disable-userns", "--uid", str(user_id), "--gid", str(user_id)]
-    return [*options[:-2], *mapped, *options[-2:]]
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, however deep it has become."""
+    subprocess.run(["rm", "-rf", "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
 
 
-def become(user_id: int) -> list[str]:
-    """Return the command that drops root, nothing where we are not root."""
-    if os.getuid() != 0:
+def laid_out(files: Path, scratch: Path, user_id: int | None) -> Path:
+    """Make a scratch folder anew and return the working folder in it, with copies of the files."""
+    remove_folder(scratch)
+    scratch.mkdir(mode=0o700)
+    work = scratch / "job"
+    shutil.copytree(files, work)
+    make_readable(work)
+    if user_id is not None:
+        os.chown(scratch, user_id, user_id)
+        # It may write there, yet neither change nor remove what is not its own.
+        work.chmod(0o1777)
+    return work
+
+
+def let_through(box: Sandbox) -> None:
+    """Let others pass the folders above what is shown. Their names are random and cannot be listed."""
+    top = Path(tempfile.gettempdir()).resolve()
+    for shown in map(Path, box.visible):
+        for parent in shown.resolve().parents:
+            if parent != top and parent.is_relative_to(top) and parent.stat().st_uid == os.getuid():
+                parent.chmod(parent.stat().st_mode & 0o7777 | 0o011)
+
+
+def limited(box: Sandbox, prepared: Prepared) -> Prepared:
+    """Return the command with its limits, and with a control group to join where we may make one."""
+    group = cgroups.make(GROUP_PROCESSES + PROCESSES_A_CORE * (os.cpu_count() or 1), box.memory_bytes)
+    joining = group.joining() if group is not None else []
+    return dataclasses.replace(prepared, argv=[*joining, *limits(), *prepared.argv], group=group)
+
+
+def limits() -> list[str]:
+    """Return the beginning of a command line that sets limits of the process and all below it."""
+    program = shutil.which("prlimit")
+    if program is None:
         return []
-    # Leaving uid 0 empties the sets of capabilities; with no_new_privs nothing brings them back.
-    identity = ["--reuid", str(user_id), "--regid", str(user_id), "--clear-groups"]
-    return ["/usr/bin/setpriv", *identity, "--no-new-privs", "--"]
+    processes = max(LEAST_PROCESSES, PROCESSES_A_CORE * (os.cpu_count() or 1))
+    wanted = {
+        "core": (resource.RLIMIT_CORE, 0),
+        "nproc": (resource.RLIMIT_NPROC, processes if os.getuid() == 0 else PROCESSES_OF_OURSELVES),
+        "nofile": (resource.RLIMIT_NOFILE, OPEN_FILES),
+        "fsize": (resource.RLIMIT_FSIZE, FILE_BYTES),
+    }
+    values = {name: at_most(number, value) for name, (number, value) in wanted.items()}
+    return [program, *(f"--{name}={value}" for name, value in values.items()), "--"]
 
 
-def file_systems(box: Sandbox) -> list[str]:
-    """Return the options that build the tree of files."""
-    options = ["--proc", "/proc", "--dev", "/dev"]
-    options += ["--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]
-    for folder in SYSTEM_FOLDERS:
-        options += system_folder(folder)
-    for file in SYSTEM_FILES:
-        options += [*parents_of(file), "--ro-bind-try", file, file]
-    options += ["--perms", "1777", "--size", str(box.scratch_bytes), "--tmpfs", SCRATCH]
-    for folder in [*python_folders(), *box.visible]:
-        options += [*parents_of(folder), "--ro-bind", folder, folder]
-    options += ["--perms", "0777", "--size", str(box.scratch_bytes), "--tmpfs", WORK]
-    options += laid_files(box)
-    if box.kept is not None:
-        options += ["--bind", str(box.kept), KEPT]
-    return options + (gpu_nodes() if box.gpu else [])
-
-
-def parents_of(folder: str) -> list[str]:
-    """Return the options that make the folders above one, readable: by itself bwrap closes them."""
-    above = [str(parent) for parent in Path(folder).parents if str(parent) != "/"][::-1]
-    return [option for parent in above for option in ("--perms", "0755", "--dir", parent)]
-
-
-def laid_files(box: Sandbox) -> list[str]:
-    """Return the options that lay the job's files into the working folder."""
-    options: list[str] = []
-    for path in sorted(box.files.rglob("*")):
-        inside = f"{WORK}/{path.relative_to(box.files)}"
-        options += ["--perms", "0755", "--dir", inside] if path.is_dir() else ["--ro-bind", str(path), inside]
-    return options
-
-
-def system_folder(folder: str) -> list[str]:
-    """Return the options for a folder at the root, which may be a link into /usr."""
-    path = Path(folder)
-    if path.is_symlink():
-        return ["--symlink", os.readlink(folder), folder]
-    return ["--ro-bind", folder, folder] if path.is_dir() else []
-
-
-@functools.cache
-def python_folders() -> tuple[str, ...]:
-    """Return where Python, its packages and this harness lie, without what /usr shows already."""
-    # The harness may be a folder or be run from its zip, which is shown as a file.
-    root = Path(__file__).resolve().parent.parent
-    harness = str(root if root.is_file() else Path(__file__).resolve().parent)
-    candidates = [sys.base_prefix, sys.prefix, *site.getsitepackages(), harness]
-    candidates += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    candidates += [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]
-    found: list[str] = []
-    for candidate in candidates:
-        for each in dict.fromkeys((os.path.abspath(candidate), os.path.realpath(candidate))):
-            shown = any(each == top or each.startswith(top + "/") for top in ("/usr", *found))
-            if not shown and each != "/" and (os.path.isdir(each) or each == harness):
-                found.append(each)
-    return tuple(found)
-
-
-def gpu_nodes() -> list[str]:
-    """Return the options that show the GPUs' device nodes and what the driver reads in /sys."""
-    names = [*NVIDIA_NODES, *AMD_NODES, *(path.name for path in Path("/dev").glob("nvidia[0-9]*"))]
-    options: list[str] = []
-    for name in names:
-        options += ["--dev-bind-try", f"/dev/{name}", f"/dev/{name}"]
-    return [*options, "--ro-bind-try", "/sys", "/sys", "--ro-bind-try", "/opt/nvidia", "/opt/nvidia"]
-
-
-def memory_file(content: bytes) -> int:
-    """Return a descriptor from which ``content`` can be read once."""
-    fd = os.memfd_create("kernelcup-option")
-    os.write(fd, content)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
+def at_most(number: int, value: int) -> int:
+    """Return a limit that we may set: none above the one that we have ourselves."""
+    hard = resource.getrlimit(number)[1]
+    return value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -1,7 +1,7 @@
 """A seccomp filter that denies what user code has no business with and CUDA does not need.
 
 It is a denylist: an allowlist breaks the CUDA driver. The filter is assembled here from tables of
-system call numbers; :func:`program` returns the bytes that ``bwrap --seccomp`` takes.
+system call numbers; :func:`program` returns the bytes that ``bwrap --seccomp`` and the kernel take.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections.abc import Sequence
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 LOCAL_FAMILIES = (AF_UNIX,)
 NETWORK_FAMILIES = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
+# The bit that SOCK_DGRAM and SOCK_RAW have, SOCK_STREAM and SOCK_SEQPACKET have not.
+DATAGRAM_BIT = 2
 
 LOAD_WORD = 0x20  # BPF_LD | BPF_W | BPF_ABS
 JUMP_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
@@ -27,8 +29,8 @@ ALLOW = 0x7FFF0000
 KILL = 0x80000000
 ERROR = 0x00050000
 
-# Places in `struct seccomp_data`: number, architecture, low half of the first argument.
-NUMBER_AT, ARCHITECTURE_AT, ARGUMENT_AT = 0, 4, 16
+# Places in `struct seccomp_data`: number, architecture, low halves of the first two arguments.
+NUMBER_AT, ARCHITECTURE_AT, ARGUMENT_AT, SECOND_ARGUMENT_AT = 0, 4, 16, 24
 X32_BIT = 0x40000000
 
 # CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
@@ -136,6 +138,12 @@ DENIED: dict[str, dict[str, int]] = {
     },
 }
 
+# What reaches other processes by names that all share, where there is no namespace around them.
+SHARED_NAMES: dict[str, dict[str, int]] = {
+    "x86_64": {"shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "mq_open": 240, "mq_unlink": 241},
+    "aarch64": {"mq_open": 180, "mq_unlink": 181, "msgget": 186, "semget": 190, "shmget": 194, "shmat": 196},
+}
+
 # clone, clone3, socket, socketpair
 FILTERED: dict[str, tuple[int, int, int, int]] = {
     "x86_64": (56, 435, 41, 53),
@@ -149,13 +157,15 @@ def is_supported(machine: str | None = None) -> bool:
     return (machine or platform.machine()) in DENIED
 
 
-def program(machine: str | None = None, *, network: bool = False) -> bytes:
+def program(machine: str | None = None, *, network: bool = False, isolated: bool = True) -> bytes:
     """Return the filter as an array of ``struct sock_filter``. Raise ``KeyError`` without a table.
 
     With ``network`` it lets pass sockets of the internet families, for a sandbox whose network
-    namespace is its own.
+    namespace is its own. A sandbox without namespaces is not ``isolated``: a socket that can be given
+    an address would reach services of the host, so there are only connected pairs.
     """
     machine = machine or platform.machine()
+    denied = DENIED[machine] | ({} if isolated else SHARED_NAMES[machine])
     clone, clone3, socket, socketpair = FILTERED[machine]
     code = [
         instruction(LOAD_WORD, ARCHITECTURE_AT),
@@ -166,25 +176,37 @@ def program(machine: str | None = None, *, network: bool = False) -> bytes:
         instruction(JUMP_AT_LEAST, X32_BIT, 0, 1),
         instruction(RETURN, ERROR | errno.ENOSYS),
     ]
-    for number in sorted(DENIED[machine].values()):
+    for number in sorted(denied.values()):
         code += [instruction(JUMP_EQUAL, number, 0, 1), instruction(RETURN, ERROR | errno.EPERM)]
     # The flags of clone3 lie behind a pointer; without it the C library falls back to clone.
     code += [instruction(JUMP_EQUAL, clone3, 0, 1), instruction(RETURN, ERROR | errno.ENOSYS)]
     code += without_flags(clone, NAMESPACE_FLAGS, error=errno.EPERM)
-    code += one_of(socket, NETWORK_FAMILIES if network else LOCAL_FAMILIES, error=errno.EAFNOSUPPORT)
+    if isolated:
+        code += one_of(socket, NETWORK_FAMILIES if network else LOCAL_FAMILIES, error=errno.EAFNOSUPPORT)
+    else:
+        code += [instruction(JUMP_EQUAL, socket, 0, 1), instruction(RETURN, ERROR | errno.EAFNOSUPPORT)]
+        code += without_flags(
+            socketpair, DATAGRAM_BIT, error=errno.EPROTONOSUPPORT, at=SECOND_ARGUMENT_AT, then_on=True
+        )
     code += one_of(socketpair, LOCAL_FAMILIES, error=errno.EAFNOSUPPORT)
     code.append(instruction(RETURN, ALLOW))
     return b"".join(code)
 
 
-def without_flags(number: int, flags: int, *, error: int) -> list[bytes]:
-    """Return code that denies one call if its first argument has a flag; others keep their number."""
+def without_flags(
+    number: int, flags: int, *, error: int, at: int = ARGUMENT_AT, then_on: bool = False
+) -> list[bytes]:
+    """Return code that denies one call if an argument has a flag; others keep their number.
+
+    One that passes is allowed, or goes ``then_on`` to what else is asked of it.
+    """
+    passed = instruction(LOAD_WORD, NUMBER_AT) if then_on else instruction(RETURN, ALLOW)
     return [
         instruction(JUMP_EQUAL, number, 0, 4),
-        instruction(LOAD_WORD, ARGUMENT_AT),
+        instruction(LOAD_WORD, at),
         instruction(JUMP_SET, flags, 0, 1),
         instruction(RETURN, ERROR | error),
-        instruction(RETURN, ALLOW),
+        passed,
     ]
 
 

@@ -150,6 +150,13 @@ def test_inputs_are_drawn_from_the_secret_only_where_ranked(make_checks: Any) ->
     assert not torch.equal(checks.make_input(PLACE, FIRST), again.make_input(PLACE, FIRST))
 
 
+def test_each_input_of_a_ranked_case_is_another_one(make_checks: Any) -> None:
+    checks = make_checks(DOUBLE)
+    other_case = Place(StageName.RANKED, 1, {"size": 64})
+    made = [checks.make_input(place, SampleName(input=n)) for place in (PLACE, other_case) for n in range(20)]
+    assert len({each[0].item() for each in made}) == len(made)
+
+
 # Shared memory
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from harness_runs import Finished, own_spec, run
 
-from kernelcup_harness.own_harness import case_line, decoded_report, joined, number
+from kernelcup_harness.own_harness import case_line, joined
+from kernelcup_harness.own_results import decoded_report, number
 from kernelcup_harness.protocol import (
     CapturedOutput,
     Limits,

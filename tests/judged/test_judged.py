@@ -16,44 +16,31 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
-
-import kernelcup.tasks
-from kernelcup.domain import Task
-from kernelcup.tasks.check import check_path
-from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.problem_set import load_problem_set
-from kernelcup_harness.protocol import (
-    Backend,
-    CaseResult,
-    HarnessKind,
-    JobSpec,
-    Mode,
-    RunReport,
-    Verdict,
-    dumps,
-    from_json,
+from judging import (
+    EXAMPLES,
+    QUICK_RULES,
+    first_bad_case,
+    lacks_triton,
+    loaded,
+    read_yaml,
+    run_harness,
+    task_path,
+    what_was_said,
 )
 
-HERE = Path(__file__).parent
-EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
-SINGLE_FILE = "reference_code.py"
+from kernelcup.tasks.check import check_path
+from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup.tasks.problem_set import load_problem_set
+from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, Verdict
 
-# Enough to see that measuring works; precision is not what is judged here.
-QUICK_RULES: dict[str, Any] = {"warmups": 1, "min_samples": 2, "max_samples": 4, "case_budget_s": 1.0}
-LONGEST_RUN_S = 180.0
+HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,16 +70,6 @@ def task_folders() -> list[Path]:
     """Return all folders that hold a task and files to judge by it."""
     found = [path.parent.parent for root in (EXAMPLES, HERE) for path in root.rglob("solutions/expected.yml")]
     return sorted(found)
-
-
-def task_path(folder: Path) -> Path:
-    """Return what to load: the folder, or its one file if it is a task of the older form."""
-    return folder / SINGLE_FILE if (folder / SINGLE_FILE).exists() else folder
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return a file's top-level mapping."""
-    return dict(YAML(typ="safe").load(path.read_text(encoding="utf-8")))
 
 
 def read_expected(folder: Path) -> dict[str, Any]:
@@ -126,12 +103,6 @@ def harnesses_of(folder: Path) -> list[HarnessKind]:
     return [HarnessKind.OWN, HarnessKind.STANDARD] if own else [HarnessKind.STANDARD]
 
 
-@cache
-def loaded(folder: Path) -> Task:
-    """Load a task once."""
-    return load_task(task_path(folder))
-
-
 def judge(expected: Expectation) -> RunReport:
     """Judge the file in a process of its own, as a launcher does."""
     spec = build_job_spec(
@@ -155,55 +126,9 @@ def adjusted(spec: JobSpec, expected: Expectation) -> JobSpec:
     )
 
 
-def run_harness(spec: JobSpec) -> RunReport:
-    """Run ``python -m kernelcup_harness -`` and return its report."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "kernelcup_harness", "-"],
-        input=dumps(spec),
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_RUN_S,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
-    last = json.loads(finished.stdout.splitlines()[-1])
-    return from_json(RunReport, last["report"])
-
-
-def first_bad_case(report: RunReport) -> int | None:
-    """Return the index of the first case that is not accepted; None if there is none.
-
-    A case that was cut off is not in the report: it is the one after those that are.
-    """
-    stage = next((stage for stage in report.stages if stage.verdict is not Verdict.ACCEPTED), None)
-    if stage is None:
-        return None
-    found = bad_case(stage.cases)
-    return found.index if found is not None else len(stage.cases)
-
-
-def bad_case(cases: list[CaseResult]) -> CaseResult | None:
-    """Return the first case that is not accepted."""
-    return next((case for case in cases if case.verdict is not Verdict.ACCEPTED), None)
-
-
-def what_was_said(report: RunReport) -> str:
-    """Return all that the report says of a failure: of the run, the stage and the case."""
-    texts = [report.message]
-    for stage in report.stages:
-        case = bad_case(stage.cases)
-        texts += [stage.message, case.message if case is not None else ""]
-    return "\n".join(texts)
-
-
-def needs_triton(file: Path) -> bool:
-    """Whether the file imports Triton."""
-    return re.search(r"^import triton", file.read_text(encoding="utf-8"), re.MULTILINE) is not None
-
-
 @pytest.mark.parametrize("expected", [pytest.param(each, id=each.id) for each in expectations()])
 def test_the_verdict_is_the_expected_one(expected: Expectation) -> None:
-    if needs_triton(expected.file) and importlib.util.find_spec("triton") is None:
+    if lacks_triton(expected.file):
         pytest.skip("needs Triton")
     report = judge(expected)
     about = f"{what_was_said(report)}\n{report.stderr.text}\nseed {report.secret_seed}"

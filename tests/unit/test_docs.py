@@ -18,6 +18,9 @@ from ruamel.yaml import YAML
 import kernelcup.config
 from kernelcup.cli import exits
 from kernelcup.config import Config
+from kernelcup.screen.findings import MAX_PER_TAG, MEANINGS, Tag
+from kernelcup.screen.kernelguard import LIMIT_S, MEMORY_BYTES
+from kernelcup.screen.screening import MAX_TOKENS
 from kernelcup_harness import protocol
 from kernelcup_harness.own_harness import EXIT_VERDICTS
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict, loads
@@ -93,6 +96,20 @@ def test_every_error_code_is_documented_with_what_to_do():
     wanted = (codes - families) | {name for _, _, name in exits.ERRORS} | set(told)
     assert {code for code in wanted if f"`{code}`" not in by_hand} == set()
     assert {code for code in families if f"`{code}`" not in by_hand} == set()
+
+
+def test_every_tag_of_the_static_screen_is_documented():
+    rows = [f"| `{tag.value}` | {'grave' if tag.grave else 'common'} | {MEANINGS[tag]} |" for tag in Tag]
+    text = read("static-screen.md")
+    assert "\n".join(rows) in text
+    assert len(re.findall(r"^\| `", text, re.MULTILINE)) == len(rows)
+
+
+def test_the_limits_of_the_static_screen_are_documented():
+    text = read("static-screen.md")
+    assert f"more than {MAX_TOKENS:,} words and signs" in text
+    assert f"Of each tag {MAX_PER_TAG} findings are kept" in text
+    assert f"at most {LIMIT_S:g} s and with at most {MEMORY_BYTES // 1024**3} GiB" in text
 
 
 def test_every_exit_code_is_documented():
@@ -190,8 +207,9 @@ def test_every_key_of_a_task_is_documented_in_the_json_page():
 def test_every_key_of_the_configuration_is_documented():
     text = read("configuration.md")
     sections = kernelcup.config._File.model_fields
-    assert set(sections) == {"database", "devices"}
+    assert set(sections) == {"database", "screen", "devices"}
     keys = [f"database.{key}" for key in kernelcup.config._Database.model_fields]
+    keys += [f"screen.{key}" for key in kernelcup.config._Screen.model_fields]
     keys += [f"devices.{key}" for key in kernelcup.config._Device.model_fields]
     assert [key for key in keys if f"| `{key}` |" not in text] == []
 
@@ -239,7 +257,7 @@ def check_line(line: str, commands: dict[str, object]) -> None:
         makefile = (ROOT / "Makefile").read_text()
         for target in match[1].split():
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), line
-    if match := re.search(r"\bkernelcup ((?:[a-z]+ ?)+)", line):
+    if match := re.search(r"\bkernelcup ((?:[a-z-]+ ?)+)", line):
         words = match[1].split()
         path = " ".join(words[:2]) if " ".join(words[:2]) in commands else words[0]
         assert path in commands, line

@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from kernelcup.cli import board, competing, demo, doctor, judging, serving, submissions, task
+from kernelcup.cli import (
+    board,
+    competing,
+    demo,
+    devices,
+    doctor,
+    judging,
+    replaying,
+    screening,
+    serving,
+    submissions,
+    task,
+)
 
 app = typer.Typer(
     name="kernelcup",
@@ -42,10 +54,14 @@ app.command("run")(judging.run)
 app.add_typer(task.app, name="task")
 app.add_typer(board.app, name="board")
 app.command("submit")(competing.submit)
+app.command("screen")(screening.screen)
 app.command("watch")(competing.watch)
 app.command("cancel")(competing.cancel)
 app.add_typer(submissions.app, name="submissions")
+app.command("replay")(replaying.replay)
 app.command("standings")(competing.standings)
 app.command("serve")(serving.serve)
+app.command("devices")(devices.devices)
+app.add_typer(devices.admin, name="admin")
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)

@@ -20,11 +20,14 @@ from kernelcup.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kernelcup.config import Config
     from kernelcup.domain import Standing
     from kernelcup.services.progress import Progress
     from kernelcup.services.submissions import SubmissionView
     from kernelcup.storage.database import Database
+    from kernelcup.storage.faults import DeviceFault
 
 POLL_INTERVAL_S = 0.5
 
@@ -53,6 +56,7 @@ def submit(
     devices the first that is not accepted counts.
     """
     from kernelcup.cli import options, platform
+    from kernelcup.cli.screening import second_opinion
     from kernelcup.cli.submissions import finish
     from kernelcup.errors import DeviceNeeded, LeaderboardNeeded, NotFound, UnknownDevice
     from kernelcup.services.submit import submit as accept
@@ -79,6 +83,7 @@ def submit(
             now=datetime.now(UTC),
             board=board,
             devices=device or (),
+            second_opinion=second_opinion(settings),
         )
         if not as_json:
             typer.echo(
@@ -94,13 +99,18 @@ def submit(
 def follow(settings: Config, db: Database, submission_id: int, *, quiet: bool) -> None:
     """Work off the queue until a submission has ended, with a live line for its stages."""
     from kernelcup.cli import platform, render
-    from kernelcup.services.progress import JobProgress
+    from kernelcup.services.fitness import outage_text
+    from kernelcup.services.progress import GpuOut, JobProgress
+    from kernelcup.services.submissions import show_submission
 
+    wanted = show_submission(db, submission_id).submission.devices
     with render.StageLines(quiet=quiet) as lines:
 
         def take(progress: Progress) -> None:
             if isinstance(progress, JobProgress) and progress.job.submission_id == submission_id:
                 lines.take(progress.event)
+            if isinstance(progress, GpuOut) and progress.fault.device in wanted:
+                lines.say(outage_text([progress.fault]))
 
         try:
             platform.make_dispatcher(settings, db, take).run_until(submission_id)
@@ -120,6 +130,7 @@ def watch(submission_id: SubmissionId, as_json: JsonOption = False, config: Conf
     from kernelcup.cli import platform
     from kernelcup.cli.submissions import finish
     from kernelcup.errors import NotFound
+    from kernelcup.services.fitness import outages
     from kernelcup.services.submissions import show_submission
 
     with (
@@ -128,7 +139,7 @@ def watch(submission_id: SubmissionId, as_json: JsonOption = False, config: Conf
     ):
         last = ""
         while not (view := show_submission(db, submission_id)).ended:
-            now = progress_text(view)
+            now = progress_text(view, outages(db, now=datetime.now(UTC)))
             if now != last and not as_json:
                 typer.echo(now)
             last = now
@@ -136,15 +147,20 @@ def watch(submission_id: SubmissionId, as_json: JsonOption = False, config: Conf
         finish(db, submission_id, as_json=as_json)
 
 
-def progress_text(view: SubmissionView) -> str:
-    """Say in one line where the jobs of a submission are."""
+def progress_text(view: SubmissionView, out: Sequence[DeviceFault] = ()) -> str:
+    """Say in one line where the jobs of a submission are, and what of their devices is out of service."""
+    from kernelcup.cli.texts import plain
     from kernelcup.domain import JobState
+    from kernelcup.services.fitness import outage_text
 
     parts = []
     for each in view.jobs:
         place = f", place {each.position}" if each.position is not None else ""
         parts.append(f"{each.job.device}: {each.job.state.value}{place}")
     idle = all(each.job.state is not JobState.RUNNING for each in view.jobs)
+    waiting = {each.job.device for each in view.jobs if each.job.state is JobState.QUEUED}
+    if told := outage_text(fault for fault in out if fault.device in waiting):
+        return plain(f"{'; '.join(parts)}   ({told})")
     return "; ".join(parts) + ("   (is a `kernelcup serve` running?)" if idle else "")
 
 

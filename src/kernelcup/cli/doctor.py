@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -67,7 +68,7 @@ def look_around(config: Path | None) -> Iterator[Finding]:
         return
     where = f"from {settings.file}" if settings.file is not None else "no file, so the defaults"
     yield Finding("config", "ok", where, needed=True)
-    yield from (gpu(settings), database(settings), disk(settings))
+    yield from (gpu(settings), database(settings), out_of_service(settings), disk(settings))
 
 
 def python() -> Finding:
@@ -141,6 +142,23 @@ def database(config: Config) -> Finding:
     except (KernelCupError, OSError) as error:
         return Finding("database", "broken", str(error), needed=True)
     return Finding("database", "ok", f"{url} (schema {revision})", needed=True)
+
+
+def out_of_service(config: Config) -> Finding:
+    """The GPUs that were found unfit, here and on other machines of this database."""
+    from kernelcup.cli import platform
+    from kernelcup.errors import KernelCupError
+    from kernelcup.services.fitness import outage_text, outages
+
+    try:
+        with platform.open_database(config) as db:
+            found = outages(db, now=datetime.now(UTC))
+    except (KernelCupError, OSError):
+        return Finding("in service", "missing", "not known without the database")
+    if not found:
+        return Finding("in service", "ok", "every GPU")
+    how = "they come back by themselves once they are clean; kernelcup admin device-up NAME vouches for them"
+    return Finding("in service", "broken", f"{outage_text(found)} ({how})")
 
 
 def disk(config: Config) -> Finding:

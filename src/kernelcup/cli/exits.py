@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kernelcup.domain import JobState
-from kernelcup.errors import ConfigError, KernelCupError, LaunchError, StorageUnavailable, UserError
+from kernelcup.errors import (
+    ConfigError,
+    KernelCupError,
+    LaunchError,
+    StorageUnavailable,
+    UnfitDevice,
+    UserError,
+)
 from kernelcup_harness.protocol import Verdict
 
 OK = 0
@@ -38,6 +45,7 @@ ERRORS: tuple[tuple[type[KernelCupError], int, str], ...] = (
     (UserError, USER_ERROR, "user_error"),
     (ConfigError, CONFIG_ERROR, "config_error"),
     (StorageUnavailable, STORAGE_ERROR, "storage_unavailable"),
+    (UnfitDevice, LAUNCH_ERROR, "unfit_device"),
     (LaunchError, LAUNCH_ERROR, "launch_error"),
     (KernelCupError, BUG, "error"),
 )

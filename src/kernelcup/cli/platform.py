@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kernelcup.config import Config
     from kernelcup.domain import Device, Task
+    from kernelcup.launchers.hygiene import Hygiene
     from kernelcup.launchers.local import LocalLauncher
     from kernelcup.services.dispatch import Dispatcher
     from kernelcup.services.progress import Progress
@@ -79,7 +80,23 @@ def make_launcher(config: Config) -> LocalLauncher:
 
     if find_spec("torch") is None:
         raise ConfigError("judging needs PyTorch, which is not installed: pip install torch==2.13.0 numpy")
-    return LocalLauncher(runtime_dir=config.runtime_dir, environ=os.environ, gpus=config.slot_gpus)
+    hygiene = make_hygiene() if config.slot_gpus else None
+    return LocalLauncher(
+        runtime_dir=config.runtime_dir,
+        environ=os.environ,
+        gpus=config.slot_gpus,
+        builds=config.data_dir / "builds",
+        hygiene=hygiene,
+    )
+
+
+def make_hygiene() -> Hygiene:
+    """Return what looks at this machine's GPUs before and after each job."""
+    from kernelcup.launchers.gpu_probe import find_probe
+    from kernelcup.launchers.hygiene import Hygiene
+    from kernelcup.launchers.leftovers import sweep
+
+    return Hygiene(find_probe(), sweep=sweep)
 
 
 def make_dispatcher(

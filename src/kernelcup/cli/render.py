@@ -327,6 +327,11 @@ class StageLines:
         elif kind == "stage_end":
             self._end(event)
 
+    def say(self, text: str) -> None:
+        """Show a line about something else than the run."""
+        if not self._quiet:
+            self._console.print(Text(plain(text)))
+
     def _line(self, text: str) -> Text:
         return Text(f"{self._label}{text}", no_wrap=True, overflow="ellipsis")
 

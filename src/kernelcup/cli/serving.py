@@ -55,8 +55,14 @@ def log(progress: Progress) -> None:
             text = f"{run.verdict.value} after {run.report.duration_s:.1f} s"
         case steps.JobRetried(reason=reason):
             text = f"will be tried again: {reason}"
-        case steps.JobReturned():
-            text = "handed back, since we end"
+        case steps.JobReturned(reason=reason):
+            text = f"waits again: {reason}"
+        case steps.GpuOut(fault=fault):
+            typer.echo(plain(f"GPU {fault.gpu} is out of service: {fault.reason}"))
+            return
+        case steps.GpuBack(fault=fault):
+            typer.echo(plain(f"GPU {fault.gpu} is in service again"))
+            return
         case steps.JobDropped():
             text = "dropped: it was cancelled, deleted or taken over"
         case _:

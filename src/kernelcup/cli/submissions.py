@@ -14,7 +14,7 @@ from kernelcup.cli.texts import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.domain import Task
+    from kernelcup.domain import Run, Task
     from kernelcup.services.submissions import JobView, SubmissionView
     from kernelcup.storage.database import Database
 
@@ -25,6 +25,7 @@ app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=Tru
 def list_all(
     board: Annotated[str | None, typer.Option("--board", "-b", help="Only of this leaderboard.")] = None,
     user: Annotated[str | None, typer.Option("--user", "-u", help="Only of this user.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag of the static screen.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 20,
     as_json: JsonOption = False,
     config: ConfigOption = None,
@@ -38,13 +39,13 @@ def list_all(
         platform.open_database(platform.load_config(config)) as db,
         platform.pointing_to("kernelcup board list", NotFound),
     ):
-        found = service.list_submissions(db, user=user, board=board, limit=limit)
+        found = service.list_submissions(db, user=user, board=board, tag=tag, limit=limit)
         views = [service.show_submission(db, each.id) for each in found]
     if as_json:
         typer.echo(json.dumps({"submissions": [as_object(view, with_report=False) for view in views]}))
     elif views:
         print_list(views)
-    elif board is None and user is None:
+    elif board is None and user is None and tag is None:
         typer.echo("There is no submission yet. Next: kernelcup submit FILE --board BOARD")
     else:
         typer.echo("No submission fits.")
@@ -74,7 +75,7 @@ def show(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Show a submission with its reports.
+    """Show a submission with its reports and what the static screen found.
 
     Exit codes as for `kernelcup run`.
     """
@@ -92,7 +93,7 @@ def show(
                 json.dumps({"submission": submission_id, "code": text}) if as_json else text, nl=as_json
             )
             return
-        finish(db, submission_id, as_json=as_json)
+        finish(db, submission_id, as_json=as_json, for_reviewers=True)
 
 
 @app.command()
@@ -125,19 +126,32 @@ def delete(
         typer.echo(f"submission {submission_id} is deleted")
 
 
-def finish(db: Database, submission_id: int, *, as_json: bool, silent: bool = False) -> None:
-    """Print a submission as it stands now, and end with the exit code of its verdicts."""
-    from kernelcup.cli import exits, render
+def finish(
+    db: Database,
+    submission_id: int,
+    *,
+    as_json: bool,
+    silent: bool = False,
+    for_reviewers: bool = False,
+) -> None:
+    """Print a submission as it stands now, and end with the exit code of its verdicts.
+
+    Reviewers are shown the static screen as well.
+    """
+    from kernelcup.cli import exits, render, screening
     from kernelcup.services.boards import get_task
-    from kernelcup.services.submissions import show_submission
+    from kernelcup.services.submissions import screening_of, show_submission
 
     view = show_submission(db, submission_id)
+    found = screening_of(db, submission_id)
     if as_json:
-        typer.echo(json.dumps(as_object(view)))
+        typer.echo(json.dumps(as_object(view) | {"screening": screening.as_object(found)}))
     elif not silent:
         out = render.console()
         print_view(out, view, get_task(db, view.submission.leaderboard))
         print_places(out, db, view)
+        if for_reviewers:
+            screening.print_screening(out, found)
     raise typer.Exit(
         exits.of_jobs([(each.job.state, each.run.verdict if each.run else None) for each in view.jobs])
     )
@@ -161,8 +175,24 @@ def print_view(out: Console, view: SubmissionView, task: Task) -> None:
         if job.run is not None:
             about = f"kernelcup board show {each.leaderboard}"
             render.report(out, job.run.report, task.ranking_by, about=about)
+            print_replay(out, job.run)
         else:
             out.print(Text(plain(state_text(job))))
+
+
+def print_replay(out: Console, run: Run) -> None:
+    """Say how the sample on which a run failed is repeated."""
+    from rich.text import Text
+
+    failed = [
+        (stage.name.value, case.index)
+        for stage in run.report.stages
+        for case in stage.cases
+        if case.failed_on is not None
+    ]
+    if failed:
+        stage, case = failed[0]
+        out.print(Text(f"Repeat that sample: kernelcup replay {run.id} --stage {stage} --case {case}"))
 
 
 def state_text(view: JobView) -> str:
@@ -224,6 +254,7 @@ def job_object(view: JobView, *, with_report: bool) -> dict[str, object]:
         "attempt": job.attempt,
         "position": view.position,
         "reason": job.reason,
+        "run": run.id if run is not None else None,
         "verdict": run.verdict.value if run is not None else None,
         "score_s": run.score_s if run is not None else None,
     }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kernelcup.config import Config
     from kernelcup.domain import Task
     from kernelcup.errors import Problem
+    from kernelcup.tasks.nulls import Outcome
     from kernelcup_harness.protocol import HarnessKind, RunReport
 
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
@@ -30,15 +31,21 @@ NULL_RUN_S = 600
 def check(
     path: TaskArgument,
     run: Annotated[
-        bool,
-        typer.Option("--run/--no-run", help="Also make every input once and see that it can be carried."),
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--run/--no-run",
+            help="--run: also hand null submissions to the checker. --no-run: look at the files only. "
+            "Without either every input is made once, to see that it can be carried.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Report every problem of a task or problem set.
 
-    Each is a line FILE:LINE:COLUMN: KEY: what is wrong. Exit code 0 if there is none, 3 otherwise.
+    Each is a line FILE:LINE:COLUMN: KEY: what is wrong. Exit code 0 if there is none, 3 otherwise;
+    a warning is none.
     """
     from kernelcup.cli import exits, platform
     from kernelcup.cli.entry import problem_object
@@ -47,18 +54,89 @@ def check(
     place = platform.task_path(path)
     problems = list(check_path(place))
     tried = ""
-    if run and not problems:
+    if run is not False and not problems:
         more, tried = try_run(place, config)
         problems += more
+    outcome = try_nulls(place, config) if run and not problems else None
+    problems += outcome.errors if outcome else []
     if as_json:
-        body = [problem_object(problem) for problem in problems]
-        typer.echo(json.dumps({"path": str(place), "problems": body, "tried": tried}))
-    elif problems:
+        body = {"path": str(place), "problems": [problem_object(each) for each in problems], "tried": tried}
+        typer.echo(json.dumps({**body, **nulls_object(outcome)}))
+    else:
         for problem in problems:
             typer.echo(plain(str(problem)))
-    else:
-        typer.echo(f"{place}: no problems" + (f"; {tried}" if tried else ""))
+        show_outcome(outcome)
+        if not problems:
+            typer.echo(f"{place}: no problems" + (f"; {tried}" if tried else ""))
     raise typer.Exit(exits.USER_ERROR if problems else exits.OK)
+
+
+def try_nulls(place: Path, config: Path | None) -> Outcome | None:
+    """Hand null submissions to the task's checker; None where nothing of it can be run here.
+
+    Raise ``LaunchError``.
+    """
+    import dataclasses
+    import os
+
+    from kernelcup.cli import platform
+    from kernelcup.launchers import lint
+    from kernelcup.launchers.slots import Slots
+    from kernelcup.tasks.job_spec import build_job_spec
+    from kernelcup.tasks.loader import load_task
+    from kernelcup.tasks.nulls import weigh
+    from kernelcup_harness.protocol import Mode
+
+    if not can_run(place):
+        return None
+    settings = platform.load_config(config)
+    device = platform.pick_device(settings, None)
+    task = load_task(place)
+    roomy = dataclasses.replace(task, limits=dataclasses.replace(task.limits, test_s=NULL_RUN_S))
+    spec = build_job_spec(roomy, job_id="lint", submission="", mode=Mode.LEADERBOARD, backend=device.backend)
+    slots = Slots(settings.runtime_dir, settings.slot_gpus)
+    return weigh(task, lint.run_lint(spec, device, slots, environ=os.environ), place)
+
+
+def can_run(place: Path) -> bool:
+    """Tell whether the task at ``place`` is one whose inputs and checker can be run here."""
+    from importlib.util import find_spec
+
+    from kernelcup.tasks.loader import load_task
+    from kernelcup_harness.protocol import HarnessKind
+
+    if is_problem_set(place) or find_spec("torch") is None:
+        return False
+    return load_task(place).harness is HarnessKind.STANDARD
+
+
+def is_problem_set(place: Path) -> bool:
+    """Tell whether a path names a problem set's file."""
+    return place.suffix in (".yaml", ".yml") and place.name != "task.yml"
+
+
+def nulls_object(outcome: Outcome | None) -> dict[str, object]:
+    """Return what ``--json`` has of the null submissions; nothing where none were tried."""
+    from kernelcup.cli.entry import problem_object
+    from kernelcup.tasks.nulls import outcome_object
+
+    if outcome is None:
+        return {}
+    warnings = [problem_object(each) for each in outcome.warnings]
+    return {"warnings": warnings, **outcome_object(outcome)}
+
+
+def show_outcome(outcome: Outcome | None) -> None:
+    """Print what null submissions found out beside problems."""
+    if outcome is None:
+        return
+    for warning in outcome.warnings:
+        typer.echo(plain(f"{warning} (warning)"))
+    for waived in outcome.waived:
+        typer.echo(plain(f"waived: {waived.null} in {', '.join(waived.cases)}: {waived.reason}"))
+    for note in outcome.notes:
+        typer.echo(plain(f"note: {note}"))
+    typer.echo(f"{outcome.tried} null submissions were handed to the checker")
 
 
 def try_run(place: Path, config: Path | None) -> tuple[list[Problem], str]:
@@ -73,7 +151,7 @@ def try_run(place: Path, config: Path | None) -> tuple[list[Problem], str]:
     from kernelcup.tasks.loader import load_task
     from kernelcup_harness.protocol import HarnessKind, Verdict
 
-    if place.suffix in (".yaml", ".yml") and place.name != "task.yml":
+    if is_problem_set(place):
         return [], ""
     task = load_task(place)
     if task.harness is HarnessKind.OWN:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from kernelcup.domain import Device
-from kernelcup.errors import BadReport
+from kernelcup.errors import BadReport, UnfitDevice
 from kernelcup_harness.protocol import PROTOCOL_VERSION, JobSpec, RunReport
 
 Event = dict[str, Any]
@@ -22,6 +22,8 @@ class LaunchResult:
     report: RunReport
     machine: str
     harness_hash: str
+    unfit: UnfitDevice | None = None
+    """What was wrong with the GPUs afterwards, where that does not touch the report."""
 
 
 class Launcher(Protocol):
@@ -43,8 +45,27 @@ class Launcher(Protocol):
 
         Raises:
             LaunchCancelled: ``cancelled`` was set; nothing of the run is left.
+            UnfitDevice: The GPUs were not fit for the job; where it says ``spoils``, they were
+                found so afterwards and the report was thrown away.
             LaunchError: The machine failed. ``LaunchTimeout`` and ``BadReport`` say how.
         """
+        ...
+
+
+@runtime_checkable
+class KeepsGpus(Protocol):
+    """A launcher that judges on GPUs of this machine, and can take them out of service."""
+
+    def leave_out(self, gpus: frozenset[str]) -> None:
+        """Start nothing on these GPUs, and on others again, until told otherwise."""
+        ...
+
+    def look_again(self, gpu: str) -> None:
+        """Look at a GPU once. Raise ``UnfitDevice`` if it is not fit."""
+        ...
+
+    def forget(self, gpus: frozenset[str]) -> None:
+        """Take the GPUs as they are from now on: somebody vouches for them."""
         ...
 
 

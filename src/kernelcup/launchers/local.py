@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import IO
 
 from kernelcup.domain import Device
-from kernelcup.errors import BadReport, LaunchError
+from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult, check_report
 from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.hygiene import Hygiene
 from kernelcup.launchers.lines import Tail, read_lines
 from kernelcup.launchers.slots import Slot, Slots
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, RunReport, dumps, from_json
@@ -55,6 +56,9 @@ PASSED_ON = frozenset(
 )
 PASSED_ON_PREFIXES = ("CUDA_", "NCCL_", "NVSHMEM_", "TORCH_SYMM_MEM_", "KERNELCUP_HARNESS_")
 
+BUILDS = "KERNELCUP_HARNESS_BUILDS"
+"""By this variable the harness is told where the machine keeps builds."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -67,6 +71,9 @@ class LocalLauncher:
         gpus: For each device, the GPUs of each of its slots, as in ``CUDA_VISIBLE_DEVICES``.
         command: The harness; tests put a stand-in here.
         grace_s: Time beyond the job's own limits.
+        builds: Where the harness keeps what submissions compiled, below ``runtime_dir`` if it is not
+            said. ``KERNELCUP_HARNESS_BUILDS`` in ``environ`` goes before; empty, nothing is kept.
+        hygiene: Looks at the GPUs before and after each job; None looks at nothing.
     """
 
     def __init__(
@@ -77,11 +84,14 @@ class LocalLauncher:
         gpus: Mapping[str, Sequence[str]] | None = None,
         command: Sequence[str] = COMMAND,
         grace_s: float = GRACE_S,
+        builds: Path | None = None,
+        hygiene: Hygiene | None = None,
     ) -> None:
         self._slots = Slots(runtime_dir, gpus or {})
-        self._environ = environ
+        self._environ = {BUILDS: str(builds or runtime_dir / "builds"), **environ}
         self._command = tuple(command)
         self._grace_s = grace_s
+        self._hygiene = hygiene
 
     def capacity(self, device: Device) -> int:
         """Return how many slots are free, whoever holds the others."""
@@ -97,13 +107,61 @@ class LocalLauncher:
     ) -> LaunchResult:
         """Judge in a child process, which is gone with all its group when this returns."""
         slot = self._slots.take(device, cancelled=cancelled)
+        gpus = slot.gpus if spec.backend is Backend.CUDA else ()
         try:
+            self._check_before(gpus, cancelled)
             identity = harness_hash()
             report = self._judge(spec, slot, on_event=on_event, cancelled=cancelled)
+            unfit = self._check_after(gpus, cancelled)
+        except UnfitDevice as error:
+            self._take_out(error)  # before others can have the slot
+            raise
         finally:
             slot.release()
         check_report(spec, report)
-        return LaunchResult(report=report, machine=socket.gethostname(), harness_hash=identity)
+        return LaunchResult(report=report, machine=socket.gethostname(), harness_hash=identity, unfit=unfit)
+
+    def leave_out(self, gpus: frozenset[str]) -> None:
+        """Start nothing on these GPUs, and on others again, until told otherwise."""
+        self._slots.leave_out(gpus)
+
+    def look_again(self, gpu: str) -> None:
+        """Look at a GPU once. Raise ``UnfitDevice`` if it is not fit."""
+        slot = self._slots.try_gpu(gpu)
+        if slot is None:
+            raise UnfitDevice(f"GPU {gpu}: another KernelCup process uses it")
+        try:
+            if self._hygiene is not None:
+                self._hygiene.look_again([gpu])
+        finally:
+            slot.release()
+
+    def forget(self, gpus: frozenset[str]) -> None:
+        """Take the GPUs as they are from now on: somebody vouches for them."""
+        if self._hygiene is not None:
+            self._hygiene.forget(sorted(gpus))
+
+    def _check_before(self, gpus: Sequence[str], cancelled: threading.Event) -> None:
+        if self._hygiene is not None:
+            self._hygiene.before(gpus, wait=cancelled.wait)
+
+    def _check_after(self, gpus: Sequence[str], cancelled: threading.Event) -> UnfitDevice | None:
+        """Return what is wrong without touching the report, raise what makes it worthless."""
+        if self._hygiene is None:
+            return None
+        try:
+            self._hygiene.after(gpus, wait=cancelled.wait)
+        except UnfitDevice as error:
+            if error.spoils:
+                raise
+            self._take_out(error)
+            return error
+        except LaunchCancelled:
+            pass  # the report is there, and the next job looks for itself
+        return None
+
+    def _take_out(self, error: UnfitDevice) -> None:
+        self._slots.leave_out(self._slots.left_out | set(error.gpus))
 
     def _judge(
         self, spec: JobSpec, slot: Slot, *, on_event: Callable[[Event], None], cancelled: threading.Event

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernelcup.domain import Device
-from kernelcup.errors import LaunchCancelled, LaunchError
+from kernelcup.errors import LaunchCancelled, LaunchError, UnfitDevice
 
 RETRY_S = 0.1
+_ELSEWHERE = "; KERNELCUP_RUNTIME names another folder"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +48,16 @@ class Slots:
     def __init__(self, directory: Path, gpus: Mapping[str, Sequence[str]]) -> None:
         self._directory = directory
         self._gpus = gpus
+        self._left_out: frozenset[str] = frozenset()
+
+    def leave_out(self, gpus: frozenset[str]) -> None:
+        """Hand out no slot that has one of these GPUs, until told otherwise."""
+        self._left_out = gpus
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The GPUs that are handed to nobody."""
+        return self._left_out
 
     def free(self, device: Device) -> int:
         """Return how many slots nobody holds at this moment."""
@@ -56,17 +67,36 @@ class Slots:
         return len(slots)
 
     def take(self, device: Device, *, cancelled: threading.Event) -> Slot:
-        """Wait for a slot. Raise ``LaunchCancelled`` if that is no longer wished."""
+        """Wait for a slot.
+
+        Raises:
+            LaunchCancelled: That is no longer wished.
+            UnfitDevice: None will come: each has a GPU that is out of service.
+        """
         while not cancelled.is_set():
+            if all(self._is_left_out(device, number) for number in range(device.slots)):
+                raise UnfitDevice(f"every slot of {device.name} is out of service")
             for number in range(device.slots):
                 if slot := self._try(device, number):
                     return slot
             cancelled.wait(RETRY_S)
         raise LaunchCancelled("cancelled while waiting for a free slot")
 
+    def try_gpu(self, gpu: str) -> Slot | None:
+        """Take one GPU without waiting, even one that is left out; None if somebody has it."""
+        return self._held([f"gpu-{gpu}"], (gpu,))
+
     def _try(self, device: Device, number: int) -> Slot | None:
+        if self._is_left_out(device, number):
+            return None
         gpus = self._visible(device, number)
         names = [f"gpu-{gpu}" for gpu in sorted(gpus)] or [f"device-{device.name}-{number}"]
+        return self._held(names, gpus)
+
+    def _is_left_out(self, device: Device, number: int) -> bool:
+        return not self._left_out.isdisjoint(self._visible(device, number))
+
+    def _held(self, names: Sequence[str], gpus: tuple[str, ...]) -> Slot | None:
         held: list[int] = []
         for name in names:
             file = self._lock(name)
@@ -82,7 +112,10 @@ class Slots:
 
     def _lock(self, name: str) -> int | None:
         path = _private(self._directory) / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}.lock"
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise LaunchError(f"{path}: no lock can be had: {error.strerror}{_ELSEWHERE}") from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -93,8 +126,12 @@ class Slots:
 
 def _private(directory: Path) -> Path:
     """Make the directory, and make sure that nobody else put it there: it may be below /tmp."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = directory.lstat()
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.lstat()
+    except OSError as error:
+        text = f"{directory}: no folder for locks can be made: {error.strerror}{_ELSEWHERE}"
+        raise LaunchError(text) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise LaunchError(f"{directory} belongs to somebody else")
+        raise LaunchError(f"{directory} belongs to somebody else{_ELSEWHERE}")
     return directory

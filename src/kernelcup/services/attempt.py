@@ -6,15 +6,16 @@ the result is stored in another.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable
 from datetime import datetime
 
-from kernelcup.domain import Device, Run, Task
-from kernelcup.errors import LaunchCancelled, LaunchError, StaleLease, StorageUnavailable
+from kernelcup.domain import Device, Run, Submission, Task
+from kernelcup.errors import LaunchCancelled, LaunchError, StaleLease, StorageUnavailable, UnfitDevice
 from kernelcup.launchers.base import Launcher, LaunchResult, check_report
-from kernelcup.services import queue
+from kernelcup.services import fitness, queue
 from kernelcup.services.boards import find_board
 from kernelcup.services.progress import (
     JobDropped,
@@ -77,10 +78,12 @@ class Attempt:
             return JobFinished(job=job, run=self._judge())
         except (StaleLease, StorageUnavailable):
             raise
+        except UnfitDevice as error:
+            return self._unfit(error)
         except Exception as error:
             if isinstance(error, LaunchCancelled) or self.cancelled.is_set():
                 queue.hand_back(self._db, self.lease, reason=SHUTTING_DOWN)
-                return JobReturned(job=job)
+                return JobReturned(job=job, reason=SHUTTING_DOWN)
             if not isinstance(error, LaunchError):
                 logger.exception("job %d: this should not happen", job.id)
             return self._failed(f"{type(error).__name__}: {error}")
@@ -95,6 +98,8 @@ class Attempt:
             cancelled=self.cancelled,
         )
         check_report(spec, launched.report)
+        if launched.unfit is not None:
+            self._take_out(launched.unfit)
         return self._store(launched)
 
     def _store(self, launched: LaunchResult) -> Run:
@@ -117,6 +122,19 @@ class Attempt:
             now=self._clock(),
         )
 
+    def _unfit(self, error: UnfitDevice) -> Progress:
+        """Take the GPUs out of service; the job waits for others, or for these to be fit again."""
+        self._take_out(error)
+        if error.spoils:
+            # Counted, or a submission that breaks each GPU it gets would be given all of them.
+            return self._failed(f"{type(error).__name__}: {error}")
+        queue.hand_back(self._db, self.lease, reason=str(error))
+        return JobReturned(job=self.lease.job, reason=str(error))
+
+    def _take_out(self, error: UnfitDevice) -> None:
+        logger.warning("out of service: %s", error)
+        fitness.take_out(self._db, error, device=self._device.name, now=self._clock())
+
     def _failed(self, reason: str) -> Progress:
         job = self.lease.job
         run = queue.fail_attempt(
@@ -130,7 +148,7 @@ class Attempt:
         return JobRetried(job=job, reason=reason) if run is None else JobFinished(job=job, run=run)
 
     def _spec(self) -> JobSpec:
-        task, code, harness = self._load()
+        task, submission, code, harness = self._load()
         return build_job_spec(
             task,
             job_id=queue.job_name(self.lease),
@@ -138,9 +156,10 @@ class Attempt:
             mode=self.lease.job.mode,
             backend=self._device.backend,
             harness=harness,
+            build_scope=build_scope(submission.user),
         )
 
-    def _load(self) -> tuple[Task, str, HarnessKind]:
+    def _load(self) -> tuple[Task, Submission, str, HarnessKind]:
         job = self.lease.job
         with self._db.read() as session:
             submission = submissions.find(session, job.submission_id)
@@ -148,4 +167,9 @@ class Attempt:
                 raise StaleLease(f"submission {job.submission_id} was deleted")
             board = find_board(session, submission.leaderboard)
             code = submissions.code(session, submission.id)
-            return tasks.load(session, job.task_hash), code, board.harness
+            return tasks.load(session, job.task_hash), submission, code, board.harness
+
+
+def build_scope(user: str) -> str:
+    """Return the name under which a machine keeps this user's builds: it needs no other."""
+    return hashlib.sha256(user.encode()).hexdigest()

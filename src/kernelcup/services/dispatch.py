@@ -16,6 +16,7 @@ from kernelcup.errors import ConfigError, StaleLease, StorageUnavailable
 from kernelcup.launchers.base import Launcher
 from kernelcup.services import queue
 from kernelcup.services.attempt import Attempt
+from kernelcup.services.fitness import Fitness
 from kernelcup.services.owners import current_owner
 from kernelcup.services.progress import Progress
 from kernelcup.services.submissions import ENDED, show_submission
@@ -73,6 +74,7 @@ class Dispatcher:
         self._progress_lock = threading.Lock()
         self._wake = threading.Event()
         self._next_heartbeat = 0.0
+        self._fitness = Fitness(db, self._launchers, tell=self._tell, clock=clock)
         self._check_launchers()
 
     def run_until_idle(self) -> None:
@@ -138,6 +140,7 @@ class Dispatcher:
             self._next_heartbeat = time.monotonic() + self._heartbeat_s
             for attempt in self._current():
                 self._renew(attempt)
+            self._fitness.refresh()
         backends = {device.name: device.backend for device in self._devices.values()}
         queue.reclaim(self._db, now=self._clock(), backends=backends)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernelcup.domain import Job, Run
+from kernelcup.storage.faults import DeviceFault
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,9 +42,10 @@ class JobRetried:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobReturned:
-    """The dispatcher ends and the job waits for another one."""
+    """The job waits again, unharmed: the dispatcher ends, or the GPU was not fit."""
 
     job: Job
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,4 +56,19 @@ class JobDropped:
     reason: str
 
 
-Progress = JobStarted | JobProgress | JobFinished | JobRetried | JobReturned | JobDropped
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuOut:
+    """A GPU of this machine is out of service."""
+
+    fault: DeviceFault
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GpuBack:
+    """It is in service again."""
+
+    fault: DeviceFault
+
+
+JobStep = JobStarted | JobProgress | JobFinished | JobRetried | JobReturned | JobDropped
+Progress = JobStep | GpuOut | GpuBack

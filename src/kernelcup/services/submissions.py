@@ -10,9 +10,10 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Run, Submission
 from kernelcup.errors import Forbidden, NotFound
+from kernelcup.screen import Screening
 from kernelcup.services.boards import find_board
 from kernelcup.services.reports import redact
-from kernelcup.storage import jobs, runs, submissions, tasks, users
+from kernelcup.storage import jobs, runs, screenings, submissions, tasks, users
 from kernelcup.storage.database import Database
 from kernelcup.storage.users import name_key
 
@@ -70,15 +71,23 @@ def get_code(db: Database, submission_id: int, *, viewer: str | None = None) -> 
         return submissions.code(session, submission_id)
 
 
+def screening_of(db: Database, submission_id: int) -> Screening | None:
+    """Return what the static screen found, None for a submission from before it was there."""
+    with db.read() as session:
+        _find(session, submission_id)
+        return screenings.find(session, submission_id)
+
+
 def list_submissions(
     db: Database,
     *,
     user: str | None = None,
     board: str | None = None,
+    tag: str | None = None,
     before_id: int | None = None,
     limit: int = 50,
 ) -> list[Submission]:
-    """Return a page of submissions, the newest first."""
+    """Return a page of submissions, the newest first. ``tag`` is one of the static screen."""
     with db.read() as session:
         person = None if user is None else users.find(session, user)
         if user is not None and person is None:
@@ -87,6 +96,7 @@ def list_submissions(
             session,
             user_id=None if person is None else person[0],
             board_id=None if board is None else find_board(session, board).id,
+            tag=tag,
             before_id=before_id,
             limit=limit,
         )

@@ -21,10 +21,12 @@ from kernelcup.errors import (
     UnknownDevice,
     WrongFileType,
 )
+from kernelcup.screen import Screening, screen
+from kernelcup.screen.opinion import SecondOpinion, with_opinion
 from kernelcup.services.boards import find_board
 from kernelcup.services.directives import Directives, parse_directives
 from kernelcup.services.users import check_user_name
-from kernelcup.storage import boards, submissions, tasks, users
+from kernelcup.storage import boards, screenings, submissions, tasks, users
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Mode
 
@@ -43,20 +45,24 @@ def submit(
     now: datetime,
     board: str | None = None,
     devices: Sequence[str] = (),
+    second_opinion: SecondOpinion | None = None,
 ) -> Submission:
     """Accept a file: once this returns, it will be judged.
 
     Checks happen in this order: user name, size and encoding, directives, leaderboard, file type,
-    opening and deadline, devices. Each refusal is a ``UserError`` with a code of its own.
+    opening and deadline, devices. Each refusal is a ``UserError`` with a code of its own. The static
+    screen refuses nothing: what it finds is stored with the submission, for reviewers.
 
     Args:
         board: Leaderboard; else the file's directive, else the only one there is.
         devices: Devices; else the file's directive, else the leaderboard's only one.
         now: When the file arrived.
+        second_opinion: Rules beside ours that the static screen asks.
     """
     name = check_user_name(user)
     code = read_code(content)
     directives = parse_directives(code)
+    screening = screen_file(file_name, code, second_opinion)  # takes too long for a transaction
     with db.write(durable=True) as session:
         target = _board(session, board, directives)
         _check_file_type(file_name, tasks.language(session, target.task_hash))
@@ -71,6 +77,7 @@ def submit(
             devices=_devices(target, devices or directives.devices),
             now=now,
         )
+        screenings.insert(session, submission_id, screening)
         submission = submissions.find(session, submission_id)
     assert submission is not None
     return submission
@@ -89,6 +96,12 @@ def read_code(content: bytes) -> str:
     if "\0" in code:
         raise NotText("The file is not text: it has a NUL byte.")
     return code
+
+
+def screen_file(file_name: str, code: str, second_opinion: SecondOpinion | None = None) -> Screening:
+    """Return what the static screen says about a file. It never refuses one."""
+    is_native = PurePosixPath(_base_name(file_name)).suffix.lower() in ENDINGS[Language.CUDA]
+    return with_opinion(screen(code, is_native=is_native), code, second_opinion)
 
 
 def check_open(board: Leaderboard, *, now: datetime) -> None:

@@ -11,7 +11,14 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState, Leaderboard, Submission
 from kernelcup.storage.database import insert_if_absent
-from kernelcup.storage.tables import CodeRow, JobRow, LeaderboardRow, SubmissionRow, UserRow
+from kernelcup.storage.tables import (
+    CodeRow,
+    JobRow,
+    LeaderboardRow,
+    ScreeningFindingRow,
+    SubmissionRow,
+    UserRow,
+)
 from kernelcup_harness.protocol import Mode
 
 
@@ -65,6 +72,7 @@ def newest(
     *,
     user_id: int | None = None,
     board_id: int | None = None,
+    tag: str | None = None,
     before_id: int | None = None,
     limit: int = 50,
 ) -> list[Submission]:
@@ -74,6 +82,9 @@ def newest(
         query = query.where(SubmissionRow.user_id == user_id)
     if board_id is not None:
         query = query.where(SubmissionRow.leaderboard_id == board_id)
+    if tag is not None:
+        tagged = (ScreeningFindingRow.submission_id == SubmissionRow.id, ScreeningFindingRow.tag == tag)
+        query = query.where(exists().where(*tagged))
     if before_id is not None:
         query = query.where(SubmissionRow.id < before_id)
     return _load(session, query)

@@ -112,6 +112,36 @@ class SubmissionRow(Base):
     created_at: Mapped[datetime]
 
 
+class ScreeningRow(Base):
+    """That the static screen looked at a submission, and by which rules."""
+
+    __tablename__ = "screenings"
+
+    submission_id: Mapped[int] = mapped_column(
+        ForeignKey("submissions.id", ondelete="CASCADE"), primary_key=True
+    )
+    rules_version: Mapped[str]
+    left_out: Mapped[int] = mapped_column(default=0)
+    """Findings beyond those that are kept."""
+
+
+class ScreeningFindingRow(Base):
+    """One place in a submission that the static screen points at."""
+
+    __tablename__ = "screening_findings"
+    __table_args__ = (Index(None, "tag", "submission_id"),)
+
+    submission_id: Mapped[int] = mapped_column(
+        ForeignKey("screenings.submission_id", ondelete="CASCADE"), primary_key=True
+    )
+    position: Mapped[int] = mapped_column(primary_key=True)
+    tag: Mapped[str]
+    line_number: Mapped[int]
+    column_number: Mapped[int]
+    source: Mapped[str]
+    explanation: Mapped[str]
+
+
 class JobRow(Base):
     """One submission on one device, and who works on it."""
 
@@ -187,3 +217,16 @@ class BestRow(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     submission_id: Mapped[int]
     score_s: Mapped[float]
+
+
+class DeviceFaultRow(Base):
+    """A GPU that is out of service."""
+
+    __tablename__ = "device_faults"
+
+    machine: Mapped[str] = mapped_column(primary_key=True)
+    gpu: Mapped[str] = mapped_column(primary_key=True)
+    device: Mapped[str]
+    reason: Mapped[str]
+    since: Mapped[datetime]
+    next_look_at: Mapped[datetime]

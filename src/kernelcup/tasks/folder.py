@@ -14,6 +14,7 @@ from kernelcup.tasks.schema import TaskShape
 from kernelcup.tasks.sources import Sources, read_sources, read_templates
 from kernelcup.tasks.trees import Absent, Tree, Unreadable
 from kernelcup.tasks.validation import validate, validate_rest
+from kernelcup.tasks.waivers import check_waivers
 from kernelcup.tasks.yaml_text import read_yaml
 from kernelcup_harness.protocol import HarnessKind
 
@@ -57,6 +58,7 @@ class _Folder:
         cases = read_cases(shape, self.findings)
         if not shape.benchmarks and "benchmarks" not in bad:
             self.findings.at_key(("benchmarks",), "a ranking needs at least one benchmark")
+        check_waivers(shape, self.findings)
         self.python(shape, sources, configuration, bad)
         self.findings.raise_any()
         return Task(
@@ -79,6 +81,9 @@ class _Folder:
             libraries=shape.libraries,
             devices=shape.gpus,
             harness=configuration.harness,
+            near_twins=shape.near_twins,
+            aliasing=shape.aliasing,
+            waive_nulls=shape.waive_nulls,
         )
 
     def shape(self, raw: Any) -> tuple[TaskShape, frozenset[str]]:

@@ -35,9 +35,11 @@ def build_job_spec(
     backend: Backend,
     harness: HarnessKind | None = None,
     secret_seed: str | None = None,
+    build_scope: str = "",
 ) -> JobSpec:
     """Return the job that judges ``submission``; ``harness`` None takes the task's own wish.
 
+    ``build_scope`` names whose compiled files it may use again, empty for nobody's.
     Raise ``InvalidValue`` where the task cannot be judged that way.
     """
     chosen = harness or task.harness
@@ -64,6 +66,9 @@ def build_job_spec(
         public_seed=task.seed,
         secret_seed=secret_seed,
         multi_gpu=task.multi_gpu,
+        near_twins=task.near_twins,
+        aliasing=task.aliasing,
+        build_scope=build_scope,
     )
 
 

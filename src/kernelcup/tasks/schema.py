@@ -63,6 +63,9 @@ class TaskShape(Shape):
     libraries: list[Name] = []
     gpus: list[Name] = []
     harness: Annotated[HarnessKind | None, Field(strict=False)] = None
+    near_twins: bool = True
+    aliasing: bool = False
+    waive_nulls: dict[str, str] = {}
 
 
 class FileShape(Shape):

@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from builders import make_device, make_report, make_spec
-from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout
+from fakes import FakeGpuProbe
+from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout, UnfitDevice
 from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.gpu_probe import MIB, GpuProcess
+from kernelcup.launchers.hygiene import Hygiene
 from kernelcup.launchers.local import COMMAND, LocalLauncher, child_environ
+from kernelcup.launchers.slots import Slots
 from kernelcup_harness.protocol import Backend, Limits, Mode, dumps
 
 REPORT = make_report(job_id="1.1", mode=Mode.TEST, backend=Backend.EMULATED, stages=[])
@@ -216,3 +220,102 @@ def test_the_harness_gets_no_secrets_from_our_environment() -> None:
 def test_the_harness_is_told_to_die_with_us() -> None:
     assert COMMAND[:4] == (sys.executable, "-P", "-m", "kernelcup_harness")
     assert "--die-with-parent" in COMMAND
+
+
+class OnGpu:
+    """A launcher whose one device has two GPUs, and a harness whose GPU job changes what they show."""
+
+    def __init__(self, folder: Path) -> None:
+        self.probe = FakeGpuProbe("0", "1")
+        self.device = make_device(slots=2)
+        spec = make_spec(backend=Backend.CUDA)
+        report = make_report(job_id=spec.job_id, mode=spec.mode, backend=Backend.CUDA, stages=[])
+        self.spec = spec
+        self.launcher = LocalLauncher(
+            runtime_dir=folder / "run",
+            environ={},
+            gpus={"H100": ["0", "1"]},
+            command=(
+                sys.executable,
+                "-c",
+                f"""
+import json
+print(json.dumps({{"event": "stage"}}), flush=True)
+print('{{"report":' + {dumps(report)!r} + '}}', flush=True)
+""",
+            ),
+            hygiene=Hygiene(self.probe, patience_s=0.0),
+        )
+
+    def run(self, **during) -> LaunchResult:
+        return self.launcher.run(
+            self.spec,
+            self.device,
+            on_event=lambda _: self.probe.set("0", **during),
+            cancelled=threading.Event(),
+        )
+
+
+@pytest.fixture
+def on_gpu(tmp_path: Path) -> OnGpu:
+    return OnGpu(tmp_path)
+
+
+def test_a_gpu_is_looked_at_before_and_after_a_job(on_gpu: OnGpu) -> None:
+    assert on_gpu.run().unfit is None
+    assert on_gpu.probe.reads == 2
+    assert on_gpu.launcher.capacity(on_gpu.device) == 2
+
+
+def test_a_job_for_the_processor_is_not_held_up_by_a_gpu(on_gpu: OnGpu) -> None:
+    on_gpu.probe.broken = "lost"
+    on_gpu.spec = make_spec(backend=Backend.EMULATED)
+    with pytest.raises(BadReport, match="backend"):  # the stand-in always reports `cuda`
+        on_gpu.run()
+    assert on_gpu.probe.reads == 0
+
+
+def test_an_unfit_gpu_gets_no_job_and_is_left_out(on_gpu: OnGpu) -> None:
+    on_gpu.probe.set("0", processes=(GpuProcess(pid=9, name="x"),))
+    with pytest.raises(UnfitDevice, match="GPU 0 before the job: used by process 9") as caught:
+        on_gpu.run()
+    assert (caught.value.gpus, caught.value.spoils) == (("0",), False)
+    assert on_gpu.launcher.capacity(on_gpu.device) == 1
+    assert on_gpu.run().unfit is None  # on the other one
+
+
+def test_memory_that_a_job_leaves_in_use_costs_the_gpu_and_not_the_report(on_gpu: OnGpu) -> None:
+    result = on_gpu.run(memory_used_bytes=900 * MIB)
+    assert result.unfit is not None
+    assert "GPU 0 after the job: 900 MiB" in str(result.unfit)
+    assert on_gpu.launcher.capacity(on_gpu.device) == 1
+
+
+def test_a_report_from_a_gpu_that_had_an_error_meanwhile_is_thrown_away(on_gpu: OnGpu) -> None:
+    on_gpu.probe.set("0", errors={"Xid errors": 0})
+    with pytest.raises(UnfitDevice, match="1 new Xid errors") as caught:
+        on_gpu.run(errors={"Xid errors": 1})
+    assert caught.value.spoils
+    assert on_gpu.launcher.capacity(on_gpu.device) == 1
+
+
+def test_a_gpu_that_is_left_out_can_be_looked_at_again(on_gpu: OnGpu) -> None:
+    on_gpu.run()
+    on_gpu.launcher.leave_out(frozenset({"0", "1"}))
+    assert on_gpu.launcher.capacity(on_gpu.device) == 0
+    on_gpu.launcher.look_again("0")
+    on_gpu.probe.set("0", memory_used_bytes=900 * MIB)
+    with pytest.raises(UnfitDevice, match="900 MiB") as caught:
+        on_gpu.launcher.look_again("0")
+    assert caught.value.gpus == ("0",)
+    on_gpu.launcher.forget(frozenset({"0"}))
+    on_gpu.launcher.look_again("0")
+
+
+def test_a_gpu_that_another_process_uses_is_not_looked_at(on_gpu: OnGpu, tmp_path: Path) -> None:
+    slot = Slots(tmp_path / "run", {}).try_gpu("0")
+    assert slot is not None
+    with pytest.raises(UnfitDevice, match="another KernelCup process") as caught:
+        on_gpu.launcher.look_again("0")
+    assert caught.value.gpus == ()
+    slot.release()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from builders import make_device
-from kernelcup.errors import LaunchCancelled, LaunchError
+from kernelcup.errors import LaunchCancelled, LaunchError, UnfitDevice
 from kernelcup.launchers.slots import Slot, Slots
 
 PAIR = make_device(slots=2)
@@ -103,3 +103,44 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
     os.symlink(tmp_path / "mine", tmp_path / "link")
     with pytest.raises(LaunchError, match="belongs to somebody else"):
         Slots(tmp_path / "link", {}).free(PAIR)
+
+
+def test_a_folder_that_cannot_be_made_is_named_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LaunchError, match=r"file/run: no folder for locks .*KERNELCUP_RUNTIME"):
+        Slots(tmp_path / "file/run", {}).free(PAIR)
+
+
+def test_a_lock_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    (tmp_path / "device-H100-0.lock").mkdir()
+    with pytest.raises(LaunchError, match=r"device-H100-0.lock: no lock can be had: Is a directory"):
+        Slots(tmp_path, {}).free(PAIR)
+
+
+def test_a_gpu_that_is_left_out_is_handed_to_nobody(tmp_path: Path) -> None:
+    quad = make_device(name="H100x2")
+    slots = Slots(tmp_path, {"H100": ["0", "1"], "H100x2": ["0,1"]})
+    slots.leave_out(frozenset({"0"}))
+    assert (slots.free(PAIR), slots.free(quad)) == (1, 0)
+    slot = take(slots)
+    assert slot.gpus == ("1",)
+    slot.release()
+    slots.leave_out(frozenset())
+    assert (slots.free(PAIR), slots.free(quad)) == (2, 1)
+
+
+def test_nobody_waits_for_a_device_that_is_out_of_service(tmp_path: Path) -> None:
+    slots = Slots(tmp_path, {"H100": ["0", "1"]})
+    slots.leave_out(frozenset({"0", "1"}))
+    with pytest.raises(UnfitDevice, match="every slot of H100 is out of service") as caught:
+        take(slots)
+    assert caught.value.gpus == ()
+
+
+def test_a_gpu_that_is_left_out_can_be_taken_to_look_at_it(tmp_path: Path) -> None:
+    slots = Slots(tmp_path, {"H100": ["0"]})
+    slots.leave_out(frozenset({"0"}))
+    slot = slots.try_gpu("0")
+    assert slot is not None
+    assert slots.try_gpu("0") is None
+    slot.release()

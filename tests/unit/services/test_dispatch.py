@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import dataclasses
 import logging
 import threading
 
 import pytest
 
 from builders import make_board, make_device, make_report, make_submission
-from fakes import FakeLauncher
+from fakes import FakeGpuLauncher, FakeLauncher
 from kernelcup.domain import JobState
-from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable
+from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
 from kernelcup.services import attempt, queue
 from kernelcup.services.dispatch import Dispatcher
+from kernelcup.services.fitness import SHORTEST_PAUSE, outages, take_out
 from kernelcup.services.progress import (
+    GpuBack,
+    GpuOut,
     JobDropped,
     JobFinished,
     JobProgress,
@@ -344,3 +348,63 @@ def test_a_dispatcher_outlives_a_database_that_does_not_answer(stage, monkeypatc
     with caplog.at_level(logging.CRITICAL):
         stage.dispatcher(FakeLauncher(), on_progress=on_progress).run_forever(stop)
     assert stage.run(submission).verdict is Verdict.ACCEPTED
+
+
+def test_an_unfit_gpu_costs_no_attempt_and_the_job_goes_to_another(stage) -> None:
+    submission = stage.submit()
+    launcher = FakeGpuLauncher(gpus=["0", "1"])
+    launcher.sick["0"] = "GPU 0: smoke"
+    stage.dispatcher(launcher).run_until_idle()
+    assert stage.run(submission).attempt == 1
+    assert {item.reason for item in stage.told(JobReturned)} == {"GPU 0: smoke"}
+    (fault,) = outages(stage.db, now=stage.clock())
+    assert (fault.device, fault.gpu, fault.reason) == ("H100", "0", "GPU 0: smoke")
+
+
+def test_a_device_that_is_out_of_service_is_given_nothing_until_it_is_fit_again(stage) -> None:
+    submission = stage.submit()
+    error = UnfitDevice("GPU 0: smoke", gpus=["0"])
+    take_out(stage.db, error, device="H100", now=stage.clock())
+    launcher, ticks = FakeGpuLauncher(), threading.Semaphore(0)
+
+    def clock():
+        ticks.release()
+        return stage.clock()
+
+    thread = in_background(lambda: stage.dispatcher(launcher, clock=clock).run_until(submission.id))
+    for _ in range(20):  # a few ticks, each of which reads the clock
+        assert ticks.acquire(timeout=30)
+    job = stage.job(submission)
+    assert (job.state, job.attempt, launcher.specs) == (JobState.QUEUED, 1, [])
+    stage.clock.advance(SHORTEST_PAUSE.total_seconds())
+    thread.join()
+    assert stage.run(submission).attempt == 1
+    assert [type(item) for item in stage.progress if isinstance(item, GpuOut | GpuBack)] == [GpuOut, GpuBack]
+    assert outages(stage.db, now=stage.clock()) == []
+
+
+def test_a_run_on_a_gpu_that_failed_meanwhile_counts_as_an_attempt(stage) -> None:
+    submission = stage.submit()
+    error = UnfitDevice("GPU 0: 1 new Xid errors", gpus=["0"], spoils=True)
+    stage.dispatcher(FakeGpuLauncher(error, gpus=["0", "1"])).run_until_idle()
+    assert stage.run(submission).attempt == 2
+    assert [item.reason for item in stage.told(JobRetried)] == ["UnfitDevice: GPU 0: 1 new Xid errors"]
+
+
+def test_a_gpu_that_is_unfit_after_a_good_run_is_taken_out_and_the_run_counts(stage) -> None:
+    class Untidy(FakeGpuLauncher):
+        def run(self, spec, device, **options):
+            result = super().run(spec, device, **options)
+            return dataclasses.replace(result, unfit=UnfitDevice("GPU 0: 900 MiB", gpus=["0"]))
+
+    submission = stage.submit()
+    stage.dispatcher(Untidy()).run_until_idle()
+    assert (stage.run(submission).attempt, stage.run(submission).verdict) == (1, Verdict.ACCEPTED)
+    assert [fault.reason for fault in outages(stage.db, now=stage.clock())] == ["GPU 0: 900 MiB"]
+
+
+def test_a_job_that_came_too_late_for_the_last_gpu_waits_again(stage) -> None:
+    submission = stage.submit()
+    stage.dispatcher(FakeGpuLauncher(UnfitDevice("every slot of H100 is out of service"))).run_until_idle()
+    assert stage.run(submission).attempt == 1
+    assert outages(stage.db, now=stage.clock()) == []

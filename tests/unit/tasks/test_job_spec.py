@@ -54,6 +54,12 @@ def test_a_spec_survives_its_journey():
     assert loads(JobSpec, dumps(made)) == made
 
 
+def test_what_the_task_says_of_its_data_reaches_the_judge():
+    assert (spec(task()).near_twins, spec(task()).aliasing) == (True, False)
+    made = spec(task(near_twins=False, aliasing=True))
+    assert (made.near_twins, made.aliasing) == (False, True)
+
+
 @pytest.mark.parametrize("mode", Mode)
 def test_hidden_cases_go_along_only_when_it_counts(mode):
     made = spec(task(hidden_tests=[{"size": 3}], hidden_benchmarks=[{"size": 4}]), mode=mode)

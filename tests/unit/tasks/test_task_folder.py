@@ -39,6 +39,9 @@ def test_every_key_arrives(tmp_path):
             libraries=["cutlass"],
             gpus=["H100", "A100"],
             harness="standard",
+            near_twins=False,
+            aliasing=True,
+            waive_nulls={"copy_of_input": "the answer is the input"},
         )
     )
     assert set(task.templates) == {"Python", "CuteDSL"}
@@ -47,6 +50,8 @@ def test_every_key_arrives(tmp_path):
     assert task.limits == StageLimits(test_s=1, benchmark_s=2, ranked_s=3)
     assert task.ranking_by is RankingBy.GEOM
     assert (task.seed, task.libraries, task.devices) == (7, ["cutlass"], ["H100", "A100"])
+    assert (task.near_twins, task.aliasing) == (False, True)
+    assert task.waive_nulls == {"copy_of_input": "the answer is the input"}
 
 
 def test_the_path_of_the_task_yml_will_do(tmp_path):
@@ -65,6 +70,25 @@ def test_equal_content_has_an_equal_hash_whatever_the_name(tmp_path):
     first, second = (load_task(write_task(tmp_path / name)) for name in ("a", "b"))
     other = load_task(write_task(tmp_path / "c", description="Other."))
     assert first.content_hash == second.content_hash != other.content_hash
+
+
+@pytest.mark.parametrize("keys", [{"near_twins": True}, {"aliasing": False}, {"waive_nulls": {}}])
+def test_a_key_that_says_what_holds_anyway_leaves_the_hash_as_it_was(tmp_path, keys):
+    plain, said = load_task(write_task(tmp_path / "a")), load_task(write_task(tmp_path / "b", **keys))
+    assert plain.content_hash == said.content_hash
+
+
+@pytest.mark.parametrize(
+    "keys", [{"near_twins": False}, {"aliasing": True}, {"waive_nulls": {"zeros": "so"}}]
+)
+def test_a_key_that_says_something_else_makes_another_version(tmp_path, keys):
+    plain, said = load_task(write_task(tmp_path / "a")), load_task(write_task(tmp_path / "b", **keys))
+    assert plain.content_hash != said.content_hash
+
+
+def test_tasks_from_before_these_keys_keep_their_hash():
+    old = Task(name="t", sources={"reference.py": "x = 1"}, benchmarks=[{"size": 1}])
+    assert old.content_hash == "a7d92d1fabd831d751607173d816243d2d6099c7a1819aff93b84f8bbf62b4be"
 
 
 def test_a_loaded_task_survives_json(tmp_path):

@@ -1,0 +1,188 @@
+"""Whether a GPU is as it should be before and after a job: nobody else on it, memory free, no new errors.
+
+Pure logic: the driver is asked through a :class:`GpuProbe`, time and waiting come in as arguments.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kernelcup.errors import LaunchCancelled, UnfitDevice
+from kernelcup.launchers.gpu_probe import MIB, GpuProbe, GpuProcess, GpuReading, ProbeFailed
+from kernelcup.launchers.leftovers import Swept
+
+PATIENCE_S = 5.0
+"""The driver frees a dead process's memory within this time."""
+
+RETRY_S = 0.25
+
+TOLERANCE_BYTES = 128 * MIB
+"""The driver's own use varies by a few MiB; a process with nothing but a context has over 300 MiB."""
+
+SHOWN_PROCESSES = 3
+
+logger = logging.getLogger(__name__)
+
+
+class Kind(StrEnum):
+    """What is wrong with a GPU."""
+
+    PROCESS = "process"
+    MEMORY = "memory"
+    ERROR = "error"
+    PROBE = "probe"
+    LEFTOVER = "leftover"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing that is wrong."""
+
+    kind: Kind
+    gpu: str
+    text: str
+
+
+def _nothing_swept() -> Swept:
+    return Swept()
+
+
+class Hygiene:
+    """Knows what each GPU was like when it was first seen, and compares.
+
+    The baseline of memory is the lowest use ever seen without a process that shows. In a container
+    the processes of others do not show, and only their memory gives them away.
+
+    Args:
+        sweep: Removes what the dedicated users left in shared memory and temporary folders.
+        patience_s: How long a GPU may take to become clean.
+    """
+
+    def __init__(
+        self,
+        probe: GpuProbe,
+        *,
+        sweep: Callable[[], Swept] = _nothing_swept,
+        clock: Callable[[], float] = time.monotonic,
+        patience_s: float = PATIENCE_S,
+        retry_s: float = RETRY_S,
+        tolerance_bytes: int = TOLERANCE_BYTES,
+    ) -> None:
+        self._probe = probe
+        self._sweep = sweep
+        self._clock = clock
+        self._patience_s, self._retry_s = patience_s, retry_s
+        self._tolerance_bytes = tolerance_bytes
+        self._memory: dict[str, int] = {}
+        self._errors: dict[str, Mapping[str, int]] = {}
+
+    def before(self, gpus: Sequence[str], *, wait: Callable[[float], object]) -> None:
+        """Return once the GPUs are clean.
+
+        Args:
+            wait: Lets some seconds pass; something true if it is no longer worth it, as
+                ``Event.wait`` does.
+
+        Raises:
+            UnfitDevice: They are not within the patience.
+            LaunchCancelled: ``wait`` said so.
+        """
+        if findings := self._wait_for_clean(gpus, wait=wait):
+            raise UnfitDevice(_told(findings, " before the job"), gpus=_gpus(findings))
+
+    def after(self, gpus: Sequence[str], *, wait: Callable[[float], object]) -> None:
+        """Return once the GPUs are clean again; raises as :meth:`before`."""
+        if findings := self._wait_for_clean(gpus, wait=wait):
+            # Memory that comes back late does not change what was measured; company and faults may.
+            spoils = any(finding.kind in (Kind.PROCESS, Kind.ERROR) for finding in findings)
+            raise UnfitDevice(_told(findings, " after the job"), gpus=_gpus(findings), spoils=spoils)
+
+    def look_again(self, gpus: Sequence[str]) -> None:
+        """Look once, without patience. Raise ``UnfitDevice``."""
+        if findings := self._look(gpus):
+            raise UnfitDevice(_told(findings), gpus=_gpus(findings))
+
+    def forget(self, gpus: Sequence[str]) -> None:
+        """Take the GPUs as they are at the next look: somebody vouches for them."""
+        for gpu in gpus:
+            self._memory.pop(gpu, None)
+            self._errors.pop(gpu, None)
+
+    def _wait_for_clean(self, gpus: Sequence[str], *, wait: Callable[[float], object]) -> list[Finding]:
+        """Return what is wrong still when the patience is over."""
+        if not gpus:
+            return []
+        until = self._clock() + self._patience_s
+        while findings := self._look(gpus):
+            # An error does not go away by waiting, and would not be new at the next look.
+            hopeless = any(finding.kind is Kind.ERROR for finding in findings)
+            if hopeless or self._clock() >= until:
+                return findings
+            if wait(self._retry_s):
+                raise LaunchCancelled(f"cancelled while waiting for GPU {', '.join(gpus)} to be clean")
+        return []
+
+    def _look(self, gpus: Sequence[str]) -> list[Finding]:
+        swept = self._sweep()
+        for path in swept.removed:
+            logger.warning("removed what a run had left behind: %s", path)
+        text = f"left behind by a run, cannot be removed: {', '.join(swept.stuck)}"
+        findings = [Finding(kind=Kind.LEFTOVER, gpu=gpu, text=text) for gpu in gpus if swept.stuck]
+        try:
+            readings = self._probe.read(gpus)
+        except ProbeFailed as error:
+            return [*findings, *(Finding(kind=Kind.PROBE, gpu=gpu, text=str(error)) for gpu in gpus)]
+        for reading in readings:
+            findings += self._judge(reading)
+        return findings
+
+    def _judge(self, reading: GpuReading) -> list[Finding]:
+        found = [(Kind.ERROR, text) for text in self._new_errors(reading)]
+        if reading.processes:
+            found.append((Kind.PROCESS, f"used by {_people(reading.processes)}"))
+        if text := self._excess(reading):
+            found.append((Kind.MEMORY, text))
+        return [Finding(kind=kind, gpu=reading.gpu, text=text) for kind, text in found]
+
+    def _excess(self, reading: GpuReading) -> str:
+        used = reading.memory_used_bytes
+        if used is None:
+            return ""
+        known = self._memory.get(reading.gpu)
+        if not reading.processes and (known is None or used < known):
+            self._memory[reading.gpu] = known = used
+        if known is None or used <= known + self._tolerance_bytes:
+            return ""
+        return f"{(used - known) // MIB:,} MiB of memory above its baseline of {known // MIB:,} MiB"
+
+    def _new_errors(self, reading: GpuReading) -> list[str]:
+        known = self._errors.get(reading.gpu, reading.errors)
+        # Counted once: it may return to service when nothing more happens.
+        self._errors[reading.gpu] = dict(reading.errors)
+        texts = [
+            f"{count - known[name]} new {name}"
+            for name, count in reading.errors.items()
+            if count > known.get(name, count)
+        ]
+        if reading.remap_failed:
+            texts.append("a broken row of its memory could not be replaced")
+        return texts
+
+
+def _people(processes: Sequence[GpuProcess]) -> str:
+    shown = [f"process {process.pid} ({process.name})" for process in processes[:SHOWN_PROCESSES]]
+    more = len(processes) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _gpus(findings: Sequence[Finding]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(finding.gpu for finding in findings))
+
+
+def _told(findings: Sequence[Finding], moment: str = "") -> str:
+    texts = {gpu: [each.text for each in findings if each.gpu == gpu] for gpu in _gpus(findings)}
+    return ". ".join(f"GPU {gpu}{moment}: {'; '.join(found)}" for gpu, found in texts.items())

@@ -1,0 +1,111 @@
+"""What the dedicated users of runs left on the machine, and its removal.
+
+A sandbox has its own temporary folder and shared memory, so nothing of theirs should ever be in the
+machine's. Only root runs jobs under these ids, so only root looks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from kernelcup_harness.sandbox import CONTESTANT_ID, JUDGE_ID
+
+USER_IDS = frozenset({JUDGE_ID, CONTESTANT_ID})
+FOLDERS = ("/dev/shm", "/dev/mqueue", "/var/tmp", tempfile.gettempdir())
+PROC = Path("/proc")
+_IPC_RMID = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Swept:
+    """What was found."""
+
+    removed: tuple[str, ...] = ()
+    stuck: tuple[str, ...] = ()
+    """What could not be removed."""
+
+
+def sweep(
+    *, user_ids: frozenset[int] = USER_IDS, folders: Sequence[str] = FOLDERS, proc: Path = PROC
+) -> Swept:
+    """Remove what these users left, unless a process of theirs lives: it may be another slot's job."""
+    if os.geteuid() != 0 or _are_alive(user_ids, proc):
+        return Swept()
+    found = [*_files(user_ids, dict.fromkeys(folders)), *_system_v(user_ids, proc)]
+    outcomes = [(name, remove()) for name, remove in found]
+    return Swept(
+        removed=tuple(name for name, done in outcomes if done),
+        stuck=tuple(name for name, done in outcomes if not done),
+    )
+
+
+Found = tuple[str, Callable[[], bool]]
+"""What it is called, and what removes it: true once it is gone."""
+
+
+def _are_alive(user_ids: frozenset[int], proc: Path) -> bool:
+    for entry in proc.iterdir():
+        try:
+            if entry.name.isdecimal() and entry.stat().st_uid in user_ids:
+                return True
+        except OSError:
+            continue  # it has ended in the meantime
+    return False
+
+
+def _files(user_ids: frozenset[int], folders: Iterable[str]) -> Iterator[Found]:
+    for folder in folders:
+        try:
+            entries = [Path(entry) for entry in os.scandir(folder)]
+        except OSError:
+            continue  # not every machine has each of them
+        for path in entries:
+            try:
+                owner = path.lstat().st_uid
+            except OSError:
+                continue
+            if owner in user_ids:
+                yield str(path), partial(_remove, path)
+
+
+def _remove(path: Path) -> bool:
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)  # does not follow links, not even ones put there just now
+        else:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _system_v(user_ids: frozenset[int], proc: Path) -> Iterator[Found]:
+    libc = ctypes.CDLL(None)
+    removers: dict[str, Callable[[int], int]] = {
+        "shm": lambda number: libc.shmctl(number, _IPC_RMID, None),
+        "sem": lambda number: libc.semctl(number, 0, _IPC_RMID),
+        "msg": lambda number: libc.msgctl(number, _IPC_RMID, None),
+    }
+    for kind, remove in removers.items():
+        for number in _system_v_ids(user_ids, proc / "sysvipc" / kind):
+            yield f"System V {kind} {number}", partial(_succeeds, remove, number)
+
+
+def _succeeds(remove: Callable[[int], int], number: int) -> bool:
+    return remove(number) == 0
+
+
+def _system_v_ids(user_ids: frozenset[int], table: Path) -> list[int]:
+    try:
+        head, *rows = [line.split() for line in table.read_text().splitlines()]
+    except (OSError, ValueError):
+        return []  # a kernel without it
+    owner, creator = head.index("uid"), head.index("cuid")
+    return [int(row[1]) for row in rows if {int(row[owner]), int(row[creator])} & user_ids]

@@ -1,0 +1,63 @@
+"""Have a task tried with null submissions on this machine, in a child process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+
+from kernelcup.domain import Device
+from kernelcup.errors import BadReport, LaunchError, LaunchTimeout
+from kernelcup.launchers.local import child_environ
+from kernelcup.launchers.slots import Slots
+from kernelcup_harness.lint_protocol import LintReport
+from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, dumps, from_json
+
+GRACE_S = 300.0
+"""Beyond the trial's own limit: start, clean-up."""
+
+# `-P`: the current directory must not stand in for the harness's modules.
+COMMAND = (sys.executable, "-P", "-m", "kernelcup_harness", "--die-with-parent", "--lint", "-")
+
+
+def run_lint(
+    spec: JobSpec,
+    device: Device,
+    slots: Slots,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    command: Sequence[str] = COMMAND,
+) -> LintReport:
+    """Try the task of ``spec`` within ``limits.test_s``, on a slot of its own. Raise ``LaunchError``."""
+    slot = slots.take(device, cancelled=threading.Event())
+    try:
+        gpus = slot.gpus if spec.backend is Backend.CUDA else ()
+        done = subprocess.run(
+            command,
+            input=dumps(spec).encode(),
+            capture_output=True,
+            env=child_environ(environ, gpus=gpus),
+            timeout=spec.limits.test_s + GRACE_S,
+            pass_fds=slot.files,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise LaunchTimeout("the harness did not end in time") from error
+    except OSError as error:
+        raise LaunchError(f"the harness cannot be started: {error}") from error
+    finally:
+        slot.release()
+    return _report(done)
+
+
+def _report(done: subprocess.CompletedProcess[bytes]) -> LintReport:
+    lines = done.stdout.splitlines()
+    try:
+        return from_json(LintReport, json.loads(lines[-1])["lint"])
+    except (IndexError, KeyError, TypeError, ValueError, ProtocolError, RecursionError) as error:
+        log = done.stderr.decode("utf-8", "replace")[-2000:]
+        text = f"the harness ended with {done.returncode} and no report: {log or error}"
+        raise BadReport(text) from error

@@ -1,0 +1,74 @@
+"""The screen itself: reads a text in the best way that it allows."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from itertools import accumulate
+
+from kernelcup.screen import native, words
+from kernelcup.screen.findings import Lines, Screening, Spot, Tag, chosen
+from kernelcup.screen.tree import Tree
+
+RULES_VERSION = "1"
+"""Changes with the rules, so that stored screenings say which ones made them."""
+
+MAX_TOKENS = 60_000
+"""A tree takes some 10 µs and 1 kB for each; a file with more has no hand-written kernel in it."""
+
+# Strings that never end, end at the end: so the time stays proportional to the text.
+_TOKEN = re.compile(
+    r'(?P<triple>"""(?:[^"\\]|\\.|"(?!""))*(?:"""|\\?\Z))|\'\'\'(?:[^\'\\]|\\.|\'(?!\'\'))*(?:\'\'\'|\\?\Z)'
+    r'|"(?:[^"\\\n]|\\.)*(?:"|\\?$|\\?\n)|\'(?:[^\'\\\n]|\\.)*(?:\'|\\?$|\\?\n)|\#[^\n]*|\w+|[^\w\s]',
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def screen(text: str, *, is_native: bool = False) -> Screening:
+    """Return what is worth a reviewer's look in a submission. Never raises, never runs any of it.
+
+    Args:
+        is_native: It is C++ or CUDA text, not Python.
+    """
+    # A file may begin with a mark of its byte order; a string may not.
+    lines = Lines(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
+    spots = [*words.anywhere(lines), *(native.scan(lines.text) if is_native else _python(lines))]
+    findings, left_out = chosen(spots, lines)
+    return Screening(rules_version=RULES_VERSION, findings=findings, left_out=left_out)
+
+
+def _python(lines: Lines) -> Iterator[Spot]:
+    parsed = _parse(lines.text)
+    if isinstance(parsed, Spot):
+        yield parsed
+        yield from words.bare(lines)
+        if native.LOOKS_NATIVE.search(lines.text):
+            yield from native.scan(lines.text)
+    else:
+        yield from Tree(parsed).spots()
+
+
+def _parse(text: str) -> ast.Module | Spot:
+    if _has_too_many_tokens(text):
+        return Spot(1, 0, Tag.UNPARSABLE, f"Has more than {MAX_TOKENS:,} words and signs.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        explanation = f"Is not Python: {error.msg}."[:200]
+        return Spot(max(error.lineno or 1, 1), max((error.offset or 1) - 1, 0), Tag.SYNTAX_ERROR, explanation)
+    except (RecursionError, MemoryError):
+        return Spot(1, 0, Tag.UNPARSABLE, "Is nested too deeply.")
+    except ValueError:
+        return Spot(1, 0, Tag.UNPARSABLE, "Has a character that no Python file may have.")
+
+
+def _has_too_many_tokens(text: str) -> bool:
+    if len(text) <= MAX_TOKENS:
+        return False
+    # The braces of an f-string hold code.
+    counts = (1 + match[0].count("{") for match in _TOKEN.finditer(text))
+    return any(total > MAX_TOKENS for total in accumulate(counts))

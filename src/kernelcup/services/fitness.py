@@ -1,0 +1,149 @@
+"""Which GPUs are out of service, and how they come back.
+
+The database has the truth, so that everybody can see it and several dispatchers of one machine
+agree. After a pause a dispatcher looks again, and a GPU that is clean returns to service by itself.
+An operator who puts one back vouches for it: what it is like then is what it is compared with.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from kernelcup.errors import NotFound, UnfitDevice
+from kernelcup.launchers.base import KeepsGpus, Launcher
+from kernelcup.services.progress import GpuBack, GpuOut, Progress
+from kernelcup.storage import faults
+from kernelcup.storage.database import Database
+from kernelcup.storage.faults import DeviceFault
+
+SHORTEST_PAUSE = timedelta(minutes=1)
+LONGEST_PAUSE = timedelta(minutes=10)
+OVERDUE = timedelta(hours=1)
+"""So long after the moment of the next look nobody can be there who would look."""
+
+logger = logging.getLogger(__name__)
+
+
+def take_out(db: Database, error: UnfitDevice, *, device: str, now: datetime, machine: str = "") -> None:
+    """Store that the GPUs of an error are out of service."""
+    with db.write() as session:
+        faults.remove_overdue(session, before=now - OVERDUE)
+        for gpu in error.gpus:
+            fault = DeviceFault(
+                machine=machine or socket.gethostname(),
+                gpu=gpu,
+                device=device,
+                reason=str(error),
+                since=now,
+                next_look_at=now + SHORTEST_PAUSE,
+            )
+            faults.put(session, fault)
+
+
+def outages(db: Database, *, now: datetime) -> list[DeviceFault]:
+    """Return what is out of service."""
+    with db.read() as session:
+        return [fault for fault in faults.all_faults(session) if fault.next_look_at >= now - OVERDUE]
+
+
+def bring_back(db: Database, device: str, *, machine: str | None = None) -> list[DeviceFault]:
+    """Put the GPUs of a device back into service, on one machine or on all, and return them.
+
+    Raise ``NotFound`` if none of them is out of service.
+    """
+    with db.write() as session:
+        found = [
+            fault
+            for fault in faults.all_faults(session)
+            if fault.device.lower() == device.lower() and machine in (None, fault.machine)
+        ]
+        for fault in found:
+            faults.remove(session, machine=fault.machine, gpu=fault.gpu)
+    if not found:
+        where = "" if machine is None else f" on {machine}"
+        raise NotFound(f"Nothing of {device} is out of service{where}.")
+    return found
+
+
+def outage_text(out: Iterable[DeviceFault]) -> str:
+    """Say in one line what is out of service, for whoever waits."""
+    return "; ".join(f"{fault.device} on {fault.machine} is out of service: {fault.reason}" for fault in out)
+
+
+class Fitness:
+    """A dispatcher's view of the GPUs of its machine.
+
+    Args:
+        launchers: By the name that devices give as theirs; those that keep no GPUs are left alone.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        launchers: Mapping[str, Launcher],
+        *,
+        tell: Callable[[Progress], None],
+        clock: Callable[[], datetime],
+        machine: str | None = None,
+    ) -> None:
+        self._db = db
+        self._keepers = [keeper for keeper in launchers.values() if isinstance(keeper, KeepsGpus)]
+        self._tell = tell
+        self._clock = clock
+        self._machine = machine or socket.gethostname()
+        self._out: dict[str, DeviceFault] = {}
+
+    def refresh(self) -> None:
+        """Bring the launchers up to date, and look again where it is time."""
+        if not self._keepers:
+            return
+        now, found = self._clock(), self._read()
+        if due := [fault for fault in found if fault.next_look_at <= now]:
+            self._look_again(due)
+            found = self._read()
+        self._adopt(found)
+
+    def _read(self) -> list[DeviceFault]:
+        with self._db.read() as session:
+            return [fault for fault in faults.all_faults(session) if fault.machine == self._machine]
+
+    def _adopt(self, found: Sequence[DeviceFault]) -> None:
+        out = {fault.gpu: fault for fault in found}
+        back = [fault for gpu, fault in self._out.items() if gpu not in out]
+        for keeper in self._keepers:
+            # Those that we put back ourselves are no longer in `_out`: here somebody else did.
+            keeper.forget(frozenset(fault.gpu for fault in back))
+            keeper.leave_out(frozenset(out))
+        for fault in back:
+            self._tell(GpuBack(fault=fault))
+        for gpu, fault in out.items():
+            if gpu not in self._out:
+                self._tell(GpuOut(fault=fault))
+        self._out = out
+
+    def _look_again(self, due: Sequence[DeviceFault]) -> None:
+        for fault in due:
+            try:
+                for keeper in self._keepers:
+                    keeper.look_again(fault.gpu)
+            except UnfitDevice as error:
+                # without a GPU to name, it could not be looked at
+                self._postpone(fault, str(error) if error.gpus else fault.reason)
+            else:
+                self._put_back(fault)
+
+    def _postpone(self, fault: DeviceFault, reason: str) -> None:
+        now = self._clock()
+        pause = min(max(now - fault.since, SHORTEST_PAUSE), LONGEST_PAUSE)
+        with self._db.write() as session:
+            faults.postpone(session, fault, reason=reason, next_look_at=now + pause)
+
+    def _put_back(self, fault: DeviceFault) -> None:
+        with self._db.write() as session:
+            faults.remove(session, machine=fault.machine, gpu=fault.gpu)
+        logger.info("GPU %s is fit again", fault.gpu)
+        if self._out.pop(fault.gpu, None) is not None:
+            self._tell(GpuBack(fault=fault))

@@ -1,0 +1,58 @@
+"""What the static screen found in submissions."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from kernelcup.screen import Finding, Screening
+from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow
+
+
+def insert(session: Session, submission_id: int, screening: Screening) -> None:
+    """Store what was found in a submission."""
+    session.add(
+        ScreeningRow(
+            submission_id=submission_id,
+            rules_version=screening.rules_version,
+            left_out=screening.left_out,
+        )
+    )
+    session.flush()
+    session.add_all(
+        ScreeningFindingRow(
+            submission_id=submission_id,
+            position=position,
+            tag=finding.tag,
+            line_number=finding.line,
+            column_number=finding.column,
+            source=finding.source,
+            explanation=finding.explanation,
+        )
+        for position, finding in enumerate(screening.findings)
+    )
+    session.flush()
+
+
+def find(session: Session, submission_id: int) -> Screening | None:
+    """Return what was found in a submission, None if nobody has looked at it."""
+    row = session.get(ScreeningRow, submission_id)
+    if row is None:
+        return None
+    query = (
+        select(ScreeningFindingRow)
+        .where(ScreeningFindingRow.submission_id == submission_id)
+        .order_by(ScreeningFindingRow.position)
+    )
+    findings = tuple(_finding(each) for each in session.scalars(query))
+    return Screening(rules_version=row.rules_version, findings=findings, left_out=row.left_out)
+
+
+def _finding(row: ScreeningFindingRow) -> Finding:
+    return Finding(
+        tag=row.tag,
+        line=row.line_number,
+        column=row.column_number,
+        source=row.source,
+        explanation=row.explanation,
+    )

@@ -1,0 +1,22 @@
+"""Checks ``waive_nulls``: which null submissions a task may accept, and why."""
+
+from __future__ import annotations
+
+from kernelcup.tasks.findings import Findings
+from kernelcup.tasks.schema import TaskShape
+from kernelcup.tasks.validation import did_you_mean
+from kernelcup_harness.lint_protocol import Null
+
+KEY = "waive_nulls"
+
+
+def check_waivers(shape: TaskShape, findings: Findings) -> None:
+    """Note each name that is no null submission, and each without a reason."""
+    known = [null.value for null in Null]
+    for name, reason in shape.waive_nulls.items():
+        if name not in known:
+            guess = did_you_mean(name, known)
+            text = f"is no null submission;{guess} they are {', '.join(known)}"
+            findings.at_key((KEY, name), text)
+        elif not reason.strip():
+            findings.at_value((KEY, name), "must say why this answer may be accepted")

@@ -1,0 +1,118 @@
+"""What a sandbox is made of, whichever kind it is: what it shows of the host, and how large it may be."""
+
+from __future__ import annotations
+
+import functools
+import os
+import site
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelcup_harness.cgroups import Group
+
+JUDGE_ID = 64917
+CONTESTANT_ID = 64918
+
+# The folder for whatever is written, as the environment of a job calls it. A kind of sandbox that
+# cannot have it there puts its own name in the place of this one.
+SCRATCH = "/tmp"
+MOST_SCRATCH_BYTES = 4 << 30
+MOST_SHARED_MEMORY_BYTES = 2 << 30
+# Each of the three folders of a sandbox is memory. Together they must leave room for everything else.
+SHARE_OF_MEMORY = 12
+
+SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
+SYSTEM_FILES = (
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/alternatives",
+    "/etc/localtime",
+)
+
+
+def scratch_bytes() -> int:
+    """Return how much may be written to one folder of a sandbox on this machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(MOST_SCRATCH_BYTES, memory // SHARE_OF_MEMORY // (1 << 20) * (1 << 20))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sandbox:
+    """What one process gets to see and to use."""
+
+    user_id: int
+    files: Path
+    """A folder whose files are laid into the working folder, read-only."""
+    gpu: bool = False
+    visible: tuple[str, ...] = ()
+    """Further folders that it may read."""
+    scratch_bytes: int = field(default_factory=scratch_bytes)
+    network: bool = False
+    """Let processes inside talk to each other over the sandbox's own loopback."""
+    memory_bytes: int | None = None
+    """What all its processes and files may have of the host's memory, where a control group can say so."""
+
+    @property
+    def shared_memory_bytes(self) -> int:
+        """How large /dev/shm may become."""
+        return min(MOST_SHARED_MEMORY_BYTES, self.scratch_bytes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A command line, and what must be open while it is started."""
+
+    argv: list[str]
+    fds: list[int] = field(default_factory=list)
+    environment: Mapping[str, str] | None = None
+    """In place of the one that was asked for."""
+    work: Path | None = None
+    """Where to start it, in place of where that was asked for."""
+    scratch: Path | None = None
+    """The folder of the host that holds what it writes; None if that is memory of its own."""
+    scratch_sizes: frozenset[int] = frozenset()
+    """The sizes of its own memory's folders."""
+    group: Group | None = None
+    is_bubblewrap: bool = False
+
+    def close(self) -> None:
+        """Close what was only needed for starting."""
+        for fd in self.fds:
+            os.close(fd)
+
+
+def make_readable(folder: Path) -> None:
+    """Let every user read a folder and what is in it, whatever the umask was."""
+    folder.chmod(0o755)
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+@functools.cache
+def python_folders() -> tuple[str, ...]:
+    """Return where Python, its packages and this harness lie, without what /usr shows already."""
+    # The harness may be a folder or be run from its zip, which is shown as a file.
+    root = Path(__file__).resolve().parent.parent
+    harness = str(root if root.is_file() else Path(__file__).resolve().parent)
+    candidates = [sys.base_prefix, sys.prefix, *site.getsitepackages(), harness]
+    candidates += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    candidates += [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]
+    found: list[str] = []
+    for candidate in candidates:
+        for each in dict.fromkeys((os.path.abspath(candidate), os.path.realpath(candidate))):
+            shown = any(each == top or each.startswith(top + "/") for top in ("/usr", *found))
+            if not shown and each != "/" and (os.path.isdir(each) or each == harness):
+                found.append(each)
+    return tuple(found)
+
+
+def memory_file(content: bytes) -> int:
+    """Return a descriptor from which ``content`` can be read once."""
+    fd = os.memfd_create("kernelcup-option")
+    os.write(fd, content)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -1,0 +1,137 @@
+"""The first choice of sandbox: bubblewrap, with namespaces of its own for everything.
+
+Inside there is no network, no other process, and of the host's files only a list that is read-only.
+What can be written is memory of limited size that goes with the sandbox. Started by root, the process
+first becomes a user who owns nothing: an id that is merely mapped would still read root's files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kernelcup_harness import seccomp
+from kernelcup_harness.boxes import (
+    SCRATCH,
+    SYSTEM_FILES,
+    SYSTEM_FOLDERS,
+    Prepared,
+    Sandbox,
+    memory_file,
+    python_folders,
+)
+
+WORK = "/job"
+
+
+def describe() -> dict[str, str]:
+    """Say what is in force, for the report of a run."""
+    how = "a user of its own" if os.getuid() == 0 else "a user namespace"
+    return {"kind": "bubblewrap", "privileges": how, "network": "none", "seccomp": "denylist"}
+
+
+def prepare(
+    program: str,
+    box: Sandbox,
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    devices: Sequence[str],
+) -> Prepared:
+    """Return the command that runs ``argv`` inside; ``program`` is the path of bubblewrap."""
+    seccomp_fd = memory_file(seccomp.program(network=box.network))
+    settings = {memory_file(text.encode()): name for name, text in made_settings(box).items()}
+    options = [program, *isolation(box.user_id), *file_systems(box)]
+    if box.gpu:
+        options += gpu_options(devices)
+    for fd, name in settings.items():
+        options += ["--perms", "0644", "--ro-bind-data", str(fd), name]
+    options += ["--seccomp", str(seccomp_fd), "--chdir", WORK, "--clearenv"]
+    for name, value in environment.items():
+        options += ["--setenv", name, value]
+    return Prepared(
+        argv=[*options, "--", *become(box.user_id), *argv],
+        fds=[seccomp_fd, *settings],
+        scratch_sizes=frozenset((box.scratch_bytes, box.shared_memory_bytes)),
+        is_bubblewrap=True,
+    )
+
+
+def made_settings(box: Sandbox) -> dict[str, str]:
+    """Return the files below /etc that are not the host's, name to text."""
+    user = box.user_id
+    made = {
+        "/etc/passwd": f"kernelcup:x:{user}:{user}::{SCRATCH}:/bin/sh\n",
+        "/etc/group": f"kernelcup:x:{user}:\n",
+    }
+    if box.network:
+        # The usual MASTER_ADDR is a name, and libraries look up the name of their own host.
+        made["/etc/hosts"] = "127.0.0.1 localhost kernelcup\n::1 localhost\n"
+        made["/etc/nsswitch.conf"] = "hosts: files\n"
+    return made
+
+
+def isolation(user_id: int) -> list[str]:
+    """Return the options about namespaces and privileges."""
+    options = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    options += ["--die-with-parent", "--new-session", "--hostname", "kernelcup", "--cap-drop", "ALL"]
+    if os.getuid() == 0:
+        # What it takes to become somebody else, and gone once that is done.
+        return [*options, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    mapped = ["--unshare-user", "--disable-userns", "--uid", str(user_id), "--gid", str(user_id)]
+    return [*options[:-2], *mapped, *options[-2:]]
+
+
+def become(user_id: int) -> list[str]:
+    """Return the command that drops root, nothing where we are not root."""
+    if os.getuid() != 0:
+        return []
+    # Leaving uid 0 empties the sets of capabilities; with no_new_privs nothing brings them back.
+    identity = ["--reuid", str(user_id), "--regid", str(user_id), "--clear-groups"]
+    return ["/usr/bin/setpriv", *identity, "--no-new-privs", "--"]
+
+
+def file_systems(box: Sandbox) -> list[str]:
+    """Return the options that build the tree of files."""
+    options = ["--proc", "/proc", "--dev", "/dev"]
+    options += ["--perms", "1777", "--size", str(box.shared_memory_bytes), "--tmpfs", "/dev/shm"]
+    for folder in SYSTEM_FOLDERS:
+        options += system_folder(folder)
+    for file in SYSTEM_FILES:
+        options += [*parents_of(file), "--ro-bind-try", file, file]
+    options += ["--perms", "1777", "--size", str(box.scratch_bytes), "--tmpfs", SCRATCH]
+    for folder in [*python_folders(), *box.visible]:
+        options += [*parents_of(folder), "--ro-bind", folder, folder]
+    options += ["--perms", "0777", "--size", str(box.scratch_bytes), "--tmpfs", WORK]
+    return options + laid_files(box)
+
+
+def parents_of(folder: str) -> list[str]:
+    """Return the options that make the folders above one, readable: by itself bwrap closes them."""
+    above = [str(parent) for parent in Path(folder).parents if str(parent) != "/"][::-1]
+    return [option for parent in above for option in ("--perms", "0755", "--dir", parent)]
+
+
+def laid_files(box: Sandbox) -> list[str]:
+    """Return the options that lay the job's files into the working folder."""
+    options: list[str] = []
+    for path in sorted(box.files.rglob("*")):
+        inside = f"{WORK}/{path.relative_to(box.files)}"
+        options += ["--perms", "0755", "--dir", inside] if path.is_dir() else ["--ro-bind", str(path), inside]
+    return options
+
+
+def system_folder(folder: str) -> list[str]:
+    """Return the options for a folder at the root, which may be a link into /usr."""
+    path = Path(folder)
+    if path.is_symlink():
+        return ["--symlink", os.readlink(folder), folder]
+    return ["--ro-bind", folder, folder] if path.is_dir() else []
+
+
+def gpu_options(devices: Sequence[str]) -> list[str]:
+    """Return the options that show device nodes of GPUs and what the driver reads in /sys."""
+    options: list[str] = []
+    for path in devices:
+        options += [*parents_of(path), "--dev-bind-try", path, path]
+    return [*options, "--ro-bind-try", "/sys", "/sys", "--ro-bind-try", "/opt/nvidia", "/opt/nvidia"]

@@ -1,0 +1,247 @@
+"""The build step: import a submission that compiles something, before anything else is done with it.
+
+It happens in a sandbox of its own, without a GPU, without inputs and without a seed. What was compiled
+comes out as one archive, which the later processes of the job unpack into their own caches, and which a
+later job of the same user may get again. What else the step wrote is gone with its sandbox.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelcup_harness import build_store, processes, sandbox, surroundings, sysinfo
+from kernelcup_harness.build_store import Build, BuildStore
+from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, StageName, Verdict
+from kernelcup_harness.record import Ending, Record
+
+# A submission with one of these words compiles something while it is imported, as far as can be seen.
+BUILD_MARKS = ("cpp_extension", "load_inline", "triton.compile(")
+
+# Of the environment, what says which GPU or how chatty a library is makes no other build.
+NOT_IN_KEY = ("CUDA_VISIBLE_DEVICES",)
+
+
+def builds_at_import(submission: str) -> bool:
+    """Tell whether a submission is worth a build step."""
+    return any(mark in submission for mark in BUILD_MARKS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Built:
+    """What came of a build step."""
+
+    how: str
+    """``reused``, ``built``, or why there is nothing, for the report."""
+    build: Build | None = None
+    too_much: Ending | None = None
+    """The verdict on a build that is larger than any may be."""
+    output: processes.Child | None = None
+    """The process that wrote too much."""
+
+    def printed(self) -> tuple[CapturedOutput, CapturedOutput]:
+        """Return what that process printed."""
+        captures = (self.output.stdout, self.output.stderr) if self.output is not None else ()
+        found = [capture.finish() for capture in captures if capture is not None]
+        return (found[0], found[1]) if len(found) == 2 else (CapturedOutput(), CapturedOutput())
+
+
+class Builder:
+    """Gets the build of one job, from the machine's store or by building.
+
+    Args:
+        spec: The job.
+        files: A folder with all that the submission may read, itself included.
+        environment: That of the job's other processes: compilers read it.
+        boxed: Whether there is a sandbox. Without one, what is built stays where it was made, and
+            nothing is kept: others could have written to the store. Nor is anything kept where files
+            have other names in each job: compilers tell by names whether a build is still good.
+        store: What the machine keeps.
+        max_bytes: How large an archive may be.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        *,
+        files: Path,
+        environment: Mapping[str, str],
+        boxed: bool,
+        store: BuildStore | None,
+        max_bytes: int = build_store.MAX_BUILD_BYTES,
+    ) -> None:
+        self._spec = spec
+        self._files = files
+        self._environment = environment
+        self._boxed = boxed
+        has_own_names = boxed and sandbox.kind() is sandbox.Kind.BUBBLEWRAP
+        self._store = store if has_own_names and spec.build_scope else None
+        self._max_bytes = max_bytes
+
+    def run(self, record: Record, *, also_with_gpu: bool = False) -> Built:
+        """Begin the import stage and build in it. Only a build that is too large ends the stage."""
+        record.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
+        built = self.get(also_with_gpu=also_with_gpu)
+        record.environment["build"] = built.how
+        if built.too_much is not None:
+            record.stdout, record.stderr = built.printed()
+            record.end(*built.too_much)
+        return built
+
+    def get(self, *, also_with_gpu: bool = False) -> Built:
+        """Return a build; ``also_with_gpu`` tries again with the GPU where it does not work without."""
+        key = self.key()
+        kept = self._store.take(key) if self._store is not None else None
+        if kept is not None:
+            return Built(how="reused", build=kept)
+        built, code = self._run(gpu=False)
+        if code != 0 and also_with_gpu and built.too_much is None:
+            if built.build is not None:
+                built.build.close()
+            built, code = self._run(gpu=True)
+        if code == 0 and built.build is not None and self._store is not None:
+            self._store.put(key, built.build)
+        return built
+
+    def key(self) -> str:
+        """Return the hash of all that a build depends on, and of whose it is."""
+        environment = {name: text for name, text in self._environment.items() if name not in NOT_IN_KEY}
+        files = {
+            str(path.relative_to(self._files)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(self._files.rglob("*"))
+            if path.is_file()
+        }
+        made_from = {
+            "scope": self._spec.build_scope,
+            "submission": self._spec.submission_name,
+            "files": files,
+            "environment": environment,
+            "versions": versions(environment.get("CUDA_HOME") or "/usr/local/cuda"),
+        }
+        return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
+
+    def _run(self, *, gpu: bool) -> tuple[Built, int | None]:
+        """Build in a process of its own. Return also its exit code, None if it was ended."""
+        memory_bytes = surroundings.memory_limit(self._spec)
+        archive = Archive(self._max_bytes)
+        child = self._start(archive.write_fd, memory_bytes, gpu=gpu)
+        archive.begin(child)
+        surroundings.watch(child, time.monotonic() + self._spec.limits.import_s, memory_bytes)
+        build = archive.finish()
+        if archive.too_large:
+            text = f"importing the submission left more than {self._max_bytes} bytes of compiled files"
+            ending = (Verdict.OUTPUT_LIMIT_EXCEEDED, Reason.DISK, text)
+            return Built(how="too large", too_much=ending, output=child), None
+        code = child.wait(0.0)
+        if child.killed_for or code not in (0, 1):
+            # It may have been ended in the middle of the archive.
+            if build is not None:
+                build.close()
+            return Built(how=f"ended: {child.killed_for[0] if child.killed_for else code}"), None
+        return Built(how="built" if code == 0 else "built in part", build=build), code
+
+    def _start(self, archive_fd: int, memory_bytes: int, *, gpu: bool) -> processes.Child:
+        limits = self._spec.limits
+        box = sandbox.Sandbox(
+            user_id=sandbox.CONTESTANT_ID,
+            files=self._files,
+            gpu=gpu,
+            memory_bytes=surroundings.group_memory(self._spec),
+        )
+        # A GPU driver reserves address ranges that would count against the limit.
+        memory = str(0 if gpu else memory_bytes)
+        parent = surroundings.parent_id(boxed=self._boxed)
+        child = processes.start(
+            processes.python_argv(
+                "kernelcup_harness.build_inside",
+                "main",
+                str(archive_fd),
+                self._spec.submission_name,
+                parent,
+                memory,
+            ),
+            cwd=self._files,
+            environment=self._environment,
+            fds=[archive_fd],
+            keep_output=limits.kept_output_bytes,
+            cap_output=limits.output_bytes,
+            box=box if self._boxed else None,
+        )
+        os.close(archive_fd)
+        return child
+
+
+class Archive:
+    """The pipe through which an archive comes, drained by a thread into memory."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._read_fd, self.write_fd = os.pipe()
+        self._build: Build | None = None
+        self.too_large = False
+
+    def begin(self, child: processes.Child) -> None:
+        """Start to drain; a child that sends too much is ended."""
+        self._thread = threading.Thread(target=self._drain, args=(child,), daemon=True)
+        self._thread.start()
+
+    def finish(self) -> Build | None:
+        """Return what came, None for nothing. Call it when the child has ended."""
+        self._thread.join()
+        return self._build
+
+    def _drain(self, child: processes.Child) -> None:
+        with open(self._read_fd, "rb") as pipe:
+            try:
+                self._build = Build.read(pipe, max_bytes=self._max_bytes)
+            except build_store.TooLarge:
+                self.too_large = True
+                child.kill("output")
+
+
+@contextmanager
+def unpacked_first(build: Build | None, argv: list[str]) -> Iterator[tuple[list[str], list[int]]]:
+    """Give the command that unpacks a build and becomes ``argv``, and what must be open for its start."""
+    if build is None:
+        yield argv, []
+        return
+    fd = build.open()
+    try:
+        first = processes.python_argv("kernelcup_harness.build_inside", "unpack_and_go_on", str(fd))
+        yield [*first, *argv], [fd]
+    finally:
+        os.close(fd)
+
+
+def versions(cuda_home: str) -> dict[str, str | None]:
+    """Return the versions of all that takes part in a build."""
+    try:
+        cuda: str | None = Path(cuda_home, "version.json").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        cuda = None
+    return {
+        "python": platform.python_version(),
+        "torch": sysinfo.version_of("torch"),
+        "triton": sysinfo.version_of("triton"),
+        "cuda": cuda,
+        "platform": platform.platform(),
+        "harness": harness_version(),
+    }
+
+
+def harness_version() -> str:
+    """Return a hash of the harness's own text, whether it is a folder or a zip."""
+    package = Path(__file__).resolve().parent
+    files = [package.parent] if package.parent.is_file() else sorted(package.glob("*.py"))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()

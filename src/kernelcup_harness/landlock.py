@@ -1,0 +1,216 @@
+"""The second choice of sandbox, where bubblewrap does not work: Landlock and seccomp, from Python.
+
+:func:`enter` runs in the new process, in place of bubblewrap: it becomes a user who owns nothing, lets
+Landlock close all files but those on a list, loads the seccomp filter, and becomes the program. There
+is no private /proc and no private network: other processes can be seen where /proc is shown, and
+sockets are denied altogether except for pairs between relatives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import struct
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+VERSION_FLAG = 1
+RULE_PATH_BENEATH = 1
+PR_SET_PDEATHSIG, PR_SET_KEEPCAPS, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 8, 22, 38, 47
+PR_CAP_AMBIENT_RAISE = 2
+CAPABILITY_VERSION_3 = 0x20080522
+CAP_DAC_READ_SEARCH = 2
+SECCOMP_MODE_FILTER = 2
+
+# LANDLOCK_ACCESS_FS_*
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+REMOVE_DIR, REMOVE_FILE = 1 << 4, 1 << 5
+MAKE_DIR, MAKE_REG, MAKE_FIFO, MAKE_SYM = 1 << 7, 1 << 8, 1 << 10, 1 << 12
+REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
+FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+
+READ = EXECUTE | READ_FILE | READ_DIR
+DEVICE = READ_FILE | WRITE_FILE | READ_DIR | IOCTL_DEV
+WRITE = READ | WRITE_FILE | TRUNCATE | REMOVE_DIR | REMOVE_FILE | REFER
+WRITE |= MAKE_DIR | MAKE_REG | MAKE_FIFO | MAKE_SYM
+# Locks of multiprocessing are files there. Nobody may list it, for there are those of others too.
+SHARED_MEMORY = READ_FILE | WRITE_FILE | TRUNCATE | MAKE_REG | REMOVE_FILE
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+# What libraries ask about the machine. The folders of processes are not among it.
+MACHINE_FILES = (
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/loadavg",
+    "/proc/version",
+    "/proc/filesystems",
+    "/proc/sys/vm",
+    "/proc/sys/kernel/pid_max",
+    "/proc/sys/kernel/threads-max",
+    "/proc/sys/kernel/random",
+)
+
+Rule = tuple[str, int]
+
+
+def abi() -> int:
+    """Return which version of Landlock this kernel has, 0 for none."""
+    return max(0, call(CREATE_RULESET, 0, 0, VERSION_FLAG))
+
+
+def describe(version: int) -> dict[str, str]:
+    """Say what is in force and what is weaker than in bubblewrap, for the report of a run."""
+    weaker = [
+        "the names of files and their owners can be asked for, their contents not",
+        "/dev/shm is shared with the machine",
+        "what is written lies on disk",
+        "a job with a GPU sees the list of processes",
+    ]
+    if version < 6:
+        weaker.append("signals reach other processes of the same user")
+    return {"kind": "landlock", "abi": str(version), "weaker": "; ".join(weaker)}
+
+
+def handled_rights(version: int) -> int:
+    """Return all rights to files that a version knows: what is not granted of them is denied."""
+    newest = {1: 12, 2: 13, 3: 14, 4: 14}.get(version, 15)
+    return (1 << (newest + 1)) - 1
+
+
+def ruleset_attributes(version: int) -> bytes:
+    """Return ``struct landlock_ruleset_attr``, as long as this version knows it."""
+    # From 4 on: no port may be bound or connected to. From 6 on: no abstract sockets, no signals out.
+    network = 3 if version >= 4 else 0
+    scopes = 3 if version >= 6 else 0
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    return struct.pack("=QQQ", handled_rights(version), network, scopes)[:size]
+
+
+def call(number: int, *arguments: object) -> int:
+    """Make a system call; return -1 for one that failed, the reason is in ``ctypes.get_errno()``."""
+    prepared = [
+        argument if isinstance(argument, ctypes.Array) else ctypes.c_ulong(int(str(argument)))
+        for argument in arguments
+    ]
+    return int(ctypes.CDLL(None, use_errno=True).syscall(ctypes.c_long(number), *prepared))
+
+
+def checked(result: int, what: str) -> int:
+    """Return the result of a call. Raise ``OSError`` for one that failed."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def restrict(rules: Iterable[Rule], version: int) -> None:
+    """Close all files to this process and its children, except as the rules say."""
+    attributes = ruleset_attributes(version)
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    ruleset = checked(call(CREATE_RULESET, buffer, len(attributes), 0), "landlock_create_ruleset")
+    for path, rights in rules:
+        # What is not there need not be shown.
+        with contextlib.suppress(FileNotFoundError):
+            add_rule(ruleset, path, rights & handled_rights(version))
+    checked(call(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+    os.close(ruleset)
+
+
+def add_rule(ruleset: int, path: str, rights: int) -> None:
+    """Grant rights to a file, or to a folder and all below it."""
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not os.path.isdir(path):
+            rights &= FILE_RIGHTS
+        # `struct landlock_path_beneath_attr` is packed.
+        rule = struct.pack("=Qi", rights, fd)
+        buffer = ctypes.create_string_buffer(rule, len(rule))
+        checked(call(ADD_RULE, ruleset, RULE_PATH_BENEATH, buffer, 0), f"landlock_add_rule for {path}")
+    finally:
+        os.close(fd)
+
+
+def load_filter(program: bytes) -> None:
+    """Load a seccomp filter for this process and its children."""
+    code = ctypes.create_string_buffer(program, len(program))
+    # struct sock_fprog { unsigned short length; struct sock_filter *code; }
+    head = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
+    buffer = ctypes.create_string_buffer(head, len(head))
+    library = ctypes.CDLL(None, use_errno=True)
+    checked(library.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, buffer, 0, 0), "the seccomp filter")
+
+
+def rules(shown: Sequence[str], scratch: Path, devices: Sequence[str], *, gpu: bool) -> list[Rule]:
+    """Return what a sandbox shows: folders to read, one to write to, devices.
+
+    The CUDA driver names its threads through /proc, and no rule can say which folders there are its
+    own. That of other processes stays closed all the same: Landlock keeps those in a sandbox from the
+    memory, the environment and the descriptors of those outside.
+    """
+    found = [(path, READ) for path in shown]
+    # Python looks for the harness in the list of the folder above. Names are not what is protected.
+    above = Path(__file__).resolve().parent.parent
+    found += [(str(above), READ_DIR)] if above.is_dir() else []
+    found += [(path, READ | WRITE_FILE) for path in DEVICES]
+    found += [(path, DEVICE) for path in devices]
+    found += [("/dev/shm", SHARED_MEMORY), (str(scratch), WRITE)]
+    if not gpu:
+        return found + [(path, READ) for path in (*MACHINE_FILES, "/proc/self")]
+    return [*found, ("/proc", READ | WRITE_FILE), ("/sys", READ), ("/opt/nvidia", READ)]
+
+
+def become(user_id: int, *, reads_all: bool) -> None:
+    """Stop being root.
+
+    With ``reads_all`` the user keeps one right of root's, to read what others own: a Python below
+    /root could not be run otherwise. What is not on the list stays closed by Landlock.
+    """
+    library = ctypes.CDLL(None, use_errno=True)
+    if reads_all:
+        checked(library.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "keepcaps")
+    os.setgroups([])
+    os.setresgid(user_id, user_id, user_id)
+    os.setresuid(user_id, user_id, user_id)
+    if reads_all:
+        bit = 1 << CAP_DAC_READ_SEARCH
+        # struct __user_cap_header_struct, and twice effective, permitted, inheritable
+        head = ctypes.create_string_buffer(struct.pack("=Ii", CAPABILITY_VERSION_3, 0), 8)
+        data = ctypes.create_string_buffer(struct.pack("=IIIIII", bit, bit, bit, 0, 0, 0), 24)
+        checked(library.capset(head, data), "capset")
+        raised = library.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_READ_SEARCH, 0, 0)
+        checked(raised, "an ambient capability")
+
+
+def enter(settings_fd: str, *argv: str) -> NoReturn:
+    """Go into the sandbox that the settings describe and become the program ``argv``."""
+    with open(int(settings_fd), "rb") as file:
+        settings = json.load(file)
+    library = ctypes.CDLL(None, use_errno=True)
+    if settings["user_id"] is not None:
+        become(settings["user_id"], reads_all=settings["reads_all"])
+    # Only now: a change of user forgets it.
+    library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != settings["parent"]:
+        os._exit(1)
+    checked(library.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    os.chdir(settings["work"])
+    restrict([(path, rights) for path, rights in settings["rules"]], settings["abi"])
+    load_filter(bytes.fromhex(settings["filter"]))
+    program = shutil.which(argv[0]) or argv[0]
+    os.execv(program, argv)
+
+
+def trampoline(settings_fd: int, argv: Sequence[str]) -> list[str]:
+    """Return the command that calls :func:`enter`."""
+    root = str(Path(__file__).resolve().parent.parent)
+    code = f"import sys; sys.path.insert(0, {root!r}); "
+    code += "from kernelcup_harness import landlock; landlock.enter(*sys.argv[1:])"
+    return [sys.executable, "-I", "-S", "-B", "-c", code, str(settings_fd), *argv]

@@ -1,0 +1,435 @@
+"""The process that puts a task to the test: it hands null submissions to the task's own checker.
+
+No contestant is there. As in the judge the creator's code is not trusted: this runs in the judge's
+sandbox, and what is found goes to the runner frame by frame, so that nothing is lost when it is cut off.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernelcup_harness import processes
+from kernelcup_harness.frames import Channel
+from kernelcup_harness.lint_protocol import CaseList, Null
+from kernelcup_harness.protocol import JobSpec, Parameters, from_json
+from kernelcup_harness.seeds import derive_seed
+
+MAX_JOB_FRAME = 256 << 20
+MAX_TEXT = 2000
+# A submission is asked more than once, on fresh inputs; so a null has to be lucky as often.
+SAMPLES = 3
+# Of an answer in more parts than this only the first are tried one by one.
+MOST_PARTS = 8
+OTHER_SEED = 1000
+
+
+def main(runner_fd: str, parent: str) -> None:
+    """Try one task; the runner is on the socket."""
+    processes.die_with_parent(int(parent))
+    runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
+    spec = from_json(JobSpec, runner.receive()["spec"])
+    sys.path.insert(0, os.getcwd())
+    if os.environ.get("KERNELCUP_EMULATED") == "1":
+        from kernelcup_harness import emulation
+
+        emulation.install()
+    from kernelcup_harness.task_code import TaskCode, TaskFault
+
+    try:
+        task = TaskCode(spec.reference_module, spec.check_style, Path.cwd())
+        for case in cases_of(spec):
+            CaseLint(task, case, runner).run()
+    except TaskFault as fault:
+        runner.send({"event": "fault", "text": str(fault)[:MAX_TEXT]})
+    runner.send({"event": "end"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """A case and where it stands."""
+
+    list: CaseList
+    index: int
+    parameters: Parameters
+
+    def seed(self, sample: int) -> int:
+        """Return the seed of one sample; the first is the task's own where it names one."""
+        given = self.parameters.get("seed")
+        if sample == 0 and isinstance(given, int):
+            return given
+        return derive_seed(b"lint", self.list.value, self.index, given, sample)
+
+
+def cases_of(spec: JobSpec) -> list[Case]:
+    """Return all cases of a job, hidden ones included."""
+    return [
+        Case(list=name, index=index, parameters=parameters)
+        for name in CaseList
+        for index, parameters in enumerate(getattr(spec, name.value))
+    ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """Something to hand in."""
+
+    null: Null
+    how: str
+    value: Any
+
+    @property
+    def name(self) -> tuple[Null, str]:
+        """What is the same thing on another input."""
+        return self.null, self.how
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of one case."""
+
+    asked: set[Null] = field(default_factory=set)
+    tried: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def each_by(make: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
+    """Return a change that does not ask where a leaf is."""
+    return lambda _path, leaf: make(leaf)
+
+
+def each_from(values: dict[str, Any]) -> Callable[[str, Any], Any]:
+    """Return a change that puts in what ``values`` has for the place."""
+    return values.get
+
+
+class Input:
+    """One input of a case, and the task's opinion on answers to it."""
+
+    def __init__(self, task: Any, case: Case, number: int) -> None:
+        self._task = task
+        self._case = case
+        self._number = number
+
+    def data(self) -> Any:
+        """Return the input, made afresh: whoever gets it may spoil it."""
+        return self._task.generate(self._case.parameters, self._case.seed(self._number))
+
+    def check(self, answer: Any) -> str:
+        """Return what the task's checker says is wrong; a checker that fails has found it wrong."""
+        from kernelcup_harness.task_code import TaskFault
+
+        try:
+            text: str = self._task.check(self.data(), answer)
+        except TaskFault as fault:
+            return str(fault) or "the checker failed"
+        return text
+
+
+class Sample(Input):
+    """One input of a case with its right answer, and the nulls for it."""
+
+    def __init__(self, task: Any, case: Case, number: int) -> None:
+        from kernelcup_harness import nulls
+
+        super().__init__(task, case, number)
+        self.expected = self._answer_to(number)
+        self._inputs = nulls.leaves(self.data(), "input")
+        parts = nulls.leaves(self.expected, "output")
+        if task.in_place:
+            # What the reference leaves as it is, is no answer.
+            before = dict(nulls.leaves(self.data(), "output"))
+            changed = [
+                (p, leaf) for p, leaf in parts if p not in before or not nulls.is_equal(leaf, before[p])
+            ]
+            parts = changed or parts
+        self.parts = parts
+
+    def is_right(self, answer: Any) -> bool:
+        """Tell whether an answer is exactly the right one."""
+        from kernelcup_harness import nulls
+
+        return nulls.is_equal(self.expected, answer)
+
+    def precise(self) -> Any:
+        """Return the answer that the reference gives in double precision, None where it cannot."""
+        import torch
+
+        from kernelcup_harness import comparing, nulls
+        from kernelcup_harness.task_code import TaskFault
+
+        def widen(_path: str, leaf: torch.Tensor) -> torch.Tensor:
+            return leaf.to(torch.float64) if leaf.is_floating_point() else leaf
+
+        wanted = dict(nulls.leaves(self.expected, "output"))
+
+        def narrow(path: str, leaf: torch.Tensor) -> torch.Tensor:
+            return leaf.to(wanted[path].dtype) if path in wanted else leaf
+
+        try:
+            found = self._task.expected(nulls.rebuilt(self.data(), widen, "input"))
+        except TaskFault:
+            return None
+        narrowed = nulls.rebuilt(found, narrow, "output")
+        return None if comparing.structure_fault(self.expected, narrowed) else narrowed
+
+    def advice(self, answer: Answer, *, right: bool) -> str:
+        """Return what to do about an answer that was accepted."""
+        from kernelcup_harness import lint_advice
+
+        return lint_advice.advice(
+            answer.null,
+            self.expected,
+            answer.value,
+            precise=None if right else self.precise(),
+            tolerance=self._task.tolerance,
+            right=right,
+        )
+
+    def answers(self, notes: list[str]) -> Iterator[Answer]:
+        """Make the nulls one after the other; note what cannot be made."""
+        yield from self._made()
+        yield from self._copies()
+        yield from self._of_other_inputs(notes)
+        yield from self._in_lower_precision(notes)
+
+    def _made(self) -> Iterator[Answer]:
+        from kernelcup_harness import nulls
+
+        makers: dict[Null, tuple[str, Callable[[Any], Any]]] = {
+            Null.ZEROS: ("all zeros", nulls.zeros),
+            Null.ONES: ("all ones", nulls.ones),
+            Null.UNINITIALISED: ("random bytes", nulls.uninitialised),
+            Null.ONE_PERCENT_WRONG: ("one element in a hundred wrong", nulls.one_percent_wrong),
+            Null.LAST_TILE_MISSING: ("the last sixteenth missing", nulls.last_tile_missing),
+        }
+        for null, (how, make) in makers.items():
+            yield from self._by_part(null, how, each_by(make))
+
+    def _by_part(self, null: Null, how: str, make: Callable[[str, Any], Any]) -> Iterator[Answer]:
+        """Replace all parts of the answer, then each alone: a checker may look at some only."""
+        yield Answer(null=null, how=how, value=self._replaced([path for path, _leaf in self.parts], make))
+        if len(self.parts) == 1:
+            return
+        for path, _leaf in self.parts[:MOST_PARTS]:
+            value = self._replaced([path], make)
+            # A part that is always the same is no fault of the task while others are not.
+            if not self.is_right(value):
+                yield Answer(null=null, how=f"{how}, in {path} only", value=value)
+
+    def _replaced(self, paths: list[str], make: Callable[[str, Any], Any]) -> Any:
+        from kernelcup_harness import nulls
+
+        wanted = set(paths)
+        return nulls.rebuilt(
+            nulls.private(self.expected),
+            lambda path, leaf: make(path, leaf) if path in wanted else leaf,
+            "output",
+        )
+
+    def _copies(self) -> Iterator[Answer]:
+        from kernelcup_harness import nulls
+
+        for path, leaf in self.parts[:MOST_PARTS]:
+            for source, copy in nulls.copies(leaf, self._inputs)[:MOST_PARTS]:
+                value = self._replaced([path], each_from({path: copy}))
+                if len(self.parts) == 1 or not self.is_right(value):
+                    where = "" if len(self.parts) == 1 else f", in {path} only"
+                    yield Answer(null=Null.COPY_OF_INPUT, how=f"{source}{where}", value=value)
+        if len(self.parts) > 1:
+            found = {path: nulls.copies(leaf, self._inputs) for path, leaf in self.parts}
+            if all(found.values()):
+                value = self._replaced(
+                    list(found), each_from({path: copy[0][1] for path, copy in found.items()})
+                )
+                yield Answer(null=Null.COPY_OF_INPUT, how="inputs in all parts", value=value)
+
+    def _of_other_inputs(self, notes: list[str]) -> Iterator[Answer]:
+        from kernelcup_harness import comparing, nulls
+
+        others = {
+            Null.PREVIOUS_ANSWER: ("the answer to the input before", self._number - 1),
+            Null.OTHER_SEED: ("the answer to another seed's input", self._number + OTHER_SEED),
+        }
+        for null, (how, number) in others.items():
+            value = self._answer_to(number)
+            if comparing.structure_fault(self.expected, value):
+                notes.append(f"{null.value}: the answers to two inputs differ in form")
+                continue
+            yield from self._by_part(null, how, each_from(dict(nulls.leaves(value, "output"))))
+
+    def _in_lower_precision(self, notes: list[str]) -> Iterator[Answer]:
+        from kernelcup_harness import comparing, nulls
+
+        steps = [nulls.LOWER[leaf.dtype] for _path, leaf in self.parts if leaf.dtype in nulls.LOWER]
+        if not steps:
+            notes.append("lower_precision: no output is of a kind that has a lower precision")
+            return
+        for lower in steps[0]:
+            name = str(lower).removeprefix("torch.")
+            value = self._answer_in(lower)
+            if value is None or comparing.structure_fault(self.expected, value):
+                notes.append(f"lower_precision: the reference cannot work with inputs rounded to {name}")
+            elif self.is_right(value):
+                notes.append(f"lower_precision: {name} gives exactly the right answer here")
+            else:
+                yield Answer(null=Null.LOWER_PRECISION, how=f"inputs and answer in {name}", value=value)
+
+    def _answer_in(self, lower: Any) -> Any:
+        """Return the answer with inputs and outputs rounded to ``lower``, None where there is none."""
+        from kernelcup_harness import comparing, nulls
+        from kernelcup_harness.task_code import TaskFault
+
+        rough = nulls.rebuilt(self.data(), lambda _path, leaf: nulls.rounded(leaf, lower), "input")
+        try:
+            found = nulls.private(self._task.expected(rough))
+        except TaskFault:
+            return None
+        if comparing.structure_fault(self.expected, found):
+            return None
+        parts = dict(nulls.leaves(found, "output"))
+        return self._replaced(
+            [path for path, _leaf in self.parts],
+            lambda path, leaf: nulls.rounded(parts.get(path, leaf), lower),
+        )
+
+    def _answer_to(self, number: int) -> Any:
+        from kernelcup_harness import nulls
+
+        data = self._task.generate(self._case.parameters, self._case.seed(number))
+        return nulls.private(self._task.expected(data))
+
+
+class BlindSample(Input):
+    """One input of a task without a reference: nothing is known about the right answer."""
+
+    parts: tuple[Any, ...] = ()
+
+    def is_right(self, _answer: Any) -> bool:
+        """Nobody knows."""
+        return False
+
+    def advice(self, answer: Answer, *, right: bool) -> str:
+        """Return what to do about an answer that was accepted."""
+        assert not right
+        if answer.null is Null.COPY_OF_INPUT:
+            return "if the input is a right answer, waive this null with the reason"
+        return "the checker does not look at every value; with a `ref_kernel` more could be said"
+
+    def answers(self, notes: list[str]) -> Iterator[Answer]:
+        """Hand in the input, and values of the form of the input or of one of its tensors."""
+        from kernelcup_harness import nulls
+
+        notes.append(
+            "previous_answer, other_seed, one_percent_wrong, last_tile_missing, lower_precision: "
+            "the task has no `ref_kernel`, so the right answer is not known"
+        )
+        forms = {"input": self.data(), **dict(nulls.leaves(self.data(), "input")[:MOST_PARTS])}
+        makers = {
+            Null.COPY_OF_INPUT: ("{}", lambda leaf: leaf.clone()),
+            Null.ZEROS: ("zeros in the form of {}", nulls.zeros),
+            Null.ONES: ("ones in the form of {}", nulls.ones),
+            Null.UNINITIALISED: ("random bytes in the form of {}", nulls.uninitialised),
+        }
+        for form, value in forms.items():
+            for null, (how, make) in makers.items():
+                made = nulls.rebuilt(value, each_by(make), form)
+                yield Answer(null=null, how=how.format(form), value=made)
+
+
+class CaseLint:
+    """All nulls against one case."""
+
+    def __init__(self, task: Any, case: Case, runner: Channel) -> None:
+        self._task = task
+        self._case = case
+        self._runner = runner
+        self._tally = Tally()
+
+    def run(self) -> None:
+        """Try every null and report each that is accepted, then the case."""
+        import torch
+
+        try:
+            self._try()
+        except torch.OutOfMemoryError:
+            self._tally.notes.append("not tried to the end: the device's memory is too small")
+        tally = self._tally
+        self._send(
+            "case",
+            asked=sorted(null.value for null in tally.asked),
+            tried=tally.tried,
+            notes=[note[:MAX_TEXT] for note in tally.notes],
+        )
+
+    def _try(self) -> None:
+        sample = self._sample(1)
+        self._accept_the_right_answer(sample)
+        if len(sample.parts) > MOST_PARTS:
+            self._tally.notes.append(f"only the first {MOST_PARTS} parts of the answer were tried alone")
+        accepted = []
+        for answer in sample.answers(self._tally.notes):
+            self._tally.asked.add(answer.null)
+            self._tally.tried += 1
+            # Asked first: the checker may spoil the answer.
+            right = sample.is_right(answer.value)
+            if not sample.check(answer.value):
+                accepted.append((answer.name, right))
+        for name, right in self._confirmed(accepted):
+            self._report(sample, name, right)
+
+    def _sample(self, number: int) -> Sample | BlindSample:
+        if self._task.has_reference:
+            return Sample(self._task, self._case, number)
+        return BlindSample(self._task, self._case, number)
+
+    def _accept_the_right_answer(self, sample: Sample | BlindSample) -> None:
+        from kernelcup_harness import nulls
+        from kernelcup_harness.task_code import TaskFault
+
+        if isinstance(sample, Sample):
+            text = sample.check(nulls.private(sample.expected))
+            if text:
+                place = f"{self._case.list.value}.{self._case.index}"
+                raise TaskFault(f"{place}: the checker refuses what ref_kernel returns: {text}")
+
+    def _confirmed(
+        self, accepted: list[tuple[tuple[Null, str], bool]]
+    ) -> list[tuple[tuple[Null, str], bool]]:
+        """Return those that are accepted on further inputs too; luck does not last."""
+        for number in range(2, SAMPLES + 1):
+            if not accepted:
+                break
+            sample = self._sample(number)
+            again = {answer.name: answer.value for answer in self._wanted(sample, accepted)}
+            still = []
+            for name, right in accepted:
+                if name in again:
+                    right = right and sample.is_right(again[name])
+                    if not sample.check(again[name]):
+                        still.append((name, right))
+            accepted = still
+        return accepted
+
+    def _wanted(
+        self, sample: Sample | BlindSample, accepted: list[tuple[tuple[Null, str], bool]]
+    ) -> Iterator[Answer]:
+        names = {name for name, _right in accepted}
+        return (answer for answer in sample.answers([]) if answer.name in names)
+
+    def _report(self, sample: Sample | BlindSample, name: tuple[Null, str], right: bool) -> None:
+        answer = next(self._wanted(sample, [(name, right)]))
+        self._send(
+            "accepted",
+            null=answer.null.value,
+            how=answer.how[:MAX_TEXT],
+            right=right,
+            suggestion=sample.advice(answer, right=right)[:MAX_TEXT],
+        )
+
+    def _send(self, event: str, **more: Any) -> None:
+        self._runner.send({"event": event, "list": self._case.list.value, "index": self._case.index, **more})

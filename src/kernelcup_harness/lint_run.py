@@ -1,0 +1,198 @@
+"""A task's trial from spec to report: folder, process, limits. No torch, and nothing of it is believed.
+
+What the process says goes into the report only where it has the agreed form and names a case that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Any
+
+from kernelcup_harness import boxes, processes, runner, sandbox, surroundings
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.lint_protocol import CaseList, LintFinding, LintReport, Null, Severity
+from kernelcup_harness.protocol import Backend, JobSpec, SandboxPolicy, to_json
+
+MAX_EVENT_FRAME = 1 << 20
+MOST_EVENTS = 10_000
+MAX_TEXT = 2000
+MOST_NOTES = 20
+START_GRACE_S = 120.0
+
+# Severity of what is accepted although it is wrong. Which precision a task allows is its author's choice.
+SEVERITIES = {null: Severity.WARNING if null is Null.LOWER_PRECISION else Severity.ERROR for null in Null}
+
+
+def run_lint(spec: JobSpec) -> LintReport:
+    """Hand null submissions to a task's checker for all cases of ``spec``, within its ``limits.test_s``."""
+    processes.adopt_orphans()
+    gathered = Gathered(spec)
+    boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there()
+    if spec.sandbox is SandboxPolicy.REQUIRED and not boxed:
+        return LintReport(fault="this job asks for a sandbox and the machine has none")
+    with runner.job_folder() as folder:
+        try:
+            surroundings.write_files(folder / "judge", spec.sources)
+            ours, theirs = socket.socketpair()
+            with theirs:
+                child = start(spec, folder, theirs.fileno(), boxed=boxed)
+            channel = Channel(ours, max_bytes=MAX_EVENT_FRAME, max_fds=0)
+            try:
+                fault = follow(spec, channel, child, gathered)
+            finally:
+                processes.kill_tree(child.process.pid)
+                child.wait(2.0)
+                channel.close()
+        finally:
+            processes.kill_descendants()
+    return gathered.report(fault)
+
+
+def start(spec: JobSpec, folder: Any, fd: int, *, boxed: bool) -> processes.Child:
+    """Start the process, where possible in the judge's sandbox."""
+    files = folder / "judge"
+    caches = None if boxed else folder / "judge-caches"
+    box = boxes.Sandbox(user_id=boxes.JUDGE_ID, files=files, gpu=spec.backend is Backend.CUDA)
+    environment = processes.clean_environment(caches, os.environ)
+    # Many small steps: threads that wait for each other on a busy machine take longer than one alone.
+    environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // 2))
+    return processes.start(
+        processes.python_argv(
+            "kernelcup_harness.lint", "main", str(fd), str(sandbox.parent_id() if boxed else os.getpid())
+        ),
+        cwd=files,
+        environment=environment | surroundings.backend_environment(spec.backend),
+        fds=[fd],
+        keep_output=spec.limits.kept_output_bytes,
+        cap_output=runner.JUDGE_OUTPUT_BYTES,
+        box=box if boxed else None,
+    )
+
+
+def follow(spec: JobSpec, channel: Channel, child: processes.Child, gathered: Gathered) -> str:
+    """Take what the process finds until it ends; return why it could not go on, empty if it could."""
+    deadline = time.monotonic() + spec.limits.test_s + START_GRACE_S
+    memory_bytes = surroundings.memory_limit(spec)
+    try:
+        channel.send({"spec": to_json(spec)}, timeout_s=START_GRACE_S)
+        for _ in range(MOST_EVENTS):
+            event = next_event(channel, child, deadline, memory_bytes)
+            if event.get("event") == "end":
+                return gathered.fault
+            gathered.take(event)
+        return "too much was found to be told"
+    except ChannelTimeout:
+        return f"trying the null submissions took longer than {spec.limits.test_s:g} s"
+    except BrokenProtocol as error:
+        return f"the task wrote to the harness's channel: {error}"
+    except ChannelClosed:
+        return how_it_ended(child, memory_bytes)
+
+
+def next_event(
+    channel: Channel, child: processes.Child, deadline: float, memory_bytes: int
+) -> dict[str, Any]:
+    """Return the next event, watching memory and time. Raise ``ChannelTimeout`` at the deadline."""
+    while time.monotonic() <= deadline:
+        try:
+            return channel.receive(surroundings.WATCH_INTERVAL_S)
+        except ChannelTimeout:
+            if processes.private_memory(child.process.pid) > memory_bytes:
+                child.kill("memory")
+    raise ChannelTimeout
+
+
+def how_it_ended(child: processes.Child, memory_bytes: int) -> str:
+    """Say why the process is gone before it was finished."""
+    code = child.wait(2.0)
+    if "memory" in child.killed_for:
+        return f"the task's own code used more than {memory_bytes} bytes of memory"
+    if "output" in child.killed_for:
+        return f"the task's own code printed more than {runner.JUDGE_OUTPUT_BYTES} bytes"
+    tail = child.stderr.finish().text[-MAX_TEXT:] if child.stderr is not None else ""
+    return f"the process that tries the task ended with code {code}: {tail}".strip()
+
+
+class Gathered:
+    """What was found so far."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        self._cases = {name: getattr(spec, name.value) for name in CaseList}
+        self._accepted: list[tuple[LintFinding, bool]] = []
+        self._asked: dict[Null, int] = {}
+        self._tried = 0
+        self._notes: list[str] = []
+        self._closed: set[tuple[CaseList, int]] = set()
+        self.fault = ""
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Note one event. Raise :class:`BrokenProtocol` for one that has another form than agreed."""
+        try:
+            if event["event"] == "fault":
+                self.fault = str(event["text"])[:MAX_TEXT] or "the task failed"
+            elif event["event"] == "case":
+                self._take_case(event)
+            elif event["event"] == "accepted":
+                self._take_accepted(event)
+            else:
+                raise ValueError("an event of unknown kind")
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise BrokenProtocol(f"an event that is malformed: {error}"[:MAX_TEXT]) from error
+
+    def _place(self, event: dict[str, Any]) -> tuple[CaseList, int]:
+        name, index = CaseList(event["list"]), event["index"]
+        if type(index) is not int or not 0 <= index < len(self._cases[name]):
+            raise ValueError("a case that is not there")
+        return name, index
+
+    def _take_case(self, event: dict[str, Any]) -> None:
+        place = self._place(event)
+        if place in self._closed or type(event["tried"]) is not int:
+            raise ValueError("a case that was there already")
+        self._closed.add(place)
+        self._tried += max(0, min(event["tried"], MOST_EVENTS))
+        for null in {Null(text) for text in event["asked"]}:
+            self._asked[null] = self._asked.get(null, 0) + 1
+        notes = [str(note)[:MAX_TEXT] for note in event["notes"][:MOST_NOTES]]
+        self._notes += [f"{place[0].value}.{place[1]}: {note}" for note in notes]
+
+    def _take_accepted(self, event: dict[str, Any]) -> None:
+        name, index = self._place(event)
+        null = Null(event["null"])
+        finding = LintFinding(
+            list=name,
+            index=index,
+            parameters=self._cases[name][index],
+            null=null,
+            how=str(event["how"])[:MAX_TEXT],
+            severity=SEVERITIES[null],
+            suggestion=str(event["suggestion"])[:MAX_TEXT],
+        )
+        self._accepted.append((finding, event["right"] is True))
+
+    def report(self, fault: str) -> LintReport:
+        """Return all that was found."""
+        findings, notes = [], list(self._notes)
+        for finding, right in self._accepted:
+            if self._is_exception(finding, right=right):
+                how = "is right here" if right else "is within the tolerance here"
+                place = f"{finding.list.value}.{finding.index}"
+                notes.append(f"{place}: {finding.null.value}: {finding.how}: {how}, other cases refuse it")
+            else:
+                findings.append(finding)
+        return LintReport(fault=fault, findings=findings, tried=self._tried, notes=notes)
+
+    def _is_exception(self, finding: LintFinding, *, right: bool) -> bool:
+        """Tell whether a test may accept what it does because other cases refuse the like.
+
+        A row of one element has but one softmax, and a short sum is good enough in any precision: such
+        a test may be there for its edge. What is timed may not be so.
+        """
+        if finding.list in (CaseList.BENCHMARKS, CaseList.HIDDEN_BENCHMARKS):
+            return False
+        if not right and finding.null is not Null.LOWER_PRECISION:
+            return False
+        alike = {(each.list, each.index) for each, _right in self._accepted if each.null is finding.null}
+        return len(alike) < self._asked.get(finding.null, 0)

@@ -1,0 +1,206 @@
+"""Answers that need no work, or not all of it: what a good task refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kernelcup_harness import comparing, wire
+
+TILES = 16
+"""The last tile is one of so many parts of an output, counted row by row."""
+STRIDE = 100
+"""One element in so many is wrong."""
+
+# The formats that people take to be faster than the one that was asked for.
+LOWER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
+    torch.complex128: (torch.complex64,),
+    torch.float64: (torch.float32,),
+    torch.float32: (torch.float16, torch.bfloat16),
+    torch.float16: (torch.float8_e4m3fn,),
+    torch.bfloat16: (torch.float8_e4m3fn,),
+}
+
+# What PyTorch can hold and carry but hardly compute with is looked at as bytes.
+UNWORKABLE = re.compile(r"torch\.(u?int[1-7]|float4_\w+|complex32)")
+
+Change = Callable[[str, torch.Tensor], torch.Tensor]
+
+
+def is_plain(value: object) -> bool:
+    """Tell whether a tensor is one that can be carried, and has elements."""
+    plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+    return plain and value.layout is torch.strided and value.numel() > 0  # type: ignore[attr-defined]
+
+
+def is_workable(value: torch.Tensor) -> bool:
+    """Tell whether PyTorch computes with elements of this kind."""
+    return UNWORKABLE.fullmatch(str(value.dtype)) is None
+
+
+def as_leaf(value: Any) -> torch.Tensor | None:
+    """Return a tensor or a number as a tensor, None for what cannot be changed element by element."""
+    if isinstance(value, torch.Tensor):
+        if not is_plain(value):
+            return None
+        return value.detach() if is_workable(value) else value.detach().contiguous().view(torch.uint8)
+    if type(value) in (bool, float, complex) or (type(value) is int and abs(value) < 2**62):
+        return torch.tensor(value, dtype=torch.float64 if type(value) is float else None)
+    return None
+
+
+def leaves(value: Any, where: str) -> list[tuple[str, torch.Tensor]]:
+    """Return every tensor and number of a value with its path."""
+    found: list[tuple[str, torch.Tensor]] = []
+
+    def note(path: str, leaf: torch.Tensor) -> torch.Tensor:
+        found.append((path, leaf))
+        return leaf
+
+    rebuilt(value, note, where)
+    return found
+
+
+def rebuilt(value: Any, change: Change, where: str) -> Any:
+    """Return the value with each leaf replaced by what ``change`` makes of it."""
+    if type(value) in (list, tuple):
+        return type(value)(rebuilt(item, change, f"{where}[{i}]") for i, item in enumerate(value))
+    if type(value) is dict:
+        return {key: rebuilt(item, change, f"{where}[{key!r}]") for key, item in value.items()}
+    fields = wire.record_fields(value)
+    if fields is not None:
+        made = {name: rebuilt(getattr(value, name), change, f"{where}.{name}") for name in fields}
+        return wire.build_record(type(value), made)
+    leaf = as_leaf(value)
+    if leaf is None:
+        return value
+    changed = change(where, leaf)
+    if not isinstance(value, torch.Tensor):
+        return type(value)(changed.item())
+    return changed if is_workable(value) else changed.view(value.dtype)
+
+
+def private(value: Any) -> Any:
+    """Return a contiguous copy that shares nothing, as the judge hands answers to a checker."""
+    return rebuilt(value, lambda _path, leaf: leaf.clone(memory_format=torch.contiguous_format), "output")
+
+
+def is_equal(expected: Any, answer: Any) -> bool:
+    """Tell whether an answer is the right one, element by element."""
+    if comparing.structure_fault(expected, answer):
+        return False
+    wrong = dict(leaves(answer, "output"))
+    return all(path in wrong and same(leaf, wrong[path]) for path, leaf in leaves(expected, "output"))
+
+
+def same(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Tell whether two tensors of one form have equal elements; NaN equals NaN."""
+    if left.dtype.itemsize == 1 and left.is_floating_point():
+        # Nothing compares these formats.
+        left, right = left.to(torch.float32), right.to(torch.float32)
+    if torch.equal(left, right):
+        return True
+    if not (left.is_floating_point() or left.is_complex()) or not bool(left.isnan().any()):
+        return False
+    return bool(((left == right) | (left.isnan() & right.isnan())).all())
+
+
+def zeros(leaf: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of that form full of zeros."""
+    return torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device)
+
+
+def ones(leaf: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of that form full of ones."""
+    return torch.ones(leaf.shape, device=leaf.device).to(leaf.dtype)
+
+
+def uninitialised(leaf: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of that form with bytes that mean nothing."""
+    generator = torch.Generator(device="cpu").manual_seed(leaf.numel())
+    count = leaf.numel() * leaf.dtype.itemsize
+    values = torch.randint(0, 256, (count,), generator=generator, dtype=torch.uint8, device="cpu")
+    if leaf.dtype is torch.bool:
+        values &= 1
+    return values.view(leaf.dtype).reshape(leaf.shape).to(leaf.device)
+
+
+def one_percent_wrong(leaf: torch.Tensor) -> torch.Tensor:
+    """Return the tensor with one element in a hundred, and one at least, moved by their usual size."""
+    flat = leaf.clone(memory_format=torch.contiguous_format).reshape(-1)
+    count = max(1, flat.numel() // STRIDE)
+    step = flat.numel() // count
+    # The last of each hundred: a checker that looks at the first few only is to be found out.
+    flat[step - 1 :: step] = moved(flat[step - 1 :: step], usual_size(leaf))
+    return flat.reshape(leaf.shape)
+
+
+def usual_size(leaf: torch.Tensor) -> float:
+    """Return the mean magnitude of the finite elements, 1 where there is none or it is nothing."""
+    if leaf.dtype is torch.bool:
+        return 1.0
+    sizes = leaf.to(torch.complex128 if leaf.is_complex() else torch.float64).abs()
+    sizes = sizes[torch.isfinite(sizes)]
+    mean = float(sizes.mean()) if sizes.numel() else 0.0
+    return mean if mean > 0 else 1.0
+
+
+def moved(values: torch.Tensor, distance: float) -> torch.Tensor:
+    """Return the values plus ``distance``, or minus it where that would leave the dtype's range."""
+    if values.dtype is torch.bool:
+        return ~values
+    if values.is_complex():
+        return values + distance
+    if values.is_floating_point():
+        wide = values.to(torch.float64)
+        up = wide + distance
+        return torch.where(up <= torch.finfo(values.dtype).max, up, wide - distance).to(values.dtype)
+    step = max(1, round(distance))
+    wide = values.to(torch.int64)
+    top = min(torch.iinfo(values.dtype).max, torch.iinfo(torch.int64).max)
+    return torch.where(wide <= top - step, wide + step, wide - step).to(values.dtype)
+
+
+def last_tile_missing(leaf: torch.Tensor) -> torch.Tensor:
+    """Return the tensor with its last sixteenth, row by row, zero: ones where it is zero by right."""
+    flat = leaf.clone(memory_format=torch.contiguous_format).reshape(-1)
+    begin = flat.numel() - max(1, flat.numel() // TILES)
+    tile = flat[begin:]
+    flat[begin:] = zeros(tile) if bool((tile != zeros(tile)).any()) else ones(tile)
+    return flat.reshape(leaf.shape)
+
+
+def copies(leaf: torch.Tensor, inputs: list[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:
+    """Return the inputs that can be handed back in the form of ``leaf``, each with its path."""
+    fitting = [(path, value) for path, value in inputs if fits(value, leaf)]
+    return [(path, in_form_of(value, leaf)) for path, value in fitting]
+
+
+def fits(value: torch.Tensor, leaf: torch.Tensor) -> bool:
+    """Tell whether a tensor has as many elements as ``leaf``, or can be broadcast to it."""
+    if value.numel() == leaf.numel():
+        return True
+    if value.numel() == 1 or value.dim() > leaf.dim():
+        return False
+    sizes = zip(reversed(value.shape), reversed(leaf.shape), strict=False)
+    return all(mine in (1, theirs) for mine, theirs in sizes)
+
+
+def in_form_of(value: torch.Tensor, leaf: torch.Tensor) -> torch.Tensor:
+    """Return a copy of ``value`` with the shape, dtype and device of ``leaf``."""
+    if value.is_complex() and not leaf.is_complex():
+        value = torch.view_as_real(value)[..., 0]
+    value = value.to(leaf.device)
+    shaped = value.reshape(leaf.shape) if value.numel() == leaf.numel() else value.expand(leaf.shape)
+    return shaped.to(leaf.dtype).clone(memory_format=torch.contiguous_format)
+
+
+def rounded(leaf: torch.Tensor, lower: torch.dtype) -> torch.Tensor:
+    """Return a number with a fraction as ``lower`` can tell it, in its own dtype."""
+    is_number = leaf.is_floating_point() or leaf.is_complex()
+    if not is_number or leaf.is_complex() != lower.is_complex or leaf.dtype.itemsize <= lower.itemsize:
+        return leaf
+    return leaf.to(lower).to(leaf.dtype)

@@ -1,0 +1,225 @@
+"""What a task's own harness tells through ``POPCORN_FD``, and what is made of it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelcup_harness import processes
+from kernelcup_harness.protocol import CaseResult, Parameters, Reason, StageName, Timing, Verdict
+from kernelcup_harness.record import Record
+
+MAX_RESULT_BYTES = 64 << 20
+MAX_EXTRA_KEYS = 200
+MAX_EXTRA_TEXT = 4096
+MAX_MESSAGE = 16 << 10
+
+TIMED_STAGES = (StageName.BENCHMARK, StageName.RANKED)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Invocation:
+    """One call of the task's own harness."""
+
+    stage: StageName
+    mode: str
+    cases: list[tuple[int, Parameters, bool]]
+    """Index, parameters, hidden."""
+    limit_s: float
+    seed: int | None
+
+
+class Reading:
+    """Turns the result lines of one invocation into cases and a verdict."""
+
+    def __init__(self, invocation: Invocation, results: dict[str, str], record: Record, cwd: Path) -> None:
+        self._invocation = invocation
+        self._results = results
+        self._record = record
+        self._cwd = str(cwd) + os.sep
+        self._worst: CaseResult | None = None
+        self._expected = len(invocation.cases)
+        self._complete = 0
+
+    def verdict(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
+        """Record the cases and return what comes of them and of how the process ended."""
+        self._correct_plan()
+        for place, (index, parameters, hidden) in enumerate(self._invocation.cases):
+            result = self._case(place, index, parameters, hidden)
+            if result is None:
+                break
+            self._record.case(result)
+            self._complete += self._is_complete(result)
+            if result.verdict is not Verdict.ACCEPTED and self._worst is None:
+                self._worst = result
+        self._keep_extra()
+        return self._decide(child, end)
+
+    def _correct_plan(self) -> None:
+        """Take the harness's own count: some time fewer benchmarks than they were sent."""
+        count = number(self._results.get("benchmark-count"))
+        if self._invocation.stage is StageName.RANKED and count is not None:
+            self._expected = min(max(1, int(count)), self._expected)
+            self._record.plan(self._expected)
+
+    def _is_complete(self, result: CaseResult) -> bool:
+        """Tell whether a case has all that an accepted one must have."""
+        return result.timing is not None or self._invocation.stage not in TIMED_STAGES
+
+    def _decide(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
+        failed = self._worst
+        if end is not None and not (failed is not None and end[0] is Verdict.WRONG_ANSWER):
+            return end[0], self._with_detail(end[1], child)
+        if failed is not None:
+            return failed.verdict, failed.message
+        if self._invocation.mode == "profile" or self._results.get("check") == "pass":
+            return self._passed(child)
+        if "check" in self._results or "error" in self._results:
+            return Verdict.WRONG_ANSWER, self._text(
+                "error"
+            ) or "the task's own harness says that the check failed"
+        text = "the harness ended without saying that the check passed"
+        return Verdict.RUNTIME_ERROR, self._with_detail(text, child)
+
+    def _passed(self, child: processes.Child) -> tuple[Verdict, str]:
+        """Accept a check that passed only if every case was reported: a submission can say it too."""
+        if self._complete >= self._expected:
+            return Verdict.ACCEPTED, ""
+        what = "the time" if self._invocation.stage in TIMED_STAGES else "the result"
+        text = f"the harness ended well but told {what} of only {self._complete} of {self._expected} cases"
+        return Verdict.RUNTIME_ERROR, self._with_detail(text, child)
+
+    def _with_detail(self, text: str, child: processes.Child) -> str:
+        assert child.stderr is not None
+        tail = child.stderr.finish().text.strip().replace(self._cwd, "")
+        return f"{text}\n{tail[-4096:]}" if tail else text
+
+    def _case(self, place: int, index: int, parameters: Parameters, hidden: bool) -> CaseResult | None:
+        """Return the result of a case, None if it was not reached."""
+        family = "test" if self._invocation.stage is StageName.TEST else "benchmark"
+        prefix = f"{family}.{place}."
+        timing = self._timing(prefix)
+        report = self._results.get(prefix + "report")
+        status = self._results.get(prefix + "status")
+        if status is None and report is None and prefix + "mean" not in self._results:
+            return None
+        verdict, message = self._judged(prefix, status)
+        return CaseResult(
+            index=index,
+            parameters=parameters,
+            hidden=hidden,
+            verdict=verdict,
+            reason=reason_of(verdict),
+            message=message,
+            timing=timing,
+            checks=1 if family == "test" else 0,
+            profile=decoded_report(report) if report is not None else None,
+        )
+
+    def _judged(self, prefix: str, status: str | None) -> tuple[Verdict, str]:
+        if status not in (None, "pass"):
+            return Verdict.WRONG_ANSWER, self._text(prefix + "error")
+        mean = self._results.get(prefix + "mean")
+        if self._invocation.stage in TIMED_STAGES and mean is not None and positive(mean) is None:
+            return Verdict.RUNTIME_ERROR, f"the harness reported a time that is none: {mean[:100]!r}"
+        return Verdict.ACCEPTED, self._text(prefix + "message")
+
+    def _timing(self, prefix: str) -> Timing | None:
+        mean = positive(self._results.get(prefix + "mean"))
+        if mean is None:
+            return None
+        names = ("std", "err", "best", "worst", "runs")
+        figures = {name: number(self._results.get(prefix + name)) for name in names}
+        return Timing(
+            samples_ns=[],
+            reported_ns=mean,
+            reported={name: f for name, f in figures.items() if f is not None},
+        )
+
+    def _text(self, key: str) -> str:
+        """Return a value with its line breaks, which the contract writes as backslash n."""
+        return self._results.get(key, "").replace("\\n", "\n")[:MAX_MESSAGE]
+
+    def _keep_extra(self) -> None:
+        for key, value in self._results.items():
+            known = key == "check" or key.startswith(("test.", "benchmark.", "test-count", "benchmark-count"))
+            if not known and len(self._record.extra) < MAX_EXTRA_KEYS:
+                self._record.extra[key[:200]] = value[:MAX_EXTRA_TEXT]
+
+
+class ResultPipe:
+    """The pipe behind ``POPCORN_FD``, drained by a thread from the first byte on."""
+
+    def __init__(self) -> None:
+        self._read_fd, self.write_fd = os.pipe()
+        self._data = bytearray()
+
+    def read(self, on_overflow: Callable[[], None]) -> None:
+        """Start to drain; the write end must be closed here once the child has it."""
+        self._thread = threading.Thread(target=self._drain, args=(on_overflow,), daemon=True)
+        self._thread.start()
+
+    def finish(self) -> dict[str, str]:
+        """Return the lines as a mapping; of several with one key the last counts."""
+        self._thread.join(2.0)
+        results: dict[str, str] = {}
+        # No `splitlines`: it breaks at form feeds and the like too, which occur in texts of errors.
+        for line in bytes(self._data).decode("utf-8", errors="replace").split("\n"):
+            key, colon, value = line.removesuffix("\r").partition(":")
+            if colon:
+                results[key.strip()] = value.strip()
+        return results
+
+    def _drain(self, on_overflow: Callable[[], None]) -> None:
+        with open(self._read_fd, "rb", buffering=0) as pipe:
+            while chunk := pipe.read(1 << 16):
+                if len(self._data) + len(chunk) > MAX_RESULT_BYTES:
+                    on_overflow()
+                    return
+                self._data += chunk
+
+
+def reason_of(verdict: Verdict) -> Reason:
+    """Return the reason that goes with a verdict: more than that a task's own harness does not tell."""
+    known = {
+        Verdict.ACCEPTED: Reason.NONE,
+        Verdict.TIME_LIMIT_EXCEEDED: Reason.TIME,
+        Verdict.MEMORY_LIMIT_EXCEEDED: Reason.HOST_MEMORY,
+        Verdict.OUTPUT_LIMIT_EXCEEDED: Reason.PRINTED,
+        Verdict.INTERNAL_ERROR: Reason.TASK,
+    }
+    return known.get(verdict, Reason.OWN_HARNESS)
+
+
+def number(text: str | None) -> float | None:
+    """Return a finite number, None for anything else."""
+    try:
+        value = float(text) if text is not None else math.nan
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def positive(text: str | None) -> float | None:
+    """Return a finite number above zero, None for anything else."""
+    value = number(text)
+    return value if value is not None and value > 0 else None
+
+
+def has_begun(results: Mapping[str, str]) -> bool:
+    """Tell whether something was reported of any case."""
+    return any(key.startswith(("test.", "benchmark.")) for key in results)
+
+
+def decoded_report(text: str) -> str:
+    """Return the text of a profile report: base64 with ``+*`` as its last two letters."""
+    try:
+        return base64.b64decode(text, altchars=b"+*").decode("utf-8", errors="replace")
+    except (binascii.Error, ValueError):
+        return text

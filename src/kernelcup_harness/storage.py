@@ -1,0 +1,76 @@
+"""How much a sandboxed process has written to files: memory or disk that no figure of a process shows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kernelcup_harness.boxes import Prepared
+
+WRITTEN_FOLDERS = ("tmp", "job", "dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
+
+
+def used(prepared: Prepared, pid: int) -> int:
+    """Return the bytes in the files of a sandbox that was started as process ``pid``."""
+    if prepared.scratch is not None:
+        owner = prepared.scratch.stat().st_uid if prepared.scratch.exists() else -1
+        return below(prepared.scratch) + (owned_in(SHARED_MEMORY, owner) if owner > 0 else 0)
+    return max((in_memory(prepared, child) for child in children(pid)), default=0)
+
+
+def in_memory(prepared: Prepared, pid: int) -> int:
+    """Return what lies in the folders in memory that a process inside sees.
+
+    While the sandbox is still being built they are other folders, told by their size.
+    """
+    total = 0
+    for name in WRITTEN_FOLDERS:
+        with contextlib.suppress(OSError):
+            found = os.statvfs(f"/proc/{pid}/root/{name}")
+            if found.f_blocks * found.f_frsize in prepared.scratch_sizes:
+                total += (found.f_blocks - found.f_bfree) * found.f_frsize
+    return total
+
+
+def children(pid: int) -> list[int]:
+    """Return the ids of the children of a process."""
+    with contextlib.suppress(OSError):
+        return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def below(folder: Path) -> int:
+    """Return the bytes that all files below a folder take."""
+    return sum(taken(entry) for entry in entries_below(str(folder)))
+
+
+def owned_in(folder: Path, user_id: int) -> int:
+    """Return the bytes that a user's files in a folder that all share take."""
+    total = 0
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                found = entry.stat(follow_symlinks=False)
+                total += found.st_blocks * 512 if found.st_uid == user_id else 0
+    return total
+
+
+def entries_below(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Return what is below a folder, without recursion: it may be very deep."""
+    left = [folder]
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            for entry in entries:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+
+
+def taken(entry: os.DirEntry[str]) -> int:
+    """Return the bytes that a file takes, 0 for one that is gone."""
+    with contextlib.suppress(OSError):
+        return entry.stat(follow_symlinks=False).st_blocks * 512
+    return 0

@@ -1,0 +1,119 @@
+"""What a process of a job finds around it: its files, its environment, its limits. No torch."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from kernelcup_harness import processes, sandbox
+from kernelcup_harness.protocol import Backend, JobSpec
+
+WATCH_INTERVAL_S = 0.1
+
+# Where compilers put what can be used again: extensions of torch, kernels of Triton.
+BUILD_FOLDERS = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write text files below ``folder``. Raise ValueError for a name that leads out of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()) or path.resolve() == folder.resolve():
+            raise ValueError(f"file name {name!r} leads out of the job's folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def memory_limit(spec: JobSpec) -> int:
+    """Return the host memory in bytes that a contestant may use on this machine."""
+    return min(spec.limits.memory_bytes, int(processes.total_memory() * 0.6))
+
+
+def group_memory(spec: JobSpec) -> int:
+    """Return what a contestant's processes may hold together before the kernel ends one of them.
+
+    That is more than :func:`memory_limit`, which the runner watches: what a call returns is shared
+    with the judge and counted against the process that wrote it.
+    """
+    return min(memory_limit(spec) + spec.limits.result_bytes, int(processes.total_memory() * 0.8))
+
+
+def backend_environment(backend: Backend) -> dict[str, str]:
+    """Return the variables that tell the children how to answer for a GPU."""
+    # JAX would take three quarters of the device's memory at its first call.
+    found = {"KERNELCUP_BACKEND": backend.value, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    if backend is Backend.EMULATED:
+        found |= {"KERNELCUP_EMULATED": "1", "TRITON_INTERPRET": "1"}
+    if backend is not Backend.CUDA:
+        found["CUDA_VISIBLE_DEVICES"] = ""
+    return found
+
+
+def compiler_environment(backend: Backend, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return for which GPU to compile: the same with one at hand and without, or all is made twice."""
+    if backend is not Backend.CUDA:
+        return {}
+    architectures = architecture_list(device_capabilities(), environ.get("CUDA_VISIBLE_DEVICES"))
+    return {"TORCH_CUDA_ARCH_LIST": architectures} if architectures else {}
+
+
+def build_folders(folder: Path, *, boxed: bool) -> dict[str, str]:
+    """Return where a job's builds lie, the same place for all its processes.
+
+    A build tells by the names of its files whether it is still good. In a sandbox the names are the
+    same anyway, and each has its own memory behind them; this returns nothing then.
+    """
+    if boxed:
+        return {}
+    found = {name: folder / name.lower() for name in BUILD_FOLDERS}
+    for path in found.values():
+        path.mkdir(parents=True, exist_ok=True)
+    return {name: str(path) for name, path in found.items()}
+
+
+@functools.cache
+def device_capabilities() -> tuple[tuple[str, str, str], ...]:
+    """Return index, UUID and compute capability of each NVIDIA GPU, without torch; empty without one."""
+    if shutil.which("nvidia-smi") is None:
+        return ()
+    query = ["nvidia-smi", "--query-gpu=index,uuid,compute_cap", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (subprocess.SubprocessError, OSError):
+        return ()
+    lines = [[part.strip() for part in line.split(",")] for line in answer.splitlines()]
+    return tuple((line[0], line[1], line[2]) for line in lines if len(line) == 3)
+
+
+def architecture_list(devices: tuple[tuple[str, str, str], ...], visible: str | None) -> str:
+    """Return what torch would choose for the GPUs of this job, were they there while it compiles.
+
+    ``visible`` names them as ``CUDA_VISIBLE_DEVICES`` does, None or names of no GPU mean all.
+    """
+    named = visible.split(",") if visible else []
+    chosen = [each for each in devices if each[0] in named or each[1] in named] or list(devices)
+    numbers = {tuple(map(int, each[2].split("."))) for each in chosen if each[2].replace(".", "").isdigit()}
+    return ";".join(".".join(map(str, number)) for number in sorted(numbers)) + ("+PTX" if numbers else "")
+
+
+def watch(child: processes.Child, deadline: float, memory_bytes: int) -> None:
+    """Wait until a process ends, or end it at its limits, and then all that it started."""
+    while child.wait(WATCH_INTERVAL_S) is None:
+        if time.monotonic() > deadline:
+            child.kill("time")
+        elif processes.used_memory(child) > memory_bytes:
+            child.kill("memory")
+    # Workers of a pool may outlive the process that made them, and hold the pipe open.
+    processes.kill_tree(child.process.pid)
+    processes.kill_descendants()
+
+
+def parent_id(*, boxed: bool) -> str:
+    """Return the id by which a child knows its parent."""
+    return str(sandbox.parent_id() if boxed else os.getpid())

@@ -1,0 +1,527 @@
+"""The build step, what comes out of its sandbox, and what a machine keeps of it."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import shutil
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness_runs import Finished, own_spec, quick_spec, run
+
+from builders import make_device
+from kernelcup.errors import BadReport
+from kernelcup.launchers.local import LocalLauncher
+from kernelcup.services.attempt import build_scope
+from kernelcup_harness import build_inside, build_store, sandbox, surroundings
+from kernelcup_harness.build import Builder, Built, builds_at_import
+from kernelcup_harness.build_store import Build, BuildStore
+from kernelcup_harness.protocol import JobSpec, Limits, Mode, SandboxPolicy, StageName, Verdict
+from kernelcup_harness.record import Record
+
+needs_sandbox = pytest.mark.skipif(sandbox.kind() is not sandbox.Kind.BUBBLEWRAP, reason="no bubblewrap")
+needs_compiler = pytest.mark.skipif(
+    shutil.which("g++") is None or shutil.which("ninja") is None, reason="no compiler"
+)
+
+# A module of three lines: with torch's own headers it would take the compiler half a minute.
+SOURCE = """
+#include <Python.h>
+static PyObject *twice(PyObject *, PyObject *x) { return PyNumber_Add(x, x); }
+static PyMethodDef methods[] = {{"twice", twice, METH_O, ""}, {}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "small", "", -1, methods};
+PyMODINIT_FUNC PyInit_small() { return PyModule_Create(&module); }
+"""
+
+COMPILES = f"""
+import json, os, pathlib
+from torch.utils.cpp_extension import load_inline
+
+folder = pathlib.Path(os.environ["TORCH_EXTENSIONS_DIR"], "small")
+made = {{path.name: path.stat().st_mtime_ns for path in folder.glob("*.*")}}
+small = load_inline(name="small", cpp_sources={SOURCE!r}, no_implicit_headers=True)
+after = {{path.name: path.stat().st_mtime_ns for path in folder.glob("*.*")}}
+print("library_was_there=" + json.dumps("small.so" in made))
+print("library_made=" + json.dumps(after["small.so"]))
+print("library_kept=" + json.dumps(made.get("small.so") == after["small.so"]))
+
+
+def custom_kernel(data):
+    return small.twice(data)
+"""
+
+
+def judged(submission: str, builds: Path | None = None, **overrides: Any) -> Finished:
+    """Run a job; ``builds`` is the machine's folder of builds."""
+    environment = {build_store.VARIABLE: str(builds)} if builds is not None else {}
+    return run(quick_spec(submission, **overrides), environment)
+
+
+# Whole runs
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which a machine keeps builds."""
+    return tmp_path_factory.mktemp("machine") / "builds"
+
+
+@pytest.fixture(scope="module")
+def first(builds: Path) -> Finished:
+    """Return the first job of a user with something to compile."""
+    return judged(COMPILES, builds, build_scope="ada")
+
+
+@needs_sandbox
+@needs_compiler
+def test_what_was_built_beforehand_is_not_built_again_by_the_contestant(first: Finished) -> None:
+    assert first.report.verdict is Verdict.ACCEPTED, first.report.message
+    assert first.report.environment["build"] == "built"
+    assert first.printed("library_was_there") == [True]  # once: the build step's output is not shown
+    assert first.printed("library_kept") == [True]
+
+
+@needs_sandbox
+@needs_compiler
+def test_a_later_job_of_the_same_user_gets_the_same_build(first: Finished, builds: Path) -> None:
+    second = judged(COMPILES, builds, build_scope="ada")
+    assert second.report.verdict is Verdict.ACCEPTED, second.report.message
+    assert second.report.environment["build"] == "reused"
+    assert second.printed("library_made") == first.printed("library_made")
+    assert second.printed("library_kept") == [True]
+
+
+@needs_sandbox
+@needs_compiler
+@pytest.mark.parametrize("scope", ["bob", ""])
+def test_a_job_of_somebody_else_builds_for_itself(first: Finished, builds: Path, scope: str) -> None:
+    other = judged(COMPILES, builds, build_scope=scope)
+    assert other.report.environment["build"] == "built"
+    assert other.printed("library_made") != first.printed("library_made")
+
+
+@needs_sandbox
+@needs_compiler
+def test_another_text_is_another_build(first: Finished, builds: Path) -> None:
+    other = judged(COMPILES + "\n# changed", builds, build_scope="ada")
+    assert other.report.environment["build"] == "built"
+
+
+@needs_sandbox
+@needs_compiler
+def test_a_build_that_was_damaged_on_disk_is_made_anew(first: Finished, tmp_path: Path) -> None:
+    judged(COMPILES, tmp_path, build_scope="ada")
+    (entry,) = tmp_path.iterdir()
+    entry.write_bytes(entry.read_bytes()[:-10])
+    again = judged(COMPILES, tmp_path, build_scope="ada")
+    assert (again.report.verdict, again.report.environment["build"]) == (Verdict.ACCEPTED, "built")
+
+
+@needs_compiler
+@pytest.mark.parametrize("policy", [SandboxPolicy.AUTO, SandboxPolicy.NONE])
+def test_the_tasks_own_harness_finds_what_was_built(policy: SandboxPolicy) -> None:
+    main = """\
+import os, sys
+import submission
+with open(int(os.environ["POPCORN_FD"]), "w") as pipe:
+    print("test.0.status: pass\\nbenchmark.0.status: pass\\nbenchmark.0.mean: 5\\ncheck: pass", file=pipe)
+"""
+    report = run(own_spec(main, submission=COMPILES, mode=Mode.LEADERBOARD, sandbox=policy))
+    assert report.report.verdict is Verdict.ACCEPTED, report.report.message
+    assert report.report.environment["build"] == "built"
+    assert report.printed("library_kept") == [True, True]  # in the test stage and in the ranked one
+
+
+@needs_compiler
+@pytest.mark.skipif(not sandbox.landlock_works(), reason="no Landlock that works")
+def test_behind_landlock_a_build_is_used_by_its_job_and_kept_for_nobody(tmp_path: Path) -> None:
+    """There the names of files change from job to job, and compilers would not find it good any more."""
+    environment = {build_store.VARIABLE: str(tmp_path), sandbox.VARIABLE: "landlock"}
+    finished = run(quick_spec(COMPILES, build_scope="ada"), environment)
+    assert finished.report.verdict is Verdict.ACCEPTED, finished.report.message
+    assert finished.printed("library_kept") == [True]
+    assert list(tmp_path.iterdir()) == []
+
+
+MARKED = "import os, pathlib  # as if for load_inline\n"
+RIGHT = "\ndef custom_kernel(data):\n    return data * 2\n"
+
+
+@needs_sandbox
+def test_a_build_that_plants_files_outside_the_caches_reaches_nobody() -> None:
+    planted = (
+        "for folder in ('/tmp', '/job', '/dev/shm', os.environ['HOME'], os.environ['XDG_CACHE_HOME']):\n"
+    )
+    planted += "    pathlib.Path(folder).mkdir(exist_ok=True)\n"
+    planted += "    pathlib.Path(folder, f'planted-{os.getpid()}').touch()\n"
+    seen = "import json\nfolders = [pathlib.Path(name) for name in ('/tmp', '/job', '/dev/shm')]\n"
+    seen += "found = [str(path) for folder in folders for path in folder.rglob('planted-*')]\n"
+    seen += "print('seen=' + json.dumps(found))\n"
+    finished = judged(MARKED + seen + planted + RIGHT)
+    assert finished.report.verdict is Verdict.ACCEPTED, finished.report.message
+    assert finished.report.environment["build"] == "built"
+    assert finished.printed("seen") == [[]]
+
+
+@needs_sandbox
+def test_links_in_a_build_are_left_out() -> None:
+    body = "folder = pathlib.Path(os.environ['TORCH_EXTENSIONS_DIR'])\n"
+    body += "import json\nprint('seen=' + json.dumps(sorted(p.name for p in folder.rglob('*'))))\n"
+    body += "folder.mkdir(exist_ok=True)\n(folder / 'plain').write_text('x')\n"
+    body += "for name, target in {'link': '/etc/passwd', 'folder': '/usr'}.items():\n"
+    body += "    (folder / name).is_symlink() or (folder / name).symlink_to(target)\n"
+    body += "os.path.exists(folder / 'pipe') or os.mkfifo(folder / 'pipe')\n(folder / 'lock').touch()\n"
+    finished = judged(MARKED + body + RIGHT)
+    assert finished.report.verdict is Verdict.ACCEPTED, finished.report.message
+    assert finished.printed("seen") == [["plain"]]
+
+
+@needs_sandbox
+def test_an_import_that_fails_in_the_build_step_is_no_verdict() -> None:
+    """As of a submission that asks for the GPU: here the contestant is told by the build's file."""
+    body = "marker = pathlib.Path(os.environ['TRITON_CACHE_DIR'], 'marker')\n"
+    body += "if not marker.exists():\n    marker.parent.mkdir(exist_ok=True)\n    marker.touch()\n"
+    body += "    raise RuntimeError('no GPU here')\n"
+    finished = judged(MARKED + body + RIGHT)
+    assert finished.report.verdict is Verdict.ACCEPTED, finished.report.message
+    assert finished.report.environment["build"] == "built in part"
+    assert finished.report.stderr.text == ""
+
+
+@needs_sandbox
+def test_a_submission_that_does_not_build_is_told_so_by_the_contestant() -> None:
+    finished = judged(MARKED + "raise ValueError('never')")
+    assert finished.report.verdict is Verdict.RUNTIME_ERROR
+    assert "never" in finished.report.message
+    assert [stage.name for stage in finished.report.stages] == ["import"]
+
+
+@needs_sandbox
+@pytest.mark.parametrize("how", ["os._exit(3)", "os.kill(os.getpid(), 9)", "os.kill(os.getppid(), 9)"])
+def test_a_build_step_that_is_cut_off_hurts_only_the_submission(how: str) -> None:
+    assert judged(MARKED + how).report.verdict in (Verdict.RUNTIME_ERROR, Verdict.REJECTED)
+
+
+@needs_sandbox
+def test_a_build_that_does_not_end_is_cut_off_and_the_import_tried() -> None:
+    body = "import signal\nif not os.environ.get('CUDA_VISIBLE_DEVICES'):\n    signal.pause()\n"
+    finished = judged(MARKED + body + RIGHT, limits=Limits(import_s=1.0))
+    assert finished.report.environment["build"] == "ended: time"
+    assert finished.report.verdict is Verdict.TIME_LIMIT_EXCEEDED
+
+
+@needs_sandbox
+def test_the_import_stage_begins_before_the_build_and_its_time_covers_it() -> None:
+    finished = judged(MARKED + RIGHT)
+    assert [event["stage"] for event in finished.events[:2]] == ["import", "import"]
+    assert [stage.name for stage in finished.report.stages] == ["import", "test"]
+
+
+def test_a_stage_that_begins_anew_has_the_time_since_it_first_began() -> None:
+    record = Record(quick_spec(""), "", lambda _event: None)
+    record.begin(StageName.IMPORT, 1.0, 0)
+    before = record._open
+    record.begin(StageName.IMPORT, 2.0, 0)
+    after = record._open
+    assert before is not None
+    assert after is not None
+    assert (after.limit_s, after.began) == (2.0, before.began)
+
+
+@needs_sandbox
+def test_only_an_import_without_a_fault_is_kept_by_the_machine(tmp_path: Path) -> None:
+    judged(MARKED + "raise ValueError", tmp_path, build_scope="ada")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_sandbox_nothing_is_kept(tmp_path: Path) -> None:
+    judged(MARKED + RIGHT, tmp_path, build_scope="ada", sandbox=SandboxPolicy.NONE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_report_says_that_a_multi_gpu_job_has_a_network_of_its_own() -> None:
+    for multi_gpu, network in ((True, "its own loopback"), (False, "none")):
+        spec = own_spec("pass", multi_gpu=multi_gpu)
+        if sandbox.kind() is sandbox.Kind.BUBBLEWRAP:
+            assert run(spec).report.environment["sandbox"]["network"] == network
+
+
+# The builder
+
+
+def builder(tmp_path: Path, submission: str, **overrides: Any) -> Builder:
+    """Return a builder of one submission, with small limits."""
+    spec: JobSpec = quick_spec(submission, **overrides.pop("spec", {}))
+    files = tmp_path / "files"
+    surroundings.write_files(files, {"submission.py": submission, **overrides.pop("files", {})})
+    values: dict[str, Any] = {
+        "files": files,
+        "environment": {name: f"/tmp/{name.lower()}" for name in surroundings.BUILD_FOLDERS},
+        "boxed": True,
+        "store": None,
+    }
+    return Builder(spec, **(values | overrides))
+
+
+@needs_sandbox
+def test_a_build_that_is_too_large_ends_with_a_verdict(tmp_path: Path) -> None:
+    body = "folder = pathlib.Path(os.environ['TRITON_CACHE_DIR'])\nfolder.mkdir()\nprint('writing')\n"
+    body += "(folder / 'much').write_bytes(bytes(3 << 20))\n"
+    built = builder(tmp_path, MARKED + body, max_bytes=1 << 20).get()
+    assert built.too_much is not None
+    assert built.too_much[0] is Verdict.OUTPUT_LIMIT_EXCEEDED
+    assert built.printed()[0].text == "writing\n"
+
+
+@needs_sandbox
+def test_a_thread_that_does_not_end_does_not_hold_a_build_up(tmp_path: Path) -> None:
+    body = MARKED + "import signal, threading\nthreading.Thread(target=threading.Event().wait).start()\n"
+    assert builder(tmp_path, body).get().how == "built"
+
+
+@needs_sandbox
+def test_what_a_submission_writes_into_the_archive_itself_is_only_damaged(tmp_path: Path) -> None:
+    body = MARKED + "for fd in range(3, 30):\n    try:\n        os.write(fd, b'no archive')\n"
+    body += "    except OSError:\n        pass\n"
+    built = builder(tmp_path, body).get()
+    assert built.build is None or list(named(built)) == []
+
+
+def named(built: Built) -> Iterator[str]:
+    """Give the names of the files in a build."""
+    assert built.build is not None
+    with open(built.build.open(), "rb") as archive:
+        yield from (header["name"] for header, _ in build_inside.entries(archive))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"spec": {"build_scope": "bob"}},
+        {"files": {"task.py": "changed"}},
+        {"environment": {"TORCH_CUDA_ARCH_LIST": "9.0+PTX"}},
+    ],
+)
+def test_all_that_a_build_depends_on_is_in_its_key(tmp_path: Path, other: dict[str, Any]) -> None:
+    usual = {"spec": {"build_scope": "ada"}}
+    key = builder(tmp_path / "a", "x = 1", **usual).key()
+    assert builder(tmp_path / "b", "x = 1", **usual).key() == key
+    assert builder(tmp_path / "c", "x = 2", **usual).key() != key
+    assert builder(tmp_path / "d", "x = 1", **(usual | other)).key() != key
+
+
+def test_which_gpu_a_job_has_is_not_in_the_key(tmp_path: Path) -> None:
+    first = builder(tmp_path / "a", "x", environment={"CUDA_VISIBLE_DEVICES": "0"}).key()
+    assert builder(tmp_path / "b", "x", environment={"CUDA_VISIBLE_DEVICES": "1"}).key() == first
+
+
+def test_only_a_submission_that_mentions_it_builds_at_import() -> None:
+    assert builds_at_import("from torch.utils.cpp_extension import load_inline")
+    assert not builds_at_import("def custom_kernel(data): ...")
+
+
+# Archives
+
+
+def packed(folder: Path) -> bytes:
+    """Return the archive of two folders below this one."""
+    with (folder / "archive").open("wb") as target:
+        build_inside.pack(target, environ_of(folder))
+    return (folder / "archive").read_bytes()
+
+
+def environ_of(folder: Path) -> dict[str, str]:
+    """Return the variables that name the folders of builds below this one."""
+    return {name: str(folder / name.lower()) for name in surroundings.BUILD_FOLDERS}
+
+
+def unpacked(content: bytes, folder: Path) -> Path:
+    """Unpack an archive below a folder and return that."""
+    folder.mkdir()
+    (folder / "archive").write_bytes(content)
+    with (folder / "archive").open("rb") as archive:
+        build_inside.unpack(archive, environ_of(folder))
+    return folder
+
+
+def test_an_archive_brings_contents_times_and_the_right_to_run_and_nothing_more(tmp_path: Path) -> None:
+    extensions = tmp_path / "made" / "torch_extensions_dir" / "small"
+    extensions.mkdir(parents=True)
+    (extensions / "small.so").write_bytes(b"\x7fELF\n" * 1000)
+    (extensions / "small.so").chmod(0o4755)
+    (extensions / "build.ninja").write_text("")
+    (extensions / "lock").touch()
+    (extensions / "link").symlink_to("build.ninja")
+    os.utime(extensions / "small.so", ns=(1, 1_700_000_000_123_456_789))
+    found = unpacked(packed(tmp_path / "made"), tmp_path / "again") / "torch_extensions_dir" / "small"
+    assert sorted(path.name for path in found.iterdir()) == ["build.ninja", "small.so"]
+    library = (found / "small.so").stat()
+    assert (found / "small.so").read_bytes() == b"\x7fELF\n" * 1000
+    assert (stat.S_IMODE(library.st_mode), library.st_mtime_ns) == (0o755, 1_700_000_000_123_456_789)
+
+
+def archive_of(*files: dict[str, Any], count: int | None = None) -> bytes:
+    """Return an archive with these lines, and empty files of a size."""
+    body = build_inside.FORMAT
+    for header in files:
+        body += json.dumps(header).encode() + b"\n" + bytes(max(0, header["size"]))
+    return body + json.dumps({"files": len(files) if count is None else count}).encode() + b"\n"
+
+
+HEADER = {"name": "TRITON_CACHE_DIR/a", "size": 3, "program": False, "mtime_ns": 5}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"something else\n",
+        archive_of(HEADER)[:-1][:-5],
+        archive_of(HEADER, count=2),
+        archive_of(HEADER, HEADER | {"name": "TRITON_CACHE_DIR/../b"}),
+        archive_of(HEADER, HEADER | {"name": "TRITON_CACHE_DIR//b"}),
+        archive_of(HEADER, HEADER | {"name": "HOME/b"}),
+        archive_of(HEADER, HEADER | {"size": -1}),
+        archive_of(HEADER, HEADER | {"mtime_ns": None}),
+        archive_of(HEADER, HEADER | {"mode": 0o4777}),
+        build_inside.FORMAT
+        + b'{"name": "TRITON_CACHE_DIR/a", "size": 99, "program": false, "mtime_ns": 5}\n',
+    ],
+)
+def test_of_a_damaged_archive_nothing_is_unpacked(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(ValueError):
+        unpacked(content, tmp_path / "again")
+    assert [path.name for path in (tmp_path / "again").iterdir()] == ["archive"]
+
+
+# The store
+
+
+def made(content: bytes) -> Build:
+    """Return a build of these bytes."""
+    return Build.read(io.BytesIO(content), max_bytes=1000)
+
+
+def content_of(build: Build | None) -> bytes | None:
+    """Return the bytes of a build."""
+    if build is None:
+        return None
+    with open(build.open(), "rb") as source:
+        return source.read()
+
+
+def test_a_build_is_found_by_its_key_only(tmp_path: Path) -> None:
+    store = BuildStore(tmp_path)
+    store.put("a", made(b"content"))
+    assert content_of(store.take("a")) == b"content"
+    assert store.take("b") is None
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda old: old[:-1], lambda old: old[:-1] + b"?", lambda old: b"", lambda old: b"x" * 5000]
+)
+def test_a_damaged_entry_is_removed(tmp_path: Path, damage: Any) -> None:
+    store = BuildStore(tmp_path, build_bytes=1000)
+    store.put("a", made(b"content"))
+    (entry,) = tmp_path.iterdir()
+    entry.write_bytes(damage(entry.read_bytes()))
+    assert store.take("a") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_not_used_for_longest_goes_first(tmp_path: Path) -> None:
+    store = BuildStore(tmp_path, store_bytes=3 * (500 + build_store.FIRST_LINE_BYTES))
+    for age, key in enumerate("abc"):
+        store.put(key, made(bytes(500)))
+        os.utime(tmp_path / f"{key}.build", ns=(age, age))
+    store.take("a")
+    store.put("d", made(bytes(500)))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.build", "c.build", "d.build"]
+
+
+def test_what_a_killed_runner_left_half_written_is_swept_and_what_is_written_now_is_not(
+    tmp_path: Path,
+) -> None:
+    left, busy = tmp_path / f"{build_store.UNFINISHED}left", tmp_path / f"{build_store.UNFINISHED}busy"
+    left.touch()
+    with busy.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        BuildStore(tmp_path).put("a", made(b""))
+        assert sorted(path.name for path in tmp_path.iterdir()) == [busy.name, "a.build"]
+
+
+def test_a_build_can_be_read_several_times_and_never_changed() -> None:
+    build = made(b"content")
+    assert content_of(build) == content_of(build) == b"content"
+    with pytest.raises(PermissionError), open(f"/proc/self/fd/{build._fd}", "r+b", buffering=0) as file:
+        file.write(b"x")
+    build.close()
+
+
+def test_a_folder_to_which_others_can_write_keeps_no_builds(tmp_path: Path) -> None:
+    assert build_store.from_environment({}) is None
+    assert build_store.from_environment({build_store.VARIABLE: str(tmp_path / "new")}) is not None
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert build_store.from_environment({build_store.VARIABLE: str(tmp_path / "open")}) is None
+    (tmp_path / "link").symlink_to("new")
+    assert build_store.from_environment({build_store.VARIABLE: str(tmp_path / "link")}) is None
+
+
+def test_a_store_that_cannot_be_written_costs_the_build_and_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    BuildStore(tmp_path / "gone").put("a", made(b""))
+    assert "cannot be kept" in capsys.readouterr().err
+
+
+def test_the_local_launcher_says_where_builds_are_kept_unless_the_operator_did(tmp_path: Path) -> None:
+    say = "import json, os; print(json.dumps({'event': os.environ['" + build_store.VARIABLE + "']}))"
+    for environ, builds, expected in (
+        ({}, None, str(tmp_path / "builds")),
+        ({}, tmp_path / "data", str(tmp_path / "data")),
+        ({build_store.VARIABLE: ""}, None, ""),
+    ):
+        launcher = LocalLauncher(
+            runtime_dir=tmp_path, environ=environ, command=(sys.executable, "-c", say), builds=builds
+        )
+        told: list[Any] = []
+        with pytest.raises(BadReport):
+            launcher.run(quick_spec(""), make_device(), on_event=told.append, cancelled=threading.Event())
+        assert told == [{"event": expected}]
+
+
+def test_users_have_scopes_of_their_own() -> None:
+    assert build_scope("ada") == build_scope("ada") != build_scope("bob")
+
+
+# For which GPU
+
+
+DEVICES = (("0", "GPU-a", "9.0"), ("1", "GPU-b", "8.9"), ("2", "GPU-c", "12.0"))
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, "8.9;9.0;12.0+PTX"),
+        ("0", "9.0+PTX"),
+        ("GPU-b,0", "8.9;9.0+PTX"),
+        ("MIG-unknown", "8.9;9.0;12.0+PTX"),
+    ],
+)
+def test_it_is_compiled_for_the_gpus_of_the_job(visible: str | None, expected: str) -> None:
+    assert surroundings.architecture_list(DEVICES, visible) == expected
+
+
+def test_without_a_known_gpu_torch_chooses_for_which() -> None:
+    assert surroundings.architecture_list((), None) == ""
+    assert surroundings.architecture_list((("0", "GPU-a", "[N/A]"),), None) == ""

@@ -1,0 +1,558 @@
+"""Null submissions against tasks: good ones refuse them all, broken ones are found out."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from harness_runs import LONGEST_RUN_S
+
+from builders import make_spec
+from kernelcup.cli.platform import shipped_tasks
+from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.nulls import weigh
+from kernelcup.tasks.scaffold import new_task
+from kernelcup_harness import lint, nulls, sandbox, wire
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.lint_protocol import CaseList, LintReport, Null, Severity
+from kernelcup_harness.lint_run import Gathered, next_event
+from kernelcup_harness.protocol import Backend, CheckStyle, JobSpec, Mode, dumps, from_json
+from kernelcup_harness.task_code import TaskCode, TaskFault
+
+GENERATE = """\
+import torch
+
+
+def generate_input(size, seed):
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+"""
+REFERENCE = "def ref_kernel(data):\n    return 3 * data.sin() + 0.5\n"
+CHECK = """\
+def check_implementation(data, output):
+    return torch.allclose(output, ref_kernel(data), rtol=1e-5, atol=1e-6)
+"""
+SIZE = 320
+
+Trial = Callable[..., LintReport]
+
+
+class Recorder:
+    """Stands where the runner's channel is, and believes as little."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        self.gathered = Gathered(spec)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Take one event as the runner does."""
+        self.gathered.take(json.loads(json.dumps(message)))
+
+
+@pytest.fixture
+def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
+    """Try a task in this process; one test case of SIZE elements if nothing else is said."""
+
+    def run(*parts: str, **overrides: Any) -> LintReport:
+        (tmp_path / "reference.py").write_text("\n\n".join(parts))
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "reference", raising=False)
+        values = {"tests": [{"size": SIZE, "seed": 7}], "benchmarks": [], **overrides}
+        spec = make_spec(**values)
+        task = TaskCode("reference", spec.check_style, tmp_path)
+        recorder = Recorder(spec)
+        for case in lint.cases_of(spec):
+            lint.CaseLint(task, case, recorder).run()  # type: ignore[arg-type]
+        monkeypatch.delitem(sys.modules, "reference")
+        return recorder.gathered.report("")
+
+    return run
+
+
+def found(report: LintReport) -> set[str]:
+    """Return the names of the nulls that were accepted."""
+    return {finding.null.value for finding in report.findings}
+
+
+def checker(body: str) -> str:
+    """Return a checker that ends with an expression over ``output`` and ``right``."""
+    lines = body.splitlines()
+    inner = "".join(f"    {line}\n" for line in lines[:-1])
+    return (
+        "def check_implementation(data, output):\n"
+        f"    right = ref_kernel(data)\n{inner}    return bool({lines[-1]})\n"
+    )
+
+
+def test_a_good_task_refuses_every_null(trial):
+    report = trial(GENERATE, REFERENCE, CHECK)
+    assert (report.fault, report.findings, report.notes) == ("", [], [])
+    assert report.tried == 10
+
+
+CONSTANT = {"zeros", "ones", "copy_of_input", "previous_answer", "other_seed"}
+PARTS = {"one_percent_wrong", "last_tile_missing"}
+BROKEN = {
+    "a tolerance of ten": (
+        [GENERATE, REFERENCE, checker("torch.allclose(output, right, rtol=0, atol=10)")],
+        {*CONSTANT, *PARTS, "lower_precision"},
+    ),
+    "a look at the shape only": (
+        [GENERATE, REFERENCE, checker("output.shape == right.shape")],
+        {null.value for null in Null},
+    ),
+    "an answer that is always zero": (
+        [GENERATE, "def ref_kernel(data):\n    return torch.zeros_like(data)\n", CHECK],
+        {"zeros", "previous_answer", "other_seed"},
+    ),
+    "an answer that is always one": (
+        [GENERATE, "def ref_kernel(data):\n    return torch.ones_like(data)\n", CHECK],
+        {"ones", "previous_answer", "other_seed"},
+    ),
+    "an input that does not depend on the seed": (
+        [
+            "import torch\ndef generate_input(size, seed):\n    return torch.arange(size) / 7\n",
+            REFERENCE,
+            CHECK,
+        ],
+        {"previous_answer", "other_seed"},
+    ),
+    "a look at the first elements": (
+        [GENERATE, REFERENCE, checker("torch.allclose(output[:64], right[:64])")],
+        PARTS,
+    ),
+    "a last tile that is not looked at": (
+        [GENERATE, REFERENCE, checker("torch.allclose(output[:-20], right[:-20])")],
+        {"last_tile_missing"},
+    ),
+    "a share of elements that may be wrong": (
+        [GENERATE, REFERENCE, checker("torch.isclose(output, right).float().mean() > 0.98")],
+        {"one_percent_wrong"},
+    ),
+    "a comparison in half precision": (
+        [GENERATE, REFERENCE, checker("torch.allclose(output.half(), right.half(), rtol=2e-3, atol=2e-3)")],
+        {"lower_precision"},
+    ),
+    "an input that may be handed back": (
+        [GENERATE, REFERENCE, checker("torch.allclose(output, right) or torch.equal(output, data)")],
+        {"copy_of_input"},
+    ),
+    "answers that hardly differ": (
+        [
+            GENERATE,
+            "def ref_kernel(data):\n    return 1000 + data.abs().clamp(0.1, 3) * torch.linspace(0, 1, data.numel())\n",
+            checker("torch.allclose(output, right, rtol=1e-2)"),
+        ],
+        {"previous_answer", "other_seed", "lower_precision"},
+    ),
+    "a part of the answer that is not looked at": (
+        [
+            GENERATE,
+            "def ref_kernel(data):\n    return {'sum': data + 2, 'exp': data.exp()}\n",
+            checker("torch.allclose(output['sum'], right['sum'], rtol=1e-5, atol=1e-6)"),
+        ],
+        {*CONSTANT, *PARTS, "uninitialised"},
+    ),
+    "whole numbers with a tolerance": (
+        [
+            GENERATE.replace("randn(size", "randint(0, 99, (size,)"),
+            "def ref_kernel(data):\n    return data * 2 + 200\n",
+            checker("((output - right).abs() < 200).all()"),
+        ],
+        {"previous_answer", "other_seed"},
+    ),
+    "a NaN that is never wrong": (
+        [
+            GENERATE,
+            "def ref_kernel(data):\n    return data > 0.5\n",
+            checker("not ((output.float() - right.float()).abs().mean() > 0.6)"),
+        ],
+        {"zeros", "uninitialised", "previous_answer", "other_seed", *PARTS},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_task_is_found_out(trial, what):
+    parts, nulls = BROKEN[what]
+    report = trial(*parts)
+    assert found(report) >= nulls
+    assert {(f.list, f.index, f.parameters["size"]) for f in report.findings} == {(CaseList.TESTS, 0, SIZE)}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "a last tile that is not looked at",
+        "a share of elements that may be wrong",
+        "a comparison in half precision",
+        "an input that may be handed back",
+        "an input that does not depend on the seed",
+    ],
+)
+def test_nothing_else_is_said_of_it(trial, what):
+    parts, nulls = BROKEN[what]
+    assert found(trial(*parts)) == nulls
+
+
+def test_every_null_is_accepted_by_some_broken_task():
+    assert set().union(*(nulls for _parts, nulls in BROKEN.values())) == {null.value for null in Null}
+
+
+def test_a_lower_precision_is_a_warning_and_all_else_an_error(trial):
+    report = trial(*BROKEN["a tolerance of ten"][0])
+    warnings = {f.null for f in report.findings if f.severity is Severity.WARNING}
+    assert warnings == {Null.LOWER_PRECISION}
+
+
+@pytest.mark.parametrize(
+    ("what", "null", "words"),
+    [
+        ("a tolerance of ten", "zeros", "would refuse it"),
+        ("an answer that is always zero", "zeros", "the same constant"),
+        ("an input that does not depend on the seed", "other_seed", "draw the input from the seed"),
+        ("a last tile that is not looked at", "last_tile_missing", "would refuse it"),
+        ("answers that hardly differ", "previous_answer", "closer than the tolerance"),
+        ("whole numbers with a tolerance", "other_seed", "compared for equality"),
+        ("a comparison in half precision", "lower_precision", "not meant to be allowed"),
+    ],
+)
+def test_each_finding_says_what_to_do(trial, what, null, words):
+    report = trial(*BROKEN[what][0])
+    assert words in next(f.suggestion for f in report.findings if f.null.value == null)
+
+
+def test_the_tolerance_that_is_proposed_refuses_the_null(trial):
+    loose = trial(GENERATE, REFERENCE, checker("torch.allclose(output, right, rtol=0, atol=0.05)"))
+    (first, *_rest) = [f for f in loose.findings if f.null is Null.LOWER_PRECISION]
+    rtol, atol = first.suggestion.partition("rtol=")[2].removesuffix(" would refuse it").split(", atol=")
+    strict = checker(f"torch.allclose(output, right, rtol={float(rtol)}, atol={float(atol)})")
+    assert first.how not in {f.how for f in trial(GENERATE, REFERENCE, strict).findings}
+
+
+def test_a_checker_that_skips_elements_is_told_from_one_with_too_wide_a_tolerance(trial):
+    told = "check_implementation.rtol, check_implementation.atol = 1e-5, 1e-6\n"
+    report = trial(*BROKEN["a last tile that is not looked at"][0], told)
+    assert "does not look at every element" in report.findings[0].suggestion
+
+
+def test_a_part_that_is_not_looked_at_is_named(trial):
+    report = trial(*BROKEN["a part of the answer that is not looked at"][0])
+    assert "all zeros, in output['exp'] only" in {f.how for f in report.findings}
+    assert not any("output['sum']" in f.how for f in report.findings)
+
+
+IN_PLACE = """\
+def ref_kernel(data):
+    data["x"].mul_(3).add_(1)
+
+
+def check_implementation(data, output):
+    want = 3 * data["x"] + 1
+    return torch.allclose(output["x"], want, rtol=1e-5, atol=1e-6)
+"""
+GOOD = {
+    "in place": [
+        GENERATE.replace("return ", "x = ") + '    return {"x": x, "scale": torch.ones(3)}\n',
+        IN_PLACE,
+    ],
+    "several outputs": [
+        GENERATE,
+        "def ref_kernel(data):\n    return [data * 2 + 1, {'i': (data * 100).long() + 3, 'b': data > 0}]\n",
+        (
+            "from kernelcup.tasks.shared.utils import make_match_reference\n"
+            "check_implementation = make_match_reference(ref_kernel)\n"
+        ),
+    ],
+    "a part that is the same each time": [
+        GENERATE,
+        "def ref_kernel(data):\n    return data.exp(), torch.ones(4), 5\n",
+        (
+            "from kernelcup.tasks.shared.utils import make_match_reference\n"
+            "check_implementation = make_match_reference(ref_kernel)\n"
+        ),
+    ],
+    "numbers": [
+        GENERATE,
+        "def ref_kernel(data):\n    return float(data.sum()) + 100, int(data.argmax()), 'text', None\n",
+        (
+            "def check_implementation(data, output):\n"
+            "    right = ref_kernel(data)\n"
+            "    return abs(output[0] - right[0]) < 1e-6 and output[1] == right[1]\n"
+        ),
+    ],
+    "a record": [
+        "from typing import NamedTuple\nclass Pair(NamedTuple):\n    a: object\n    b: object\n",
+        GENERATE,
+        "def ref_kernel(data):\n    return Pair(data.exp(), data.sum())\n",
+        checker("torch.allclose(output.a, right.a) and torch.allclose(output.b, right.b)"),
+    ],
+    "double precision": [
+        GENERATE.replace("randn(size", "randn(size, dtype=torch.double"),
+        REFERENCE,
+        checker("torch.allclose(output, right, rtol=1e-12, atol=1e-13)"),
+    ],
+    "complex numbers": [
+        GENERATE.replace("randn(size", "randn(size, dtype=torch.complex64"),
+        "def ref_kernel(data):\n    return torch.fft.fft(data)\n",
+        checker("torch.allclose(output, right, rtol=1e-4, atol=1e-4)"),
+    ],
+    "eight bits": [
+        GENERATE.replace("randn(size", "randint(0, 256, (size,), dtype=torch.uint8"),
+        "def ref_kernel(data):\n    return 255 - data // 3\n",
+        checker("torch.equal(output, right)"),
+    ],
+    "a checker that spoils what it gets": [
+        GENERATE,
+        REFERENCE,
+        checker("ok = torch.allclose(output, right)\noutput.zero_(), data.zero_()\nok"),
+    ],
+    "a checker that fails on what is wrong": [
+        GENERATE,
+        REFERENCE,
+        (
+            "def check_implementation(data, output):\n"
+            "    torch.testing.assert_close(output, ref_kernel(data))\n    return True\n"
+        ),
+    ],
+    "an input that shares memory": [
+        GENERATE.replace("return ", "x = ") + "    return x, x.flip(0), x\n",
+        "def ref_kernel(data):\n    return data[0] * 5 + data[1]\n",
+        checker("torch.allclose(output, right)"),
+    ],
+    "an input in other shapes": [
+        GENERATE.replace("return ", "x = ") + "    return x.reshape(2, -1), x[:1], torch.arange(160)\n",
+        "def ref_kernel(data):\n    return (data[0] * data[1]).t() + 1\n",
+        checker("torch.allclose(output, right)"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", sorted(wire.DTYPES))
+def test_nulls_can_be_made_of_every_kind_of_element(name):
+    dtype = wire.DTYPES[name]
+    # Bytes that are true as a boolean and finite as any number.
+    value = torch.ones(200 * dtype.itemsize, dtype=torch.uint8).view(dtype)
+    for make in (nulls.zeros, nulls.uninitialised, nulls.one_percent_wrong, nulls.last_tile_missing):
+        made = nulls.rebuilt(value, lambda _path, leaf, make=make: make(leaf), "output")
+        assert (made.shape, made.dtype) == (value.shape, value.dtype)
+        assert not nulls.is_equal(value, made)
+    assert nulls.is_equal(value, nulls.private(value))
+
+
+@pytest.mark.parametrize("what", GOOD)
+def test_good_tasks_of_all_kinds_pass(trial, what):
+    report = trial(*GOOD[what])
+    assert (report.fault, report.findings) == ("", [])
+    assert report.tried >= 8
+
+
+def test_doing_nothing_is_the_copy_that_a_task_in_place_must_refuse(trial):
+    lenient = "def check_implementation(data, output):\n    return bool((output['x'].abs() < 99).all())\n"
+    report = trial(GOOD["in place"][0], IN_PLACE, lenient)
+    assert "input['x']" in {f.how for f in report.findings if f.null is Null.COPY_OF_INPUT}
+    assert not any("scale" in f.how for f in report.findings if f.null is Null.ZEROS)
+
+
+def test_an_older_task_is_tried_in_its_own_way(trial):
+    check = "def check_implementation(output, right):\n    return torch.allclose(output, right, atol=ATOL)\n"
+    style = {"check_style": CheckStyle.OUTPUT_REFERENCE, "tests": [{}]}
+    generate = "import torch\ndef generate_input():\n    return torch.randn(99)\n"
+    assert trial(generate, REFERENCE, check.replace("ATOL", "1e-6"), **style).findings == []
+    assert found(trial(generate, REFERENCE, check.replace("ATOL", "9"), **style)) >= {"zeros", "other_seed"}
+
+
+NO_REFERENCE = """\
+def check_implementation(data, output):
+    return output.shape == data.shape and RULE
+"""
+
+
+def test_without_a_reference_what_can_be_made_is_tried_and_the_rest_is_named(trial):
+    sorts = "bool(torch.equal(output, data.sort().values))"
+    good = trial(GENERATE, NO_REFERENCE.replace("RULE", sorts))
+    assert (good.findings, good.tried) == ([], 4)
+    assert "previous_answer" in good.notes[0]
+    assert "no `ref_kernel`" in good.notes[0]
+    order = "bool((output.diff() >= 0).all())"
+    assert found(trial(GENERATE, NO_REFERENCE.replace("RULE", order))) == {"zeros", "ones"}
+
+
+SOFTMAX = """\
+import torch
+
+
+def generate_input(size, seed):
+    return 4 * torch.randn(8, size, generator=torch.Generator().manual_seed(seed))
+
+
+def ref_kernel(data):
+    return torch.softmax(data, -1)
+
+
+def check_implementation(data, output):
+    return torch.allclose(output, ref_kernel(data), rtol=1e-4, atol=1e-8)
+"""
+
+
+def test_a_test_for_an_edge_may_have_but_one_answer(trial):
+    report = trial(SOFTMAX, tests=[{"size": 1, "seed": 1}, {"size": 64, "seed": 2}])
+    assert report.findings == []
+    assert any("tests.0: ones: all ones: is right here, other cases refuse it" in n for n in report.notes)
+
+
+def test_what_is_timed_may_not(trial):
+    report = trial(SOFTMAX, tests=[{"size": 64, "seed": 2}], benchmarks=[{"size": 1, "seed": 1}])
+    assert found(report) == {"ones", "previous_answer", "other_seed"}
+    assert {(f.list, f.index) for f in report.findings} == {(CaseList.BENCHMARKS, 0)}
+
+
+def test_hidden_cases_are_tried_too(trial):
+    cases = {"hidden_tests": [{"size": 5, "seed": 1}], "hidden_benchmarks": [{"size": 6, "seed": 1}]}
+    report = trial(GENERATE, REFERENCE, checker("True"), tests=[], **cases)
+    assert {(f.list, f.parameters["size"]) for f in report.findings} == {
+        (CaseList.HIDDEN_TESTS, 5),
+        (CaseList.HIDDEN_BENCHMARKS, 6),
+    }
+
+
+def test_luck_on_one_input_is_no_finding(trial):
+    # One sign: any constant is right every other time.
+    sign = "def ref_kernel(data):\n    return (data.sum() > 0).long()\n"
+    cases = [{"size": 3, "seed": seed} for seed in range(6)]
+    report = trial(GENERATE, sign, checker("torch.equal(output, right)"), tests=cases)
+    assert len(report.findings) < len(cases)
+
+
+def test_a_checker_that_refuses_the_reference_is_a_fault(trial):
+    with pytest.raises(TaskFault, match=r"tests\.0: the checker refuses what ref_kernel returns"):
+        trial(GENERATE, REFERENCE, checker("False"))
+
+
+CASE = {"event": "case", "list": "tests", "index": 0, "asked": ["zeros"], "tried": 1, "notes": []}
+ACCEPTED = {"event": "accepted", "list": "tests", "index": 0, "null": "zeros", "how": "", "right": False}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        {"event": "report"},
+        {**CASE, "list": "files"},
+        {**CASE, "index": 1},
+        {**CASE, "index": -1},
+        {**CASE, "index": True},
+        {**CASE, "asked": ["none"]},
+        {**CASE, "asked": 7},
+        {**CASE, "tried": "1"},
+        {**CASE, "notes": 5},
+        ACCEPTED,
+        {**ACCEPTED, "suggestion": "", "null": []},
+    ],
+)
+def test_what_no_honest_trial_says_ends_it(event):
+    gathered = Gathered(make_spec(tests=[{"size": 1}]))
+    with pytest.raises(BrokenProtocol):
+        gathered.take(event)
+
+
+def test_a_case_is_counted_once():
+    gathered = Gathered(make_spec(tests=[{"size": 1}]))
+    gathered.take(CASE)
+    with pytest.raises(BrokenProtocol):
+        gathered.take(CASE)
+
+
+def test_parameters_come_from_the_job_and_texts_are_cut():
+    gathered = Gathered(make_spec(tests=[{"size": 1}]))
+    gathered.take({**ACCEPTED, "suggestion": "x" * 10_000, "parameters": {"size": 9}})
+    (finding,) = gathered.report("").findings
+    assert finding.parameters == {"size": 1}
+    assert len(finding.suggestion) == 2000
+
+
+def test_a_trial_is_given_up_at_the_deadline_even_while_it_talks():
+    ours, theirs = socket.socketpair()
+    child: Any = SimpleNamespace(process=SimpleNamespace(pid=os.getpid()))
+    Channel(theirs, max_bytes=100).send({"event": "end"})
+    with theirs, pytest.raises(ChannelTimeout):
+        next_event(Channel(ours, max_bytes=100), child, 0.0, 1 << 60)
+    ours.close()
+
+
+def test_a_trial_that_takes_too_much_memory_is_killed():
+    ours, theirs = socket.socketpair()
+    killed: list[str] = []
+
+    def kill(reason: str) -> None:
+        killed.append(reason)
+        theirs.close()
+
+    child: Any = SimpleNamespace(process=SimpleNamespace(pid=os.getpid()), kill=kill)
+    with pytest.raises(ChannelClosed):
+        next_event(Channel(ours, max_bytes=100), child, math.inf, 1)
+    assert killed == ["memory"]
+    ours.close()
+
+
+def whole_run(spec: JobSpec) -> LintReport:
+    """Try a task as a launcher does."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "kernelcup_harness", "--lint", "-"],
+        input=dumps(spec),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_RUN_S,
+        check=True,
+    )
+    return from_json(LintReport, json.loads(done.stdout)["lint"])
+
+
+def whole(*parts: str, **overrides: Any) -> LintReport:
+    """Try a task of one small test case as a launcher does."""
+    values = {"tests": [{"size": 64, "seed": 3}], "benchmarks": [], **overrides}
+    return whole_run(make_spec(sources={"reference.py": "\n\n".join(parts)}, **values))
+
+
+@pytest.mark.skipif(sandbox.kind() is not sandbox.Kind.BUBBLEWRAP, reason="needs bubblewrap")
+def test_the_trial_runs_in_the_judges_sandbox():
+    inside = "import os\nassert os.getcwd() == '/job', os.getcwd()\nassert not os.path.exists('/root/.ssh')\n"
+    report = whole(inside + GENERATE, REFERENCE, CHECK)
+    assert (report.fault, report.findings, report.tried) == ("", [], 10)
+
+
+def test_a_checker_that_ends_the_process_is_reported():
+    ends = "def check_implementation(data, output):\n    import os\n    os._exit(3)\n"
+    assert "ended with code 3" in whole(GENERATE, REFERENCE, ends).fault
+
+
+def test_what_was_found_before_the_end_is_kept():
+    size = "    if data.numel() == 5:\n        import os\n        os._exit(3)\n"
+    ends = f"def check_implementation(data, output):\n{size}    return True\n"
+    report = whole(GENERATE, REFERENCE, ends, tests=[{"size": 4, "seed": 1}, {"size": 5, "seed": 1}])
+    assert report.fault
+    assert {finding.index for finding in report.findings} == {0}
+
+
+def test_a_task_that_cannot_be_imported_is_reported():
+    assert "import of reference.py failed" in whole("import nothing_of_that_name").fault
+
+
+@pytest.mark.parametrize("name", [*sorted(shipped_tasks()), "new"])
+def test_the_tasks_that_ship_and_the_one_to_start_from_accept_no_null(name, tmp_path):
+    if name == "new":
+        new_task(tmp_path / "new")
+    place = shipped_tasks().get(name, tmp_path / "new")
+    task = load_task(place)
+    spec = build_job_spec(task, job_id="lint", submission="", mode=Mode.LEADERBOARD, backend=Backend.EMULATED)
+    outcome = weigh(task, whole_run(spec), place)
+    assert (outcome.errors, outcome.warnings) == ([], [])

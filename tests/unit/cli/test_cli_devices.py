@@ -1,0 +1,159 @@
+"""What the command line says about devices that are out of service."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders import make_board, make_device, make_submission
+from kernelcup.cli import logs, platform
+from kernelcup.cli.competing import progress_text
+from kernelcup.cli.entry import execute
+from kernelcup.cli.serving import log
+from kernelcup.errors import UnfitDevice
+from kernelcup.services.fitness import outages, take_out
+from kernelcup.services.progress import GpuBack, GpuOut, JobReturned
+from kernelcup.services.submissions import show_submission
+from kernelcup.storage.database import Database
+
+CONFIG = """\
+[[devices]]
+name = "H100"
+backend = "cuda"
+slots = 2
+
+[[devices]]
+name = "cpu"
+backend = "cpu"
+
+[[devices]]
+name = "B200"
+backend = "cuda"
+launcher = "rented"
+"""
+
+Command = Callable[..., str]
+
+
+@pytest.fixture
+def here(tmp_path: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    """The database of the commands."""
+    (tmp_path / "kernelcup.toml").write_text(CONFIG)
+    shutil.copy(sqlite_template, tmp_path / "kernelcup.db")
+    monkeypatch.setenv("KERNELCUP_HOME", str(tmp_path))
+    monkeypatch.setenv("KERNELCUP_RUNTIME", str(tmp_path / "locks"))
+    for name in ("KERNELCUP_CONFIG", "KERNELCUP_DATABASE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(logs, "set_up", lambda: None)
+    monkeypatch.setattr("kernelcup.config.Config.slot_gpus", {"H100": ("0", "1")})
+    with Database.open(f"sqlite:///{tmp_path / 'kernelcup.db'}") as db:
+        yield db
+
+
+@pytest.fixture
+def command(here: Database, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command in this process and return what it printed."""
+
+    def run(*args: str, code: int = 0) -> str:
+        assert execute(args) == code
+        out = capsys.readouterr().out
+        assert isinstance(out, str)
+        return out
+
+    return run
+
+
+def smoke(db: Database) -> None:
+    """Take a GPU of this machine out of service."""
+    error = UnfitDevice("GPU 0 before the job: used by process 7 (\x1bx)", gpus=["0"])
+    take_out(db, error, device="H100", now=datetime.now(UTC))
+
+
+def body(text: str) -> Any:
+    """Return the object that was printed."""
+    return json.loads(text)
+
+
+def test_devices_are_listed_with_their_free_slots(command: Command) -> None:
+    listed = body(command("devices", "--json"))
+    assert [(each["name"], each["slots"], each["free"]) for each in listed["devices"]] == [
+        ("H100", 2, 2),
+        ("cpu", 1, 1),
+        ("B200", 1, None),
+    ]
+    assert listed["out_of_service"] == []
+    assert "Out of service" not in command("devices")
+
+
+def test_a_gpu_that_is_out_of_service_is_listed_with_the_reason(here: Database, command: Command) -> None:
+    smoke(here)
+    listed = body(command("devices", "--json"))
+    assert listed["devices"][0]["free"] == 1
+    (fault,) = listed["out_of_service"]
+    assert (fault["device"], fault["gpu"]) == ("H100", "0")
+    assert fault["since"] < fault["next_look_at"]
+    shown = command("devices")
+    assert "Out of service" in shown
+    assert r"process 7 (\x1bx)" in shown
+
+
+def test_the_doctor_shows_what_is_out_of_service(here: Database, command: Command) -> None:
+    def found() -> dict[str, Any]:
+        findings = body(command("doctor", "--json"))["findings"]
+        return next(each for each in findings if each["name"] == "in service")
+
+    assert found()["state"] == "ok"
+    smoke(here)
+    assert found()["state"] == "broken"
+    assert "used by process 7" in found()["text"]
+    assert "kernelcup admin device-up" in found()["text"]
+
+
+def test_an_operator_puts_a_device_back(here: Database, command: Command) -> None:
+    smoke(here)
+    assert "(H100) is in service again" in command("admin", "device-up", "H100")
+    assert outages(here, now=datetime.now(UTC)) == []
+    assert "error (not_found)" in _error(command, "admin", "device-up", "H100")
+    smoke(here)
+    assert body(command("admin", "device-up", "H100", "--json"))["in_service"][0]["gpu"] == "0"
+
+
+def _error(command: Command, *args: str) -> str:
+    text = command(*args, "--json", code=3)
+    return f"error ({body(text)['error']['code']})"
+
+
+def test_who_watches_is_told_why_nothing_happens(here: Database) -> None:
+    make_board(here, devices=["H100"])
+    view = show_submission(here, make_submission(here, devices=["H100"]).id)
+    assert "is a `kernelcup serve` running?" in progress_text(view)
+    smoke(here)
+    told = progress_text(view, outages(here, now=datetime.now(UTC)))
+    assert told.startswith("H100: queued, place 1   (H100 on ")
+    assert r"is out of service: GPU 0 before the job: used by process 7 (\x1bx)" in told
+
+
+def test_a_server_says_what_goes_out_of_service_and_comes_back(here: Database, capsys) -> None:
+    smoke(here)
+    (fault,) = outages(here, now=datetime.now(UTC))
+    make_board(here, devices=["H100"])
+    job = show_submission(here, make_submission(here, devices=["H100"]).id).jobs[0].job
+    for progress in (GpuOut(fault=fault), JobReturned(job=job, reason="smoke"), GpuBack(fault=fault)):
+        log(progress)
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.startswith("GPU 0 is out of service: GPU 0 before")
+    assert second.endswith("waits again: smoke")
+    assert third == "GPU 0 is in service again"
+
+
+def test_a_machine_with_gpus_looks_at_them(here: Database) -> None:
+    launcher = platform.make_launcher(platform.load_config())
+    assert launcher._hygiene is not None
+    launcher.leave_out(frozenset({"0", "1"}))
+    assert launcher.capacity(make_device(slots=2)) == 0

@@ -1,0 +1,132 @@
+"""What competitors and reviewers see of the static screen."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from builders import SUBMISSION
+from kernelcup.cli import logs
+from kernelcup.cli.entry import execute
+from kernelcup.cli.screening import NO_VERDICT, print_screening, second_opinion
+from kernelcup.config import Config
+from kernelcup.screen import Finding, Screening
+from kernelcup.screen.kernelguard import KernelGuard
+
+CHEAT = "import sys\nsys._getframe(1)\n" + SUBMISSION
+DEVICE = """\
+[[devices]]
+name = "emulated"
+backend = "emulated"
+"""
+SECOND_OPINION = "[screen]\nkernelguard = true\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data directory of the commands; files that they name lie beside it."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "kernelcup.toml").write_text(DEVICE)
+    shutil.copy(sqlite_template, home / "kernelcup.db")
+    for name in [name for name in os.environ if name.startswith("KERNELCUP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("KERNELCUP_HOME", str(home))
+    monkeypatch.setattr(logs, "set_up", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cheat.py").write_text(CHEAT)
+    (tmp_path / "honest.py").write_text(SUBMISSION)
+    return home
+
+
+@pytest.fixture
+def submitted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A leaderboard with the cheat as number 1 and the honest kernel as number 2."""
+    assert execute(["board", "create", "identity"]) == 0
+    for name in ("cheat.py", "honest.py"):
+        execute(["submit", name, "--board", "identity", "--user", "ada", "--no-wait"])
+    capsys.readouterr()
+
+
+def shown(screening: Screening | None) -> str:
+    """Return what is printed of a screening."""
+    out = Console(file=io.StringIO(), width=120, highlight=False)
+    print_screening(out, screening)
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def test_a_competitor_sees_beforehand_what_reviewers_will_see(home, capsys):
+    assert execute(["screen", "cheat.py"]) == 0
+    out = capsys.readouterr().out
+    assert "frame_walk" in out
+    assert "sys._getframe(1)" in out
+    assert NO_VERDICT in out
+
+
+def test_the_screening_of_a_file_can_be_read_by_programs(home, capsys):
+    assert execute(["screen", "cheat.py", "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body["tags"] == ["frame_walk"]
+    assert (body["findings"][0]["line"], body["findings"][0]["column"], body["left_out"]) == (2, 1, 0)
+
+
+def test_a_file_that_would_not_be_accepted_is_refused_by_the_screen_as_well(home, tmp_path, capsys):
+    (tmp_path / "binary.py").write_bytes(b"\xff")
+    assert execute(["screen", "binary.py"]) == 3
+    assert "not UTF-8" in capsys.readouterr().err
+
+
+def test_a_submission_is_shown_with_its_tags(submitted, capsys):
+    execute(["submissions", "show", "1"])
+    out = capsys.readouterr().out
+    assert "Static screen (rules " in out
+    assert NO_VERDICT in out
+    execute(["submissions", "show", "1", "--json"])
+    assert json.loads(capsys.readouterr().out)["screening"]["tags"] == ["frame_walk"]
+
+
+def test_a_submission_without_tags_is_shown_as_such(submitted, capsys):
+    execute(["submissions", "show", "2"])
+    assert "Static screen: no tags" in capsys.readouterr().out
+
+
+def test_submissions_are_listed_by_tag(submitted, capsys):
+    execute(["submissions", "list", "--tag", "frame_walk", "--json"])
+    assert [each["id"] for each in json.loads(capsys.readouterr().out)["submissions"]] == [1]
+    execute(["submissions", "list", "--tag", "threads"])
+    assert "No submission fits." in capsys.readouterr().out
+
+
+def test_an_old_submission_is_shown_as_not_screened():
+    assert "not screened" in shown(None)
+
+
+def test_how_much_is_left_out_is_told():
+    finding = Finding(
+        tag="network", line=1, column=1, source="import socket", explanation="Uses the network."
+    )
+    assert "12 more are left out." in shown(Screening(rules_version="1", findings=(finding,), left_out=12))
+
+
+def test_a_line_cannot_command_the_terminal():
+    finding = Finding(tag="network", line=1, column=1, source="\x1b[31m[red]x", explanation="[/]")
+    out = shown(Screening(rules_version="1", findings=(finding,)))
+    assert "\x1b" not in out
+    assert "[red]x" in out
+
+
+def test_a_second_opinion_is_asked_only_where_that_is_configured(home):
+    assert second_opinion(Config.load(None, os.environ)) is None
+    (home / "kernelcup.toml").write_text(DEVICE + SECOND_OPINION)
+    config = Config.load(None, os.environ)
+    assert config.kernelguard
+    expected = KernelGuard.if_installed()
+    found = second_opinion(config)
+    assert (found and found.name) == (expected and expected.name)
