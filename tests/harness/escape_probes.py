@@ -11,6 +11,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, SIGCHLD = (
@@ -21,37 +22,59 @@ CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, SIGCHLD = (
     17,
 )
 X32_GETPID = 0x40000000 | 39
+NONSENSE = 2**64 - 1
 
 
 def attempt(targets: dict[str, Any]) -> dict[str, str]:
     """Try everything, a group after the other."""
-    tries: dict[str, Callable[[], object]] = {}
-    for path in targets["readable"]:
-        tries[f"read {path}"] = lambda path=path: open(path, "rb").read(1)
-    for path in targets["folders"]:
-        tries[f"list {path}"] = lambda path=path: none_of(os.listdir(path), targets["names"])
-    for path in targets["writable"]:
-        tries[f"write {path}"] = lambda path=path: open(path, "ab")
+    tries = {**files(targets), **processes(targets), **system_calls(targets), **connections(targets)}
+    return {name: outcome(each) for name, each in tries.items()}
+
+
+def files(targets: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """Return the attempts at files and folders of the host."""
+    return {
+        **{f"read {path}": partial(first_byte, path) for path in targets["readable"]},
+        **{f"list {path}": partial(listing, path, targets["names"]) for path in targets["folders"]},
+        **{f"write {path}": partial(open_for_writing, path) for path in targets["writable"]},
+    }
+
+
+def processes(targets: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """Return the attempts at other processes."""
+    found: dict[str, Callable[[], object]] = {}
     for path in targets["environments"]:
-        tries[f"environment {path}"] = lambda path=path: none_of(
-            open(path, "rb").read().decode("utf-8", "replace").split("\0"), targets["variables"]
-        )
+        found[f"environment {path}"] = partial(variables, path, targets["variables"])
     for pid in targets["processes"]:
-        tries[f"signal {pid}"] = lambda pid=pid: os.kill(pid, 0)
+        found[f"signal {pid}"] = partial(os.kill, pid, 0)
         for name in ("mem", "maps", "environ", "cwd/.", "root/etc", "fd"):
             path = f"/proc/{pid}/{name}"
-            tries[f"look into {path}"] = lambda path=path: look(path)
+            found[f"look into {path}"] = partial(look, path)
+    return found
+
+
+def system_calls(targets: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """Return the attempts at system calls.
+
+    With arguments that none of them takes: where a call is let through it fails for these, and does
+    nothing to the machine.
+    """
+    found: dict[str, Callable[[], object]] = {}
     for name, number in targets["calls"].items():
-        tries[f"call {name}"] = lambda number=number: system_call(number, 0, 0, 0, 0, 0, 0)
+        found[f"call {name}"] = partial(system_call, number, *[NONSENSE] * 6)
     for name, flag in targets["clone_flags"].items():
-        tries[f"clone {name}"] = lambda flag=flag: clone(targets["clone"], flag)
+        found[f"clone {name}"] = partial(clone, targets["clone"], flag)
+    return found
+
+
+def connections(targets: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """Return the attempts to talk to anybody."""
+    found: dict[str, Callable[[], object]] = {}
     for name, (family, kind, address) in targets["addresses"].items():
-        tries[f"connect {name}"] = lambda family=family, kind=kind, address=address: connect(
-            family, kind, address
-        )
+        found[f"connect {name}"] = partial(connect, family, kind, address)
     for name, (kind, address) in targets["pairs"].items():
-        tries[f"from a pair to {name}"] = lambda kind=kind, address=address: from_a_pair(kind, address)
-    return {name: outcome(each) for name, each in tries.items()}
+        found[f"from a pair to {name}"] = partial(from_a_pair, kind, address)
+    return found
 
 
 def outcome(attempted: Callable[[], object]) -> str:
@@ -61,6 +84,29 @@ def outcome(attempted: Callable[[], object]) -> str:
     except OSError as error:
         return errno.errorcode.get(error.errno or 0, str(error))
     return "open"
+
+
+def first_byte(path: str) -> None:
+    """Read the beginning of a file."""
+    with open(path, "rb") as file:
+        file.read(1)
+
+
+def open_for_writing(path: str) -> None:
+    """Open a file for writing, without writing anything."""
+    with open(path, "ab"):
+        pass
+
+
+def listing(path: str, names: list[str]) -> None:
+    """List a folder. Raise ``OSError`` where none of the names is there."""
+    none_of(os.listdir(path), names)
+
+
+def variables(path: str, names: list[str]) -> None:
+    """Read the environment of a process. Raise ``OSError`` where none of the names is in it."""
+    with open(path, "rb") as file:
+        none_of(file.read().decode("utf-8", "replace").split("\0"), names)
 
 
 def none_of(found: list[str], sought: list[str]) -> None:
@@ -74,7 +120,7 @@ def look(path: str) -> None:
     if os.path.isdir(path):
         os.listdir(path)
     else:
-        open(path, "rb").read(1)
+        first_byte(path)
 
 
 def system_call(number: int, *arguments: int) -> int:
