@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from kernelcup.devices import Gpu, detect_devices, detect_gpus, slot_gpus
 from kernelcup.domain import Device
 from kernelcup.errors import ConfigError
+from kernelcup_harness import passing
 from kernelcup_harness.protocol import Backend
 
 FILE_NAME = "kernelcup.toml"
@@ -49,9 +50,23 @@ class _Screen(_Section):
     kernelguard: bool = False
 
 
+class _Sandbox(_Section):
+    required: bool = True
+    environment: list[str] = []
+
+    @field_validator("environment")
+    @classmethod
+    def _may_pass(cls, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            if (what := passing.problem(pattern)) is not None:
+                raise ValueError(f"{pattern!r} {what}")
+        return patterns
+
+
 class _File(_Section):
     database: _Database = _Database()
     screen: _Screen = _Screen()
+    sandbox: _Sandbox = _Sandbox()
     devices: list[_Device] = []
 
     @field_validator("devices")
@@ -77,6 +92,10 @@ class Config:
     environ: Mapping[str, str]
     kernelguard: bool = False
     """Whether the static screen asks ``kernelguard`` for a second opinion."""
+    sandbox_required: bool
+    """Whether ranked runs are refused on a machine without a sandbox."""
+    sandbox_environment: tuple[str, ...]
+    """What jobs see of the environment beside the usual: names, with a ``*`` at the end beginnings."""
 
     @classmethod
     def load(cls, path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -103,6 +122,8 @@ class Config:
             configured_devices=tuple(Device(**device.model_dump()) for device in settings.devices),
             environ=environ,
             kernelguard=settings.screen.kernelguard,
+            sandbox_required=settings.sandbox.required,
+            sandbox_environment=tuple(settings.sandbox.environment),
         )
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shlex
 import shutil
@@ -61,6 +62,7 @@ def demo(
     width = None if terminal else 110
     out = render.PlainConsole(highlight=False, soft_wrap=not terminal, record=True, width=width)
     device = platform.pick_device(settings, None)
+    settings = with_or_without_sandbox(settings)
     with platform.open_database(settings) as db:
         out.print(f"A competition on {device.name}, stored in {folder}", markup=False, style="bold")
         make_boards(db, settings, device)
@@ -70,6 +72,20 @@ def demo(
     page = folder / "index.html"
     out.save_html(str(page), clear=False)
     typer.echo(f"The same as a page: {page}")
+
+
+def with_or_without_sandbox(settings: Config) -> Config:
+    """Return the settings of a demo: what it judges ships with KernelCup and is nobody's attack."""
+    from kernelcup.cli import platform
+
+    if platform.describe_harness()["sandbox"]["kind"] != "none":
+        return settings
+    typer.echo(
+        "No sandbox works here. The demo runs its own submissions without one; a real competition would "
+        "refuse ranked runs. `kernelcup doctor` says how to get one.",
+        err=True,
+    )
+    return dataclasses.replace(settings, sandbox_required=False)
 
 
 def clear(folder: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import platform as machine
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -60,7 +59,7 @@ def look_around(config: Path | None) -> Iterator[Finding]:
     from kernelcup.cli import platform
     from kernelcup.errors import ConfigError
 
-    yield from (python(), torch(), triton(), compilers(), bubblewrap())
+    yield from (python(), torch(), triton(), compilers(), sandbox())
     try:
         settings = platform.load_config(config)
     except ConfigError as error:
@@ -114,20 +113,24 @@ def compilers() -> Finding:
     return Finding("compilers", "missing", text)
 
 
-def bubblewrap() -> Finding:
+def sandbox() -> Finding:
     """The sandbox, as the harness finds it: being installed does not mean that it works."""
-    command = [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"]
+    from kernelcup.cli import platform
+    from kernelcup.errors import LaunchError
+
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-        found = json.loads(done.stdout)["sandbox"]
-    except (subprocess.SubprocessError, OSError, ValueError, KeyError) as error:
-        return Finding("sandbox", "broken", f"the harness cannot be asked: {error}")
-    if found["kind"] != "none":
-        return Finding("sandbox", "ok", f"{found['kind']}, {found['privileges']}, no network")
-    how = (
-        "apt-get install bubblewrap" if shutil.which("bwrap") is None else "bwrap is there but does not work"
-    )
-    return Finding("sandbox", "missing", f"user code runs with your rights: {how}")
+        found = platform.describe_harness()["sandbox"]
+    except LaunchError as error:
+        return Finding("sandbox", "broken", str(error))
+    missing = shutil.which("bwrap") is None
+    how = "apt-get install bubblewrap" if missing else "bwrap is there but does not work"
+    if found["kind"] == "none":
+        text = f"user code would run with your rights, so ranked runs are refused: {how}"
+        return Finding("sandbox", "missing", f"{text} (or [sandbox] required = false in kernelcup.toml)")
+    text = f"{found['kind']}, {found['privileges']}, no network, limits by {found['limits']}"
+    if found["kind"] != "bubblewrap":
+        text += f"; weaker than bubblewrap: {found['weaker']} ({how})"
+    return Finding("sandbox", "ok", text)
 
 
 def database(config: Config) -> Finding:

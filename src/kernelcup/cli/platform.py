@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelcup.errors import (
     ConfigError,
@@ -87,7 +90,24 @@ def make_launcher(config: Config) -> LocalLauncher:
         gpus=config.slot_gpus,
         builds=config.data_dir / "builds",
         hygiene=hygiene,
+        sandbox_required=config.sandbox_required,
+        pass_on=config.sandbox_environment,
     )
+
+
+def describe_harness() -> dict[str, Any]:
+    """Return what the harness says of this machine and its sandbox. Raise ``LaunchError``."""
+    from kernelcup.errors import LaunchError
+
+    command = [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        found = json.loads(done.stdout)
+    except (subprocess.SubprocessError, OSError, ValueError) as error:
+        raise LaunchError(f"the harness cannot be asked: {error}") from error
+    if not isinstance(found, dict) or "kind" not in found.get("sandbox", {}):
+        raise LaunchError("the harness does not say which sandbox it has")
+    return found
 
 
 def make_hygiene() -> Hygiene:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import os
@@ -24,7 +25,17 @@ from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.hygiene import Hygiene
 from kernelcup.launchers.lines import Tail, read_lines
 from kernelcup.launchers.slots import Slot, Slots
-from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, RunReport, dumps, from_json
+from kernelcup_harness import passing
+from kernelcup_harness.protocol import (
+    Backend,
+    JobSpec,
+    Mode,
+    ProtocolError,
+    RunReport,
+    SandboxPolicy,
+    dumps,
+    from_json,
+)
 
 GRACE_S = 120.0
 """Beyond the sum of a job's limits: start, reference, clean-up."""
@@ -74,6 +85,8 @@ class LocalLauncher:
         builds: Where the harness keeps what submissions compiled, below ``runtime_dir`` if it is not
             said. ``KERNELCUP_HARNESS_BUILDS`` in ``environ`` goes before; empty, nothing is kept.
         hygiene: Looks at the GPUs before and after each job; None looks at nothing.
+        sandbox_required: Refuse ranked runs where the harness has no sandbox.
+        pass_on: What jobs may see of the environment beside the usual, as the configuration names it.
     """
 
     def __init__(
@@ -86,12 +99,16 @@ class LocalLauncher:
         grace_s: float = GRACE_S,
         builds: Path | None = None,
         hygiene: Hygiene | None = None,
+        sandbox_required: bool = True,
+        pass_on: Sequence[str] = (),
     ) -> None:
         self._slots = Slots(runtime_dir, gpus or {})
         self._environ = {BUILDS: str(builds or runtime_dir / "builds"), **environ}
         self._command = tuple(command)
         self._grace_s = grace_s
         self._hygiene = hygiene
+        self._sandbox_required = sandbox_required
+        self._pass_on = tuple(pass_on)
 
     def capacity(self, device: Device) -> int:
         """Return how many slots are free, whoever holds the others."""
@@ -111,7 +128,7 @@ class LocalLauncher:
         try:
             self._check_before(gpus, cancelled)
             identity = harness_hash()
-            report = self._judge(spec, slot, on_event=on_event, cancelled=cancelled)
+            report = self._judge(self._confined(spec), slot, on_event=on_event, cancelled=cancelled)
             unfit = self._check_after(gpus, cancelled)
         except UnfitDevice as error:
             self._take_out(error)  # before others can have the slot
@@ -163,10 +180,18 @@ class LocalLauncher:
     def _take_out(self, error: UnfitDevice) -> None:
         self._slots.leave_out(self._slots.left_out | set(error.gpus))
 
+    def _confined(self, spec: JobSpec) -> JobSpec:
+        """Return the job as this machine's operator wants it: nothing that counts runs without a sandbox."""
+        wanted = self._sandbox_required and spec.mode is Mode.LEADERBOARD
+        if not wanted or spec.sandbox is SandboxPolicy.NONE:
+            return spec
+        return dataclasses.replace(spec, sandbox=SandboxPolicy.REQUIRED)
+
     def _judge(
         self, spec: JobSpec, slot: Slot, *, on_event: Callable[[Event], None], cancelled: threading.Event
     ) -> RunReport:
-        environ = child_environ(self._environ, gpus=slot.gpus if spec.backend is Backend.CUDA else ())
+        gpus = slot.gpus if spec.backend is Backend.CUDA else ()
+        environ = child_environ(self._environ, gpus=gpus, pass_on=self._pass_on)
         until = time.monotonic() + _limit_s(spec) + self._grace_s
         tail = Tail()
         with _started(self._command, spec, environ, keep=slot.files) as child:
@@ -184,13 +209,17 @@ class LocalLauncher:
         return report
 
 
-def child_environ(environ: Mapping[str, str], *, gpus: Sequence[str] = ()) -> dict[str, str]:
+def child_environ(
+    environ: Mapping[str, str], *, gpus: Sequence[str] = (), pass_on: Sequence[str] = ()
+) -> dict[str, str]:
     """Return what the harness may see of our environment: no secrets, and only its own GPUs."""
     kept = {
         name: value
         for name, value in environ.items()
-        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES)
+        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES) or passing.passes(name, pass_on)
     }
+    if pass_on:
+        kept[passing.VARIABLE] = ",".join(pass_on)
     if gpus:
         # nvidia-smi, which numbered the GPUs, counts in the order of the bus
         kept |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}

@@ -1,0 +1,287 @@
+"""What a sandbox gives, beside keeping things in (see ``test_harness_escapes.py``)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness_runs import quick_spec, run
+
+from kernelcup_harness import boxes, cgroups, gpu_nodes, passing, processes
+from kernelcup_harness.protocol import Limits, Mode, Reason, SandboxPolicy, Verdict
+
+KINDS = ("bubblewrap", "landlock")
+
+
+def only(kind: str) -> dict[str, str]:
+    """Return the environment of a runner that may use one kind of sandbox."""
+    return {"KERNELCUP_HARNESS_SANDBOX": kind}
+
+
+def described(kind: str) -> dict[str, Any]:
+    """Return what the harness says of its sandbox."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"],
+        env={**os.environ, **only(kind)},
+        capture_output=True,
+        check=True,
+    )
+    return dict(json.loads(done.stdout)["sandbox"])
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """A kind of sandbox that works here."""
+    if described(request.param)["kind"] != request.param:
+        pytest.skip(f"no {request.param} here")
+    return str(request.param)
+
+
+WHO = """
+import os
+status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+print("who=" + __import__("json").dumps([
+    os.getuid(), os.getgid(), os.getgroups(), status["CapEff"].strip(), status["CapBnd"].strip(),
+    status["NoNewPrivs"].strip(), status["Seccomp"].strip()]))
+def custom_kernel(data):
+    return data * 2
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+def test_a_submission_runs_as_a_user_of_its_own_without_any_privilege(kind: str) -> None:
+    done = run(quick_spec(WHO), only(kind))
+    assert done.report.verdict is Verdict.ACCEPTED, done.report.message
+    ((uid, gid, groups, effective, _bounding, no_new_privileges, seccomp),) = done.printed("who")
+    assert (uid, gid) == (boxes.CONTESTANT_ID, boxes.CONTESTANT_ID)
+    assert set(groups) <= {boxes.CONTESTANT_ID}
+    # Where files of root's folders are shown, reading them is the one privilege that is left.
+    assert int(effective, 16) & ~(1 << 2) == 0
+    assert (no_new_privileges, seccomp) == ("1", "2")
+
+
+def test_the_report_says_what_was_in_force(kind: str) -> None:
+    found = run(quick_spec(WHO), only(kind)).report.environment["sandbox"]
+    assert found["kind"] == kind
+    assert found["seccomp"] == "denylist"
+    assert ("weaker" in found) == (kind == "landlock")
+
+
+def test_without_a_sandbox_a_job_that_asks_for_one_is_refused() -> None:
+    done = run(quick_spec(WHO, mode=Mode.LEADERBOARD, sandbox=SandboxPolicy.REQUIRED), only("none"))
+    assert (done.report.verdict, done.report.reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
+    assert "kernelcup doctor" in done.report.message
+    assert done.printed("who") == []
+
+
+def test_a_kind_that_is_none_is_named() -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"],
+        env={**os.environ, **only("chroot")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "chroot" in done.stderr
+
+
+BOMB = """
+import os, time
+def custom_kernel(data):
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            time.sleep(0.01)
+"""
+
+
+def test_a_fork_bomb_ends_with_its_job_and_the_next_one_runs(kind: str) -> None:
+    limits = Limits(test_s=3.0)
+    done = run(quick_spec(BOMB, limits=limits), only(kind))
+    assert done.report.verdict in {Verdict.TIME_LIMIT_EXCEEDED, Verdict.MEMORY_LIMIT_EXCEEDED}
+    after = run(quick_spec(WHO), only(kind))
+    assert after.report.verdict is Verdict.ACCEPTED
+
+
+FILLS = """
+def custom_kernel(data):
+    block = bytes(1 << 20)
+    with open("{folder}/filler", "wb", buffering=0) as file:
+        while True:
+            file.write(block)
+"""
+
+
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm", "/job"])
+def test_memory_that_is_written_as_files_counts_as_memory(folder: str) -> None:
+    if described("bubblewrap")["kind"] != "bubblewrap":
+        pytest.skip("no bubblewrap here")
+    limits = Limits(memory_bytes=1 << 30, test_s=60.0)
+    done = run(quick_spec(FILLS.replace("{folder}", folder), limits=limits), only("bubblewrap"))
+    # Full before the limit is reached, or ended at the limit: never more.
+    assert done.report.verdict in {Verdict.MEMORY_LIMIT_EXCEEDED, Verdict.RUNTIME_ERROR}
+    if done.report.verdict is Verdict.RUNTIME_ERROR:
+        assert "No space left" in done.report.message
+
+
+# Device nodes
+
+
+def make_gpus(folder: Path, count: int) -> tuple[Path, Path]:
+    """Make the files of a machine with GPUs whose minor numbers are not in the order of the bus."""
+    dev, driver = folder / "dev", folder / "driver"
+    dev.mkdir()
+    for name in ("nvidiactl", "nvidia-uvm", "kfd", "null"):
+        (dev / name).touch()
+    for place in range(count):
+        minor = count - 1 - place
+        (dev / f"nvidia{minor}").touch()
+        about = driver / f"0000:0{place}:00.0"
+        about.mkdir(parents=True)
+        (about / "information").write_text(
+            f"Model: \t NVIDIA H100\nGPU UUID: \t GPU-{place:04d}-aaaa\nDevice Minor: \t {minor}\n"
+        )
+    return dev, driver
+
+
+def shown(folder: Path, count: int = 4, **environ: str) -> gpu_nodes.Nodes:
+    """Return the nodes for an environment."""
+    dev, driver = make_gpus(folder, count)
+    return gpu_nodes.nodes(environ, dev=dev, driver=driver)
+
+
+def names(nodes: gpu_nodes.Nodes) -> set[str]:
+    """Return the names of the nodes of single GPUs."""
+    return {Path(path).name for path in nodes.paths} - {"nvidiactl", "nvidia-uvm", "kfd"}
+
+
+def test_only_the_jobs_own_gpu_is_shown_and_named_by_its_id(tmp_path: Path) -> None:
+    found = shown(tmp_path, CUDA_VISIBLE_DEVICES="1", CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    assert names(found) == {"nvidia2"}
+    assert found.environment == {"CUDA_VISIBLE_DEVICES": "GPU-0001-aaaa"}
+
+
+def test_a_gpu_can_be_named_by_its_id(tmp_path: Path) -> None:
+    assert names(shown(tmp_path, CUDA_VISIBLE_DEVICES="GPU-0003")) == {"nvidia0"}
+
+
+def test_several_gpus_keep_their_order(tmp_path: Path) -> None:
+    found = shown(tmp_path, CUDA_VISIBLE_DEVICES="2,0", CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    assert found.environment == {"CUDA_VISIBLE_DEVICES": "GPU-0002-aaaa,GPU-0000-aaaa"}
+    assert names(found) == {"nvidia1", "nvidia3"}
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"CUDA_VISIBLE_DEVICES": "1"},
+        {"CUDA_VISIBLE_DEVICES": "9", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+        {"CUDA_VISIBLE_DEVICES": "GPU-"},
+        {"CUDA_VISIBLE_DEVICES": "MIG-1"},
+    ],
+)
+def test_where_it_cannot_be_told_which_gpu_is_meant_all_are_shown(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    found = shown(tmp_path, **environ)
+    assert names(found) == {"nvidia0", "nvidia1", "nvidia2", "nvidia3"}
+    assert found.environment == {}
+
+
+def test_the_nodes_that_all_share_are_there(tmp_path: Path) -> None:
+    found = {Path(path).name for path in shown(tmp_path, 1).paths}
+    assert {"nvidiactl", "nvidia-uvm", "kfd"} <= found
+    assert "null" not in found
+
+
+def test_of_amds_gpus_the_named_ones_are_shown(tmp_path: Path) -> None:
+    dev = tmp_path / "dev"
+    (dev / "dri").mkdir(parents=True)
+    for number in (128, 129, 130):
+        (dev / f"dri/renderD{number}").touch()
+    nothing = tmp_path / "nothing"
+    found = gpu_nodes.nodes({"ROCR_VISIBLE_DEVICES": "2,1"}, dev=dev, driver=nothing)
+    assert found.paths == (str(dev / "dri/renderD130"), str(dev / "dri/renderD129"))
+    left = gpu_nodes.nodes(
+        {"ROCR_VISIBLE_DEVICES": "2,1", "HIP_VISIBLE_DEVICES": "1"}, dev=dev, driver=nothing
+    )
+    assert left.paths == (str(dev / "dri/renderD129"),)
+
+
+# Control groups
+
+
+def test_groups_are_looked_for_where_they_are_mounted(tmp_path: Path) -> None:
+    """A plain folder is no control group: what is made in it has no limits."""
+    (tmp_path / "own").mkdir()
+    mounts = f"cgroup2 {tmp_path} cgroup2 rw 0 0\nproc /proc proc rw 0 0\n"
+    assert cgroups.find(mounts, "0::/own\n") is None
+    assert cgroups.find("", "0::/own\n") is None
+    assert list((tmp_path / "own").iterdir()) == []
+
+
+def test_a_group_bounds_the_processes_in_it_and_is_removed() -> None:
+    group = cgroups.make(20, 1 << 30)
+    if group is None:
+        pytest.skip("we may make no control groups here")
+    script = "import os\ntry:\n for _ in range(50): os.fork() or os._exit(0)\nexcept OSError: print('full')\n"
+    hold = script.replace("os._exit(0)", "__import__('time').sleep(5)")
+    done = subprocess.run(
+        [*group.joining(), sys.executable, "-c", hold],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert "full" in done.stdout
+    group.remove()
+    assert not group.exists()
+
+
+# The environment
+
+
+@pytest.mark.parametrize("pattern", ["HF_HUB_OFFLINE", "MY_*", "_X", "NCCL_DEBUG"])
+def test_a_harmless_name_may_pass(pattern: str) -> None:
+    assert passing.problem(pattern) is None
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "LD_PRELOAD",
+        "LD_*",
+        "L*",
+        "PYTHONPATH",
+        "PYTHON*",
+        "*",
+        "P*",
+        "KERNELCUP_HOME",
+        "POPCORN_SEED",
+        "A B",
+        "",
+        "a=b",
+    ],
+)
+def test_what_is_loaded_into_every_process_may_not_pass(pattern: str) -> None:
+    assert passing.problem(pattern) is not None
+
+
+def test_an_operators_names_pass_and_no_other() -> None:
+    parent = {"MY_ONE": "1", "MYTWO": "2", "SECRET": "3", passing.VARIABLE: "MY_*"}
+    found = processes.clean_environment(None, parent)
+    assert found["MY_ONE"] == "1"
+    assert {"MYTWO", "SECRET", passing.VARIABLE} & found.keys() == set()
+
+
+def test_a_bad_name_is_refused_by_the_harness_too() -> None:
+    with pytest.raises(ValueError, match="LD_PRELOAD"):
+        processes.clean_environment(None, {passing.VARIABLE: "LD_PRELOAD"})
