@@ -93,6 +93,12 @@ def test_devices_are_taken_from_the_file(load) -> None:
             "[[devices]]\nname='x'\nbackend='cpu'\n" * 2,
             "devices: two devices",
         ),
+        ("[sandbox]\nrequired = 'no'", "sandbox.required: Input should be a valid boolean"),
+        (
+            "[sandbox]\nenvironment = ['LD_PRELOAD']",
+            "sandbox.environment: 'LD_PRELOAD' would let through LD_",
+        ),
+        ("[sandbox]\nenvironment = ['A B']", "sandbox.environment: 'A B' is no name of a variable"),
         ("[[devices", "not TOML"),
     ],
 )
@@ -156,3 +162,14 @@ def test_each_slot_gets_a_gpu_of_its_device() -> None:
 
 def test_a_machine_without_gpus_has_none_to_give() -> None:
     assert slot_gpus([make_device(), CPU], []) == {}
+
+
+def test_ranked_runs_need_a_sandbox_unless_the_file_says_otherwise(load) -> None:
+    assert load("").sandbox_required
+    assert not load("[sandbox]\nrequired = false").sandbox_required
+
+
+def test_an_operator_names_what_jobs_see_of_the_environment(load) -> None:
+    assert load("").sandbox_environment == ()
+    text = "[sandbox]\nenvironment = ['HF_HUB_OFFLINE', 'MY_*']"
+    assert load(text).sandbox_environment == ("HF_HUB_OFFLINE", "MY_*")

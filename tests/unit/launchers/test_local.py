@@ -16,7 +16,7 @@ from kernelcup.launchers.gpu_probe import MIB, GpuProcess
 from kernelcup.launchers.hygiene import Hygiene
 from kernelcup.launchers.local import COMMAND, LocalLauncher, child_environ
 from kernelcup.launchers.slots import Slots
-from kernelcup_harness.protocol import Backend, Limits, Mode, dumps
+from kernelcup_harness.protocol import Backend, Limits, Mode, SandboxPolicy, dumps
 
 REPORT = make_report(job_id="1.1", mode=Mode.TEST, backend=Backend.EMULATED, stages=[])
 
@@ -319,3 +319,32 @@ def test_a_gpu_that_another_process_uses_is_not_looked_at(on_gpu: OnGpu, tmp_pat
         on_gpu.launcher.look_again("0")
     assert caught.value.gpus == ()
     slot.release()
+
+
+ECHO = "report = json.dumps({**json.loads(report), 'extra': {'sandbox': spec['sandbox']}, 'mode': spec['mode']})\nfinish()"
+
+
+@pytest.mark.parametrize(
+    ("mode", "required", "policy"),
+    [
+        (Mode.LEADERBOARD, True, "required"),
+        (Mode.LEADERBOARD, False, "auto"),
+        (Mode.TEST, True, "auto"),
+        (Mode.BENCHMARK, True, "auto"),
+    ],
+)
+def test_what_counts_runs_in_a_sandbox_only(launch, mode: Mode, required: bool, policy: str) -> None:
+    result = launch(ECHO, spec=make_spec(mode=mode), sandbox_required=required)
+    assert result.report.extra == {"sandbox": policy}
+
+
+def test_a_job_that_wants_no_sandbox_gets_none(launch) -> None:
+    spec = make_spec(mode=Mode.LEADERBOARD, sandbox=SandboxPolicy.NONE)
+    assert launch(ECHO, spec=spec).report.extra == {"sandbox": "none"}
+
+
+def test_what_the_operator_names_reaches_the_harness_with_its_list() -> None:
+    environ = {"MY_ONE": "1", "SECRET": "2", "PATH": "/bin"}
+    found = child_environ(environ, pass_on=["MY_*"])
+    assert found == {"MY_ONE": "1", "PATH": "/bin", "KERNELCUP_HARNESS_PASS_ENV": "MY_*"}
+    assert "KERNELCUP_HARNESS_PASS_ENV" not in child_environ(environ)
