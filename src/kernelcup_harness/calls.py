@@ -20,7 +20,7 @@ OUTPUT_HEADROOM = 64 << 20
 MAX_TEXT = 16 << 10
 MAX_PROFILE = 256 << 10
 MAX_TRACE = 8 << 20
-KINDS = frozenset({"exception", "compile", "memory", "output", "too_large"})
+KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
 
 
 class CallFailed(Exception):

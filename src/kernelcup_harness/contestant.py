@@ -23,6 +23,7 @@ from kernelcup_harness.frames import Channel, ChannelClosed
 MAX_FRAME = 16 << 20
 MAX_TEXT = 8 << 10
 MAX_TRACE = 4 << 20
+NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
 # Exceptions of compilers that work at the first call, by class name: they live in packages that the
 # harness does not import.
 BUILD_ERRORS = frozenset(
@@ -103,10 +104,18 @@ class Contestant:
         self._clock.settle()
         if frame["profile"]:
             return {"type": "profile", **profile(lambda: kernel(data), self._clock.settle)}
-        value, ticks_ns = self._clock.time(lambda: kernel(data))
+        (value, laid), ticks_ns = self._clock.time(lambda: self._called(kernel, data))
         if value is None and frame["in_place"]:
-            return {"type": "done", "ns": ticks_ns, **self._write(data), "shared": [], "repeated": []}
-        return {"type": "done", "ns": ticks_ns, **self._write(value), **self._sharing(value, decoder.tensors)}
+            return {"type": "done", "ns": ticks_ns, **self._write(wire.contiguous(data)), **NOTHING_SHARED}
+        return {"type": "done", "ns": ticks_ns, **self._write(laid), **self._sharing(value, decoder.tensors)}
+
+    def _called(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, Any]:
+        """Return an answer as it came and as it is laid out.
+
+        While the clock runs: a transposition or a conjugate that is only noted down is work left over.
+        """
+        value = kernel(data)
+        return value, self._wire.contiguous(value)
 
     def _sharing(self, value: Any, inputs: list[Any]) -> dict[str, Any]:
         """Say which tensors of an answer share memory, with the inputs and with each other."""
@@ -132,7 +141,7 @@ class Contestant:
         assert self._outputs is not None
         encoder = self._wire.Encoder(guarded=True)
         try:
-            tree = encoder.tree(self._wire.contiguous(value), "output")
+            tree = encoder.tree(value, "output")
             encoder.write(self._outputs)
         except self._wire.CannotCarry as error:
             return {"type": "fail", "kind": "output", "text": str(error)}
@@ -145,8 +154,10 @@ class Contestant:
         return {"type": "fail", "kind": self._kind_of(error, text, stage), "text": text}
 
     def _kind_of(self, error: BaseException, text: str, stage: str) -> str:
-        if isinstance(error, (MemoryError, self._out_of_memory)) or "can't allocate memory" in text:
+        if isinstance(error, self._out_of_memory):
             return "memory"
+        if isinstance(error, MemoryError) or "can't allocate memory" in text:
+            return "host_memory"
         if isinstance(error, SyntaxError) and stage == "load":
             return "compile"
         if type(error).__name__ in BUILD_ERRORS or "Error building extension" in text:

@@ -46,6 +46,7 @@ FAILURES = {
     "import": (Verdict.RUNTIME_ERROR, Reason.IMPORT),
     "exception": (Verdict.RUNTIME_ERROR, Reason.EXCEPTION),
     "memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY),
+    "host_memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.HOST_MEMORY),
     "output": (Verdict.WRONG_ANSWER, Reason.FORM),
     "too_large": (Verdict.OUTPUT_LIMIT_EXCEEDED, Reason.TOO_LARGE),
 }

@@ -147,7 +147,7 @@ def test_an_answer_of_another_form_is_refused(table: Table, reply: Reply) -> Non
         table.call(reply)
 
 
-@pytest.mark.parametrize("kind", ["exception", "compile", "memory", "output", "too_large"])
+@pytest.mark.parametrize("kind", ["exception", "compile", "memory", "host_memory", "output", "too_large"])
 def test_a_failure_is_told_with_its_kind_and_some_of_its_text(table: Table, kind: str) -> None:
     with pytest.raises(CallFailed) as failure:
         table.call(saying(type="fail", kind=kind, text="x" * 100_000))

@@ -1,0 +1,75 @@
+"""Write the jobs that try every attack and every honest twin on a real GPU.
+
+    python benchmarks/attack_jobs.py FOLDER
+
+FOLDER gets one JSON file a job. ``benchmarks/run_attack_jobs.py`` runs them on a machine that has
+nothing of ours but the harness. This half needs KernelCup installed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests/judged/attacks"), str(ROOT / "tests/judged")]
+
+import corpus
+from corpus import Attack
+
+from kernelcup.launchers.bundle import harness_hash
+from kernelcup.tasks.loader import load_task
+from kernelcup_harness.protocol import Backend, to_json
+
+
+def main(folder: Path) -> None:
+    """Write all jobs into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.json"):
+        old.unlink()
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    (folder / "about.json").write_text(json.dumps({"commit": commit, "harness_hash": harness_hash()}))
+    jobs = {job["key"]: job for attack in corpus.attacks() for job in jobs_of(attack)}
+    for job in jobs.values():
+        (folder / f"job-{job['key']}.json").write_text(json.dumps(job))
+    print(f"{len(jobs)} jobs in {folder}")
+
+
+def jobs_of(attack: Attack) -> list[dict[str, Any]]:
+    """Return the attack and its honest twin; equal twins of several attacks are one job."""
+    expected = {"verdicts": list(attack.verdicts), "reasons": list(attack.reasons)}
+    honest = {"verdicts": ["accepted"], "reasons": []}
+    return [
+        job(attack, attack.name, attack.file, "attack", expected),
+        job(attack, f"{attack.name}-{Path(attack.honest).stem}", attack.honest, "honest", honest),
+    ]
+
+
+def job(attack: Attack, name: str, file: str, role: str, expected: dict[str, Any]) -> dict[str, Any]:
+    """Return one job with what must come of it."""
+    spec = corpus.job(attack, load_task(attack.task_folder), attack.text(file), Backend.CUDA, "attack")
+    body = to_json(spec)
+    text = json.dumps(body, sort_keys=True)
+    # Two attacks may be the same file under other limits; twins are the same job whoever's they are.
+    key = f"{role}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return {
+        "key": key if role == "honest" else f"{role}-{name}-{key[-12:]}",
+        "name": name,
+        "id": attack.id,
+        "role": role,
+        "needs": attack.needs,
+        "alone": attack.alone and role == "attack",
+        "group": attack.group and role == "attack",
+        "expected": expected,
+        "spec": body,
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

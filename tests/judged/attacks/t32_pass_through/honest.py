@@ -1,0 +1,5 @@
+"""Returns a copy."""
+
+
+def custom_kernel(data):
+    return data.clone()

@@ -1,0 +1,5 @@
+"""Returns the sum of both inputs."""
+
+
+def custom_kernel(data):
+    return data[0] + data[1]

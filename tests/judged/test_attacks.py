@@ -1,0 +1,131 @@
+"""Known cheats: none is accepted, and the honest twin of each is.
+
+The attacks lie in ``attacks/``, one folder each; ``attacks/corpus.py`` says what an ``attack.yml`` may
+hold. Those that need a GPU are judged by ``benchmarks/run_attack_jobs.py`` on a machine that has one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "attacks"))
+
+import corpus
+from corpus import Attack
+from judging import lacks_triton, loaded, run_harness, what_was_said
+from kernelcup.tasks.check import check_path
+from kernelcup_harness import sandbox
+from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash
+
+ALL = corpus.attacks()
+ON_THE_PROCESSOR = [attack for attack in ALL if attack.needs == "cpu"]
+# Where the attacks on the network look for somebody to talk to; ``attacks/v15_snooping`` has the same.
+PORT = 47615
+ABSTRACT = "\0kernelcup-attack-target"
+NEXT_JOB_STARTS_WITHIN_S = 10.0
+
+judged: dict[str, RunReport] = {}
+
+
+def judge(attack: Attack, file: str) -> RunReport:
+    """Judge one file of an attack's folder, once a session for the same text in the same job."""
+    spec = corpus.job(attack, loaded(attack.task_folder), attack.text(file), Backend.EMULATED, "attack")
+    key = canonical_hash(spec)
+    if key not in judged:
+        judged[key] = run_harness(spec)
+    return judged[key]
+
+
+def skip_where_it_cannot_be_tried(attack: Attack, file: str) -> None:
+    """Skip an attack that this machine is not made for."""
+    if lacks_triton(attack.folder / file):
+        pytest.skip("needs Triton")
+    if attack.sandbox and not sandbox.is_there():
+        pytest.skip("the sandbox is the defence, and this machine has none")
+    if attack.group and "cgroup" not in sandbox.describe().get("limits", ""):
+        pytest.skip("a control group is the defence, and we may make none here")
+
+
+def about(report: RunReport) -> str:
+    """Say what a person wants to know of a run that did not end as it should."""
+    lines = [f"{report.verdict} {report.reason}", what_was_said(report), report.stderr.text, report.stdout.text]
+    return "\n".join([*lines, f"seed {report.secret_seed}"])
+
+
+def cases(found: list[Attack]) -> list[object]:
+    """Return attacks as parameters with readable names."""
+    return [pytest.param(attack, id=attack.name) for attack in found]
+
+
+@pytest.fixture
+def somebody_to_talk_to() -> Iterator[None]:
+    """Listen on the host's loopback and under an abstract name, so that a connection would be made."""
+    with contextlib.ExitStack() as stack:
+        for family, address in (
+            (socket.AF_INET, ("127.0.0.1", PORT)),
+            (socket.AF_INET6, ("::1", PORT)),
+            (socket.AF_UNIX, ABSTRACT),
+        ):
+            # Another worker may be listening already, and a machine may have no IPv6.
+            with contextlib.suppress(OSError):
+                listener = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind(address)
+                listener.listen()
+        yield
+
+
+@pytest.mark.usefixtures("somebody_to_talk_to")
+@pytest.mark.parametrize("attack", cases([each for each in ON_THE_PROCESSOR if each.first is None]))
+def test_an_attack_is_not_accepted(attack: Attack) -> None:
+    skip_where_it_cannot_be_tried(attack, attack.file)
+    refused_as_expected(attack, judge(attack, attack.file))
+
+
+def refused_as_expected(attack: Attack, report: RunReport) -> None:
+    """Check the verdict, and the reason where the attack names any."""
+    assert report.verdict is not Verdict.ACCEPTED, f"{attack.name} got through\n{about(report)}"
+    assert report.verdict in attack.verdicts, about(report)
+    if attack.reasons:
+        assert report.reason in attack.reasons, about(report)
+
+
+@pytest.mark.parametrize("attack", cases(ON_THE_PROCESSOR))
+def test_its_honest_twin_is_accepted(attack: Attack) -> None:
+    skip_where_it_cannot_be_tried(attack, attack.honest)
+    report = judge(attack, attack.honest)
+    assert report.verdict is Verdict.ACCEPTED, about(report)
+    assert report.reason is Reason.NONE
+
+
+@pytest.mark.parametrize("attack", cases([each for each in ON_THE_PROCESSOR if each.first is not None]))
+def test_a_job_finds_nothing_of_an_earlier_one(attack: Attack) -> None:
+    skip_where_it_cannot_be_tried(attack, attack.file)
+    assert attack.first is not None
+    judge(attack, attack.first)
+    refused_as_expected(attack, judge(attack, attack.file))
+
+
+@pytest.mark.parametrize("attack", cases([each for each in ON_THE_PROCESSOR if each.alone]))
+def test_the_next_job_starts_at_once(attack: Attack) -> None:
+    skip_where_it_cannot_be_tried(attack, attack.file)
+    # Not the remembered report: what counts is what the attack has left behind just now.
+    run_harness(job_of(attack, attack.file))
+    began = time.monotonic()
+    report = run_harness(job_of(attack, attack.honest))
+    started_after_s = time.monotonic() - began - report.duration_s
+    assert report.verdict is Verdict.ACCEPTED, about(report)
+    assert started_after_s < NEXT_JOB_STARTS_WITHIN_S
+
+
+def job_of(attack: Attack, file: str) -> JobSpec:
+    """Return the job of one file of an attack's folder."""
+    return corpus.job(attack, loaded(attack.task_folder), attack.text(file), Backend.EMULATED, "attack")
