@@ -15,15 +15,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests/judged/attacks"), str(ROOT / "tests/judged")]
-
-import corpus
-from corpus import Attack
-
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import Backend, to_json
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/judged/attacks"))
+
+import corpus  # noqa: E402 - it lies among the tests
+from corpus import Attack  # noqa: E402
 
 
 def main(folder: Path) -> None:

@@ -6,11 +6,14 @@ when it runs out of memory all the same, it looks at how much the contestant hol
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Protocol
 
 import torch
 
+VARIABLE = "KERNELCUP_GPU_PART"
+"""How much of the device a job may use, from 0 to 1."""
 JUDGE_PART = 0.4
 """Of the whole device: kept for inputs, expected outputs and what a checker needs."""
 CONTESTANT_PART = 0.5
@@ -51,13 +54,17 @@ class CudaDevice:
 
 
 class Reservation:
-    """The judge's part, taken when this is made."""
+    """The judge's part, taken when this is made.
 
-    def __init__(self, device: Device) -> None:
+    Args:
+        part: How much of the device this job may use: less than 1 where jobs share it.
+    """
+
+    def __init__(self, device: Device, *, part: float = 1.0) -> None:
         self._device = device
         free, total = device.free_and_total()
-        self._total = total
-        device.take(int(min(JUDGE_PART * total, (1 - ROOM_LEFT) * free)))
+        self._total = total * part
+        device.take(int(min(JUDGE_PART * self._total, (1 - ROOM_LEFT) * free)))
         self._others_before = self._held_by_others()
 
     def mark(self) -> None:
@@ -79,4 +86,5 @@ class Reservation:
 
 def reserve(backend_is_cuda: bool, device: Callable[[], Device] = CudaDevice) -> Reservation | None:
     """Take the judge's part of the GPU; None where there is no GPU."""
-    return Reservation(device()) if backend_is_cuda else None
+    part = float(os.environ.get(VARIABLE, "1"))
+    return Reservation(device(), part=part) if backend_is_cuda else None

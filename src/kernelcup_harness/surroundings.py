@@ -48,6 +48,8 @@ def backend_environment(backend: Backend) -> dict[str, str]:
     """Return the variables that tell the children how to answer for a GPU."""
     # JAX would take three quarters of the device's memory at its first call.
     found = {"KERNELCUP_BACKEND": backend.value, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    if part := os.environ.get("KERNELCUP_HARNESS_GPU_PART"):
+        found["KERNELCUP_GPU_PART"] = str(min(1.0, max(0.0, float(part))))
     if backend is Backend.EMULATED:
         found |= {"KERNELCUP_EMULATED": "1", "TRITON_INTERPRET": "1"}
     if backend is not Backend.CUDA:

@@ -297,6 +297,21 @@ def test_the_contestant_is_to_blame_above_its_part_only() -> None:
     assert reservation.contestant_bytes() == 51
 
 
+def test_jobs_that_share_a_device_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERNELCUP_GPU_PART", "0.5")
+    made: list[FakeDevice] = []
+
+    def device() -> FakeDevice:
+        made.append(FakeDevice())
+        return made[0]
+
+    reservation = device_memory.reserve(True, device)
+    assert reservation is not None
+    assert made[0].ours == 20
+    made[0].theirs = 26
+    assert reservation.is_overdrawn()
+
+
 def test_without_a_gpu_nothing_is_reserved() -> None:
     assert device_memory.reserve(False) is None
     assert device_memory.reserve(True, FakeDevice) is not None

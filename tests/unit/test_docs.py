@@ -207,9 +207,10 @@ def test_every_key_of_a_task_is_documented_in_the_json_page():
 def test_every_key_of_the_configuration_is_documented():
     text = read("configuration.md")
     sections = kernelcup.config._File.model_fields
-    assert set(sections) == {"database", "screen", "devices"}
+    assert set(sections) == {"database", "screen", "sandbox", "devices"}
     keys = [f"database.{key}" for key in kernelcup.config._Database.model_fields]
     keys += [f"screen.{key}" for key in kernelcup.config._Screen.model_fields]
+    keys += [f"sandbox.{key}" for key in kernelcup.config._Sandbox.model_fields]
     keys += [f"devices.{key}" for key in kernelcup.config._Device.model_fields]
     assert [key for key in keys if f"| `{key}` |" not in text] == []
 

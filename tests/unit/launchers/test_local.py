@@ -321,7 +321,11 @@ def test_a_gpu_that_another_process_uses_is_not_looked_at(on_gpu: OnGpu, tmp_pat
     slot.release()
 
 
-ECHO = "report = json.dumps({**json.loads(report), 'extra': {'sandbox': spec['sandbox']}, 'mode': spec['mode']})\nfinish()"
+ECHO = """
+told = {**json.loads(report), "extra": {"sandbox": spec["sandbox"]}, "mode": spec["mode"]}
+report = json.dumps(told)
+finish()
+"""
 
 
 @pytest.mark.parametrize(
