@@ -7,11 +7,12 @@ TORCH_INDEX ?=
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 TORCH := torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 
-.PHONY: help demo test check serve docs clean sandbox-package system-packages
+.PHONY: help demo test attacks check serve docs clean sandbox-package system-packages
 
 help:
 	@echo "make demo    a whole competition on this machine, with standings at the end"
 	@echo "make test    all tests"
+	@echo "make attacks known cheats and their honest twins, on the emulated device"
 	@echo "make check   ruff, mypy, import-linter, documentation"
 	@echo "make serve   judge what is submitted"
 	@echo "make docs    build the documentation into site/"
@@ -20,7 +21,10 @@ demo: $(VENV)/runner sandbox-package
 	$(BIN)/kernelcup demo --directory .demo
 
 test: $(VENV)/dev sandbox-package system-packages
-	scripts/with-postgres $(BIN)/pytest -n auto --dist worksteal
+	scripts/with-postgres $(BIN)/pytest -n auto --dist worksteal --ignore tests/judged/test_attacks.py
+
+attacks: $(VENV)/dev sandbox-package
+	$(BIN)/pytest -n auto --dist worksteal tests/judged/test_attacks.py
 
 check: $(VENV)/dev
 	$(BIN)/ruff check .

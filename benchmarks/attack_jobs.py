@@ -1,8 +1,9 @@
 """Write the jobs that try every attack and every honest twin on a real GPU.
 
-    python benchmarks/attack_jobs.py FOLDER
+    python benchmarks/attack_jobs.py FOLDER [BACKEND]
 
-FOLDER gets one JSON file a job. ``benchmarks/run_attack_jobs.py`` runs them on a machine that has
+FOLDER gets one JSON file a job. BACKEND is ``cuda`` unless it says ``emulated``, which leaves out what
+needs a GPU. ``benchmarks/run_attack_jobs.py`` runs them on a machine that has
 nothing of ours but the harness. This half needs KernelCup installed.
 """
 
@@ -26,7 +27,7 @@ import corpus  # noqa: E402 - it lies among the tests
 from corpus import Attack  # noqa: E402
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, backend: Backend) -> None:
     """Write all jobs into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.json"):
@@ -35,26 +36,32 @@ def main(folder: Path) -> None:
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
     (folder / "about.json").write_text(json.dumps({"commit": commit, "harness_hash": harness_hash()}))
-    jobs = {job["key"]: job for attack in corpus.attacks() for job in jobs_of(attack)}
+    attacks = [each for each in corpus.attacks() if each.needs == "cpu" or backend is Backend.CUDA]
+    jobs = {job["key"]: job for attack in attacks for job in jobs_of(attack, backend)}
     for job in jobs.values():
         (folder / f"job-{job['key']}.json").write_text(json.dumps(job))
     print(f"{len(jobs)} jobs in {folder}")
 
 
-def jobs_of(attack: Attack) -> list[dict[str, Any]]:
+def jobs_of(attack: Attack, backend: Backend) -> list[dict[str, Any]]:
     """Return the attack and its honest twin; equal twins of several attacks are one job."""
     expected = {"verdicts": list(attack.verdicts), "reasons": list(attack.reasons)}
     honest = {"verdicts": ["accepted"], "reasons": []}
     return [
-        job(attack, attack.name, attack.file, "attack", expected),
-        job(attack, f"{attack.name}-{Path(attack.honest).stem}", attack.honest, "honest", honest),
+        job(attack, attack.name, attack.file, "attack", expected, backend),
+        job(attack, f"{attack.name}-{Path(attack.honest).stem}", attack.honest, "honest", honest, backend),
     ]
 
 
-def job(attack: Attack, name: str, file: str, role: str, expected: dict[str, Any]) -> dict[str, Any]:
-    """Return one job with what must come of it."""
-    spec = corpus.job(attack, load_task(attack.task_folder), attack.text(file), Backend.CUDA, "attack")
-    body = to_json(spec)
+def job(
+    attack: Attack, name: str, file: str, role: str, expected: dict[str, Any], backend: Backend
+) -> dict[str, Any]:
+    """Return one job with what must come of it, and the job that goes before it if there is one."""
+    task = load_task(attack.task_folder)
+    body = to_json(corpus.job(attack, task, attack.text(file), backend, "attack"))
+    first = None
+    if attack.first is not None and role == "attack":
+        first = to_json(corpus.job(attack, task, attack.text(attack.first), backend, "first"))
     text = json.dumps(body, sort_keys=True)
     # Two attacks may be the same file under other limits; twins are the same job whoever's they are.
     key = f"{role}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -68,8 +75,9 @@ def job(attack: Attack, name: str, file: str, role: str, expected: dict[str, Any
         "group": attack.group and role == "attack",
         "expected": expected,
         "spec": body,
+        "first": first,
     }
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Backend(sys.argv[2] if len(sys.argv) > 2 else "cuda"))

@@ -6,9 +6,10 @@ hold. Those that need a GPU are judged by ``benchmarks/run_attack_jobs.py`` on a
 
 from __future__ import annotations
 
+import ast
 import contextlib
-import dataclasses
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -21,12 +22,16 @@ sys.path.insert(0, str(Path(__file__).parent / "attacks"))
 import corpus
 from corpus import Attack
 from judging import lacks_triton, loaded, run_harness, what_was_said
+
 from kernelcup.tasks.check import check_path
 from kernelcup_harness import sandbox
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, RunReport, Verdict, canonical_hash
 
 ALL = corpus.attacks()
 ON_THE_PROCESSOR = [attack for attack in ALL if attack.needs == "cpu"]
+ON_THE_MACHINE = [attack for attack in ON_THE_PROCESSOR if attack.alone]
+IN_TWO_JOBS = [attack for attack in ON_THE_PROCESSOR if attack.first is not None]
+IN_ONE_JOB = [attack for attack in ON_THE_PROCESSOR if attack not in ON_THE_MACHINE + IN_TWO_JOBS]
 # Where the attacks on the network look for somebody to talk to; ``attacks/v15_snooping`` has the same.
 PORT = 47615
 ABSTRACT = "\0kernelcup-attack-target"
@@ -37,11 +42,16 @@ judged: dict[str, RunReport] = {}
 
 def judge(attack: Attack, file: str) -> RunReport:
     """Judge one file of an attack's folder, once a session for the same text in the same job."""
-    spec = corpus.job(attack, loaded(attack.task_folder), attack.text(file), Backend.EMULATED, "attack")
+    spec = job_of(attack, file)
     key = canonical_hash(spec)
     if key not in judged:
         judged[key] = run_harness(spec)
     return judged[key]
+
+
+def job_of(attack: Attack, file: str) -> JobSpec:
+    """Return the job of one file of an attack's folder."""
+    return corpus.job(attack, loaded(attack.task_folder), attack.text(file), Backend.EMULATED, "attack")
 
 
 def skip_where_it_cannot_be_tried(attack: Attack, file: str) -> None:
@@ -56,7 +66,12 @@ def skip_where_it_cannot_be_tried(attack: Attack, file: str) -> None:
 
 def about(report: RunReport) -> str:
     """Say what a person wants to know of a run that did not end as it should."""
-    lines = [f"{report.verdict} {report.reason}", what_was_said(report), report.stderr.text, report.stdout.text]
+    lines = [
+        f"{report.verdict} {report.reason}",
+        what_was_said(report),
+        report.stderr.text,
+        report.stdout.text,
+    ]
     return "\n".join([*lines, f"seed {report.secret_seed}"])
 
 
@@ -83,49 +98,93 @@ def somebody_to_talk_to() -> Iterator[None]:
         yield
 
 
+def refused_as_expected(attack: Attack, report: RunReport) -> None:
+    """Check the verdict and its reason."""
+    assert report.verdict is not Verdict.ACCEPTED, f"{attack.name} got through\n{about(report)}"
+    assert report.verdict in attack.verdicts, about(report)
+    assert report.reason in attack.reasons, about(report)
+
+
+def accepted(report: RunReport) -> None:
+    """Check that nothing was found wrong."""
+    assert report.verdict is Verdict.ACCEPTED, about(report)
+    assert report.reason is Reason.NONE
+
+
 @pytest.mark.usefixtures("somebody_to_talk_to")
-@pytest.mark.parametrize("attack", cases([each for each in ON_THE_PROCESSOR if each.first is None]))
+@pytest.mark.parametrize("attack", cases(IN_ONE_JOB))
 def test_an_attack_is_not_accepted(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
     refused_as_expected(attack, judge(attack, attack.file))
 
 
-def refused_as_expected(attack: Attack, report: RunReport) -> None:
-    """Check the verdict, and the reason where the attack names any."""
-    assert report.verdict is not Verdict.ACCEPTED, f"{attack.name} got through\n{about(report)}"
-    assert report.verdict in attack.verdicts, about(report)
-    if attack.reasons:
-        assert report.reason in attack.reasons, about(report)
-
-
-@pytest.mark.parametrize("attack", cases(ON_THE_PROCESSOR))
+@pytest.mark.parametrize("attack", cases(IN_ONE_JOB + IN_TWO_JOBS))
 def test_its_honest_twin_is_accepted(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.honest)
-    report = judge(attack, attack.honest)
-    assert report.verdict is Verdict.ACCEPTED, about(report)
-    assert report.reason is Reason.NONE
+    accepted(judge(attack, attack.honest))
 
 
-@pytest.mark.parametrize("attack", cases([each for each in ON_THE_PROCESSOR if each.first is not None]))
+@pytest.mark.parametrize("attack", cases(IN_TWO_JOBS))
 def test_a_job_finds_nothing_of_an_earlier_one(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
     assert attack.first is not None
-    judge(attack, attack.first)
+    # What was left is found by the earlier job itself, or there would be nothing to look for.
+    accepted(judge(attack, attack.first))
     refused_as_expected(attack, judge(attack, attack.file))
 
 
-@pytest.mark.parametrize("attack", cases([each for each in ON_THE_PROCESSOR if each.alone]))
-def test_the_next_job_starts_at_once(attack: Attack) -> None:
+@pytest.mark.parametrize("attack", cases(ON_THE_MACHINE))
+def test_an_attack_on_the_machine_is_not_accepted_and_the_next_job_starts_at_once(attack: Attack) -> None:
     skip_where_it_cannot_be_tried(attack, attack.file)
-    # Not the remembered report: what counts is what the attack has left behind just now.
-    run_harness(job_of(attack, attack.file))
+    refused_as_expected(attack, run_harness(job_of(attack, attack.file)))
+    # Not a remembered report: what counts is what the attack has left behind just now.
     began = time.monotonic()
     report = run_harness(job_of(attack, attack.honest))
     started_after_s = time.monotonic() - began - report.duration_s
-    assert report.verdict is Verdict.ACCEPTED, about(report)
+    accepted(report)
     assert started_after_s < NEXT_JOB_STARTS_WITHIN_S
 
 
-def job_of(attack: Attack, file: str) -> JobSpec:
-    """Return the job of one file of an attack's folder."""
-    return corpus.job(attack, loaded(attack.task_folder), attack.text(file), Backend.EMULATED, "attack")
+@pytest.mark.parametrize("attack", cases(ALL))
+def test_an_attack_says_what_it_tries_and_what_must_become_of_it(attack: Attack) -> None:
+    for file in filter(None, (attack.file, attack.honest, attack.first)):
+        assert ast.get_docstring(ast.parse(attack.text(file))), file
+    assert Verdict.ACCEPTED not in attack.verdicts
+    assert attack.verdicts
+    assert attack.reasons
+    assert Reason.NONE not in attack.reasons
+    # V1 lies in v01_..., T28 in t28_...
+    assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")
+
+
+def test_every_file_of_an_attack_is_judged() -> None:
+    listed = {
+        attack.folder / file for attack in ALL for file in (attack.file, attack.honest, attack.first) if file
+    }
+    present = set(corpus.HERE.glob("[tv][0-9]*/*.py"))
+    assert present == listed
+
+
+@pytest.mark.parametrize(
+    "folder", sorted({attack.task_folder for attack in ALL}), ids=lambda folder: folder.name
+)
+def test_the_task_of_an_attack_has_no_faults(folder: Path) -> None:
+    assert check_path(folder) == ()
+
+
+def test_every_task_has_an_attack() -> None:
+    used = {attack.task_folder for attack in ALL}
+    assert {folder for folder in (corpus.HERE / "tasks").iterdir() if (folder / "task.yml").exists()} <= used
+
+
+def test_the_specified_attacks_are_all_here() -> None:
+    """Section 5.1 of the threat notes without V5, V8 and V9, which are about the clock."""
+    visible = {f"V{number}" for number in range(1, 16)} - {"V5", "V8", "V9"}
+    assert visible <= {attack.id for attack in ALL}
+    assert len({attack.id for attack in ALL} - visible) >= 24
+
+
+def test_the_page_of_attacks_is_up_to_date() -> None:
+    script = Path(__file__).resolve().parents[2] / "scripts/attack-docs"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

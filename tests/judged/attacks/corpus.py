@@ -47,6 +47,8 @@ class Attack:
     folder: Path
     file: str = "attack.py"
     id: str
+    family: str
+    """The title that all variants share."""
     title: str
     taxonomy: tuple[int, ...]
     stage: str
@@ -89,12 +91,17 @@ def attacks() -> list[Attack]:
     return [attack for listing in listings for attack in read(listing)]
 
 
+def folder_title(folder: Path) -> str:
+    """Return the title of a folder, whatever its variants are called."""
+    return str(YAML(typ="safe").load((folder / "attack.yml").read_text(encoding="utf-8"))["title"])
+
+
 def read(listing: Path) -> Iterator[Attack]:
     """Return the variants of one ``attack.yml``. An unknown key or value is an error here."""
     common = dict(YAML(typ="safe").load(listing.read_text(encoding="utf-8")))
     for variant in common.pop("variants", ["attack.py"]):
         own = {"file": variant} if isinstance(variant, str) else dict(variant)
-        yield made(listing.parent, {**common, **own})
+        yield made(listing.parent, {**common, **own, "family": common["title"]})
 
 
 def made(folder: Path, values: dict[str, Any]) -> Attack:
@@ -104,7 +111,7 @@ def made(folder: Path, values: dict[str, Any]) -> Attack:
     assert values.get("needs", "cpu") in ("cpu", "gpu"), folder
     values |= {"taxonomy": tuple(values["taxonomy"]), "mode": Mode(values.get("mode", "leaderboard"))}
     values["harness"] = HarnessKind(values.get("harness", "standard"))
-    values |= {key: " ".join(values[key].split()) for key in ("how", "defence", "title")}
+    values |= {key: " ".join(values[key].split()) for key in ("how", "defence", "title", "family")}
     return Attack(
         folder=folder,
         verdicts=tuple(Verdict(verdict) for verdict in expect["verdicts"]),

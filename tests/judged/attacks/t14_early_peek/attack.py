@@ -26,7 +26,7 @@ def watch():
                 peeked.add(bytes(place.bytes[:132].tolist()))
         except Exception:
             pass
-        time.sleep(0.0002)
+        time.sleep(0)
 
 
 def noted(*rest, **more):
