@@ -110,12 +110,9 @@ def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
             f"{spec.replay.stage.value} case {spec.replay.case}, input {sample.input}{twin}"
         )
     )
-    render.report(
-        render.console(),
-        report,
-        found.task.ranking_by,
-        about=f"kernelcup submissions show {found.submission_id}",
-    )
+    about = f"kernelcup submissions show {found.submission_id}"
+    # Without the ranking rule: one call makes no score.
+    render.report(render.console(), report, None, about=about)
     if report.environment.get("device") != found.run.report.environment.get("device"):
         typer.echo("This is another kind of device than the run had: rounding may differ.")
 
