@@ -98,9 +98,14 @@ class Attempt:
             cancelled=self.cancelled,
         )
         check_report(spec, launched.report)
+        run = self._store(launched)
         if launched.unfit is not None:
-            self._take_out(launched.unfit)
-        return self._store(launched)
+            # After the result is safe: the next job on the GPU finds the same, should this fail.
+            try:
+                self._take_out(launched.unfit)
+            except StorageUnavailable as error:
+                logger.warning("job %d: not stored that a GPU is unfit: %s", self.lease.job.id, error)
+        return run
 
     def _store(self, launched: LaunchResult) -> Run:
         """Store a result, with patience: a run of minutes is worth more than a locked database."""

@@ -10,7 +10,7 @@ from builders import make_board, make_device, make_report, make_submission
 from fakes import FakeGpuLauncher, FakeLauncher
 from kernelcup.domain import JobState
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
-from kernelcup.services import attempt, queue
+from kernelcup.services import attempt, fitness, queue
 from kernelcup.services.dispatch import Dispatcher
 from kernelcup.services.fitness import SHORTEST_PAUSE, outages, take_out
 from kernelcup.services.progress import (
@@ -408,3 +408,22 @@ def test_a_job_that_came_too_late_for_the_last_gpu_waits_again(stage) -> None:
     stage.dispatcher(FakeGpuLauncher(UnfitDevice("every slot of H100 is out of service"))).run_until_idle()
     assert stage.run(submission).attempt == 1
     assert outages(stage.db, now=stage.clock()) == []
+
+
+def test_a_result_is_kept_though_it_cannot_be_stored_that_the_gpu_is_unfit(
+    stage, monkeypatch, caplog
+) -> None:
+    class Launcher(FakeGpuLauncher):
+        def run(self, *args, **options):
+            result = super().run(*args, **options)
+            return dataclasses.replace(result, unfit=UnfitDevice("GPU 0: 900 MiB", gpus=["0"]))
+
+    def locked(*_args, **_options):
+        raise StorageUnavailable("locked")
+
+    monkeypatch.setattr(fitness, "take_out", locked)
+    submission = stage.submit()
+    stage.dispatcher(Launcher()).run_until_idle()
+    assert stage.run(submission).attempt == 1
+    assert len(stage.told(JobFinished)) == 1
+    assert "not stored that a GPU is unfit: locked" in caplog.text
