@@ -62,11 +62,12 @@ def submit(
     name = check_user_name(user)
     code = read_code(content)
     directives = parse_directives(code)
+    with db.read() as session:
+        _admit(session, file_name, board, directives, devices, now=now)
     screening = screen_file(file_name, code, second_opinion)  # takes too long for a transaction
     with db.write(durable=True) as session:
-        target = _board(session, board, directives)
-        _check_file_type(file_name, tasks.language(session, target.task_hash))
-        check_open(target, now=now)
+        # Once more: the leaderboard may have been deleted or made anew while the file was looked at.
+        target, chosen = _admit(session, file_name, board, directives, devices, now=now)
         submission_id = submissions.insert(
             session,
             board=target,
@@ -74,7 +75,7 @@ def submit(
             code=code,
             file_name=_base_name(file_name),
             mode=mode,
-            devices=_devices(target, devices or directives.devices),
+            devices=chosen,
             now=now,
         )
         screenings.insert(session, submission_id, screening)
@@ -110,6 +111,22 @@ def check_open(board: Leaderboard, *, now: datetime) -> None:
         raise NotOpenYet(f"Leaderboard {board.name!r} opens at {board.opens_at:%Y-%m-%d %H:%M:%S} UTC.")
     if board.deadline is not None and now > board.deadline:
         raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {board.deadline:%Y-%m-%d %H:%M:%S} UTC.")
+
+
+def _admit(
+    session: Session,
+    file_name: str,
+    board: str | None,
+    directives: Directives,
+    devices: Sequence[str],
+    *,
+    now: datetime,
+) -> tuple[Leaderboard, list[str]]:
+    """Return where a file goes: the leaderboard and its devices. Raise what refuses it."""
+    target = _board(session, board, directives)
+    _check_file_type(file_name, tasks.language(session, target.task_hash))
+    check_open(target, now=now)
+    return target, _devices(target, devices or directives.devices)
 
 
 def _board(session: Session, name: str | None, directives: Directives) -> Leaderboard:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import delete, func, select
 
-from builders import SUBMISSION, make_board, make_submission
-from kernelcup.errors import NotFound
+from builders import NOW, SUBMISSION, make_board, make_submission
+from kernelcup.errors import DeadlinePassed, NotFound
 from kernelcup.screen import RULES_VERSION, Finding
 from kernelcup.services.submissions import delete_submission, list_submissions, screening_of, show_submission
 from kernelcup.services.submit import screen_file
@@ -103,3 +105,22 @@ def test_submissions_can_be_listed_by_tag(db):
 @pytest.mark.parametrize("name", ["kernel.cu", "KERNEL.CUH", "a/b.cu"])
 def test_a_cuda_file_is_read_as_cuda(name):
     assert screen_file(name, "int f() { return fork(); }").tags == ("subprocess",)
+
+
+def test_a_file_that_is_refused_is_not_looked_at(db) -> None:
+    """Looking takes time, and a second opinion more: nobody gets it for a board that is closed."""
+    asked: list[str] = []
+
+    class Opinion:
+        """Counts."""
+
+        name = "counting"
+
+        def findings(self, text: str) -> list[Finding]:
+            asked.append(text)
+            return []
+
+    make_board(db, deadline=NOW + timedelta(seconds=1))
+    with pytest.raises(DeadlinePassed):
+        make_submission(db, now=NOW + timedelta(seconds=2), second_opinion=Opinion())
+    assert asked == []
