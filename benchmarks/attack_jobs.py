@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from kernelcup.launchers.bundle import harness_hash
+from gpu_jobs import start_folder
+
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import Backend, to_json
 
@@ -29,13 +29,7 @@ from corpus import Attack  # noqa: E402
 
 def main(folder: Path, backend: Backend) -> None:
     """Write all jobs into ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.json"):
-        old.unlink()
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
-    (folder / "about.json").write_text(json.dumps({"commit": commit, "harness_hash": harness_hash()}))
+    start_folder(folder)
     attacks = [each for each in corpus.attacks() if each.needs == "cpu" or backend is Backend.CUDA]
     jobs = {job["key"]: job for attack in attacks for job in jobs_of(attack, backend)}
     for job in jobs.values():

@@ -31,6 +31,15 @@ MODES = (Mode.TEST, Mode.BENCHMARK, Mode.LEADERBOARD)
 
 def main(folder: Path) -> None:
     """Write all jobs into ``folder``."""
+    start_folder(folder)
+    jobs = [*vectoradd_jobs(), *shipped_jobs()]
+    for job in jobs:
+        (folder / f"job-{job['name']}.json").write_text(json.dumps(job))
+    print(f"{len(jobs)} jobs in {folder}")
+
+
+def start_folder(folder: Path) -> None:
+    """Empty a folder of jobs and note in it what they are made from."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.json"):
         old.unlink()
@@ -38,10 +47,6 @@ def main(folder: Path) -> None:
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
     (folder / "about.json").write_text(json.dumps({"commit": commit, "harness_hash": harness_hash()}))
-    jobs = [*vectoradd_jobs(), *shipped_jobs()]
-    for job in jobs:
-        (folder / f"job-{job['name']}.json").write_text(json.dumps(job))
-    print(f"{len(jobs)} jobs in {folder}")
 
 
 def vectoradd_jobs() -> list[dict[str, Any]]:

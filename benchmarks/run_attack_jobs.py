@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import threading
@@ -22,6 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from run_gpu_jobs import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 JOB_TIMEOUT_S = 150
@@ -174,23 +175,6 @@ def described() -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     return dict(json.loads(done.stdout)["sandbox"])
-
-
-def machine() -> dict[str, Any]:
-    """Name GPU, driver and libraries; the GPU is empty where there is none."""
-    import torch
-
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    try:
-        gpu = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        gpu = ""
-    return {
-        "gpu": gpu,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
-    }
 
 
 if __name__ == "__main__":

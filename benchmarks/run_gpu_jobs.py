@@ -106,11 +106,14 @@ def summary(found: dict[str, Any]) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """Name GPU, driver and libraries."""
+    """Name GPU, driver and libraries; the GPU is empty where there is none."""
     import torch
 
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    gpu = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        gpu = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        gpu = ""
     return {
         "gpu": gpu,
         "torch": torch.__version__,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -125,19 +124,3 @@ def descendants(pid: int) -> list[int]:
         found += below
         queue += below
     return found
-
-
-def all_end(handles: list[int], within_s: float = 20.0) -> bool:
-    """Wait for processes and tell whether all have ended."""
-    poll = select.poll()
-    for handle in handles:
-        poll.register(handle, select.POLLIN)
-    left = set(handles)
-    while left:
-        ended = poll.poll(within_s * 1000)
-        if not ended:
-            return False
-        for handle, _ in ended:
-            poll.unregister(handle)
-            left.discard(handle)
-    return True

@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import sqlite3
 
-from cup import Cup, all_end, read_until, watched_descendants
+from cup import Cup, read_until, watched_descendants
+
+from waiting import all_end
 
 # Long enough to be met in the middle, short enough to be judged again.
 SLOW = """\

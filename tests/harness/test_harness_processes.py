@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -16,24 +15,9 @@ from harness_runs import SOURCE
 
 from kernelcup_harness import processes
 from kernelcup_harness.processes import Capture, Child, clean_environment, start
+from waiting import all_end
 
 SECONDS = 20.0
-
-
-def gone(pidfds: list[int], seconds: float = SECONDS) -> bool:
-    """Wait for the end of all processes and tell whether it came."""
-    waiting = select.poll()
-    for fd in pidfds:
-        waiting.register(fd, select.POLLIN)
-    left = set(pidfds)
-    while left:
-        ready = waiting.poll(seconds * 1000)
-        if not ready:
-            return False
-        for fd, _event in ready:
-            waiting.unregister(fd)
-            left.discard(fd)
-    return True
 
 
 @pytest.fixture
@@ -190,7 +174,7 @@ def test_a_tree_is_ended_with_its_grandchildren(pidfds: list[int]) -> None:
     assert sorted(processes.descendants(child.process.pid)) == sorted(pids)
     processes.kill_tree(child.process.pid)
     assert child.wait(SECONDS) == -signal.SIGKILL
-    assert gone(pidfds)
+    assert all_end(pidfds)
 
 
 ORPHAN = """
@@ -224,7 +208,7 @@ def test_an_orphan_in_a_session_of_its_own_is_found_and_ended(pidfds: list[int])
         pidfds.append(os.pidfd_open(int(runner.stdout.read(20))))
         runner.stdin.write(b"x")
         assert runner.stdout.read(20) == b"left:0"
-        assert gone(pidfds)
+        assert all_end(pidfds)
 
 
 TIED = """
@@ -251,7 +235,7 @@ def test_a_process_that_is_tied_ends_with_its_parent(pidfds: list[int]) -> None:
             text += runner.stdout.read(20)
         pidfds.append(os.pidfd_open(int(text.replace(b"alive", b""))))
         runner.kill()
-        assert gone(pidfds)
+        assert all_end(pidfds)
 
 
 def test_a_process_whose_parent_is_gone_already_ends_at_once() -> None:

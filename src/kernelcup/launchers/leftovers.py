@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kernelcup_harness.sandbox import CONTESTANT_ID, JUDGE_ID
+from kernelcup_harness.sandbox import CONTESTANT_ID, FOLDER_PREFIX, JUDGE_ID
 
 USER_IDS = frozenset({JUDGE_ID, CONTESTANT_ID})
 FOLDERS = ("/dev/shm", "/dev/mqueue", "/var/tmp", tempfile.gettempdir())
@@ -71,8 +71,13 @@ def _files(user_ids: frozenset[int], folders: Iterable[str]) -> Iterator[Found]:
                 owner = path.lstat().st_uid
             except OSError:
                 continue
-            if owner in user_ids:
+            if owner in user_ids and not _is_runners(path):
                 yield str(path), partial(_remove, path)
+
+
+def _is_runners(path: Path) -> bool:
+    """Tell whether a runner made it, perhaps for a job that has no process yet; runners sweep theirs."""
+    return path.name.startswith(FOLDER_PREFIX) and path.parent == Path(tempfile.gettempdir())
 
 
 def _remove(path: Path) -> bool:

@@ -102,7 +102,8 @@ class Fitness:
             return
         now, found = self._clock(), self._read()
         if due := [fault for fault in found if fault.next_look_at <= now]:
-            self._look_again(due)
+            # One at a time: a driver that hangs takes half a minute for each, and leases must be renewed.
+            self._look_again(min(due, key=lambda fault: fault.next_look_at))
             found = self._read()
         self._adopt(found)
 
@@ -124,16 +125,15 @@ class Fitness:
                 self._tell(GpuOut(fault=fault))
         self._out = out
 
-    def _look_again(self, due: Sequence[DeviceFault]) -> None:
-        for fault in due:
-            try:
-                for keeper in self._keepers:
-                    keeper.look_again(fault.gpu)
-            except UnfitDevice as error:
-                # without a GPU to name, it could not be looked at
-                self._postpone(fault, str(error) if error.gpus else fault.reason)
-            else:
-                self._put_back(fault)
+    def _look_again(self, fault: DeviceFault) -> None:
+        try:
+            for keeper in self._keepers:
+                keeper.look_again(fault.gpu)
+        except UnfitDevice as error:
+            # without a GPU to name, it could not be looked at
+            self._postpone(fault, str(error) if error.gpus else fault.reason)
+        else:
+            self._put_back(fault)
 
     def _postpone(self, fault: DeviceFault, reason: str) -> None:
         now = self._clock()

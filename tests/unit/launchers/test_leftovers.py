@@ -94,3 +94,16 @@ def test_only_root_looks(tmp_path: Path, proc: Path, monkeypatch) -> None:
     monkeypatch.setattr(leftovers.os, "geteuid", lambda: 1000)
     assert sweep(user_ids=frozenset({os.getuid()}), folders=[str(tmp_path)], proc=proc) == Swept()
     assert proc.exists()
+
+
+@as_root
+def test_what_a_runner_made_for_a_job_that_is_starting_stays(
+    tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers.tempfile, "gettempdir", lambda: str(tmp_path))
+    kept, other = make(tmp_path / "kernelcup-job-1-2-inside-64999"), make(tmp_path / "other")
+    assert look(tmp_path, proc).removed == (str(other),)
+    assert kept.exists()
+    # The name alone protects nothing elsewhere.
+    monkeypatch.setattr(leftovers.tempfile, "gettempdir", lambda: "/elsewhere")
+    assert look(tmp_path, proc).removed == (str(kept),)
