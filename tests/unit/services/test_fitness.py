@@ -161,3 +161,13 @@ def test_a_launcher_without_gpus_is_left_alone(scene: Scene) -> None:
 def test_who_waits_is_told_what_is_the_matter(scene: Scene) -> None:
     scene.take_out()
     assert outage_text(scene.out()) == "H100 on here is out of service: GPU 0: smoke"
+
+
+def test_gpus_are_looked_at_one_for_each_heartbeat(scene: Scene) -> None:
+    """A driver that hangs keeps the dispatcher for one look, not for as many as it has GPUs."""
+    scene.take_out(UnfitDevice("GPU 0, GPU 1: smoke", gpus=["0", "1"]))
+    scene.pass_time(SHORTEST_PAUSE)
+    assert len(scene.launcher.looks) == 1
+    scene.fitness.refresh()
+    assert sorted(scene.launcher.looks) == ["0", "1"]
+    assert scene.out() == []
