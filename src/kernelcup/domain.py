@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from kernelcup_harness.protocol import (
     Backend,
@@ -25,6 +25,70 @@ class Language(StrEnum):
 
     PYTHON = "py"
     CUDA = "cu"
+
+
+class Role(StrEnum):
+    """What a person may do here, the least first."""
+
+    NOBODY = "nobody"
+    """Somebody who has not signed in; no account has this role."""
+    PARTICIPANT = "participant"
+    CREATOR = "creator"
+    """May make leaderboards, and manage those that are theirs."""
+    ADMIN = "admin"
+
+
+class Scope(StrEnum):
+    """What a token may be used for, within what its user may do."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    """Submit, cancel and delete one's own, join boards."""
+    MANAGE = "manage"
+    """Make and change leaderboards, review results."""
+    ADMIN = "admin"
+    ACT = "act"
+    """Act for other users, as a bot does for those whose identity it vouches for."""
+
+
+class Visibility(StrEnum):
+    """Who sees a leaderboard."""
+
+    PUBLIC = "public"
+    CLOSED = "closed"
+    """Its members, its creator and admins; for others it does not exist."""
+
+
+class CodePolicy(StrEnum):
+    """When the code of a leaderboard's submissions is shown to others."""
+
+    NEVER = "never"
+    AFTER_DEADLINE = "after_deadline"
+
+
+class Priority(IntEnum):
+    """Classes of the queue: a lower one is served first."""
+
+    RANKED = 0
+    PRACTICE = 1
+    """Test, benchmark and profile."""
+    REJUDGE = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Actor:
+    """Whoever asks for something, and what they may do."""
+
+    user_id: int | None
+    """None for nobody and for the operator."""
+    name: str
+    role: Role
+    scopes: frozenset[Scope]
+
+
+NOBODY = Actor(user_id=None, name="nobody", role=Role.NOBODY, scopes=frozenset({Scope.READ}))
+OPERATOR = Actor(user_id=None, name="operator", role=Role.ADMIN, scopes=frozenset(Scope))
+"""Whoever runs commands on the machine that has the database: they could change it by hand."""
 
 
 class TaskForm(StrEnum):
@@ -155,6 +219,17 @@ class Leaderboard:
     """Aware, UTC; None never closes."""
     created_at: datetime
     creator: str
+    creator_id: int
+    visibility: Visibility = Visibility.PUBLIC
+    pseudonymous: bool = False
+    """Whether members are shown to each other under their pseudonyms."""
+    code_policy: CodePolicy = CodePolicy.NEVER
+    freeze_at: datetime | None = None
+    """From then on others than its managers see the standings as they were at that moment."""
+    max_file_bytes: int | None = None
+    """Its own size limit for submissions; None for the platform's."""
+    review_tags: tuple[str, ...] = ()
+    """Tags of the static screen that send a ranked result to review before it counts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,12 +238,16 @@ class Submission:
 
     id: int
     leaderboard: str
+    leaderboard_id: int
     user: str
+    user_id: int
     mode: Mode
     devices: tuple[str, ...]
     file_name: str
     code_hash: str
     created_at: datetime
+    client: str = ""
+    """Which door it came through: ``cli``, ``api``, ``popcorn``, ``web``, ``bot``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -185,6 +264,11 @@ class Job:
     """1 for the first; also the fencing number that a report must carry."""
     reason: str = ""
     """Why it waits or was cancelled."""
+    user_id: int = 0
+    priority: Priority = Priority.RANKED
+    first_attempt: int = 1
+    """The attempt with which this judging began: more than 1 after a rejudge."""
+    queued_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,6 +278,8 @@ class Run:
     id: int
     job_id: int
     attempt: int
+    task_hash: str
+    """The task version that it was judged against."""
     verdict: Verdict
     score_s: float | None
     """Seconds; only for accepted leaderboard runs."""

@@ -4,7 +4,13 @@ KernelCupError
 ├─ UserError            its text may be shown; stable ``code``; never retried
 │  ├─ NotFound          not_found
 │  ├─ Conflict          conflict
+│  │  └─ IdempotencyMismatch idempotency_mismatch
+│  ├─ SignInNeeded      sign_in_needed
 │  ├─ Forbidden         forbidden
+│  │  ├─ ScopeMissing       scope_missing
+│  │  └─ Banned             banned
+│  ├─ Paused            paused
+│  ├─ RateLimited       rate_limited   says after how many seconds to try again
 │  ├─ LeaderboardClosed leaderboard_closed
 │  │  ├─ NotOpenYet         not_open_yet
 │  │  └─ DeadlinePassed     deadline_passed
@@ -64,6 +70,47 @@ class Forbidden(UserError):
     """This person may not do that."""
 
     code = "forbidden"
+
+
+class IdempotencyMismatch(Conflict):
+    """The idempotency key was used before, with another request."""
+
+    code = "idempotency_mismatch"
+
+
+class SignInNeeded(UserError):
+    """Nobody is signed in, or the token is unknown, expired or revoked."""
+
+    code = "sign_in_needed"
+
+
+class ScopeMissing(Forbidden):
+    """The token was not made for that."""
+
+    code = "scope_missing"
+
+
+class Banned(Forbidden):
+    """This person may not submit."""
+
+    code = "banned"
+
+
+class Paused(UserError):
+    """The service, the leaderboard or the device takes nothing now."""
+
+    code = "paused"
+
+
+class RateLimited(UserError):
+    """Too much in too short a time."""
+
+    code = "rate_limited"
+
+    def __init__(self, text: str, *, retry_after_s: int) -> None:
+        super().__init__(text)
+        self.retry_after_s = retry_after_s
+        """Whole seconds, at least 1."""
 
 
 class LeaderboardClosed(UserError):

@@ -8,10 +8,11 @@ from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 
 from builders import NOW, make_board, make_report, make_submission
-from kernelcup.domain import JobState
+from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.services import queue
 from kernelcup.services.submissions import cancel_submission, delete_submission, show_submission
+from kernelcup.services.users import actor_of
 from kernelcup.storage import runs
 from kernelcup.storage.jobs import Lease
 from kernelcup.storage.tables import JobRow, RunRow
@@ -178,7 +179,7 @@ def test_a_waiting_job_can_be_cancelled(db, clock, board) -> None:
 def test_the_holder_of_a_cancelled_job_notices(db, clock, board) -> None:
     submission = submit(db)
     lease = claim(db, clock)
-    assert cancel_submission(db, submission.id, by="ada", now=clock()) == 1
+    assert cancel_submission(db, submission.id, by=actor_of(db, "ada"), now=clock()) == 1
     with pytest.raises(StaleLease):
         queue.renew(db, lease, lease_s=60, now=clock())
     with pytest.raises(StaleLease):
@@ -189,14 +190,14 @@ def test_the_holder_of_a_cancelled_job_notices(db, clock, board) -> None:
 def test_a_job_that_is_done_cannot_be_cancelled(db, clock, board) -> None:
     submission = submit(db)
     finish(db, clock, claim(db, clock))
-    assert cancel_submission(db, submission.id, by=None, now=clock()) == 0
+    assert cancel_submission(db, submission.id, by=OPERATOR, now=clock()) == 0
     assert only_job(db, submission).state is JobState.DONE
 
 
 def test_the_holder_of_a_deleted_job_notices(db, clock, board) -> None:
     submission = submit(db)
     lease = claim(db, clock)
-    delete_submission(db, submission.id, by=None)
+    delete_submission(db, submission.id, by=OPERATOR)
     with pytest.raises(StaleLease):
         finish(db, clock, lease)
     assert count_runs(db) == 0

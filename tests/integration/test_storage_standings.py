@@ -4,6 +4,7 @@ import pytest
 
 from builders import make_board, make_case, make_report, make_stage, make_submission
 from kernelcup import errors
+from kernelcup.domain import OPERATOR
 from kernelcup.services import queue
 from kernelcup.services.rank import personal_best, standings
 from kernelcup.services.submissions import (
@@ -12,6 +13,7 @@ from kernelcup.services.submissions import (
     list_submissions,
     show_submission,
 )
+from kernelcup.services.users import actor_of
 from kernelcup_harness.protocol import Mode, Verdict
 
 
@@ -94,13 +96,13 @@ def test_when_the_best_is_deleted_the_next_best_stands(db, judged) -> None:
     judged(2000)
     judged(3000)
     best = judged(1000)
-    delete_submission(db, best.id, by="Ada")
+    delete_submission(db, best.id, by=actor_of(db, "Ada"))
     assert ranking(db) == [(1, "ada", 2000)]
 
 
 def test_when_the_only_one_is_deleted_nobody_stands(db, judged) -> None:
     only = judged(1000)
-    delete_submission(db, only.id, by=None)
+    delete_submission(db, only.id, by=OPERATOR)
     assert ranking(db) == []
     with pytest.raises(errors.NotFound):
         show_submission(db, only.id)
@@ -118,18 +120,18 @@ def test_submissions_are_listed_from_the_newest_in_pages(db, judged) -> None:
 def test_only_the_author_and_the_operator_touch_a_submission(db, judged) -> None:
     submission = judged(user="ada")
     with pytest.raises(errors.Forbidden):
-        get_code(db, submission.id, viewer="bob")
+        get_code(db, submission.id, viewer=actor_of(db, "bob"))
     with pytest.raises(errors.Forbidden):
-        delete_submission(db, submission.id, by="bob")
-    assert get_code(db, submission.id, viewer="ADA") == get_code(db, submission.id)
+        delete_submission(db, submission.id, by=actor_of(db, "bob"))
+    assert get_code(db, submission.id, viewer=actor_of(db, "ADA")) == get_code(db, submission.id)
 
 
 def test_hidden_cases_are_shown_to_the_creator_and_not_to_others(db, judged) -> None:
     cases = [make_case(), make_case(index=1, hidden=True, parameters={"size": 31337})]
     submission = judged(report=make_report(stages=[make_stage(cases)]))
 
-    def sizes(viewer: str | None) -> list[int | None]:
-        (view,) = show_submission(db, submission.id, viewer=viewer).jobs
+    def sizes(name: str | None) -> list[int | None]:
+        (view,) = show_submission(db, submission.id, viewer=actor_of(db, name) if name else OPERATOR).jobs
         return [case.parameters.get("size") for case in view.run.report.stages[0].cases]
 
     assert sizes("grace") == sizes(None) == [1024, 31337]

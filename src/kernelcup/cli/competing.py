@@ -177,13 +177,16 @@ def cancel(
     from kernelcup.cli import platform
     from kernelcup.errors import Forbidden, NotFound
     from kernelcup.services.submissions import cancel_submission
+    from kernelcup.services.users import actor_of
 
     with (
         platform.open_database(platform.load_config(config)) as db,
         platform.pointing_to("kernelcup submissions list", NotFound),
         platform.pointing_to("say who you are with --user", Forbidden),
     ):
-        count = cancel_submission(db, submission_id, by=platform.user_name(user), now=datetime.now(UTC))
+        count = cancel_submission(
+            db, submission_id, by=actor_of(db, platform.user_name(user)), now=datetime.now(UTC)
+        )
     if as_json:
         typer.echo(json.dumps({"submission": submission_id, "cancelled_jobs": count}))
     else:

@@ -108,6 +108,7 @@ def delete(
     from kernelcup.cli import platform
     from kernelcup.errors import Forbidden, InvalidValue, NotFound
     from kernelcup.services.submissions import delete_submission, show_submission
+    from kernelcup.services.users import actor_of
 
     with (
         platform.open_database(platform.load_config(config)) as db,
@@ -119,7 +120,7 @@ def delete(
             raise InvalidValue("nobody can be asked here; give --yes")
         if not yes:
             typer.confirm(f"Delete submission {submission_id} and its runs for good?", abort=True)
-        delete_submission(db, submission_id, by=platform.user_name(user))
+        delete_submission(db, submission_id, by=actor_of(db, platform.user_name(user)))
     if as_json:
         typer.echo(json.dumps({"deleted": submission_id}))
     else:

@@ -83,6 +83,8 @@ def create_board(
     judge = _harness(task, harness)
     maker = check_user_name(creator)
     with db.write(durable=True) as session:
+        creator_id = users.get_or_create(session, maker, now=now)
+        users.raise_to_creator(session, creator_id)
         boards.insert(
             session,
             name=name,
@@ -91,7 +93,7 @@ def create_board(
             harness=judge,
             opens_at=opens_at,
             deadline=deadline,
-            creator_id=users.get_or_create(session, maker, now=now),
+            creator_id=creator_id,
             now=now,
         )
         return find_board(session, name)

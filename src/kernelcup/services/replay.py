@@ -44,7 +44,7 @@ def find_run(db: Database, run_id: int) -> FoundRun:
             run=run,
             submission_id=job.submission_id,
             device=job.device,
-            task=tasks.load(session, job.task_hash),
+            task=tasks.load(session, run.task_hash),
             code=submissions.code(session, job.submission_id),
         )
 

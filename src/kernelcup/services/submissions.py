@@ -8,14 +8,14 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobState, Run, Submission
+from kernelcup.domain import OPERATOR, Actor, Job, JobState, Role, Run, Submission
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.screen import Screening
+from kernelcup.services import access
 from kernelcup.services.boards import find_board
 from kernelcup.services.reports import redact
 from kernelcup.storage import jobs, runs, screenings, submissions, tasks, users
 from kernelcup.storage.database import Database
-from kernelcup.storage.users import name_key
 
 ENDED = (JobState.DONE, JobState.CANCELLED, JobState.QUARANTINED)
 
@@ -44,19 +44,20 @@ class SubmissionView:
         return all(view.job.state in ENDED for view in self.jobs)
 
 
-def show_submission(db: Database, submission_id: int, *, viewer: str | None = None) -> SubmissionView:
+def show_submission(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) -> SubmissionView:
     """Return a submission with its results.
 
     Args:
-        viewer: Who looks; None is the operator, who sees hidden cases like the creator does.
+        viewer: Who looks. Who manages the leaderboard sees hidden cases.
     """
     with db.read() as session:
         submission = _find(session, submission_id)
-        creator = find_board(session, submission.leaderboard).creator
+        board = find_board(session, submission.leaderboard)
+        access.check_sees_board(session, viewer, board)
         found = jobs.of_submission(session, submission_id)
         done = runs.counted(session, [job.id for job in found])
         positions = {job.id: jobs.position(session, job) for job in found}
-    sees_all = viewer is None or name_key(viewer) == name_key(creator)
+    sees_all = access.manages_board(viewer, board)
     views = (
         JobView(job=job, position=positions[job.id], run=_redacted(done.get(job.id), sees_all=sees_all))
         for job in found
@@ -64,7 +65,7 @@ def show_submission(db: Database, submission_id: int, *, viewer: str | None = No
     return SubmissionView(submission=submission, jobs=tuple(views))
 
 
-def get_code(db: Database, submission_id: int, *, viewer: str | None = None) -> str:
+def get_code(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) -> str:
     """Return a submission's text to its author. Raise ``Forbidden`` for others."""
     with db.read() as session:
         _check_author(_find(session, submission_id), viewer)
@@ -102,16 +103,16 @@ def list_submissions(
         )
 
 
-def cancel_submission(db: Database, submission_id: int, *, by: str | None, now: datetime) -> int:
-    """Cancel the jobs that wait or run, and return how many. ``by`` is None for the operator."""
-    reason = "cancelled by the operator" if by is None else f"cancelled by {by}"
+def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> int:
+    """Cancel the jobs that wait or run, and return how many."""
+    reason = "cancelled by the operator" if by is OPERATOR else f"cancelled by {by.name}"
     with db.write(durable=True) as session:
         _check_author(_find(session, submission_id), by)
         found = jobs.of_submission(session, submission_id)
         return sum(jobs.cancel(session, job.id, now=now, reason=reason) for job in found)
 
 
-def delete_submission(db: Database, submission_id: int, *, by: str | None) -> None:
+def delete_submission(db: Database, submission_id: int, *, by: Actor) -> None:
     """Delete a submission for good; the user's next best takes its place in the standings."""
     with db.write(durable=True) as session:
         submission = _find(session, submission_id)
@@ -138,8 +139,8 @@ def _find(session: Session, submission_id: int) -> Submission:
     return submission
 
 
-def _check_author(submission: Submission, person: str | None) -> None:
-    if person is not None and name_key(person) != name_key(submission.user):
+def _check_author(submission: Submission, actor: Actor) -> None:
+    if actor.role is not Role.ADMIN and actor.user_id != submission.user_id:
         raise Forbidden(f"Submission {submission.id} is {submission.user}'s.")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from datetime import datetime
 
+from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidValue
 from kernelcup.storage import users
 from kernelcup.storage.database import Database
@@ -19,6 +20,17 @@ def ensure_user(db: Database, name: str, *, now: datetime) -> str:
         users.get_or_create(session, checked, now=now)
         found = users.find(session, checked)
     return found[1] if found else checked
+
+
+def actor_of(db: Database, name: str) -> Actor:
+    """Return the person of that name with all scopes, for doors that need no token.
+
+    A name that nobody has yet is a participant without submissions.
+    """
+    with db.read() as session:
+        return users.find_actor(session, name) or Actor(
+            user_id=None, name=name, role=Role.PARTICIPANT, scopes=frozenset(Scope)
+        )
 
 
 def check_user_name(name: str) -> str:

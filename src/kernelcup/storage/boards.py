@@ -9,7 +9,7 @@ from sqlalchemy import Select, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Leaderboard
+from kernelcup.domain import CodePolicy, Leaderboard, Visibility
 from kernelcup.errors import Conflict
 from kernelcup.storage.tables import LeaderboardDeviceRow, LeaderboardRow, UserRow
 from kernelcup.storage.users import name_key
@@ -96,4 +96,11 @@ def _leaderboard(board: LeaderboardRow, creator: str, devices: Sequence[str]) ->
         deadline=board.deadline,
         created_at=board.created_at,
         creator=creator,
+        creator_id=board.creator_id,
+        visibility=Visibility(board.visibility),
+        pseudonymous=board.pseudonymous,
+        code_policy=CodePolicy(board.code_policy),
+        freeze_at=board.freeze_at,
+        max_file_bytes=board.max_file_bytes,
+        review_tags=tuple(board.review_tags.split()),
     )

@@ -15,7 +15,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobState
+from kernelcup.domain import Job, JobState, Priority
 from kernelcup.errors import StaleLease
 from kernelcup.storage.tables import JobRow
 from kernelcup_harness.protocol import Mode
@@ -165,4 +165,8 @@ def _job(row: JobRow) -> Job:
         state=JobState(row.state),
         attempt=row.attempt,
         reason=row.reason,
+        user_id=row.user_id,
+        priority=Priority(row.priority),
+        first_attempt=row.first_attempt,
+        queued_at=row.queued_at,
     )

@@ -30,6 +30,7 @@ def insert(
     row = RunRow(
         job_id=job.id,
         attempt=job.attempt,
+        task_hash=job.task_hash,
         verdict=report.verdict.value,
         score_s=score_s,
         trust=report.trust.value,
@@ -142,6 +143,7 @@ def _run(row: RunRow, report: RunReport) -> Run:
         id=row.id,
         job_id=row.job_id,
         attempt=row.attempt,
+        task_hash=row.task_hash,
         verdict=Verdict(row.verdict),
         score_s=row.score_s,
         started_at=row.started_at,

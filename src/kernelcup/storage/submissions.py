@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import Select, delete, exists, select
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import JobState, Leaderboard, Submission
+from kernelcup.domain import JobState, Leaderboard, Priority, Submission
 from kernelcup.storage.database import insert_if_absent
 from kernelcup.storage.tables import (
     CodeRow,
@@ -49,6 +49,9 @@ def insert(
     session.add_all(
         JobRow(
             submission_id=row.id,
+            user_id=user_id,
+            priority=priority_of(mode),
+            queued_at=now,
             task_hash=board.task_hash,
             device=device,
             mode=mode.value,
@@ -59,6 +62,11 @@ def insert(
     )
     session.flush()
     return row.id
+
+
+def priority_of(mode: Mode) -> Priority:
+    """Return the class of the queue that a new submission's jobs belong to."""
+    return Priority.RANKED if mode is Mode.LEADERBOARD else Priority.PRACTICE
 
 
 def find(session: Session, submission_id: int) -> Submission | None:
@@ -137,10 +145,13 @@ def _submission(row: SubmissionRow, board: str, user: str, devices: Sequence[str
     return Submission(
         id=row.id,
         leaderboard=board,
+        leaderboard_id=row.leaderboard_id,
         user=user,
+        user_id=row.user_id,
         mode=Mode(row.mode),
         devices=tuple(devices),
         file_name=row.file_name,
         code_hash=row.code_hash,
         created_at=row.created_at,
+        client=row.client,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Index, MetaData, Text, UniqueConstraint, text
+from sqlalchemy import JSON, ForeignKey, Index, MetaData, Text, UniqueConstraint, false, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from kernelcup.storage.columns import Line, UtcDateTime
@@ -29,7 +29,7 @@ class Base(DeclarativeBase):
 
 
 class UserRow(Base):
-    """A person. Identities at sign-in providers will point here from a table of their own."""
+    """A person, whatever doors they come through."""
 
     __tablename__ = "users"
     __table_args__ = NEVER_REUSE_IDS
@@ -38,7 +38,73 @@ class UserRow(Base):
     name: Mapped[str]
     name_key: Mapped[str] = mapped_column(unique=True)
     """The name folded, so that nobody can pose as somebody else by case alone."""
+    role: Mapped[str] = mapped_column(default="participant", server_default="participant")
+    banned_at: Mapped[datetime | None]
+    ban_reason: Mapped[str] = mapped_column(default="", server_default="")
     created_at: Mapped[datetime]
+
+
+class IdentityRow(Base):
+    """Somebody's account at a sign-in provider. The provider is part of the key: numbers collide."""
+
+    __tablename__ = "identities"
+
+    provider: Mapped[str] = mapped_column(primary_key=True)
+    subject: Mapped[str] = mapped_column(primary_key=True)
+    """What the provider calls the account for ever, such as a number; never a name that can change."""
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    login: Mapped[str]
+    """Its name there when it was last seen."""
+    created_at: Mapped[datetime]
+
+
+class TokenRow(Base):
+    """A secret that stands for a user. Only its hash is kept."""
+
+    __tablename__ = "tokens"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    kind: Mapped[str]
+    """``api``, ``popcorn`` or ``session``."""
+    name: Mapped[str]
+    hash: Mapped[str] = mapped_column(unique=True)
+    """SHA-256 (hex); the secrets have 256 random bits, so nothing slower is needed."""
+    scopes: Mapped[str]
+    """Separated by blanks."""
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
+class DeviceLoginRow(Base):
+    """A command line that waits for somebody to let it in, in a browser anywhere."""
+
+    __tablename__ = "device_logins"
+
+    device_code_hash: Mapped[str] = mapped_column(primary_key=True)
+    user_code: Mapped[str] = mapped_column(unique=True)
+    client: Mapped[str]
+    scopes: Mapped[str]
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+    polled_at: Mapped[datetime | None]
+    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    """Who let it in."""
+    denied: Mapped[bool] = mapped_column(default=False)
+
+
+class LoginLinkRow(Base):
+    """A link that signs one user in once."""
+
+    __tablename__ = "login_links"
+
+    hash: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
 
 
 class TaskVersionRow(Base):
@@ -69,6 +135,15 @@ class LeaderboardRow(Base):
     deadline: Mapped[datetime | None]
     creator_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
     created_at: Mapped[datetime]
+    visibility: Mapped[str] = mapped_column(default="public", server_default="public")
+    pseudonymous: Mapped[bool] = mapped_column(default=False, server_default=false())
+    code_policy: Mapped[str] = mapped_column(default="never", server_default="never")
+    freeze_at: Mapped[datetime | None]
+    frozen_at: Mapped[datetime | None]
+    """When the standings of the freeze were copied to ``frozen_bests``; None while nothing changed since."""
+    max_file_bytes: Mapped[int | None]
+    review_tags: Mapped[str] = mapped_column(default="", server_default="")
+    """Separated by blanks."""
 
 
 class LeaderboardDeviceRow(Base):
@@ -81,6 +156,114 @@ class LeaderboardDeviceRow(Base):
     )
     device: Mapped[str] = mapped_column(primary_key=True)
     position: Mapped[int]
+
+
+class MemberRow(Base):
+    """Somebody who may see a closed leaderboard, and under which name others see them."""
+
+    __tablename__ = "members"
+    __table_args__ = (UniqueConstraint("leaderboard_id", "pseudonym"),)
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    pseudonym: Mapped[str | None]
+    joined_at: Mapped[datetime]
+
+
+class InviteRow(Base):
+    """A code that makes one user a member of some leaderboards."""
+
+    __tablename__ = "invites"
+
+    code: Mapped[str] = mapped_column(primary_key=True)
+    label: Mapped[str] = mapped_column(default="")
+    """Whom it is meant for, such as a line of a class list."""
+    pseudonym: Mapped[str | None]
+    created_by: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"), index=True)
+    created_at: Mapped[datetime]
+    claimed_by: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"), index=True)
+    claimed_at: Mapped[datetime | None]
+
+
+class InviteBoardRow(Base):
+    """A leaderboard that an invite opens."""
+
+    __tablename__ = "invite_boards"
+
+    code: Mapped[str] = mapped_column(ForeignKey("invites.code", ondelete="CASCADE"), primary_key=True)
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+
+
+class LimitRow(Base):
+    """How much may be asked for in a time. What is None applies to all."""
+
+    __tablename__ = "limits"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    leaderboard_id: Mapped[int | None] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), index=True
+    )
+    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    device: Mapped[str | None]
+    mode_group: Mapped[str | None]
+    """``practice`` or ``ranked``."""
+    per_user: Mapped[bool] = mapped_column(default=True)
+    """Whether each user has the amount, or all have it together."""
+    quantity: Mapped[str]
+    """``submissions`` or ``gpu_seconds``."""
+    amount: Mapped[float]
+    window_s: Mapped[int]
+
+
+class DeadlineExceptionRow(Base):
+    """A user who may submit to a leaderboard for longer."""
+
+    __tablename__ = "deadline_exceptions"
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    user_id: Mapped[int] = mapped_column(
+        ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    until: Mapped[datetime]
+
+
+class PauseRow(Base):
+    """Something that takes no submissions now."""
+
+    __tablename__ = "pauses"
+
+    scope: Mapped[str] = mapped_column(primary_key=True)
+    """``service``, ``leaderboard`` or ``device``."""
+    key: Mapped[str] = mapped_column(primary_key=True)
+    """Empty, the leaderboard's id, or the device's name in small letters."""
+    reason: Mapped[str]
+    since: Mapped[datetime]
+    by: Mapped[str]
+
+
+class AuditRow(Base):
+    """That somebody used a right that others do not have. Never changed, and outlives what it is about."""
+
+    __tablename__ = "audit"
+    __table_args__ = (Index(None, "target", "id"), NEVER_REUSE_IDS)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    at: Mapped[datetime]
+    actor_id: Mapped[int | None]
+    actor: Mapped[str]
+    action: Mapped[str]
+    target: Mapped[str]
+    """Such as ``board:vectoradd``, ``user:ada``, ``submission:7``."""
+    detail: Mapped[dict[str, Any]]
 
 
 class CodeRow(Base):
@@ -100,6 +283,9 @@ class SubmissionRow(Base):
         Index(None, "user_id", "id"),
         Index(None, "leaderboard_id", "id"),
         Index(None, "leaderboard_id", "user_id", "id"),
+        Index(None, "user_id", "created_at"),
+        Index(None, "leaderboard_id", "created_at"),
+        Index("uq_submissions_user_id_idempotency_key", "user_id", "idempotency_key", unique=True),
         NEVER_REUSE_IDS,
     )
 
@@ -110,6 +296,10 @@ class SubmissionRow(Base):
     file_name: Mapped[str]
     mode: Mapped[str]
     created_at: Mapped[datetime]
+    client: Mapped[str] = mapped_column(default="", server_default="")
+    idempotency_key: Mapped[str | None]
+    request_hash: Mapped[str | None]
+    """SHA-256 (hex) of what was asked for under the key."""
 
 
 class ScreeningRow(Base):
@@ -148,22 +338,59 @@ class JobRow(Base):
     __tablename__ = "jobs"
     __table_args__ = (
         UniqueConstraint("submission_id", "device"),
-        Index(None, "state", "device", "id"),
+        # What waits and what runs is little beside what is done: these stay small.
+        Index(
+            "ix_jobs_queue",
+            "device",
+            "priority",
+            "turn",
+            "id",
+            sqlite_where=text("state = 'queued'"),
+            postgresql_where=text("state = 'queued'"),
+        ),
+        Index(
+            "ix_jobs_queue_of_user",
+            "user_id",
+            "device",
+            "priority",
+            "turn",
+            sqlite_where=text("state = 'queued'"),
+            postgresql_where=text("state = 'queued'"),
+        ),
+        Index(
+            "ix_jobs_running",
+            "device",
+            "lease_until",
+            sqlite_where=text("state = 'running'"),
+            postgresql_where=text("state = 'running'"),
+        ),
+        Index(
+            "ix_jobs_quarantined",
+            "id",
+            sqlite_where=text("state = 'quarantined'"),
+            postgresql_where=text("state = 'quarantined'"),
+        ),
         NEVER_REUSE_IDS,
     )
 
     id: Mapped[int] = mapped_column(primary_key=True)
     submission_id: Mapped[int] = mapped_column(ForeignKey("submissions.id", ondelete="CASCADE"))
+    user_id: Mapped[int] = mapped_column(default=0, server_default="0")
     task_hash: Mapped[str] = mapped_column(ForeignKey("task_versions.hash"), index=True)
     device: Mapped[str]
     mode: Mapped[str]
     state: Mapped[str]
+    priority: Mapped[int] = mapped_column(default=0, server_default="0")
+    turn: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Round of the queue: users take turns within a priority of a device."""
     attempt: Mapped[int] = mapped_column(default=1)
+    first_attempt: Mapped[int] = mapped_column(default=1, server_default="1")
     lease_owner: Mapped[str | None]
     lease_token: Mapped[str | None]
     lease_until: Mapped[datetime | None]
     reason: Mapped[str] = mapped_column(default="")
     created_at: Mapped[datetime]
+    queued_at: Mapped[datetime | None]
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
 
@@ -187,6 +414,7 @@ class RunRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
     attempt: Mapped[int]
+    task_hash: Mapped[str] = mapped_column(default="", server_default="", index=True)
     counted: Mapped[bool] = mapped_column(default=True)
     verdict: Mapped[str]
     score_s: Mapped[float | None]
@@ -217,6 +445,98 @@ class BestRow(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     submission_id: Mapped[int]
     score_s: Mapped[float]
+
+
+class FrozenBestRow(Base):
+    """A row of ``bests`` as it was when its leaderboard froze."""
+
+    __tablename__ = "frozen_bests"
+    __table_args__ = (Index(None, "leaderboard_id", "device", "score_s", "submission_id"),)
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    device: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    submission_id: Mapped[int]
+    score_s: Mapped[float]
+
+
+class RecordRow(Base):
+    """That a user's best got better: the history of a ranking."""
+
+    __tablename__ = "records"
+    __table_args__ = (Index(None, "leaderboard_id", "device", "id"), NEVER_REUSE_IDS)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    leaderboard_id: Mapped[int] = mapped_column(ForeignKey("leaderboards.id", ondelete="CASCADE"))
+    device: Mapped[str]
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    submission_id: Mapped[int]
+    score_s: Mapped[float]
+    at: Mapped[datetime]
+
+
+class ReviewRow(Base):
+    """A result that waits for a person, and what that person decided."""
+
+    __tablename__ = "reviews"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    opened_at: Mapped[datetime]
+    opened_by: Mapped[str]
+    """A person, or what noticed it by itself."""
+    reason: Mapped[str]
+    evidence: Mapped[dict[str, Any]]
+    decision: Mapped[str | None]
+    """``released`` or ``rejected``."""
+    decided_at: Mapped[datetime | None]
+    decided_by: Mapped[str | None]
+    note: Mapped[str] = mapped_column(default="")
+
+
+class EventRow(Base):
+    """Something that happened to a submission, for those who watch it."""
+
+    __tablename__ = "events"
+    __table_args__ = (Index(None, "submission_id", "id"), NEVER_REUSE_IDS)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    submission_id: Mapped[int] = mapped_column(ForeignKey("submissions.id", ondelete="CASCADE"))
+    job_id: Mapped[int | None]
+    at: Mapped[datetime]
+    kind: Mapped[str]
+    data: Mapped[dict[str, Any]]
+
+
+class DispatcherRow(Base):
+    """A dispatcher that gave a sign of life."""
+
+    __tablename__ = "dispatchers"
+
+    owner: Mapped[str] = mapped_column(primary_key=True)
+    machine: Mapped[str]
+    devices: Mapped[dict[str, Any]]
+    """Device to its slots."""
+    started_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+    draining: Mapped[bool] = mapped_column(default=False)
+
+
+class PaceRow(Base):
+    """How long jobs took: what waiting times are estimated from."""
+
+    __tablename__ = "paces"
+
+    device: Mapped[str] = mapped_column(primary_key=True)
+    mode: Mapped[str] = mapped_column(primary_key=True)
+    mean_s: Mapped[float]
+    count: Mapped[int]
 
 
 class DeviceFaultRow(Base):

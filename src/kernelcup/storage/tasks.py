@@ -11,7 +11,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from kernelcup.domain import Language, RankingBy, Task
 from kernelcup.errors import NotFound
 from kernelcup.storage.database import insert_if_absent
-from kernelcup.storage.tables import JobRow, LeaderboardRow, TaskVersionRow
+from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, TaskVersionRow
 
 T = TypeVar("T")
 
@@ -49,8 +49,10 @@ def ranking_by(session: Session, task_hash: str) -> RankingBy:
 def delete_unused(session: Session, task_hash: str) -> None:
     """Delete a task version that neither a leaderboard nor a job names any more."""
     used = exists().where(LeaderboardRow.task_hash == task_hash)
-    judged = exists().where(JobRow.task_hash == task_hash)
-    session.execute(delete(TaskVersionRow).where(TaskVersionRow.hash == task_hash, ~used, ~judged))
+    waiting = exists().where(JobRow.task_hash == task_hash)
+    judged = exists().where(RunRow.task_hash == task_hash)
+    unused = (TaskVersionRow.hash == task_hash, ~used, ~waiting, ~judged)
+    session.execute(delete(TaskVersionRow).where(*unused))
 
 
 def _column(session: Session, column: InstrumentedAttribute[T], task_hash: str) -> T:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import unicodedata
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from kernelcup.domain import Actor, Role, Scope
 from kernelcup.storage.database import insert_if_absent
 from kernelcup.storage.tables import UserRow
 
@@ -21,6 +22,20 @@ def get_or_create(session: Session, name: str, *, now: datetime) -> int:
     """Return the id of the user with this name."""
     insert_if_absent(session, UserRow, name=name, name_key=name_key(name), created_at=now)
     return session.execute(select(UserRow.id).where(UserRow.name_key == name_key(name))).scalar_one()
+
+
+def find_actor(session: Session, name: str) -> Actor | None:
+    """Return the person with this name and all scopes, None if there is no such user."""
+    row = session.scalar(select(UserRow).where(UserRow.name_key == name_key(name)))
+    if row is None:
+        return None
+    return Actor(user_id=row.id, name=row.name, role=Role(row.role), scopes=frozenset(Scope))
+
+
+def raise_to_creator(session: Session, user_id: int) -> None:
+    """Let a participant make leaderboards; others keep their role."""
+    participant = (UserRow.id == user_id, UserRow.role == Role.PARTICIPANT.value)
+    session.execute(update(UserRow).where(*participant).values(role=Role.CREATOR.value))
 
 
 def find(session: Session, name: str) -> tuple[int, str] | None:

@@ -30,7 +30,11 @@ def test_no_code_of_a_verdict_is_that_of_an_error() -> None:
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_every_error_has_an_exit_code_and_a_stable_word(kind: type[KernelCupError]) -> None:
-    error = kind([Problem(file="task.yml", text="no")]) if kind is errors.InvalidTask else kind("no")
+    made = {
+        errors.InvalidTask: lambda: errors.InvalidTask([Problem(file="task.yml", text="no")]),
+        errors.RateLimited: lambda: errors.RateLimited("no", retry_after_s=1),
+    }
+    error = made.get(kind, lambda: kind("no"))()
     assert exits.of_error(error) != exits.OK
     assert exits.of_error(error) != exits.BUG or not isinstance(error, errors.UserError)
     assert exits.error_code(error).replace("_", "").isalpha()

@@ -191,6 +191,7 @@ def test_standings_show_ranks_and_their_worth() -> None:
         opens_at=None,
         deadline=None,
         creator="grace",
+        creator_id=1,
         created_at=NOW,
     )
     entry = scoring.Entry(

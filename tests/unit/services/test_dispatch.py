@@ -8,7 +8,7 @@ import pytest
 
 from builders import make_board, make_device, make_report, make_submission
 from fakes import FakeGpuLauncher, FakeLauncher
-from kernelcup.domain import JobState
+from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
 from kernelcup.services import attempt, fitness, queue
 from kernelcup.services.dispatch import Dispatcher
@@ -24,6 +24,7 @@ from kernelcup.services.progress import (
     JobStarted,
 )
 from kernelcup.services.submissions import cancel_submission, delete_submission, show_submission
+from kernelcup.services.users import actor_of
 from kernelcup_harness.protocol import Backend, Mode, Verdict
 
 DEVICES = (make_device(slots=2), make_device(name="A100"))
@@ -204,7 +205,7 @@ def test_a_cancelled_job_is_stopped_and_not_counted(stage) -> None:
     launcher = FakeLauncher(gate=threading.Event())
     thread = in_background(stage.dispatcher(launcher).run_until_idle)
     assert launcher.started.acquire(timeout=30)
-    cancel_submission(stage.db, submission.id, by="ada", now=stage.clock())
+    cancel_submission(stage.db, submission.id, by=actor_of(stage.db, "ada"), now=stage.clock())
     thread.join()
     assert stage.job(submission).state is JobState.CANCELLED
     assert stage.run(submission) is None
@@ -217,7 +218,7 @@ def test_a_deleted_job_is_stopped(stage) -> None:
     dispatcher = stage.dispatcher(launcher)
     thread = in_background(lambda: dispatcher.run_until(submission.id))
     assert launcher.started.acquire(timeout=30)
-    delete_submission(stage.db, submission.id, by=None)
+    delete_submission(stage.db, submission.id, by=OPERATOR)
     thread.join()
     assert len(stage.told(JobDropped)) == 1
 

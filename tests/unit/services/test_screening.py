@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import delete, func, select
 
 from builders import NOW, SUBMISSION, make_board, make_submission
+from kernelcup.domain import OPERATOR
 from kernelcup.errors import DeadlinePassed, NotFound
 from kernelcup.screen import RULES_VERSION, Finding
 from kernelcup.services.submissions import delete_submission, list_submissions, screening_of, show_submission
@@ -69,7 +70,7 @@ def test_a_submission_that_is_not_there_has_no_screening_either(db):
 def test_with_a_submission_its_findings_are_deleted(db):
     make_board(db)
     submission, other = (make_submission(db, content=CHEAT.encode()) for _ in range(2))
-    delete_submission(db, submission.id, by=None)
+    delete_submission(db, submission.id, by=OPERATOR)
     assert (count(db, ScreeningRow), count(db, ScreeningFindingRow)) == (1, 2)
     assert screening_of(db, other.id) is not None
 

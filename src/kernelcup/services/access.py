@@ -1,0 +1,77 @@
+"""Who may do what. Every door asks here, so that all have the same rules."""
+
+from __future__ import annotations
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Visibility
+from kernelcup.errors import Forbidden, NotFound, ScopeMissing, SignInNeeded
+from kernelcup.storage import members
+
+ALL_SCOPES = frozenset(Scope)
+
+_ORDER = list(Role)
+
+
+def has_role(actor: Actor, role: Role) -> bool:
+    """Tell whether somebody has a role or a higher one."""
+    return _ORDER.index(actor.role) >= _ORDER.index(role)
+
+
+def require(actor: Actor, scope: Scope, *, role: Role = Role.PARTICIPANT) -> None:
+    """Raise unless somebody has the role and their token the scope.
+
+    Raises:
+        SignInNeeded: Nobody is signed in.
+        Forbidden: Their role is too low.
+        ScopeMissing: Their token was not made for that.
+    """
+    if actor.role is Role.NOBODY:
+        raise SignInNeeded("Sign in first: this needs an account.")
+    if not has_role(actor, role):
+        raise Forbidden(f"This needs the role {role.value}; {actor.name} is {actor.role.value}.")
+    if scope not in actor.scopes:
+        raise ScopeMissing(f"This token lacks the scope {scope.value!r}; make one that has it.")
+
+
+def manages_board(actor: Actor, board: Leaderboard) -> bool:
+    """Tell whether somebody may change a leaderboard and see all of it: its creator, and admins."""
+    if actor.role is Role.ADMIN:
+        return True
+    return has_role(actor, Role.CREATOR) and actor.user_id == board.creator_id
+
+
+def sees_board(session: Session, actor: Actor, board: Leaderboard) -> bool:
+    """Tell whether a leaderboard exists for somebody."""
+    if board.visibility is Visibility.PUBLIC or manages_board(actor, board):
+        return True
+    return actor.user_id is not None and members.is_member(session, board.id, actor.user_id)
+
+
+def check_sees_board(session: Session, actor: Actor, board: Leaderboard) -> None:
+    """Raise ``NotFound`` where a leaderboard does not exist for somebody."""
+    if not sees_board(session, actor, board):
+        raise no_board(board.name)
+
+
+def check_manages_board(session: Session, actor: Actor, board: Leaderboard) -> None:
+    """Raise unless somebody may change a leaderboard.
+
+    Raises:
+        NotFound: It does not exist for them.
+        SignInNeeded, Forbidden, ScopeMissing: They see it, and may not.
+    """
+    check_sees_board(session, actor, board)
+    require(actor, Scope.MANAGE)
+    if not manages_board(actor, board):
+        raise Forbidden(f"Leaderboard {board.name!r} is managed by {board.creator} and admins.")
+
+
+def no_board(name: str) -> NotFound:
+    """Return the one error for leaderboards that are not there and those that one may not know of."""
+    return NotFound(f"There is no leaderboard {name!r}.")
+
+
+def is_operator(actor: Actor) -> bool:
+    """Tell whether this is the command line on the machine of the database."""
+    return actor is OPERATOR
