@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kernelcup.domain import Device, Leaderboard, Submission, Task
+from sqlalchemy import update
+
+from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Submission, Task
 from kernelcup.scoring import Entry
 from kernelcup.services.boards import create_board
 from kernelcup.services.submit import submit
+from kernelcup.storage import users
 from kernelcup.storage.database import Database
+from kernelcup.storage.tables import UserRow
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -155,3 +161,20 @@ def make_submission(db: Database, **overrides: Any) -> Submission:
         "now": NOW,
     }
     return submit(db, **(values | overrides))
+
+
+def zip_of(files: Mapping[str, bytes]) -> bytes:
+    """Return a zip of these files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def make_actor(db: Database, name: str, role: Role = Role.PARTICIPANT) -> Actor:
+    """Store a user, or give one a role, and return them with all scopes."""
+    with db.write() as session:
+        user_id = users.get_or_create(session, name, now=NOW)
+        session.execute(update(UserRow).where(UserRow.id == user_id).values(role=role.value))
+    return Actor(user_id=user_id, name=name, role=role, scopes=frozenset(Scope))

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from kernelcup.devices import Gpu, detect_devices, detect_gpus, slot_gpus
 from kernelcup.domain import Device
 from kernelcup.errors import ConfigError
+from kernelcup.providers import SignInProvider, SignInSection, read_provider
 from kernelcup_harness import passing
 from kernelcup_harness.protocol import Backend
 
@@ -63,10 +64,30 @@ class _Sandbox(_Section):
         return patterns
 
 
+class _Server(_Section):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    url: str | None = Field(default=None, pattern=r"^https?://[^/\s]+$")
+    trusted_proxies: list[str] = []
+    processes: int = Field(default=1, ge=1, le=64)
+
+
+class _Popcorn(_Section):
+    problem_dir: str | None = Field(default=None, min_length=1)
+
+
+class _SignIn(_Section):
+    github: SignInSection | None = None
+    discord: SignInSection | None = None
+
+
 class _File(_Section):
     database: _Database = _Database()
+    server: _Server = _Server()
+    signin: _SignIn = _SignIn()
     screen: _Screen = _Screen()
     sandbox: _Sandbox = _Sandbox()
+    popcorn: _Popcorn = _Popcorn()
     devices: list[_Device] = []
 
     @field_validator("devices")
@@ -76,6 +97,30 @@ class _File(_Section):
         if len(set(names)) != len(names):
             raise ValueError("two devices have the same name")
         return devices
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerSettings:
+    """How the HTTP service is reached."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    url: str | None = None
+    """What browsers call the service, such as ``https://cup.example.org``; None: host and port."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses whose ``X-Forwarded-*`` headers are believed."""
+    processes: int = 1
+
+    @property
+    def public_url(self) -> str:
+        """Return the address of the service, without a slash at its end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.url or f"http://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches the service."""
+        return self.host in ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +141,10 @@ class Config:
     """Whether ranked runs are refused on a machine without a sandbox."""
     sandbox_environment: tuple[str, ...]
     """What jobs see of the environment beside the usual: names, with a ``*`` at the end beginnings."""
+    server: ServerSettings = ServerSettings()
+    signin_sections: tuple[tuple[str, SignInSection], ...] = ()
+    problem_dir: Path | None = None
+    """Where ``popcorn admin create-leaderboard DIR`` finds its folders; None where it is not offered."""
 
     @classmethod
     def load(cls, path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -105,7 +154,7 @@ class Config:
             path: The file; else ``$KERNELCUP_CONFIG``, else ``kernelcup.toml`` in the data
                 directory if it is there.
             environ: ``KERNELCUP_HOME`` is the data directory, ``KERNELCUP_DATABASE`` the database's
-                URL, ``KERNELCUP_RUNTIME`` the directory for locks.
+                URL, ``KERNELCUP_PORT`` the port, ``KERNELCUP_RUNTIME`` the directory for locks.
 
         Raises:
             ConfigError: The file cannot be read or has something that we do not know.
@@ -124,7 +173,14 @@ class Config:
             kernelguard=settings.screen.kernelguard,
             sandbox_required=settings.sandbox.required,
             sandbox_environment=tuple(settings.sandbox.environment),
+            server=_server(settings.server, environ),
+            signin_sections=_signin(settings.signin),
         )
+
+    @cached_property
+    def signin(self) -> tuple[SignInProvider, ...]:
+        """With whom people can sign in. Raise ``ConfigError`` where the environment lacks a secret."""
+        return tuple(read_provider(name, section, self.environ) for name, section in self.signin_sections)
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:
@@ -141,6 +197,27 @@ class Config:
     @cached_property
     def _gpus(self) -> list[Gpu]:
         return detect_gpus(self.environ)
+
+
+def _server(section: _Server, environ: Mapping[str, str]) -> ServerSettings:
+    values = section.model_dump()
+    if port := environ.get("KERNELCUP_PORT"):
+        if not port.isdecimal() or int(port) > 65535:
+            raise ConfigError(f"KERNELCUP_PORT={port}: expected a number from 0 to 65535")
+        values["port"] = int(port)
+    return ServerSettings(**{**values, "trusted_proxies": tuple(section.trusted_proxies)})
+
+
+def _problem_dir(section: _Popcorn, file: Path | None) -> Path | None:
+    """Return the folder; a relative one is beside the file that names it."""
+    if section.problem_dir is None or file is None:
+        return None
+    return file.absolute().parent / Path(section.problem_dir).expanduser()
+
+
+def _signin(section: _SignIn) -> tuple[tuple[str, SignInSection], ...]:
+    found = (("github", section.github), ("discord", section.discord))
+    return tuple((name, each) for name, each in found if each is not None)
 
 
 def _data_dir(environ: Mapping[str, str]) -> Path:

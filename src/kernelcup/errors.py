@@ -6,6 +6,11 @@ KernelCupError
 │  ├─ Conflict          conflict
 │  │  └─ IdempotencyMismatch idempotency_mismatch
 │  ├─ SignInNeeded      sign_in_needed
+│  ├─ SignInFailed      sign_in_failed
+│  ├─ SignInPending     authorization_pending
+│  ├─ SlowDown          slow_down
+│  ├─ SignInDenied      access_denied
+│  ├─ SignInExpired     expired_token
 │  ├─ Forbidden         forbidden
 │  │  ├─ ScopeMissing       scope_missing
 │  │  └─ Banned             banned
@@ -33,6 +38,7 @@ KernelCupError
 │  └─ UnfitDevice       a GPU is not as it should be; names the GPUs and what was found
 ├─ StaleLease           another dispatcher owns the job; throw the result away
 ├─ StorageUnavailable   the database cannot be reached or is locked; the same call may work later
+├─ ServerUnavailable    the server cannot be reached, or does not answer as ours do
 └─ ConfigError          names file, key and expectation; only at start
 
 A submission that fails is a verdict and never one of these.
@@ -64,6 +70,36 @@ class Conflict(UserError):
     """It exists already, or is in use."""
 
     code = "conflict"
+
+
+class SignInFailed(UserError):
+    """The sign-in provider did not vouch for anybody."""
+
+    code = "sign_in_failed"
+
+
+class SignInPending(UserError):
+    """Nobody has decided yet whether the command line is let in."""
+
+    code = "authorization_pending"
+
+
+class SlowDown(UserError):
+    """The command line asks too often whether it is let in."""
+
+    code = "slow_down"
+
+
+class SignInDenied(UserError):
+    """Somebody refused to let the command line in."""
+
+    code = "access_denied"
+
+
+class SignInExpired(UserError):
+    """The code of the command line is unknown, expired or used."""
+
+    code = "expired_token"
 
 
 class Forbidden(UserError):
@@ -257,6 +293,10 @@ class StaleLease(KernelCupError):
 
 class StorageUnavailable(KernelCupError):
     """The database cannot be reached or stays locked."""
+
+
+class ServerUnavailable(KernelCupError):
+    """The server cannot be reached, or does not answer as ours do."""
 
 
 class ConfigError(KernelCupError):

@@ -110,7 +110,7 @@ def test_nothing_can_be_done_with_a_lease_that_is_gone(db, clock, board, act: st
     acts = {
         "renew": lambda: queue.renew(db, old, lease_s=60, now=clock()),
         "finish": lambda: finish(db, clock, old),
-        "hand_back": lambda: queue.hand_back(db, old),
+        "hand_back": lambda: queue.hand_back(db, old, now=clock()),
         "fail_attempt": lambda: queue.fail_attempt(db, old, reason="lost", now=clock()),
     }
     with pytest.raises(StaleLease):
@@ -138,7 +138,7 @@ def test_a_job_of_a_dead_process_is_reclaimed_before_its_lease_ends(db, clock, b
 
 def test_a_job_that_is_handed_back_keeps_its_attempt(db, clock, board) -> None:
     submission = submit(db)
-    queue.hand_back(db, claim(db, clock), reason="stopped")
+    queue.hand_back(db, claim(db, clock), reason="stopped", now=clock())
     job = only_job(db, submission)
     assert (job.state, job.attempt, job.reason) == (JobState.QUEUED, 1, "stopped")
 
@@ -197,7 +197,7 @@ def test_a_job_that_is_done_cannot_be_cancelled(db, clock, board) -> None:
 def test_the_holder_of_a_deleted_job_notices(db, clock, board) -> None:
     submission = submit(db)
     lease = claim(db, clock)
-    delete_submission(db, submission.id, by=OPERATOR)
+    delete_submission(db, submission.id, by=OPERATOR, now=NOW)
     with pytest.raises(StaleLease):
         finish(db, clock, lease)
     assert count_runs(db) == 0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from builders import make_board, make_case, make_report, make_stage, make_submission
+from builders import NOW, make_board, make_case, make_report, make_stage, make_submission
 from kernelcup import errors
 from kernelcup.domain import OPERATOR
 from kernelcup.services import queue
@@ -96,13 +96,13 @@ def test_when_the_best_is_deleted_the_next_best_stands(db, judged) -> None:
     judged(2000)
     judged(3000)
     best = judged(1000)
-    delete_submission(db, best.id, by=actor_of(db, "Ada"))
+    delete_submission(db, best.id, by=actor_of(db, "Ada"), now=NOW)
     assert ranking(db) == [(1, "ada", 2000)]
 
 
 def test_when_the_only_one_is_deleted_nobody_stands(db, judged) -> None:
     only = judged(1000)
-    delete_submission(db, only.id, by=OPERATOR)
+    delete_submission(db, only.id, by=OPERATOR, now=NOW)
     assert ranking(db) == []
     with pytest.raises(errors.NotFound):
         show_submission(db, only.id)
@@ -122,7 +122,7 @@ def test_only_the_author_and_the_operator_touch_a_submission(db, judged) -> None
     with pytest.raises(errors.Forbidden):
         get_code(db, submission.id, viewer=actor_of(db, "bob"))
     with pytest.raises(errors.Forbidden):
-        delete_submission(db, submission.id, by=actor_of(db, "bob"))
+        delete_submission(db, submission.id, by=actor_of(db, "bob"), now=NOW)
     assert get_code(db, submission.id, viewer=actor_of(db, "ADA")) == get_code(db, submission.id)
 
 

@@ -7,15 +7,20 @@ from typing import Annotated
 import typer
 
 from kernelcup.cli import (
+    accounts,
     board,
+    board_admin,
     competing,
+    database,
     demo,
     devices,
     doctor,
     judging,
+    login,
     replaying,
     screening,
     serving,
+    settings,
     submissions,
     task,
 )
@@ -52,6 +57,8 @@ def root(
 
 app.command("run")(judging.run)
 app.add_typer(task.app, name="task")
+board.app.command("update")(board_admin.update)
+board.app.command("sync")(board_admin.sync)
 app.add_typer(board.app, name="board")
 app.command("submit")(competing.submit)
 app.command("screen")(screening.screen)
@@ -61,7 +68,16 @@ app.add_typer(submissions.app, name="submissions")
 app.command("replay")(replaying.replay)
 app.command("standings")(competing.standings)
 app.command("serve")(serving.serve)
+app.add_typer(database.app, name="db")
+app.add_typer(settings.app, name="config")
 app.command("devices")(devices.devices)
+devices.admin.command("stats")(board_admin.stats)
+devices.admin.add_typer(accounts.user, name="user")
+devices.admin.add_typer(accounts.token, name="token")
+devices.admin.command("audit")(accounts.audit)
 app.add_typer(devices.admin, name="admin")
+app.command("login")(login.login)
+app.command("logout")(login.logout)
+app.command("whoami")(login.whoami)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelcup.cli import board_settings as settings_of
 from kernelcup.cli.options import (
     BoardArgument,
     ConfigOption,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kernelcup.domain import Leaderboard
     from kernelcup.storage.database import Database
 
-app = typer.Typer(help="Make, list, show and delete leaderboards.", no_args_is_help=True)
+app = typer.Typer(help="Make, list, show, change and delete leaderboards.", no_args_is_help=True)
 
 
 @app.command()
@@ -33,11 +34,14 @@ def create(
         list[str] | None,
         typer.Option("--device", "-d", help="May be given several times; default: the best here."),
     ] = None,
-    deadline: Annotated[
-        str | None,
-        typer.Option(help='"2026-12-20", "2026-12-20 23:59", with a zone "... Europe/Paris"; else UTC.'),
-    ] = None,
-    opens: Annotated[str | None, typer.Option(help="Opening time, in the same forms.")] = None,
+    deadline: settings_of.DeadlineOption = None,
+    opens: settings_of.OpensOption = None,
+    freeze: settings_of.FreezeOption = None,
+    closed: settings_of.ClosedOption = None,
+    pseudonymous: settings_of.PseudonymousOption = None,
+    code: settings_of.CodeOption = None,
+    max_file_bytes: settings_of.SizeOption = None,
+    review_tag: settings_of.ReviewTagOption = None,
     harness: HarnessOption = None,
     user: UserOption = None,
     as_json: JsonOption = False,
@@ -46,11 +50,21 @@ def create(
     """Make a leaderboard from a task. A bare date as deadline means the end of that day."""
     from kernelcup.cli import options, platform
     from kernelcup.services.boards import create_board
-    from kernelcup.services.deadlines import parse_deadline, parse_opening
 
     settings = platform.load_config(config)
     found = platform.find_task(task)
     now = datetime.now(UTC)
+    given = settings_of.read(
+        now,
+        deadline=deadline,
+        opens=opens,
+        freeze=freeze,
+        closed=closed,
+        pseudonymous=pseudonymous,
+        code=code,
+        max_file_bytes=max_file_bytes,
+        review_tags=review_tag,
+    )
     with platform.open_database(settings) as db:
         board = create_board(
             db,
@@ -60,9 +74,8 @@ def create(
             creator=platform.user_name(user),
             now=now,
             harness=options.read_harness(harness),
-            opens_at=parse_opening(opens) if opens is not None else None,
-            deadline=parse_deadline(deadline, now) if deadline is not None else None,
             known_devices=settings.devices,
+            **given,
         )
     if as_json:
         typer.echo(json.dumps(as_object(board)))
@@ -75,6 +88,7 @@ def create(
 def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     """List all leaderboards."""
     from kernelcup.cli import platform
+    from kernelcup.domain import Visibility
     from kernelcup.services.boards import list_boards
 
     with platform.open_database(platform.load_config(config)) as db:
@@ -85,7 +99,8 @@ def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     if not boards:
         typer.echo("There is no leaderboard yet. Next: kernelcup board create TASK")
     for board in boards:
-        typer.echo(f"{board.name}  [{', '.join(board.devices)}]  {times(board)}")
+        closed = " (closed)" if board.visibility is Visibility.CLOSED else ""
+        typer.echo(f"{board.name}{closed}  [{', '.join(board.devices)}]  {times(board)}")
 
 
 @app.command()
@@ -128,7 +143,7 @@ def delete(
         typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it for good")
         if typed != board.name:
             raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
-        delete_board(db, name)
+        delete_board(db, name, now=datetime.now(UTC))
     if as_json:
         typer.echo(json.dumps({"deleted": board.name}))
     else:
@@ -169,4 +184,10 @@ def as_object(board: Leaderboard) -> dict[str, object]:
         "opens_at": board.opens_at.isoformat() if board.opens_at else None,
         "deadline": board.deadline.isoformat() if board.deadline else None,
         "created_at": board.created_at.isoformat(),
+        "visibility": board.visibility.value,
+        "pseudonymous": board.pseudonymous,
+        "code_policy": board.code_policy.value,
+        "freeze_at": board.freeze_at.isoformat() if board.freeze_at else None,
+        "max_file_bytes": board.max_file_bytes,
+        "review_tags": list(board.review_tags),
     }

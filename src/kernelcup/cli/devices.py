@@ -122,7 +122,7 @@ def device_up(
         platform.open_database(platform.load_config(config)) as db,
         platform.pointing_to("kernelcup devices", NotFound),
     ):
-        back = bring_back(db, device, machine=machine)
+        back = bring_back(db, device, machine=machine, now=datetime.now(UTC))
     if as_json:
         typer.echo(json.dumps({"in_service": [fault_object(fault) for fault in back]}))
         return

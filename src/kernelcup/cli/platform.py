@@ -45,26 +45,71 @@ def load_config(path: Path | None = None) -> Config:
 
 
 @contextmanager
-def open_database(config: Config) -> Iterator[Database]:
-    """Open the database and bring its schema up to date.
+def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]:
+    """Open the database, and see to it that its tables are of this version.
+
+    A SQLite file is upgraded on the way. A PostgreSQL database may serve other processes, so only
+    `kernelcup db upgrade` changes it.
+
+    Args:
+        upgrade: False leaves the tables as they are.
 
     Raises:
-        ConfigError: Its URL is of no use, or it is from a newer version.
+        ConfigError: Its URL is of no use, or its tables are of another version.
         StorageUnavailable: It cannot be reached, read or written.
     """
-    from sqlalchemy.exc import DBAPIError
-
     from kernelcup.cli import logs
-    from kernelcup.storage import schema
     from kernelcup.storage.database import Database
 
     logs.set_up()
     with Database.open(config.database_url) as db:
-        try:
-            schema.upgrade(db)
-        except DBAPIError as error:
-            raise StorageUnavailable(f"{db.engine.url!r}: {str(error.orig).strip()}") from error
+        if upgrade:
+            with refusals(db):
+                prepare(db)
         yield db
+
+
+def prepare(db: Database) -> None:
+    """Upgrade a SQLite file; raise ``ConfigError`` for a server's database that is not up to date."""
+    from kernelcup.storage import schema
+
+    if db.engine.dialect.name == "sqlite":
+        schema.upgrade(db)
+        return
+    current, newest = schema.current_revision(db), schema.newest_revision()
+    if current != newest:
+        state = "has no tables yet" if current is None else f"is at revision {current}, not {newest}"
+        raise ConfigError(f"{db.engine.url!r} {state}; run: kernelcup db upgrade")
+
+
+@contextmanager
+def refusals(db: Database) -> Iterator[None]:
+    """Turn what a database refuses into ``StorageUnavailable``."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except DBAPIError as error:
+        raise StorageUnavailable(f"{db.engine.url!r}: {str(error.orig).strip()}") from error
+
+
+def secrets_set(config: Config) -> dict[str, bool]:
+    """Tell which secrets the environment has, by the names of their variables."""
+    names = ["KERNELCUP_SECRET", *(f"KERNELCUP_{provider.name.upper()}_SECRET" for provider in config.signin)]
+    return {name: bool(config.environ.get(name)) for name in names}
+
+
+def config_warnings(config: Config) -> list[str]:
+    """Return what of a configuration works but should not stay so."""
+    server = config.server
+    found = []
+    if not server.is_loopback and not server.public_url.startswith("https://"):
+        found.append("server: reachable from elsewhere without TLS; set server.url to its https address")
+    if server.processes > 1 and config.database_url.startswith("sqlite"):
+        found.append("server.processes: SQLite has one writer at a time; PostgreSQL serves several better")
+    if not server.is_loopback and not config.signin:
+        found.append("signin: nobody can sign in by browser; accounts are made by `kernelcup admin user add`")
+    return found
 
 
 @contextmanager

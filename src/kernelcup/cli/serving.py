@@ -1,9 +1,13 @@
-"""``kernelcup serve``: work off the queue until told to stop."""
+"""``kernelcup serve``: the HTTP API and the dispatcher, until told to stop."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import socket
 import threading
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,34 +16,200 @@ from kernelcup.cli.options import ConfigOption
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
+    from kernelcup.config import Config
+    from kernelcup.http.platform import Platform
+    from kernelcup.http.serving import Workers
     from kernelcup.services.progress import Progress
+    from kernelcup.storage.database import Database
+
+WATCH_S = 1.0
 
 
 def serve(
     config: ConfigOption = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="End when nothing waits any more.")
+        bool, typer.Option("--until-idle", help="Judge only, and end when nothing waits any more.")
     ] = False,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; default: [server] host.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Default: [server] port. 0 takes a free one.")
+    ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Processes that serve HTTP; default: [server] processes."),
+    ] = None,
+    http: Annotated[bool, typer.Option("--http/--no-http", help="Serve the HTTP API.")] = True,
+    judge: Annotated[
+        bool, typer.Option("--judge/--no-judge", help="Judge on this machine's devices.")
+    ] = True,
+    drain: Annotated[
+        bool,
+        typer.Option("--drain", help="When told to stop, let running jobs end; told twice, hand them back."),
+    ] = False,
+    log_format: Annotated[str, typer.Option("--log-format", help="text or json.")] = "text",
+    fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Judge what is submitted, until told to stop.
+    """Serve the platform: the HTTP API, and what is submitted is judged, until told to stop.
 
-    All devices of this machine are served. Several servers may run at once on one database. A job
-    whose server was killed goes to the next one.
+    All devices of this machine are served. Several servers may run at once on one database, on a
+    port each or with --no-http. A job whose server was killed goes to the next one.
     """
-    from kernelcup.cli import platform
+    from dataclasses import replace
 
+    from kernelcup.cli import platform
+    from kernelcup.errors import InvalidValue
+
+    if log_format not in ("text", "json"):
+        raise InvalidValue(f"--log-format {log_format}: expected text or json")
     settings = platform.load_config(config)
+    given = settings.server
+    server = replace(
+        given,
+        host=given.host if host is None else host,
+        port=given.port if port is None else port,
+        processes=processes or given.processes,
+    )
+    settings = replace(settings, server=server)
     with platform.open_database(settings) as db:
-        dispatcher = platform.make_dispatcher(settings, db, log)
-        names = ", ".join(device.name for device in settings.devices)
-        typer.echo(f"serving {names} from {db.engine.url!r}")
         if until_idle:
+            dispatcher = platform.make_dispatcher(settings, db, log)
+            announce(settings, db)
             dispatcher.run_until_idle()
             return
-        stop = threading.Event()
+        if fd is not None:
+            serve_socket(settings, db, fd, as_json=log_format == "json")
+            return
+        service = Service(settings, db, with_http=http, as_json=log_format == "json", config_file=config)
+        service.run(judge=judge, drain=drain)
+
+
+class Service:
+    """All that one `kernelcup serve` runs: HTTP in this process or in others, and the dispatcher."""
+
+    def __init__(
+        self, settings: Config, db: Database, *, with_http: bool, as_json: bool, config_file: Path | None
+    ) -> None:
+        self._settings = settings
+        self._db = db
+        self._with_http = with_http
+        self._as_json = as_json
+        self._config_file = config_file
+        self._stop = threading.Event()
+        self._at_once = threading.Event()
+
+    def run(self, *, judge: bool, drain: bool) -> None:
+        """Serve until a signal comes. Raise ``ConfigError``."""
+        from kernelcup.cli import platform
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
-        dispatcher.run_forever(stop)
+            signal.signal(number, self._on_signal)
+        dispatcher = platform.make_dispatcher(self._settings, self._db, log) if judge else None
+        with contextlib.ExitStack() as parts:
+            if self._with_http:
+                self._open_doors(parts)
+            if dispatcher is not None:
+                announce(self._settings, self._db)
+                dispatcher.run_forever(self._stop, drain=self._at_once if drain else None)
+            else:
+                self._stop.wait()
+
+    def _on_signal(self, *_: object) -> None:
+        if self._stop.is_set():
+            self._at_once.set()
+        self._stop.set()
+
+    def _open_doors(self, parts: contextlib.ExitStack) -> None:
+        from kernelcup.http import logs
+        from kernelcup.http.serving import WebServer, listen, url_of
+
+        server = self._settings.server
+        sock = listen(server.host, server.port)
+        parts.callback(sock.close)
+        logs.set_up(as_json=self._as_json)
+        if server.processes == 1:
+            web = WebServer(make_platform(self._settings, self._db, sock), sock)
+            parts.callback(web.stop)
+            web.wait_until_ready()
+        else:
+            self._start_workers(parts, sock)
+        typer.echo(f"listening on {url_of(sock)}")
+        offer_sign_in(self._settings, self._db, url_of(sock))
+
+    def _start_workers(self, parts: contextlib.ExitStack, sock: socket.socket) -> None:
+        from kernelcup.http.serving import Workers
+
+        given = ["--config", str(self._config_file)] if self._config_file is not None else []
+        server = self._settings.server
+        command = ["serve", *given, "--host", server.host, "--port", str(sock.getsockname()[1])]
+        command += ["--log-format", "json" if self._as_json else "text", "--fd", "{fd}"]
+        workers = Workers(command=command, sock=sock, count=server.processes)
+        parts.callback(workers.stop)
+        workers.start()
+        watcher = threading.Thread(target=self._watch, args=[workers], name="workers", daemon=True)
+        watcher.start()
+        parts.callback(watcher.join)
+        parts.callback(self._stop.set)
+
+    def _watch(self, workers: Workers) -> None:
+        while not self._stop.wait(WATCH_S):
+            workers.look()
+
+
+def announce(settings: Config, db: Database) -> None:
+    """Say what is served."""
+    names = ", ".join(device.name for device in settings.devices)
+    typer.echo(f"serving {names} from {db.engine.url!r}")
+
+
+def serve_socket(settings: Config, db: Database, fd: int, *, as_json: bool) -> None:
+    """Serve HTTP from a socket of the parent process, and end with it."""
+    import os
+
+    from kernelcup.http import logs
+    from kernelcup.http.serving import WebServer
+
+    parent = os.getppid()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    logs.set_up(as_json=as_json)
+    sock = socket.socket(fileno=fd)
+    web = WebServer(make_platform(settings, db, sock), sock)
+    while not stop.wait(WATCH_S) and web.is_alive and os.getppid() == parent:
+        pass
+    web.stop()
+
+
+def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platform:
+    """Return what the routes work with; a port that was left open is the one that was given."""
+    from dataclasses import replace
+
+    from kernelcup.cli.screening import second_opinion
+    from kernelcup.http.platform import Platform, cookie_secret
+
+    server = replace(settings.server, port=sock.getsockname()[1])
+    return Platform(
+        db=db,
+        config=replace(settings, server=server),
+        secret=cookie_secret(settings),
+        second_opinion=second_opinion(settings),
+    )
+
+
+def offer_sign_in(settings: Config, db: Database, url: str) -> None:
+    """Without a sign-in provider, print a link that makes whoever has it the admin, once.
+
+    Only where nobody but this machine can reach it.
+    """
+    from kernelcup.services.login_links import make_admin_link
+
+    if settings.signin:
+        return
+    if not settings.server.is_loopback:
+        typer.echo("no sign-in is configured; make users and tokens with `kernelcup admin`")
+        return
+    secret = make_admin_link(db, now=datetime.now(UTC))
+    typer.echo(f"sign in as admin, once, within 15 minutes: {url}/auth/link/{secret}")
 
 
 def log(progress: Progress) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -120,7 +121,7 @@ def delete(
             raise InvalidValue("nobody can be asked here; give --yes")
         if not yes:
             typer.confirm(f"Delete submission {submission_id} and its runs for good?", abort=True)
-        delete_submission(db, submission_id, by=actor_of(db, platform.user_name(user)))
+        delete_submission(db, submission_id, by=actor_of(db, platform.user_name(user)), now=datetime.now(UTC))
     if as_json:
         typer.echo(json.dumps({"deleted": submission_id}))
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernelcup.domain import Task
     from kernelcup.errors import Problem
     from kernelcup.tasks.nulls import Outcome
-    from kernelcup_harness.protocol import HarnessKind, RunReport
+    from kernelcup_harness.protocol import RunReport
 
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
 
@@ -223,12 +223,13 @@ def show(
     Hidden cases are counted, not shown. With --file and --harness --json prints the texts by name.
     """
     from kernelcup.cli import options, platform
+    from kernelcup.tasks.judging_code import judging_code
 
     task = platform.find_task(path)
     if file is not None:
         print_sources(pick_file(task, file), as_json=as_json)
     elif harness or judged_by is not None:
-        print_sources(judging_code(task, options.read_harness(judged_by)), as_json=as_json)
+        print_sources(judging_code(task, options.read_harness(judged_by) or task.harness), as_json=as_json)
     elif as_json:
         typer.echo(json.dumps(without_hidden(task)))
     else:
@@ -261,25 +262,6 @@ def pick_file(task: Task, name: str) -> dict[str, str]:
     if name not in task.sources:
         raise NotFound(f"{task.name} has no file {name!r}; it has {', '.join(sorted(task.sources))}")
     return {name: task.sources[name]}
-
-
-def judging_code(task: Task, judged_by: HarnessKind | None) -> dict[str, str]:
-    """Return all code that judges a task: nothing of the evaluation is hidden."""
-    from importlib.resources import files
-
-    from kernelcup.errors import NotFound
-    from kernelcup_harness.protocol import HarnessKind
-
-    if (judged_by or task.harness) is HarnessKind.OWN:
-        if task.main is None:
-            raise NotFound(f"{task.name} brings no harness of its own; `standard` judges it")
-        return {task.main: task.sources[task.main]}
-    # What a reader wants first comes first.
-    folder = files("kernelcup_harness")
-    first = ["judge.py", "calls.py", "comparing.py", "timing.py", "contestant.py"]
-    rest = sorted(path.name for path in folder.iterdir() if path.name.endswith(".py"))
-    names = dict.fromkeys([*first, *rest])
-    return {f"kernelcup_harness/{name}": (folder / name).read_text(encoding="utf-8") for name in names}
 
 
 def print_sources(texts: dict[str, str], *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Visibility
 from kernelcup.errors import Forbidden, NotFound, ScopeMissing, SignInNeeded
-from kernelcup.storage import members
+from kernelcup.storage import boards, members
 
 ALL_SCOPES = frozenset(Scope)
 
@@ -46,6 +46,16 @@ def sees_board(session: Session, actor: Actor, board: Leaderboard) -> bool:
     if board.visibility is Visibility.PUBLIC or manages_board(actor, board):
         return True
     return actor.user_id is not None and members.is_member(session, board.id, actor.user_id)
+
+
+def visible_boards(
+    session: Session, actor: Actor, *, after_id: int | None = None, limit: int | None = None
+) -> list[Leaderboard]:
+    """Return the leaderboards that exist for somebody, the oldest first."""
+    if actor.role is Role.ADMIN:
+        return boards.every(session, after_id=after_id, limit=limit)
+    creates = has_role(actor, Role.CREATOR)
+    return boards.seen_by(session, actor.user_id, manages_own=creates, after_id=after_id, limit=limit)
 
 
 def check_sees_board(session: Session, actor: Actor, board: Leaderboard) -> None:

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from kernelcup.domain import Device, Run, Submission, Task
 from kernelcup.errors import LaunchCancelled, LaunchError, StaleLease, StorageUnavailable, UnfitDevice
@@ -25,6 +26,7 @@ from kernelcup.services.progress import (
     JobReturned,
     JobStarted,
     Progress,
+    ProgressNotes,
 )
 from kernelcup.storage import submissions, tasks
 from kernelcup.storage.database import Database
@@ -60,6 +62,7 @@ class Attempt:
         self._tell = tell
         self._clock = clock
         self._max_attempts = max_attempts
+        self._notes = ProgressNotes(db, lease.job, clock=clock)
 
     def run(self) -> None:
         """Do it all, and tell how it ended. Raise nothing: whatever goes wrong, the lease ends."""
@@ -82,19 +85,18 @@ class Attempt:
             return self._unfit(error)
         except Exception as error:
             if isinstance(error, LaunchCancelled) or self.cancelled.is_set():
-                queue.hand_back(self._db, self.lease, reason=SHUTTING_DOWN)
+                queue.hand_back(self._db, self.lease, reason=SHUTTING_DOWN, now=self._clock())
                 return JobReturned(job=job, reason=SHUTTING_DOWN)
             if not isinstance(error, LaunchError):
                 logger.exception("job %d: this should not happen", job.id)
             return self._failed(f"{type(error).__name__}: {error}")
 
     def _judge(self) -> Run:
-        job = self.lease.job
         spec = self._spec()
         launched = self._launcher.run(
             spec,
             self._device,
-            on_event=lambda event: self._tell(JobProgress(job=job, event=event)),
+            on_event=self._take,
             cancelled=self.cancelled,
         )
         check_report(spec, launched.report)
@@ -106,6 +108,10 @@ class Attempt:
             except StorageUnavailable as error:
                 logger.warning("job %d: not stored that a GPU is unfit: %s", self.lease.job.id, error)
         return run
+
+    def _take(self, event: dict[str, Any]) -> None:
+        self._notes.take(event)
+        self._tell(JobProgress(job=self.lease.job, event=event))
 
     def _store(self, launched: LaunchResult) -> Run:
         """Store a result, with patience: a run of minutes is worth more than a locked database."""
@@ -133,7 +139,7 @@ class Attempt:
         if error.spoils:
             # Counted, or a submission that breaks each GPU it gets would be given all of them.
             return self._failed(f"{type(error).__name__}: {error}")
-        queue.hand_back(self._db, self.lease, reason=str(error))
+        queue.hand_back(self._db, self.lease, reason=str(error), now=self._clock())
         return JobReturned(job=self.lease.job, reason=str(error))
 
     def _take_out(self, error: UnfitDevice) -> None:

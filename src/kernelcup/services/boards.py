@@ -2,51 +2,77 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Device, Language, Leaderboard, Task
-from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.domain import (
+    OPERATOR,
+    Actor,
+    CodePolicy,
+    Device,
+    Language,
+    Leaderboard,
+    Role,
+    Scope,
+    Task,
+    Visibility,
+)
+from kernelcup.errors import InvalidValue
+from kernelcup.services import access
 from kernelcup.services.users import check_user_name
-from kernelcup.storage import boards, submissions, tasks, users
+from kernelcup.storage import audit, boards, submissions, tasks, users
 from kernelcup.storage.database import Database
+from kernelcup.tasks.reference import fits_standard_harness
 from kernelcup_harness.protocol import HarnessKind
 
 LONGEST_NAME = 64
+LARGEST_SIZE_LIMIT = 16 << 20
+MOST_REVIEW_TAGS = 50
 
 # First parts of addresses: the existing client puts leaderboard names there too.
 RESERVED_NAMES = frozenset(
     {
+        "account",
         "admin",
         "api",
+        "assets",
         "auth",
         "b",
         "boards",
+        "device",
         "docs",
         "events",
         "favicon.ico",
         "gpus",
         "health",
         "healthz",
+        "invites",
         "join",
         "leaderboards",
         "login",
         "logout",
         "mcp",
         "metrics",
+        "new",
         "openapi.json",
+        "queue",
         "readyz",
         "redoc",
         "robots.txt",
         "s",
+        "signin",
+        "signout",
         "start",
         "static",
         "submission",
         "submission_count",
         "submissions",
+        "tokens",
         "u",
         "user",
         "users",
@@ -60,32 +86,41 @@ def create_board(
     name: str,
     task: Task,
     devices: Sequence[str],
-    creator: str,
+    creator: str | Actor,
     now: datetime,
     harness: HarnessKind | None = None,
     opens_at: datetime | None = None,
     deadline: datetime | None = None,
     known_devices: Sequence[Device] | None = None,
+    visibility: Visibility = Visibility.PUBLIC,
+    pseudonymous: bool = False,
+    code_policy: CodePolicy = CodePolicy.NEVER,
+    max_file_bytes: int | None = None,
+    review_tags: Sequence[str] = (),
+    freeze_at: datetime | None = None,
 ) -> Leaderboard:
     """Make a leaderboard for a snapshot of the task.
 
     Args:
-        harness: Whose code judges; what the task asks for when None.
+        creator: Whoever makes it for themself, or the name of somebody for whom the operator does.
+        harness: Whose code judges. None is what the task asks for; an actor gets ours where it can
+            judge the task, and must say so to have the task's own.
         known_devices: What is configured; other devices are refused. None takes any name.
 
     Raises:
-        InvalidValue: The name, a device, the times or the harness cannot be used.
+        SignInNeeded, Forbidden, ScopeMissing: The actor may not make leaderboards.
+        InvalidValue: The name, a device, the times, the harness or a limit cannot be used.
         Conflict: There is a leaderboard of that name.
     """
+    if isinstance(creator, Actor):
+        access.require(creator, Scope.MANAGE, role=Role.CREATOR)
     check_board_name(name)
-    chosen = _devices(devices, known_devices)
-    _check_times(opens_at, deadline, now=now)
-    judge = _harness(task, harness)
-    maker = check_user_name(creator)
+    chosen = choose_devices(devices, known_devices)
+    check_ahead(deadline, now=now)
+    judge = choose_harness(creator, task, harness)
+    check_settings(opens_at, deadline, freeze_at, max_file_bytes, review_tags)
     with db.write(durable=True) as session:
-        creator_id = users.get_or_create(session, maker, now=now)
-        users.raise_to_creator(session, creator_id)
-        boards.insert(
+        board_id = boards.insert(
             session,
             name=name,
             task_hash=tasks.save(session, task, now=now),
@@ -93,45 +128,129 @@ def create_board(
             harness=judge,
             opens_at=opens_at,
             deadline=deadline,
-            creator_id=creator_id,
+            creator_id=_creator_id(session, creator, now=now),
             now=now,
+            visibility=visibility,
+            pseudonymous=pseudonymous,
+            code_policy=code_policy,
+            max_file_bytes=max_file_bytes,
+            review_tags=review_tags,
+            freeze_at=freeze_at,
         )
+        actor = creator if isinstance(creator, Actor) else OPERATOR
+        detail = {"id": board_id, "task": task.content_hash, "devices": list(chosen)}
+        audit.record(session, actor, "board.create", f"board:{name}", detail, now)
         return find_board(session, name)
 
 
-def list_boards(db: Database) -> list[Leaderboard]:
-    """Return all leaderboards, the oldest first."""
+def list_boards(
+    db: Database, viewer: Actor = OPERATOR, *, after_id: int | None = None, limit: int | None = None
+) -> list[Leaderboard]:
+    """Return the leaderboards that exist for somebody, the oldest first."""
     with db.read() as session:
-        return boards.every(session)
+        return access.visible_boards(session, viewer, after_id=after_id, limit=limit)
 
 
-def get_board(db: Database, name: str) -> Leaderboard:
-    """Return a leaderboard. Raise ``NotFound`` if there is none of that name."""
+def get_board(db: Database, name: str, viewer: Actor = OPERATOR) -> Leaderboard:
+    """Return a leaderboard. Raise ``NotFound`` if none of that name exists for the viewer."""
     with db.read() as session:
-        return find_board(session, name)
+        return find_board(session, name, viewer)
 
 
-def get_task(db: Database, name: str) -> Task:
-    """Return the task version of a leaderboard, hidden cases included."""
+def get_task(db: Database, name: str, viewer: Actor = OPERATOR) -> Task:
+    """Return the task version of a leaderboard; hidden cases are in it for its managers only."""
+    return visible_task(db, name, viewer).task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VisibleTask:
+    """A leaderboard's task as somebody may see it."""
+
+    board: Leaderboard
+    task: Task
+    """Without the hidden cases, unless the viewer manages the leaderboard."""
+    hidden_tests: int
+    hidden_benchmarks: int
+
+
+def visible_task(db: Database, name: str, viewer: Actor = OPERATOR) -> VisibleTask:
+    """Return a leaderboard with its task. Raise ``NotFound`` if it does not exist for the viewer."""
     with db.read() as session:
-        return tasks.load(session, find_board(session, name).task_hash)
+        board = find_board(session, name, viewer)
+        task = tasks.load(session, board.task_hash)
+    shown = task
+    if not access.manages_board(viewer, board):
+        shown = dataclasses.replace(task, hidden_tests=[], hidden_benchmarks=[])
+    return VisibleTask(
+        board=board,
+        task=shown,
+        hidden_tests=len(task.hidden_tests),
+        hidden_benchmarks=len(task.hidden_benchmarks),
+    )
 
 
-def delete_board(db: Database, name: str) -> None:
-    """Delete a leaderboard for good, with its submissions and their runs."""
+def delete_board(
+    db: Database, name: str, actor: Actor = OPERATOR, *, now: datetime, confirm: str | None = None
+) -> None:
+    """Delete a leaderboard for good, with its submissions and their runs.
+
+    Args:
+        confirm: The name as it is written; only the operator's command line, which asks by itself,
+            may leave it out.
+
+    Raises:
+        InvalidValue: The name was not confirmed; nothing was deleted.
+    """
     with db.write(durable=True) as session:
-        board = find_board(session, name)
+        board = find_managed(session, name, actor)
+        if confirm != board.name and not (confirm is None and access.is_operator(actor)):
+            given = "nothing" if confirm is None else repr(confirm)
+            raise InvalidValue(
+                f"To delete it for good, confirm with its name {board.name!r}; {given} was given. "
+                "Nothing was deleted."
+            )
+        detail = {
+            "id": board.id,
+            "creator": board.creator,
+            "submissions": boards.count_submissions(session, board.id),
+        }
+        versions = boards.task_hashes(session, board.id)
         boards.delete_board(session, board.id)
         submissions.delete_unused_code(session)
-        tasks.delete_unused(session, board.task_hash)
+        for version in sorted(versions):
+            tasks.delete_unused(session, version)
+        audit.record(session, actor, "board.delete", f"board:{board.name}", detail, now)
 
 
-def find_board(session: Session, name: str) -> Leaderboard:
-    """Return a leaderboard inside a transaction. Raise ``NotFound``."""
+def find_board(session: Session, name: str, viewer: Actor = OPERATOR) -> Leaderboard:
+    """Return a leaderboard inside a transaction. Raise ``NotFound`` if it does not exist for the viewer."""
     board = boards.find(session, name)
-    if board is None:
-        raise NotFound(f"There is no leaderboard {name!r}.")
+    if board is None or not access.sees_board(session, viewer, board):
+        raise access.no_board(name)
     return board
+
+
+def find_managed(session: Session, name: str, actor: Actor) -> Leaderboard:
+    """Return a leaderboard that somebody may change.
+
+    Raises:
+        NotFound: It does not exist for them.
+        SignInNeeded, Forbidden, ScopeMissing: They see it, and may not.
+    """
+    board = find_board(session, name, actor)
+    access.check_manages_board(session, actor, board)
+    return board
+
+
+def check_manages(db: Database, actor: Actor, name: str) -> None:
+    """Raise what :func:`find_managed` raises, before anything costly is done for the actor."""
+    with db.read() as session:
+        find_managed(session, name, actor)
+
+
+def propose_harness(task: Task) -> HarnessKind:
+    """Return ours where it can judge the task, also if the task asks for its own."""
+    return HarnessKind.STANDARD if _fits_standard(task) and not task.multi_gpu else task.harness
 
 
 def check_board_name(name: str) -> None:
@@ -145,7 +264,8 @@ def check_board_name(name: str) -> None:
         raise InvalidValue(f"Leaderboard name {name!r} is reserved for an address of the web site.")
 
 
-def _devices(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
+def choose_devices(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
+    """Return the devices once each and as they are configured. Raise ``InvalidValue``."""
     spelling = {device.name.lower(): device.name for device in known or ()}
     chosen: dict[str, str] = {}
     for name in names:
@@ -158,15 +278,73 @@ def _devices(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
     return list(chosen.values())
 
 
-def _check_times(opens_at: datetime | None, deadline: datetime | None, *, now: datetime) -> None:
-    if deadline is not None and deadline <= now:
-        raise InvalidValue(f"The deadline {deadline:%Y-%m-%d %H:%M:%S %Z} is over already.")
+def check_settings(
+    opens_at: datetime | None,
+    deadline: datetime | None,
+    freeze_at: datetime | None,
+    max_file_bytes: int | None,
+    review_tags: Sequence[str],
+) -> None:
+    """Raise ``InvalidValue`` where settings contradict each other or cannot be."""
     if deadline is not None and opens_at is not None and deadline <= opens_at:
         raise InvalidValue("The deadline is not after the opening.")
+    if freeze_at is not None and opens_at is not None and freeze_at < opens_at:
+        raise InvalidValue("The freeze is before the opening.")
+    if max_file_bytes is not None and not 1 <= max_file_bytes <= LARGEST_SIZE_LIMIT:
+        raise InvalidValue(f"max_file_bytes {max_file_bytes}: expected 1 to {LARGEST_SIZE_LIMIT:,}.")
+    if len(review_tags) > MOST_REVIEW_TAGS:
+        raise InvalidValue(f"review_tags: at most {MOST_REVIEW_TAGS}.")
+    for tag in review_tags:
+        if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", tag):
+            raise InvalidValue(f"Review tag {tag!r}: expected letters, digits, '_', '.', ':' and '-'.")
 
 
-def _harness(task: Task, wanted: HarnessKind | None) -> HarnessKind:
-    kind = wanted or task.harness
+def check_harness(task: Task, kind: HarnessKind) -> HarnessKind:
+    """Return the harness. Raise ``InvalidValue`` if it cannot judge the task."""
     if kind is HarnessKind.OWN and task.main is None and task.lang is Language.PYTHON:
         raise InvalidValue(f"Task {task.name!r} ships no harness of its own; use 'standard'.")
+    if kind is HarnessKind.STANDARD and not _fits_standard(task):
+        raise InvalidValue(
+            f"Task {task.name!r} cannot be judged by the standard harness: that takes Python tasks whose "
+            "reference.py has generate_input and check_implementation(data, output). Use 'own'."
+        )
     return kind
+
+
+def choose_harness(creator: str | Actor, task: Task, wanted: HarnessKind | None) -> HarnessKind:
+    """Return whose code judges: as wanted, else as the task says, or ours where an actor makes the board.
+
+    Raises:
+        InvalidValue: That harness cannot judge the task, or an actor must ask for the task's own.
+    """
+    if wanted is not None:
+        return check_harness(task, wanted)
+    if not isinstance(creator, Actor):
+        return check_harness(task, task.harness)
+    proposed = propose_harness(task)
+    if proposed is HarnessKind.OWN:
+        raise InvalidValue(
+            f"Task {task.name!r} can be judged by its own harness only, and its results would be marked "
+            "self-measured; ask for the harness 'own' if you want that."
+        )
+    return check_harness(task, proposed)
+
+
+def check_ahead(deadline: datetime | None, *, now: datetime) -> None:
+    """Raise ``InvalidValue`` if a deadline is over already."""
+    if deadline is not None and deadline <= now:
+        raise InvalidValue(f"The deadline {deadline:%Y-%m-%d %H:%M:%S %Z} is over already.")
+
+
+def _fits_standard(task: Task) -> bool:
+    return task.lang is Language.PYTHON and fits_standard_harness(task.sources)
+
+
+def _creator_id(session: Session, creator: str | Actor, *, now: datetime) -> int:
+    if not isinstance(creator, Actor):
+        creator_id = users.get_or_create(session, check_user_name(creator), now=now)
+        users.raise_to_creator(session, creator_id)
+        return creator_id
+    if creator.user_id is None:
+        raise InvalidValue("A leaderboard needs somebody with an account as its creator.")
+    return creator.user_id

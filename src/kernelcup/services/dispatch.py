@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from kernelcup.domain import Device, JobState
+from kernelcup.domain import Device
 from kernelcup.errors import ConfigError, StaleLease, StorageUnavailable
 from kernelcup.launchers.base import Launcher
-from kernelcup.services import queue
+from kernelcup.services import dispatchers, queue
 from kernelcup.services.attempt import Attempt
 from kernelcup.services.fitness import Fitness
 from kernelcup.services.owners import current_owner
@@ -69,6 +69,8 @@ class Dispatcher:
         self._owner = owner or current_owner()
         self._lease_s, self._heartbeat_s, self._tick_s = lease_s, heartbeat_s, tick_s
         self._max_attempts = max_attempts
+        self._started_at = self._clock()
+        self._draining = threading.Event()
         self._active: dict[Attempt, threading.Thread] = {}
         self._lock = threading.Lock()
         self._progress_lock = threading.Lock()
@@ -78,7 +80,7 @@ class Dispatcher:
         self._check_launchers()
 
     def run_until_idle(self) -> None:
-        """Work until nothing waits for our devices and nothing of ours runs."""
+        """Work until nothing waits for those of our devices that are not paused, and nothing of ours runs."""
         names = list(self._devices)
         self._loop(lambda: self._is_idle(names), devices=names)
 
@@ -98,9 +100,19 @@ class Dispatcher:
             up_to_submission=submission_id,
         )
 
-    def run_forever(self, stop: threading.Event) -> None:
-        """Work until told to stop; jobs that then run go back into the queue."""
-        self._loop(stop.is_set, devices=list(self._devices), patient=True)
+    def run_forever(self, stop: threading.Event, drain: threading.Event | None = None) -> None:
+        """Work until told to stop; jobs that then run go back into the queue.
+
+        Args:
+            stop: Set it to end at once.
+            drain: Set it to claim nothing new, and to end when the jobs that run have ended.
+        """
+        self._draining = drain or self._draining
+        self._loop(
+            lambda: stop.is_set() or (self._draining.is_set() and not self._current()),
+            devices=list(self._devices),
+            patient=True,
+        )
 
     def _check_launchers(self) -> None:
         known = ", ".join(sorted(self._launchers)) or "none"
@@ -129,7 +141,8 @@ class Dispatcher:
     def _look(self, devices: Sequence[str], up_to_submission: int | None, *, patient: bool) -> None:
         try:
             self._keep_alive()
-            self._start_jobs(devices, up_to_submission)
+            if not self._draining.is_set():
+                self._start_jobs(devices, up_to_submission)
         except StorageUnavailable:
             if not patient:
                 raise
@@ -140,9 +153,20 @@ class Dispatcher:
             self._next_heartbeat = time.monotonic() + self._heartbeat_s
             for attempt in self._current():
                 self._renew(attempt)
+            self._check_in()
             self._fitness.refresh()
         backends = {device.name: device.backend for device in self._devices.values()}
         queue.reclaim(self._db, now=self._clock(), backends=backends)
+
+    def _check_in(self) -> None:
+        dispatchers.check_in(
+            self._db,
+            owner=self._owner,
+            devices=self._devices.values(),
+            started_at=self._started_at,
+            draining=self._draining.is_set(),
+            now=self._clock(),
+        )
 
     def _renew(self, attempt: Attempt) -> None:
         try:
@@ -210,7 +234,9 @@ class Dispatcher:
         if self._current():
             return False
         with self._db.read() as session:
-            return jobs.count(session, JobState.QUEUED, devices=devices) == 0
+            stopped = queue.paused_devices(session)
+            some = [device for device in devices if device.lower() not in stopped]
+            return not any(jobs.has_waiting(session, device=device) for device in some)
 
     def _has_ended(self, submission_id: int) -> bool:
         if self._current():
@@ -225,3 +251,7 @@ class Dispatcher:
             attempt.cancelled.set()
         for thread in active.values():
             thread.join()
+        try:
+            dispatchers.check_out(self._db, self._owner)
+        except StorageUnavailable as error:  # it shows as gone a little later
+            logger.warning("not checked out: %s", error)

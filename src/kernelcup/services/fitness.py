@@ -12,10 +12,12 @@ import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from kernelcup.domain import OPERATOR, Actor, Role, Scope
 from kernelcup.errors import NotFound, UnfitDevice
 from kernelcup.launchers.base import KeepsGpus, Launcher
+from kernelcup.services import access
 from kernelcup.services.progress import GpuBack, GpuOut, Progress
-from kernelcup.storage import faults
+from kernelcup.storage import audit, faults
 from kernelcup.storage.database import Database
 from kernelcup.storage.faults import DeviceFault
 
@@ -49,12 +51,15 @@ def outages(db: Database, *, now: datetime) -> list[DeviceFault]:
         return [fault for fault in faults.all_faults(session) if fault.next_look_at >= now - OVERDUE]
 
 
-def bring_back(db: Database, device: str, *, machine: str | None = None) -> list[DeviceFault]:
+def bring_back(
+    db: Database, device: str, *, now: datetime, actor: Actor = OPERATOR, machine: str | None = None
+) -> list[DeviceFault]:
     """Put the GPUs of a device back into service, on one machine or on all, and return them.
 
-    Raise ``NotFound`` if none of them is out of service.
+    Raise ``NotFound`` if none of them is out of service, ``Forbidden`` for others than admins.
     """
-    with db.write() as session:
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    with db.write(durable=True) as session:
         found = [
             fault
             for fault in faults.all_faults(session)
@@ -62,6 +67,11 @@ def bring_back(db: Database, device: str, *, machine: str | None = None) -> list
         ]
         for fault in found:
             faults.remove(session, machine=fault.machine, gpu=fault.gpu)
+        if found:
+            detail = {"machine": machine, "gpus": [f"{fault.machine}:{fault.gpu}" for fault in found]}
+            audit.record(
+                session, actor=actor, action="device.up", target=f"device:{device}", detail=detail, now=now
+            )
     if not found:
         where = "" if machine is None else f" on {machine}"
         raise NotFound(f"Nothing of {device} is out of service{where}.")

@@ -1,7 +1,11 @@
 """Who works on what: claim, keep, finish, hand back, try again.
 
 A job that was accepted ends in exactly one counted run, or is cancelled. Each change is guarded
-by the lease, so a holder that was given up for lost can come back and do no harm.
+by the lease, so a holder that was given up for lost can come back and do no harm. What happened is
+noted for those who watch in the transaction in which it happens.
+
+A device that is paused is not claimed from. A pause of the service or of a leaderboard only stops
+new submissions: what was accepted is judged.
 """
 
 from __future__ import annotations
@@ -12,13 +16,15 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Run
+from kernelcup.domain import Job, JobState, Run
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import score_s
+from kernelcup.services import reviews
 from kernelcup.services.owners import is_gone
-from kernelcup.storage import boards, jobs, runs, submissions, tasks
+from kernelcup.storage import boards, events, jobs, paces, pauses, runs, submissions, tasks
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
+from kernelcup.storage.pauses import PauseScope
 from kernelcup_harness.protocol import Backend, HarnessKind, RunReport, Verdict
 
 MAX_ATTEMPTS = 3
@@ -39,12 +45,33 @@ def claim_next(
     now: datetime,
     up_to_submission: int | None = None,
 ) -> Lease | None:
-    """Take the oldest waiting job for one of the devices, None if there is none."""
+    """Take the first waiting job for one of the devices, None if there is none."""
     until = now + timedelta(seconds=lease_s)
+    # A look costs less than to be the writer, of which SQLite has one; most looks find nothing.
+    with db.read() as session:
+        some = [
+            device
+            for device in devices
+            if jobs.has_waiting(session, device=device, up_to_submission=up_to_submission)
+        ]
+        stopped = paused_devices(session) if some else {}
+    some = [device for device in some if device.lower() not in stopped]
+    if not some:
+        return None
     with db.write() as session:
-        return jobs.claim(
-            session, owner=owner, until=until, devices=devices, now=now, up_to_submission=up_to_submission
+        lease = jobs.claim(
+            session, owner=owner, until=until, devices=some, now=now, up_to_submission=up_to_submission
         )
+        if lease is not None:
+            job = lease.job
+            events.record(session, job.submission_id, "started", {"attempt": job.attempt}, job.id, now)
+        return lease
+
+
+def paused_devices(session: Session) -> dict[str, str]:
+    """Return why devices are paused, by their names in small letters."""
+    found = pauses.every(session)
+    return {pause.key: pause.reason for pause in found if pause.scope is PauseScope.DEVICE}
 
 
 def renew(db: Database, lease: Lease, *, lease_s: float, now: datetime) -> Lease:
@@ -61,10 +88,10 @@ def finish(
         return _record(session, lease, report, harness_hash=harness_hash, machine=machine, now=now)
 
 
-def hand_back(db: Database, lease: Lease, *, reason: str = "") -> None:
+def hand_back(db: Database, lease: Lease, *, reason: str = "", now: datetime) -> None:
     """Give a job back unharmed: the attempt does not count. Raise ``StaleLease``."""
     with db.write() as session:
-        jobs.requeue(session, lease, attempt=lease.job.attempt, reason=reason)
+        _requeue(session, lease, attempt=lease.job.attempt, reason=reason, now=now)
 
 
 def fail_attempt(
@@ -85,8 +112,8 @@ def fail_attempt(
         StaleLease: The job is not ours any more.
     """
     with db.write(durable=True) as session:
-        if lease.job.attempt < max_attempts:
-            jobs.requeue(session, lease, attempt=lease.job.attempt + 1, reason=reason)
+        if _attempts(lease.job) < max_attempts:
+            _requeue(session, lease, attempt=lease.job.attempt + 1, reason=reason, now=now)
             return None
         report = _internal_error(session, lease, reason=reason, backend=backend)
         return _record(session, lease, report, harness_hash="", machine="", now=now, reason=reason)
@@ -121,9 +148,28 @@ def reclaim(
 def cancel(db: Database, job_id: int, *, now: datetime, reason: str = "cancelled") -> bool:
     """Cancel a job and return whether it was waiting or running. Raise ``NotFound``."""
     with db.write(durable=True) as session:
-        if jobs.find(session, job_id) is None:
+        job = jobs.find(session, job_id)
+        if job is None:
             raise NotFound(f"There is no job {job_id}.")
-        return jobs.cancel(session, job_id, now=now, reason=reason)
+        return cancel_jobs(session, job.submission_id, [job_id], now=now, reason=reason) == 1
+
+
+def cancel_jobs(
+    session: Session, submission_id: int, job_ids: Sequence[int], *, now: datetime, reason: str
+) -> int:
+    """Cancel those jobs of a submission that wait or run, and return how many.
+
+    Who works on one notices at the next heartbeat and ends its process. A job that waits for another
+    judgement, or is under one, is done again, with the result that it had.
+    """
+    cancelled = [
+        job.id for job in jobs.lock(session, job_ids) if jobs.cancel(session, job.id, now=now, reason=reason)
+    ]
+    for job_id in cancelled:
+        events.record(session, submission_id, "cancelled", {"reason": reason}, job_id, now)
+    if cancelled:
+        events.record_end(session, submission_id, now)
+    return len(cancelled)
 
 
 def position(db: Database, job_id: int) -> int | None:
@@ -133,6 +179,16 @@ def position(db: Database, job_id: int) -> int | None:
         if job is None:
             raise NotFound(f"There is no job {job_id}.")
         return jobs.position(session, job)
+
+
+def _requeue(session: Session, lease: Lease, *, attempt: int, reason: str, now: datetime) -> None:
+    job = jobs.requeue(session, lease, attempt=attempt, reason=reason)
+    events.record(session, job.submission_id, "queued", {"reason": reason}, job.id, now)
+
+
+def _attempts(job: Job) -> int:
+    """Return how many launches this judgement of a job has had; an earlier one's do not count."""
+    return job.attempt - job.first_attempt + 1
 
 
 def _record(
@@ -145,17 +201,46 @@ def _record(
     now: datetime,
     reason: str = "",
 ) -> Run:
-    started_at = jobs.complete(session, lease, now=now, reason=reason)
-    return runs.insert(
+    job = lease.job
+    score = score_s(report, tasks.ranking_by(session, job.task_hash))
+    # A machine that fails takes nobody the result of an earlier judgement.
+    counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR
+    flags = reviews.flags(session, job) if counted and score is not None else None
+    state = JobState.DONE if flags is None else JobState.QUARANTINED
+    started_at = jobs.complete(session, lease, now=now, reason=reason, state=state)
+    replaces = counted and runs.uncount(session, job.id)
+    run = runs.insert(
         session,
-        job=lease.job,
+        job=job,
         report=report,
-        score_s=score_s(report, tasks.ranking_by(session, lease.job.task_hash)),
+        score_s=score,
         started_at=started_at,
         finished_at=now,
         harness_hash=harness_hash,
         machine=machine,
+        counted=counted,
     )
+    told = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
+    events.record(session, job.submission_id, "finished", told, job.id, now)
+    if flags is not None:
+        reviews.hold(session, job, run, evidence=flags, now=now)
+    if replaces or (score is not None and flags is None):
+        _rank(session, job, run, replaces=replaces, now=now)
+    events.record_end(session, job.submission_id, now)
+    if machine:  # else no machine has judged it
+        paces.add(session, device=job.device, mode=job.mode, seconds=(now - started_at).total_seconds())
+    return run
+
+
+def _rank(session: Session, job: Job, run: Run, *, replaces: bool, now: datetime) -> None:
+    """Let a new result into the ranking; one that replaces another may make its user's best worse."""
+    submission = submissions.find(session, job.submission_id)
+    assert submission is not None
+    if replaces:
+        board_id, user_id = submission.leaderboard_id, submission.user_id
+        runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
+    else:
+        runs.offer(session, submission=submission, device=job.device, run=run, now=now)
 
 
 def _internal_error(session: Session, lease: Lease, *, reason: str, backend: Backend) -> RunReport:
@@ -167,7 +252,7 @@ def _internal_error(session: Session, lease: Lease, *, reason: str, backend: Bac
         backend=backend,
         harness=HarnessKind.STANDARD if board is None else board.harness,
         verdict=Verdict.INTERNAL_ERROR,
-        message=f"No machine could judge this in {lease.job.attempt} attempts: {reason}",
+        message=f"No machine could judge this in {_attempts(lease.job)} attempts: {reason}",
     )
 
 

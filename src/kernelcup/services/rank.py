@@ -1,44 +1,169 @@
-"""Standings."""
+"""Standings, and how they came about: live for those who manage a leaderboard, frozen for others."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy.orm import Session
 
 from kernelcup import scoring
-from kernelcup.domain import Leaderboard, Standing
-from kernelcup.errors import UnknownDevice
-from kernelcup.services.boards import find_board
-from kernelcup.storage import runs, users
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing
+from kernelcup.errors import Conflict, InvalidValue, UnknownDevice
+from kernelcup.services import visibility
+from kernelcup.services.boards import find_board, find_managed
+from kernelcup.storage import audit, boards, frozen, ranking
 from kernelcup.storage.database import Database
+from kernelcup.storage.ranking import Ranked, Record
 
 
-def standings(db: Database, board: str, device: str, *, limit: int | None = None) -> list[Standing]:
-    """Return the ranking of one (leaderboard, device), the fastest first, or the top of it.
+def standings(
+    db: Database,
+    board: str,
+    device: str,
+    *,
+    viewer: Actor = OPERATOR,
+    limit: int | None = None,
+    offset: int = 0,
+) -> list[Standing]:
+    """Return the ranking of one (leaderboard, device), the fastest first, or a part of it.
+
+    Args:
+        db: The database.
+        board: The leaderboard.
+        device: One of its devices.
+        viewer: Who looks: others than its managers see it as it was when it froze, and on a
+            pseudonymous leaderboard other people under their pseudonyms, without file names.
+        limit: At most that many.
+        offset: Without the first ones.
 
     Raises:
-        NotFound: There is no such leaderboard.
+        NotFound: No such leaderboard exists for the viewer.
         UnknownDevice: It does not accept that device.
     """
     with db.read() as session:
-        found = find_board(session, board)
+        found = find_board(session, board, viewer)
         name = board_device(found, device)
-        entries = runs.entries(session, board_id=found.id, device=name, limit=limit)
-    return scoring.standings(entries)
+        is_frozen = _shows_copy(session, found, viewer)
+        page = ranking.entries(
+            session, board_id=found.id, device=name, frozen=is_frozen, limit=limit, offset=offset
+        )
+        if not page:
+            return []
+        first = 1 + ranking.count_faster(
+            session, board_id=found.id, device=name, score_s=page[0].entry.score_s, frozen=is_frozen
+        )
+        places = _places(session, found, page, viewer)
+    return [
+        dataclasses.replace(place, rank=first if place.rank == 1 else offset + place.rank) for place in places
+    ]
 
 
-def personal_best(db: Database, board: str, device: str, user: str) -> Standing | None:
-    """Return a user's standing, None for one without a score."""
+def personal_best(
+    db: Database,
+    board: str,
+    device: str,
+    user: str,
+    *,
+    viewer: Actor = OPERATOR,
+) -> Standing | None:
+    """Return a user's standing, None for one without a score.
+
+    One's own is live even while the leaderboard is frozen; its rank is among the others' frozen ones.
+    """
     with db.read() as session:
-        found = find_board(session, board)
-        name, person = board_device(found, device), users.find(session, user)
-        if person is None:
+        found = find_board(session, board, viewer)
+        name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
+        if user_id is None:
             return None
-        entries = runs.entries(session, board_id=found.id, device=name, user_id=person[0])
+        is_frozen = _shows_copy(session, found, viewer)
+        own = user_id == viewer.user_id
+        entries = ranking.entries(
+            session, board_id=found.id, device=name, frozen=is_frozen and not own, user_id=user_id
+        )
         if not entries:
             return None
-        faster = runs.count_faster(session, board_id=found.id, device=name, score_s=entries[0].score_s)
-    (alone,) = scoring.standings(entries)
+        faster = ranking.count_faster(
+            session,
+            board_id=found.id,
+            device=name,
+            score_s=entries[0].entry.score_s,
+            frozen=is_frozen,
+            without=user_id,
+        )
+        (alone,) = _places(session, found, entries, viewer)
     return dataclasses.replace(alone, rank=faster + 1)
+
+
+def history(
+    db: Database,
+    board: str,
+    device: str,
+    *,
+    viewer: Actor = OPERATOR,
+    user: str | None = None,
+    before_id: int | None = None,
+    limit: int = 100,
+) -> list[Record]:
+    """Return how users' bests got better, the newest first.
+
+    Others than managers see of other people what came before the freeze, under the names of the
+    standings.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        user_id = None if user is None else visibility.find_shown(session, found, user, viewer)
+        if user is not None and user_id is None:
+            return []
+        records = ranking.history(
+            session,
+            board_id=found.id,
+            device=name,
+            user_id=user_id,
+            before_id=before_id,
+            limit=limit,
+            until=visibility.hidden_since(found, viewer),
+            always=viewer.user_id,
+        )
+        names = visibility.shown_names(session, found, {each.user_id: each.user for each in records}, viewer)
+    masked = visibility.is_masked(found, viewer)
+    return [
+        dataclasses.replace(each, user=names[each.user_id], user_id=0 if masked else each.user_id)
+        for each in records
+    ]
+
+
+def freeze(db: Database, actor: Actor, board: str, at: datetime, now: datetime) -> Leaderboard:
+    """Let others than its managers see a leaderboard as it is at a moment, until it is unveiled.
+
+    Raises:
+        Conflict: It is frozen already.
+        InvalidValue: The moment is over: how it was then cannot be told any more.
+    """
+    if at < now:
+        raise InvalidValue(f"{at:%Y-%m-%d %H:%M:%S} UTC is over: a leaderboard freezes now or later.")
+    with db.write(durable=True) as session:
+        boards.lock(session, board)
+        found = find_managed(session, board, actor)
+        if found.freeze_at is not None and found.freeze_at <= now:
+            raise Conflict(f"Leaderboard {found.name!r} is frozen already; unveil it first.")
+        frozen.set_freeze(session, found.id, at)
+        frozen.keep(session, found.id, now)
+        audit.record(session, actor, "board.freeze", f"board:{found.name}", {"at": at.isoformat()}, now)
+        return find_board(session, found.name)
+
+
+def unveil(db: Database, actor: Actor, board: str, now: datetime) -> Leaderboard:
+    """Show everybody a leaderboard as it is. Raise ``Conflict`` if it has no freeze."""
+    with db.write(durable=True) as session:
+        found = find_managed(session, board, actor)
+        if found.freeze_at is None:
+            raise Conflict(f"Leaderboard {found.name!r} is not frozen.")
+        frozen.set_freeze(session, found.id, None)
+        audit.record(session, actor, "board.unveil", f"board:{found.name}", {}, now)
+        return find_board(session, found.name)
 
 
 def board_device(board: Leaderboard, name: str) -> str:
@@ -48,3 +173,29 @@ def board_device(board: Leaderboard, name: str) -> str:
             return device
     allowed = ", ".join(board.devices)
     raise UnknownDevice(f"Leaderboard {board.name!r} has no device {name!r}; it has {allowed}.")
+
+
+def _shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
+    """Tell whether somebody sees the copy that was made when the leaderboard froze.
+
+    There is none while nothing has changed since: then what is live is what was frozen.
+    """
+    return visibility.hidden_since(board, viewer) is not None and frozen.is_kept(session, board.id)
+
+
+def _places(session: Session, board: Leaderboard, page: Sequence[Ranked], viewer: Actor) -> list[Standing]:
+    """Rank a page by itself, and show its people as the viewer may see them."""
+    places = scoring.standings(each.entry for each in page)
+    if not visibility.is_masked(board, viewer):
+        return places
+    ids = {each.entry.user: each.user_id for each in page}
+    names = visibility.shown_names(session, board, {ids[name]: name for name in ids}, viewer)
+    own = viewer.user_id
+    return [
+        dataclasses.replace(
+            place,
+            user=names[ids[place.user]],
+            file_name=place.file_name if ids[place.user] == own else "",
+        )
+        for place in places
+    ]

@@ -4,27 +4,93 @@ from __future__ import annotations
 
 import dataclasses
 
-from kernelcup_harness.protocol import CapturedOutput, CaseResult, RunReport, StageReport, Verdict
+from kernelcup_harness.protocol import (
+    CapturedOutput,
+    CaseResult,
+    HarnessKind,
+    Mode,
+    RunReport,
+    StageName,
+    StageReport,
+    Verdict,
+)
 
 WITHHELD = "Withheld: it may tell what the hidden cases are."
+WITHHELD_RANKED = "Withheld: it was written while the submission was ranked."
 
 
-def redact(report: RunReport, *, viewer_is_creator: bool) -> RunReport:
-    """Return the report without what would reveal hidden cases.
+def redact(report: RunReport, *, sees_all: bool, done: bool = True) -> RunReport:
+    """Return the report without what its submission's author may not know.
 
     Of a hidden case only its place and verdict stay. Texts that the submission or the task's own
-    harness could write while it had a hidden case in hand go as well. The secret seed stays: it
-    was used for this run only, and the run is over.
+    harness could write while it had a hidden case in hand, or was ranked, go as well. The secret seed
+    stays once the job is done: it was used for this run only, and the run is over.
+
+    Args:
+        report: All of it.
+        sees_all: Whether the viewer manages the leaderboard.
+        done: Whether the job has ended, and waits for nobody.
     """
-    if viewer_is_creator or not any(case.hidden for stage in report.stages for case in stage.cases):
+    if sees_all:
         return report
+    shown = report if done else dataclasses.replace(report, secret_seed="")
+    if was_ranked(shown):
+        shown = _without_ranked_texts(shown)
+    if any(case.hidden for stage in shown.stages for case in stage.cases):
+        shown = _without_hidden_cases(shown)
+    return shown
+
+
+def outline(report: RunReport) -> RunReport:
+    """Return what everybody may know of a report: what it is of, the verdict, and how far to trust it."""
+    return RunReport(
+        job_id=report.job_id,
+        mode=report.mode,
+        backend=report.backend,
+        harness=report.harness,
+        verdict=report.verdict,
+        trust=report.trust,
+        comparable=report.comparable,
+    )
+
+
+def was_ranked(report: RunReport) -> bool:
+    """Tell whether a run came to its ranked stage, if only to begin it."""
+    began = report.stage is StageName.RANKED or report.stage_report(StageName.RANKED) is not None
+    return report.mode is Mode.LEADERBOARD and began
+
+
+def _without_ranked_texts(report: RunReport) -> RunReport:
+    """Leave out what was printed. A task's own harness may put that into its messages, too."""
+    is_own = report.harness is HarnessKind.OWN
+    fell_there = report.stage is StageName.RANKED
+    return dataclasses.replace(
+        report,
+        message=WITHHELD_RANKED if report.message and is_own and fell_there else report.message,
+        stages=[
+            _ranked(stage) if is_own and stage.name is StageName.RANKED else stage for stage in report.stages
+        ],
+        stdout=_output(report.stdout, WITHHELD_RANKED),
+        stderr=_output(report.stderr, WITHHELD_RANKED),
+        extra={},
+    )
+
+
+def _ranked(stage: StageReport) -> StageReport:
+    cases = [
+        dataclasses.replace(case, message=WITHHELD_RANKED if case.message else "") for case in stage.cases
+    ]
+    return dataclasses.replace(stage, message=WITHHELD_RANKED if stage.message else "", cases=cases)
+
+
+def _without_hidden_cases(report: RunReport) -> RunReport:
     failed_hidden = any(stage.name is report.stage and _failed_hidden(stage) for stage in report.stages)
     return dataclasses.replace(
         report,
         message=WITHHELD if report.message and failed_hidden else report.message,
         stages=[_stage(stage) for stage in report.stages],
-        stdout=_output(report.stdout),
-        stderr=_output(report.stderr),
+        stdout=_output(report.stdout, WITHHELD),
+        stderr=_output(report.stderr, WITHHELD),
         extra={},
     )
 
@@ -41,8 +107,8 @@ def _case(case: CaseResult) -> CaseResult:
     return CaseResult(index=case.index, parameters={}, hidden=True, verdict=case.verdict)
 
 
-def _output(output: CapturedOutput) -> CapturedOutput:
-    return dataclasses.replace(output, text=WITHHELD) if output.text else output
+def _output(output: CapturedOutput, instead: str) -> CapturedOutput:
+    return dataclasses.replace(output, text=instead) if output.text else output
 
 
 def _failed_hidden(stage: StageReport) -> bool:

@@ -1,21 +1,41 @@
-"""Look at submissions, cancel and delete them."""
+"""Look at submissions, cancel and delete them.
+
+Authors and those who manage the leaderboard see all of a submission that they may see at all; others
+see the public facts of ranked ones.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import OPERATOR, Actor, Job, JobState, Role, Run, Submission
+from kernelcup.domain import OPERATOR, Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.screen import Screening
-from kernelcup.services import access
+from kernelcup.services import access, queue, visibility
 from kernelcup.services.boards import find_board
-from kernelcup.services.reports import redact
-from kernelcup.storage import jobs, runs, screenings, submissions, tasks, users
+from kernelcup.services.publication import is_published
+from kernelcup.services.reports import outline, redact
+from kernelcup.storage import (
+    audit,
+    boards,
+    frozen,
+    jobs,
+    limits,
+    ranking,
+    runs,
+    screenings,
+    submissions,
+    tasks,
+    users,
+)
 from kernelcup.storage.database import Database
+from kernelcup.storage.submissions import Seen
+from kernelcup_harness.protocol import Mode
 
 ENDED = (JobState.DONE, JobState.CANCELLED, JobState.QUARANTINED)
 
@@ -44,107 +64,330 @@ class SubmissionView:
         return all(view.job.state in ENDED for view in self.jobs)
 
 
-def show_submission(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) -> SubmissionView:
-    """Return a submission with its results.
+def show_submission(
+    db: Database,
+    submission_id: int,
+    *,
+    viewer: Actor = OPERATOR,
+) -> SubmissionView:
+    """Return a submission with its results, as somebody may see it.
 
     Args:
-        viewer: Who looks. Who manages the leaderboard sees hidden cases.
+        db: The database.
+        submission_id: Which one.
+        viewer: Who looks. Its author sees all but hidden cases and what was printed while it was
+            ranked, those who manage the leaderboard everything, others the outcome of a ranked one.
+
+    Raises:
+        NotFound: It does not exist for the viewer.
+        Forbidden: It is not ranked, or not judged yet, and somebody else's.
     """
     with db.read() as session:
-        submission = _find(session, submission_id)
-        board = find_board(session, submission.leaderboard)
-        access.check_sees_board(session, viewer, board)
+        submission, board = _find_visible(session, submission_id, viewer)
         found = jobs.of_submission(session, submission_id)
+        is_full = _sees_all_of(submission, board, viewer)
+        if not is_full:
+            view = _public_view(session, submission, board, found, viewer)
+            if submission.mode is not Mode.LEADERBOARD or not view.ended:
+                raise Forbidden(
+                    f"Submission {submission_id} is somebody else's: only ranked ones are shown, once judged."
+                )
+            return view
         done = runs.counted(session, [job.id for job in found])
         positions = {job.id: jobs.position(session, job) for job in found}
-    sees_all = access.manages_board(viewer, board)
+    manages = access.manages_board(viewer, board)
     views = (
-        JobView(job=job, position=positions[job.id], run=_redacted(done.get(job.id), sees_all=sees_all))
+        JobView(job=job, position=positions[job.id], run=_redacted(job, done.get(job.id), sees_all=manages))
         for job in found
     )
     return SubmissionView(submission=submission, jobs=tuple(views))
 
 
-def get_code(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) -> str:
-    """Return a submission's text to its author. Raise ``Forbidden`` for others."""
-    with db.read() as session:
-        _check_author(_find(session, submission_id), viewer)
-        return submissions.code(session, submission_id)
+def list_views(
+    db: Database,
+    *,
+    viewer: Actor = OPERATOR,
+    user: str | None = None,
+    board: str | None = None,
+    tag: str | None = None,
+    before_id: int | None = None,
+    limit: int = 50,
+) -> list[SubmissionView]:
+    """Return a page of submissions with the outlines of their results, the newest first.
 
+    Args:
+        db: The database.
+        viewer: Who looks: of others they see what is ranked, and all on leaderboards that they manage.
+        user: Only of somebody, under the name that the viewer sees.
+        board: Only of a leaderboard.
+        tag: Only with this tag of the static screen, on leaderboards that the viewer manages.
+        before_id: Only older than this one.
+        limit: At most that many.
 
-def screening_of(db: Database, submission_id: int) -> Screening | None:
-    """Return what the static screen found, None for a submission from before it was there."""
+    Raises:
+        NotFound: No such leaderboard exists for the viewer.
+    """
     with db.read() as session:
-        _find(session, submission_id)
-        return screenings.find(session, submission_id)
+        target = None if board is None else find_board(session, board, viewer)
+        user_id = None if user is None else _find_user(session, user, target, viewer)
+        if user is not None and user_id is None:
+            return []
+        found = submissions.newest(
+            session,
+            user_id=user_id,
+            board_id=None if target is None else target.id,
+            tag=tag,
+            before_id=before_id,
+            limit=limit,
+            seen=_seen(session, target, viewer, of_user=user_id, with_tag=tag is not None),
+        )
+        return _outlines(session, found, viewer)
 
 
 def list_submissions(
     db: Database,
     *,
+    viewer: Actor = OPERATOR,
     user: str | None = None,
     board: str | None = None,
     tag: str | None = None,
     before_id: int | None = None,
     limit: int = 50,
 ) -> list[Submission]:
-    """Return a page of submissions, the newest first. ``tag`` is one of the static screen."""
+    """Return a page of submissions, the newest first, like :func:`list_views`."""
+    views = list_views(db, viewer=viewer, user=user, board=board, tag=tag, before_id=before_id, limit=limit)
+    return [view.submission for view in views]
+
+
+def get_code(
+    db: Database, submission_id: int, *, viewer: Actor = OPERATOR, now: datetime | None = None
+) -> str:
+    """Return a submission's text to its author and those who manage the leaderboard, or once published.
+
+    Args:
+        db: The database.
+        submission_id: Which one.
+        viewer: Who asks.
+        now: When; without it nothing counts as published.
+
+    Raises:
+        NotFound: It does not exist for the viewer.
+        Forbidden: They may not read it, or not yet.
+    """
     with db.read() as session:
-        person = None if user is None else users.find(session, user)
-        if user is not None and person is None:
-            return []
-        return submissions.newest(
-            session,
-            user_id=None if person is None else person[0],
-            board_id=None if board is None else find_board(session, board).id,
-            tag=tag,
-            before_id=before_id,
-            limit=limit,
-        )
+        submission, board = _find_visible(session, submission_id, viewer)
+        if not _sees_all_of(submission, board, viewer) and not (
+            submission.mode is Mode.LEADERBOARD
+            and is_published(session, board, now=now)
+            and all(job.state is JobState.DONE for job in jobs.of_submission(session, submission_id))
+        ):
+            raise Forbidden(f"The code of submission {submission_id} is not shown to others.")
+        return submissions.code(session, submission_id)
+
+
+def check_follows(
+    db: Database,
+    submission_id: int,
+    *,
+    viewer: Actor = OPERATOR,
+) -> None:
+    """Raise unless somebody may follow what happens to a submission: its author and managers may."""
+    with db.read() as session:
+        submission, board = _find_visible(session, submission_id, viewer)
+    if not _sees_all_of(submission, board, viewer):
+        raise Forbidden(f"Submission {submission_id} is somebody else's: only its author follows it.")
+
+
+def screening_of(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) -> Screening | None:
+    """Return what the static screen found, None for a submission from before it was there.
+
+    Those who manage the leaderboard see it; it would tell others how to get around it.
+    """
+    with db.read() as session:
+        _, board = _find_visible(session, submission_id, viewer)
+        access.check_manages_board(session, viewer, board)
+        return screenings.find(session, submission_id)
 
 
 def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> int:
     """Cancel the jobs that wait or run, and return how many."""
     reason = "cancelled by the operator" if by is OPERATOR else f"cancelled by {by.name}"
     with db.write(durable=True) as session:
-        _check_author(_find(session, submission_id), by)
-        found = jobs.of_submission(session, submission_id)
-        return sum(jobs.cancel(session, job.id, now=now, reason=reason) for job in found)
+        submission, board = _find_visible(session, submission_id, by)
+        _check_touches(session, submission, board, by)
+        found = [job.id for job in jobs.of_submission(session, submission_id)]
+        count = queue.cancel_jobs(session, submission_id, found, now=now, reason=reason)
+        if count and by.user_id != submission.user_id:
+            detail = {"user": submission.user, "jobs": count}
+            audit.record(session, by, "submission.cancel", f"submission:{submission_id}", detail, now)
+        return count
 
 
-def delete_submission(db: Database, submission_id: int, *, by: Actor) -> None:
-    """Delete a submission for good; the user's next best takes its place in the standings."""
+def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> None:
+    """Delete a submission for good; the user's next best takes its place in the standings.
+
+    What it used of the limits stays used. While its result waits for a review, or was rejected by
+    one, only those who manage the leaderboard may delete it: it is the evidence.
+    """
     with db.write(durable=True) as session:
-        submission = _find(session, submission_id)
-        _check_author(submission, by)
-        task_hashes = {job.task_hash for job in jobs.of_submission(session, submission_id)}
+        submission, board = _find_visible(session, submission_id, by)
+        _check_touches(session, submission, board, by)
+        found = jobs.lock(session, [job.id for job in jobs.of_submission(session, submission_id)])
+        runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
+        if not access.manages_board(by, board) and any(job.state is JobState.QUARANTINED for job in found):
+            raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
+        audit.record(session, by, "submission.delete", limits.DELETED, _spent(session, submission, now), now)
         submissions.delete_submission(session, submission_id)
         submissions.delete_unused_code(session, code_hash=submission.code_hash)
-        for task_hash in task_hashes:
+        for task_hash in {job.task_hash for job in found} - {board.task_hash}:
             tasks.delete_unused(session, task_hash)
-        person = users.find(session, submission.user)
-        assert person is not None
-        runs.offer_remaining(
-            session,
-            board_id=find_board(session, submission.leaderboard).id,
-            user_id=person[0],
-            devices=submission.devices,
-        )
+        _choose_bests(session, submission, board)
 
 
-def _find(session: Session, submission_id: int) -> Submission:
+def _choose_bests(session: Session, submission: Submission, board: Leaderboard) -> None:
+    board_id, user_id = board.id, submission.user_id
+    runs.offer_remaining(session, board_id=board_id, user_id=user_id, devices=submission.devices)
+    if board.freeze_at is None or not frozen.is_kept(session, board_id):
+        return
+    for device in submission.devices:
+        frozen.choose_best(session, board_id=board_id, device=device, user_id=user_id, until=board.freeze_at)
+
+
+def _spent(session: Session, submission: Submission, now: datetime) -> dict[str, object]:
+    """Return what a submission used of the limits, in the form that :mod:`storage.limits` reads."""
+    return {
+        "id": submission.id,
+        "user": submission.user,
+        "user_id": submission.user_id,
+        "board": submission.leaderboard,
+        "board_id": submission.leaderboard_id,
+        "mode": submission.mode.value,
+        "devices": list(submission.devices),
+        "created_at": submission.created_at.isoformat(),
+        "gpu": limits.spent_by(session, submission.id, now=now),
+    }
+
+
+def _find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[Submission, Leaderboard]:
+    """Return a submission and its leaderboard. Raise ``NotFound``, also for closed ones: no name is told."""
     submission = submissions.find(session, submission_id)
-    if submission is None:
+    board = None if submission is None else boards.find(session, submission.leaderboard)
+    if submission is None or board is None or not access.sees_board(session, viewer, board):
         raise NotFound(f"There is no submission {submission_id}.")
-    return submission
+    return submission, board
 
 
-def _check_author(submission: Submission, actor: Actor) -> None:
-    if actor.role is not Role.ADMIN and actor.user_id != submission.user_id:
-        raise Forbidden(f"Submission {submission.id} is {submission.user}'s.")
+def _sees_all_of(submission: Submission, board: Leaderboard, viewer: Actor) -> bool:
+    return viewer.user_id == submission.user_id or access.manages_board(viewer, board)
 
 
-def _redacted(run: Run | None, *, sees_all: bool) -> Run | None:
+def _check_touches(session: Session, submission: Submission, board: Leaderboard, actor: Actor) -> None:
+    """Raise unless somebody may cancel or delete a submission."""
+    if actor.user_id == submission.user_id:
+        access.require(actor, Scope.SUBMIT)
+    elif access.manages_board(actor, board):
+        access.check_manages_board(session, actor, board)
+    else:
+        access.require(actor, Scope.SUBMIT)
+        raise Forbidden(f"Submission {submission.id} is somebody else's.")
+
+
+def _redacted(job: Job, run: Run | None, *, sees_all: bool) -> Run | None:
     if run is None:
         return None
-    return dataclasses.replace(run, report=redact(run.report, viewer_is_creator=sees_all))
+    report = redact(run.report, sees_all=sees_all, done=job.state is JobState.DONE)
+    return dataclasses.replace(run, report=report)
+
+
+def _find_user(session: Session, name: str, board: Leaderboard | None, viewer: Actor) -> int | None:
+    if board is not None:
+        return visibility.find_shown(session, board, name, viewer)
+    found = users.find(session, name)
+    return None if found is None else found[0]
+
+
+def _seen(
+    session: Session, board: Leaderboard | None, viewer: Actor, *, of_user: int | None, with_tag: bool
+) -> Seen | None:
+    """Return which submissions somebody may have in a list, None for all."""
+    if viewer.role is Role.ADMIN:
+        return None
+    if board is not None:
+        manages = access.manages_board(viewer, board)
+        hidden = {board.id} if with_tag and not manages else set()
+        return Seen(user_id=viewer.user_id, hidden=hidden, managed={board.id} if manages else set())
+    every = boards.every(session)
+    visible = {each.id for each in access.visible_boards(session, viewer)}
+    managed = {each.id for each in every if access.manages_board(viewer, each)}
+    hidden = {each.id for each in every if each.id not in visible}
+    if of_user is not None and of_user != viewer.user_id:
+        # Else the list of what somebody made would tell who hides behind a pseudonym.
+        hidden |= {each.id for each in every if each.pseudonymous and each.id not in managed}
+    if with_tag:
+        hidden |= {each.id for each in every if each.id not in managed}
+    return Seen(user_id=viewer.user_id, hidden=hidden, managed=managed)
+
+
+def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> list[SubmissionView]:
+    """Return views of many submissions, with no more of the reports than everybody may see."""
+    all_jobs = jobs.of_submissions(session, [each.id for each in found])
+    done = ranking.results(session, [job.id for some in all_jobs.values() for job in some])
+    by_name = {each.leaderboard: boards.find(session, each.leaderboard) for each in found}
+    views = []
+    for submission in found:
+        board, some = by_name[submission.leaderboard], all_jobs.get(submission.id, [])
+        assert board is not None
+        if _sees_all_of(submission, board, viewer):
+            plain = tuple(JobView(job=job, position=None, run=done.get(job.id)) for job in some)
+            views.append(SubmissionView(submission=submission, jobs=plain))
+        else:
+            views.append(_masked_view(session, submission, board, some, done, viewer))
+    return views
+
+
+def _public_view(
+    session: Session, submission: Submission, board: Leaderboard, found: Sequence[Job], viewer: Actor
+) -> SubmissionView:
+    done = runs.counted(session, [job.id for job in found])
+    outlines = {job_id: dataclasses.replace(run, report=outline(run.report)) for job_id, run in done.items()}
+    return _masked_view(session, submission, board, found, outlines, viewer)
+
+
+def _masked_view(
+    session: Session,
+    submission: Submission,
+    board: Leaderboard,
+    found: Sequence[Job],
+    done: dict[int, Run],
+    viewer: Actor,
+) -> SubmissionView:
+    """Show a submission to others than its author and managers."""
+    masked = visibility.is_masked(board, viewer)
+    names = visibility.shown_names(session, board, {submission.user_id: submission.user}, viewer)
+    shown = dataclasses.replace(
+        submission,
+        user=names[submission.user_id],
+        user_id=0 if masked else submission.user_id,
+        file_name="" if masked else submission.file_name,
+        code_hash="",
+        client="",
+    )
+    since = visibility.hidden_since(board, viewer)
+    views = tuple(_masked_job(job, done.get(job.id), since, masked=masked) for job in found)
+    return SubmissionView(submission=shown, jobs=views)
+
+
+def _masked_job(job: Job, run: Run | None, since: datetime | None, *, masked: bool) -> JobView:
+    held = job.state is JobState.QUARANTINED
+    shown = dataclasses.replace(
+        job,
+        state=JobState.DONE if held else job.state,
+        reason="",
+        user_id=0 if masked else job.user_id,
+    )
+    hidden = run is None or held or (since is not None and run.finished_at > since)
+    return JobView(
+        job=shown,
+        position=None,
+        run=None if hidden or run is None else dataclasses.replace(run, machine=""),
+    )

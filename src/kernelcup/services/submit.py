@@ -2,43 +2,55 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
 
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Language, Leaderboard, Submission
+from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Role, Scope, Submission
 from kernelcup.errors import (
-    ConflictingBoards,
-    DeadlinePassed,
-    DeviceNeeded,
     EmptyFile,
     FileTooLarge,
-    LeaderboardNeeded,
-    NotOpenYet,
+    IdempotencyMismatch,
+    InvalidValue,
     NotText,
-    UnknownDevice,
-    WrongFileType,
+    SignInNeeded,
 )
 from kernelcup.screen import Screening, screen
 from kernelcup.screen.opinion import SecondOpinion, with_opinion
-from kernelcup.services.boards import find_board
-from kernelcup.services.directives import Directives, parse_directives
+from kernelcup.services import access, events, pauses
+from kernelcup.services.admission import ENDINGS, Wish, admit, base_name, check_author
+from kernelcup.services.directives import parse_directives
+from kernelcup.services.limits import check_limits
 from kernelcup.services.users import check_user_name
-from kernelcup.storage import boards, screenings, submissions, tasks, users
+from kernelcup.storage import screenings, submissions, users
 from kernelcup.storage.database import Database
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import Mode, canonical_hash
 
 LARGEST_FILE_BYTES = 1_000_000
+LONGEST_KEY = 128
 
-ENDINGS = {Language.PYTHON: (".py",), Language.CUDA: (".cu", ".cuh")}
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Request:
+    """Who asks, and by which key they would ask again."""
+
+    user: str | Actor
+    name: str
+    key: str | None
+    hash: str
+    client: str
+    now: datetime
 
 
 def submit(
     db: Database,
     *,
-    user: str,
+    user: str | Actor,
     file_name: str,
     content: bytes,
     mode: Mode,
@@ -46,42 +58,64 @@ def submit(
     board: str | None = None,
     devices: Sequence[str] = (),
     second_opinion: SecondOpinion | None = None,
+    idempotency_key: str | None = None,
+    client: str = "",
 ) -> Submission:
     """Accept a file: once this returns, it will be judged.
 
-    Checks happen in this order: user name, size and encoding, directives, leaderboard, file type,
-    opening and deadline, devices. Each refusal is a ``UserError`` with a code of its own. The static
+    Checks happen in this order: who it is, bans, the key, a pause of the service, size and encoding,
+    directives, leaderboard and access to it, its size limit and pause, file type, opening and deadline,
+    devices and their pauses, limits. Each refusal is a ``UserError`` with a code of its own. The static
     screen refuses nothing: what it finds is stored with the submission, for reviewers.
 
+    What can change meanwhile is checked again in the transaction that stores the submission, in which
+    nobody else submits for the same user.
+
     Args:
+        user: Who submits; a name where the operator does for somebody, who is made if need be.
         board: Leaderboard; else the file's directive, else the only one there is.
         devices: Devices; else the file's directive, else the leaderboard's only one.
         now: When the file arrived.
         second_opinion: Rules beside ours that the static screen asks.
+        idempotency_key: The same request with the same key gives the first submission again.
+        client: Which door it came through.
     """
-    name = check_user_name(user)
-    code = read_code(content)
-    directives = parse_directives(code)
+    ask = _Request(
+        user=user,
+        name=_check_person(user),
+        key=None if idempotency_key is None else _check_key(idempotency_key),
+        hash=_request_hash(file_name, content, mode, board, devices),
+        client=client,
+        now=now,
+    )
     with db.read() as session:
-        _admit(session, file_name, board, directives, devices, now=now)
-    screening = screen_file(file_name, code, second_opinion)  # takes too long for a transaction
-    with db.write(durable=True) as session:
-        # Once more: the leaderboard may have been deleted or made anew while the file was looked at.
-        target, chosen = _admit(session, file_name, board, directives, devices, now=now)
-        submission_id = submissions.insert(
-            session,
-            board=target,
-            user_id=users.get_or_create(session, name, now=now),
-            code=code,
-            file_name=_base_name(file_name),
+        person = _person(session, ask)
+        check_author(session, person)
+        first = _first(session, person, ask)
+        if first is not None:
+            return first
+        pauses.check_service(session)
+        code = read_code(content)
+        wish = Wish(
+            file_name=file_name,
+            size=len(content),
+            directives=parse_directives(code),
             mode=mode,
-            devices=chosen,
-            now=now,
+            board=board,
+            devices=devices,
         )
-        screenings.insert(session, submission_id, screening)
-        submission = submissions.find(session, submission_id)
-    assert submission is not None
-    return submission
+        target, _ = _admit(session, ask, wish, person)
+    screening = screen_file(file_name, code, second_opinion)  # takes too long for a transaction
+    try:
+        with db.write(durable=True) as session:
+            submissions.share_board(session, target.id)  # before the user, as those who rank do
+            return _store(session, ask, wish, code, screening)
+    except IntegrityError:
+        with db.read() as session:
+            first = _first(session, _person(session, ask), ask)
+        if first is None:
+            raise
+        return first  # of a transaction with the same key that ended in between
 
 
 def read_code(content: bytes) -> str:
@@ -101,69 +135,93 @@ def read_code(content: bytes) -> str:
 
 def screen_file(file_name: str, code: str, second_opinion: SecondOpinion | None = None) -> Screening:
     """Return what the static screen says about a file. It never refuses one."""
-    is_native = PurePosixPath(_base_name(file_name)).suffix.lower() in ENDINGS[Language.CUDA]
+    is_native = PurePosixPath(base_name(file_name)).suffix.lower() in ENDINGS[Language.CUDA]
     return with_opinion(screen(code, is_native=is_native), code, second_opinion)
 
 
-def check_open(board: Leaderboard, *, now: datetime) -> None:
-    """Raise ``NotOpenYet`` or ``DeadlinePassed`` if the leaderboard takes nothing at that moment."""
-    if board.opens_at is not None and now < board.opens_at:
-        raise NotOpenYet(f"Leaderboard {board.name!r} opens at {board.opens_at:%Y-%m-%d %H:%M:%S} UTC.")
-    if board.deadline is not None and now > board.deadline:
-        raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {board.deadline:%Y-%m-%d %H:%M:%S} UTC.")
+def _check_person(user: str | Actor) -> str:
+    if not isinstance(user, Actor):
+        return check_user_name(user)
+    access.require(user, Scope.SUBMIT)
+    if user.user_id is None:
+        raise SignInNeeded("Say for whom: the operator has no account to submit with.")
+    return user.name
+
+
+def _check_key(key: str) -> str:
+    if not 1 <= len(key) <= LONGEST_KEY or not all(" " <= character <= "~" for character in key):
+        raise InvalidValue(f"Idempotency key: expected 1 to {LONGEST_KEY} printable ASCII characters.")
+    return key
+
+
+def _request_hash(
+    file_name: str, content: bytes, mode: Mode, board: str | None, devices: Sequence[str]
+) -> str:
+    said: list[object] = [base_name(file_name), hashlib.sha256(content).hexdigest(), mode.value]
+    said += [None if board is None else users.name_key(board), sorted(device.lower() for device in devices)]
+    return canonical_hash(said)
+
+
+def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Screening) -> Submission:
+    """Check once more all that may have changed while the file was looked at, and store it."""
+    if not isinstance(ask.user, Actor):
+        users.get_or_create(session, ask.name, now=ask.now)
+    person = _person(session, ask)
+    assert person.user_id is not None
+    check_author(session, person, lock=True)
+    first = _first(session, person, ask)
+    if first is not None:
+        return first
+    pauses.check_service(session)
+    target, chosen = _admit(session, ask, wish, person, lock=True)
+    submission_id = submissions.insert(
+        session,
+        board=target,
+        user_id=person.user_id,
+        code=code,
+        file_name=base_name(wish.file_name),
+        mode=wish.mode,
+        devices=chosen,
+        now=ask.now,
+        client=ask.client,
+        idempotency_key=ask.key,
+        request_hash=ask.hash if ask.key is not None else None,
+    )
+    screenings.insert(session, submission_id, screening)
+    accepted = {"devices": chosen, "mode": wish.mode.value}
+    events.record(session, submission_id, "accepted", accepted, None, ask.now)
+    submission = submissions.find(session, submission_id)
+    assert submission is not None
+    return submission
+
+
+def _person(session: Session, ask: _Request) -> Actor:
+    """Return whose submission it is; without an id while the operator names somebody new."""
+    if isinstance(ask.user, Actor):
+        return ask.user
+    new = Actor(user_id=None, name=ask.name, role=Role.PARTICIPANT, scopes=access.ALL_SCOPES)
+    return users.find_actor(session, ask.name) or new
+
+
+def _first(session: Session, person: Actor, ask: _Request) -> Submission | None:
+    """Return what a key was used for before, None if nothing. Raise ``IdempotencyMismatch``."""
+    if ask.key is None or person.user_id is None:
+        return None
+    used = submissions.of_key(session, user_id=person.user_id, key=ask.key)
+    if used is None:
+        return None
+    submission_id, earlier = used
+    if earlier != ask.hash:
+        raise IdempotencyMismatch(
+            f"The idempotency key {ask.key!r} was used for submission {submission_id}, another request."
+        )
+    return submissions.find(session, submission_id)
 
 
 def _admit(
-    session: Session,
-    file_name: str,
-    board: str | None,
-    directives: Directives,
-    devices: Sequence[str],
-    *,
-    now: datetime,
+    session: Session, ask: _Request, wish: Wish, person: Actor, *, lock: bool = False
 ) -> tuple[Leaderboard, list[str]]:
-    """Return where a file goes: the leaderboard and its devices. Raise what refuses it."""
-    target = _board(session, board, directives)
-    _check_file_type(file_name, tasks.language(session, target.task_hash))
-    check_open(target, now=now)
-    return target, _devices(target, devices or directives.devices)
-
-
-def _board(session: Session, name: str | None, directives: Directives) -> Leaderboard:
-    in_file = directives.leaderboard
-    if name and in_file and name.lower() != in_file.lower():
-        raise ConflictingBoards(f"The file says leaderboard {in_file!r}, you say {name!r}.")
-    wanted = name or in_file
-    if wanted:
-        return find_board(session, wanted)
-    some = boards.every(session, limit=2)
-    if len(some) != 1:
-        raise LeaderboardNeeded(
-            "Which leaderboard? Name it, or start the file with the line `#!POPCORN leaderboard NAME`."
-        )
-    return some[0]
-
-
-def _check_file_type(file_name: str, language: Language) -> None:
-    allowed = ENDINGS[language]
-    if PurePosixPath(_base_name(file_name)).suffix.lower() not in allowed:
-        raise WrongFileType(
-            f"{_base_name(file_name)!r}: expected a file that ends in {' or '.join(allowed)}."
-        )
-
-
-def _devices(board: Leaderboard, wanted: Sequence[str]) -> list[str]:
-    if not wanted and len(board.devices) == 1:
-        return list(board.devices)
-    allowed = ", ".join(board.devices)
-    if not wanted:
-        raise DeviceNeeded(f"Which device? Leaderboard {board.name!r} has {allowed}.")
-    spelling = {device.lower(): device for device in board.devices}
-    for name in wanted:
-        if name.lower() not in spelling:
-            raise UnknownDevice(f"Leaderboard {board.name!r} has no device {name!r}; it has {allowed}.")
-    return list(dict.fromkeys(spelling[name.lower()] for name in wanted))
-
-
-def _base_name(file_name: str) -> str:
-    return file_name.replace("\\", "/").rsplit("/", 1)[-1][-255:]
+    viewer = ask.user if isinstance(ask.user, Actor) else OPERATOR
+    target, chosen = admit(session, wish, person=person, viewer=viewer, now=ask.now)
+    check_limits(session, target, chosen, person=person, mode=wish.mode, now=ask.now, lock=lock)
+    return target, chosen

@@ -12,6 +12,9 @@ from kernelcup.storage.database import Database
 
 LONGEST_NAME = 64
 
+# Who "nobody" and "operator" are is fixed, and the audit log tells them by name; the others are words of URLs.
+_RESERVED = frozenset({"nobody", "operator", "me", ".", ".."})
+
 
 def ensure_user(db: Database, name: str, *, now: datetime) -> str:
     """Make the user unless there is one, and return the name as it was first written."""
@@ -41,3 +44,25 @@ def check_user_name(name: str) -> str:
     if not normal.isprintable() or normal != normal.strip():
         raise InvalidValue(f"User name {name!r}: expected printable characters, no blanks at its ends.")
     return normal
+
+
+def check_account_name(name: str) -> str:
+    """Return the normalised name for somebody who can sign in. Raise ``InvalidValue``.
+
+    Beside what all names must be, it is usable in a URL and nobody's of whom the audit log speaks.
+    """
+    normal = check_user_name(name)
+    if "/" in normal or "\\" in normal:
+        raise InvalidValue(f"User name {name!r}: a slash is not allowed.")
+    if users.name_key(normal) in _RESERVED:
+        raise InvalidValue(f"User name {name!r} is reserved; choose another.")
+    return normal
+
+
+def is_account_name(name: str) -> bool:
+    """Tell whether :func:`check_account_name` would take a name."""
+    try:
+        check_account_name(name)
+    except InvalidValue:
+        return False
+    return True

@@ -1,24 +1,43 @@
-"""Jobs and the leases under which they are worked on.
+"""Jobs, their order in the queue, and the leases under which they are worked on.
 
 A lease is proven by its token and the attempt it was taken for. Whoever comes with an old one
 changes nothing and gets ``StaleLease``.
+
+The queue of a device is ordered by priority, then by turn, then by number. Turns are start-time fair
+queueing: each job of a user comes one turn after the user's last that waits, and nobody begins
+before the lowest turn that waits, so that users alternate however many files one of them sends.
+
+Who locks several rows does it in this order, or two could wait for each other: jobs by number, their
+submissions by number, the leaderboard, the user, the bests.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, Select, case, func, literal, literal_column, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Priority
 from kernelcup.errors import StaleLease
-from kernelcup.storage.tables import JobRow
+from kernelcup.storage.tables import JobRow, UserRow
 from kernelcup_harness.protocol import Mode
+
+MOST_COUNTED = 1000
+"""Jobs that are counted before one that waits; beyond, its place is not told."""
+
+
+def in_state(state: JobState) -> ColumnElement[bool]:
+    """Return the condition as SQL text: SQLite uses a partial index only if it can read its condition."""
+    return JobRow.state == literal_column(f"'{state.value}'")
+
+
+QUEUED = in_state(JobState.QUEUED)
+RUNNING = in_state(JobState.RUNNING)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +50,51 @@ class Lease:
     until: datetime
 
 
+def enqueue(
+    session: Session,
+    *,
+    submission_id: int,
+    user_id: int,
+    task_hash: str,
+    device: str,
+    mode: Mode,
+    priority: Priority,
+    now: datetime,
+) -> int:
+    """Put a new job into the queue of its device, and return its id."""
+    # Two files of one user at once would get the same turn.
+    session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
+    row = JobRow(
+        submission_id=submission_id,
+        user_id=user_id,
+        task_hash=task_hash,
+        device=device,
+        mode=mode.value,
+        state=JobState.QUEUED.value,
+        priority=priority,
+        turn=next_turn(session, user_id=user_id, device=device, priority=priority),
+        created_at=now,
+        queued_at=now,
+    )
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def lowest_turn(session: Session, *, device: str, priority: int) -> int:
+    """Return the turn that is served now, 0 where nothing waits."""
+    waiting = [QUEUED, JobRow.device == device, JobRow.priority == priority]
+    return session.execute(select(func.min(JobRow.turn)).where(*waiting)).scalar_one() or 0
+
+
+def next_turn(session: Session, *, user_id: int, device: str, priority: int) -> int:
+    """Return the turn of a user's next job."""
+    theirs = [QUEUED, JobRow.user_id == user_id, JobRow.device == device, JobRow.priority == priority]
+    last = session.execute(select(func.max(JobRow.turn)).where(*theirs)).scalar_one()
+    lowest = lowest_turn(session, device=device, priority=priority)
+    return lowest if last is None else max(lowest, last + 1)
+
+
 def claim(
     session: Session,
     *,
@@ -40,31 +104,34 @@ def claim(
     now: datetime,
     up_to_submission: int | None = None,
 ) -> Lease | None:
-    """Take the oldest queued job on one of the devices, None if there is none."""
-    waiting = [JobRow.state == JobState.QUEUED.value, JobRow.device.in_(devices)]
-    if up_to_submission is not None:
-        waiting.append(JobRow.submission_id <= up_to_submission)
-    oldest = (
-        select(JobRow.id)
-        .where(*waiting)
-        .order_by(JobRow.id)
-        .limit(1)
-        .with_for_update(skip_locked=True)  # SQLite leaves this out; it has one writer anyway
-        .scalar_subquery()  # with `=`: PostgreSQL may run an IN more than once and lock more rows
-    )
-    row = session.execute(
-        update(JobRow)
-        .where(JobRow.id == oldest)
-        .values(
-            state=JobState.RUNNING.value,
-            lease_owner=owner,
-            lease_token=secrets.token_hex(16),
-            lease_until=until,
-            started_at=now,
+    """Take the first job of the queues of the devices, None if there is none."""
+    for device in _by_turn(session, devices, up_to_submission):
+        first = (
+            _first(device, up_to_submission)
+            .with_for_update(skip_locked=True)  # SQLite leaves this out; it has one writer anyway
+            .scalar_subquery()  # with `=`: PostgreSQL may run an IN more than once and lock more rows
         )
-        .returning(JobRow)
-    ).scalar_one_or_none()
-    return None if row is None else _lease(row)
+        claimed = (
+            update(JobRow)
+            .where(JobRow.id == first)
+            .values(
+                state=JobState.RUNNING.value,
+                lease_owner=owner,
+                lease_token=secrets.token_hex(16),
+                lease_until=until,
+                started_at=now,
+            )
+            .returning(JobRow)
+        )
+        row = session.execute(claimed, execution_options=_NO_SYNC).scalar_one_or_none()
+        if row is not None:
+            return _lease(row)
+    return None
+
+
+def has_waiting(session: Session, *, device: str, up_to_submission: int | None = None) -> bool:
+    """Tell whether something waits for a device."""
+    return session.execute(_first(device, up_to_submission)).first() is not None
 
 
 def renew(session: Session, lease: Lease, *, until: datetime) -> Lease:
@@ -74,32 +141,69 @@ def renew(session: Session, lease: Lease, *, until: datetime) -> Lease:
 
 
 def requeue(session: Session, lease: Lease, *, attempt: int, reason: str) -> Job:
-    """Put a job back into the queue. Raise ``StaleLease`` if it is not ours."""
-    row = _change(session, lease, state=JobState.QUEUED.value, attempt=attempt, reason=reason, **_NO_LEASE)
-    return _job(row)
+    """Put a job back into the queue. Raise ``StaleLease`` if it is not ours.
+
+    It comes first among those that wait now. An older turn would pull newcomers there with it.
+    """
+    job = lease.job
+    turn = lowest_turn(session, device=job.device, priority=job.priority)
+    queued = {"state": JobState.QUEUED.value, "attempt": attempt, "reason": reason}
+    later = case((JobRow.turn < turn, turn), else_=JobRow.turn)
+    return _job(_change(session, lease, turn=later, **queued, **_NO_LEASE))
 
 
-def complete(session: Session, lease: Lease, *, now: datetime, reason: str = "") -> datetime:
-    """Mark a job done and return when its attempt began. Raise ``StaleLease`` if it is not ours."""
-    row = _change(session, lease, state=JobState.DONE.value, finished_at=now, reason=reason, **_NO_LEASE)
+def complete(
+    session: Session, lease: Lease, *, now: datetime, reason: str = "", state: JobState = JobState.DONE
+) -> datetime:
+    """Mark a job as judged and return when its attempt began. Raise ``StaleLease`` if it is not ours."""
+    row = _change(session, lease, state=state.value, finished_at=now, reason=reason, **_NO_LEASE)
     return row.started_at or now
 
 
 def cancel(session: Session, job_id: int, *, now: datetime, reason: str) -> bool:
-    """Cancel a job that waits or runs; return whether it did. Its holder notices at the next renewal."""
+    """Cancel a job that waits or runs; return whether it did. Its holder notices at the next renewal.
+
+    A job that was judged before and only waits for another judgement is done again, as it was.
+    """
+    was_judged = JobRow.first_attempt > 1
     cancelled = session.execute(
         update(JobRow)
-        .where(JobRow.id == job_id, JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value]))
-        .values(state=JobState.CANCELLED.value, finished_at=now, reason=reason, **_NO_LEASE)
-        .returning(JobRow.id)
+        .where(JobRow.id == job_id, JobRow.state.in_(_OPEN))
+        .values(
+            state=case((was_judged, JobState.DONE.value), else_=JobState.CANCELLED.value),
+            finished_at=case((was_judged, JobRow.finished_at), else_=now),
+            reason=reason,
+            **_NO_LEASE,
+        )
+        .returning(JobRow.id),
+        execution_options=_NO_SYNC,
     )
     return cancelled.first() is not None
 
 
+def quarantine(session: Session, job_id: int, *, reason: str) -> None:
+    """Take the result of a job out of the ranking; another judgement of it that is under way ends."""
+    values = {"state": JobState.QUARANTINED.value, "reason": reason, **_NO_LEASE}
+    session.execute(update(JobRow).where(JobRow.id == job_id).values(**values), execution_options=_NO_SYNC)
+
+
+def release(session: Session, job_id: int) -> None:
+    """Let the result of a quarantined job count again."""
+    quarantined = [JobRow.id == job_id, in_state(JobState.QUARANTINED)]
+    values = {"state": JobState.DONE.value, "reason": ""}
+    session.execute(update(JobRow).where(*quarantined).values(**values), execution_options=_NO_SYNC)
+
+
+def lock(session: Session, job_ids: Iterable[int]) -> list[Job]:
+    """Return jobs as they are now, and let nobody else change them before the transaction ends."""
+    query = select(JobRow).where(JobRow.id.in_(list(job_ids))).order_by(JobRow.id).with_for_update()
+    return [_job(row) for row in session.scalars(query.execution_options(populate_existing=True))]
+
+
 def running(session: Session) -> list[Lease]:
     """Return all leases."""
-    rows = session.scalars(select(JobRow).where(JobRow.state == JobState.RUNNING.value).order_by(JobRow.id))
-    return [_lease(row) for row in rows]
+    rows = session.scalars(select(JobRow).where(RUNNING)).all()  # in order of id SQLite would read all jobs
+    return [_lease(row) for row in sorted(rows, key=lambda row: row.id)]
 
 
 def find(session: Session, job_id: int) -> Job | None:
@@ -114,25 +218,103 @@ def of_submission(session: Session, submission_id: int) -> list[Job]:
     return [_job(row) for row in rows]
 
 
+def of_submissions(session: Session, submission_ids: Sequence[int]) -> dict[int, list[Job]]:
+    """Return the jobs of submissions, by the submission's id and in the order of its devices."""
+    found: dict[int, list[Job]] = {}
+    query = select(JobRow).where(JobRow.submission_id.in_(submission_ids)).order_by(JobRow.id)
+    for row in session.scalars(query):
+        found.setdefault(row.submission_id, []).append(_job(row))
+    return found
+
+
+def ahead(session: Session, job: Job) -> dict[Mode, int]:
+    """Return how many jobs come before one that waits, by mode; counting ends above ``MOST_COUNTED``."""
+    turn = session.execute(select(JobRow.turn).where(JobRow.id == job.id)).scalar_one()
+    earlier = tuple_(*_ORDER) < tuple_(literal(job.priority), literal(turn), literal(job.id))
+    waiting = select(JobRow.mode).where(QUEUED, JobRow.device == job.device, earlier)
+    before = waiting.limit(MOST_COUNTED + 1).subquery()
+    query = select(before.c.mode, func.count()).group_by(before.c.mode)
+    return {Mode(mode): count for mode, count in session.execute(query)}
+
+
+def under_way(session: Session, *, device: str) -> list[tuple[Mode, datetime]]:
+    """Return what runs on a device: the mode of each job, and since when."""
+    query = select(JobRow.mode, JobRow.started_at).where(RUNNING, JobRow.device == device)
+    return [(Mode(mode), started_at) for mode, started_at in session.execute(query) if started_at is not None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backlog:
+    """What waits for a device in one class of the queue."""
+
+    device: str
+    priority: Priority
+    count: int
+    oldest_queued_at: datetime
+    """Since when the job waits that has the lowest number."""
+
+
+def backlogs(session: Session) -> list[Backlog]:
+    """Return what waits, by device and class."""
+    groups = (
+        select(JobRow.device, JobRow.priority, func.count(), func.min(JobRow.id))
+        .where(QUEUED)
+        .group_by(JobRow.device, JobRow.priority)
+        .order_by(JobRow.device, JobRow.priority)
+    )
+    found = session.execute(groups).all()
+    first = [job_id for *_, job_id in found]
+    query = select(JobRow.id, JobRow.queued_at, JobRow.created_at).where(JobRow.id.in_(first))
+    since = {job_id: queued_at or created_at for job_id, queued_at, created_at in session.execute(query)}
+    return [
+        Backlog(device=device, priority=Priority(priority), count=number, oldest_queued_at=since[job_id])
+        for device, priority, number, job_id in found
+    ]
+
+
 def position(session: Session, job: Job) -> int | None:
-    """Return a job's place in the queue of its device, 1 for the next; None if it does not wait."""
+    """Return a job's place in the queue of its device, 1 for the next.
+
+    None if it does not wait, or if more than ``MOST_COUNTED`` are ahead.
+    """
     if job.state is not JobState.QUEUED:
         return None
-    ahead = [JobRow.state == JobState.QUEUED.value, JobRow.device == job.device, JobRow.id < job.id]
-    return 1 + session.execute(select(func.count()).select_from(JobRow).where(*ahead)).scalar_one()
+    before = sum(ahead(session, job).values())
+    return None if before > MOST_COUNTED else before + 1
 
 
-def count(session: Session, state: JobState, *, devices: Sequence[str]) -> int:
-    """Return how many jobs on the devices are in a state."""
-    wanted = [JobRow.state == state.value, JobRow.device.in_(devices)]
-    return session.execute(select(func.count()).select_from(JobRow).where(*wanted)).scalar_one()
-
-
+_OPEN = (JobState.QUEUED.value, JobState.RUNNING.value)
 _NO_LEASE = {"lease_owner": None, "lease_token": None, "lease_until": None}
+_NO_SYNC = {"synchronize_session": False, "populate_existing": True}
+_ORDER = (JobRow.priority, JobRow.turn, JobRow.id)
+
+
+def _first(device: str, up_to_submission: int | None) -> Select[int]:
+    return select(JobRow.id).where(*_waiting(device, up_to_submission)).order_by(*_ORDER).limit(1)
+
+
+def _waiting(device: str, up_to_submission: int | None) -> list[ColumnElement[bool]]:
+    waiting = [QUEUED, JobRow.device == device]
+    return waiting if up_to_submission is None else [*waiting, JobRow.submission_id <= up_to_submission]
+
+
+def _by_turn(session: Session, devices: Sequence[str], up_to_submission: int | None) -> list[str]:
+    """Return the devices by their first jobs. The index has an order within each device only."""
+    if len(devices) < 2:
+        return list(devices)
+    heads = []
+    for device in devices:
+        places = select(JobRow.priority, JobRow.turn, JobRow.id).order_by(*_ORDER).limit(1)
+        head = session.execute(places.where(*_waiting(device, up_to_submission))).first()
+        if head is not None:
+            heads.append((tuple(head), device))
+    return [device for _, device in sorted(heads)]
 
 
 def _change(session: Session, lease: Lease, **values: object) -> JobRow:
-    changed = session.execute(update(JobRow).where(*_held(lease)).values(**values).returning(JobRow))
+    changed = session.execute(
+        update(JobRow).where(*_held(lease)).values(**values).returning(JobRow), execution_options=_NO_SYNC
+    )
     row = changed.scalar_one_or_none()
     if row is None:
         raise StaleLease(f"job {lease.job.id}, attempt {lease.job.attempt}, is no longer {lease.owner}'s")

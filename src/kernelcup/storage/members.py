@@ -2,11 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.storage.tables import MemberRow
+from kernelcup.errors import Conflict
+from kernelcup.storage.database import insert_if_absent
+from kernelcup.storage.tables import MemberRow, UserRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Member:
+    """Somebody who belongs to a leaderboard."""
+
+    user: str
+    pseudonym: str | None
+    joined_at: datetime
 
 
 def is_member(session: Session, board_id: int, user_id: int) -> bool:
     """Tell whether a user belongs to a leaderboard."""
     return session.get(MemberRow, (board_id, user_id)) is not None
+
+
+def add(session: Session, *, board_id: int, user_id: int, pseudonym: str | None, now: datetime) -> bool:
+    """Make a user a member; return whether they were none. A pseudonym that is given replaces theirs.
+
+    Raise ``Conflict`` if somebody else has it.
+    """
+    was_member = is_member(session, board_id, user_id)
+    if not was_member:
+        insert_if_absent(session, MemberRow, leaderboard_id=board_id, user_id=user_id, joined_at=now)
+    if pseudonym is not None:
+        own = (MemberRow.leaderboard_id == board_id, MemberRow.user_id == user_id)
+        try:
+            session.execute(update(MemberRow).where(*own).values(pseudonym=pseudonym))
+        except IntegrityError as error:
+            raise Conflict(f"Somebody has the pseudonym {pseudonym!r} already.") from error
+    return not was_member
+
+
+def remove(session: Session, *, board_id: int, user_id: int) -> bool:
+    """End a membership and return whether there was one."""
+    own = (MemberRow.leaderboard_id == board_id, MemberRow.user_id == user_id)
+    return session.execute(delete(MemberRow).where(*own).returning(MemberRow.user_id)).first() is not None
+
+
+def of_board(session: Session, board_id: int) -> list[Member]:
+    """Return the members of a leaderboard, by name."""
+    query = (
+        select(UserRow.name, MemberRow.pseudonym, MemberRow.joined_at)
+        .join(MemberRow, MemberRow.user_id == UserRow.id)
+        .where(MemberRow.leaderboard_id == board_id)
+        .order_by(UserRow.name_key)
+    )
+    return [
+        Member(user=row.name, pseudonym=row.pseudonym, joined_at=row.joined_at)
+        for row in session.execute(query)
+    ]
+
+
+def pseudonyms(session: Session, board_id: int, user_ids: Collection[int]) -> dict[int, str]:
+    """Return the pseudonyms of those users who have one on a leaderboard."""
+    query = select(MemberRow.user_id, MemberRow.pseudonym).where(
+        MemberRow.leaderboard_id == board_id, MemberRow.user_id.in_(user_ids)
+    )
+    return {row.user_id: row.pseudonym for row in session.execute(query) if row.pseudonym is not None}
+
+
+def with_pseudonym(session: Session, board_id: int, pseudonym: str) -> int | None:
+    """Return the member with a pseudonym, in whatever case; None if there is none."""
+    query = select(MemberRow.user_id).where(
+        MemberRow.leaderboard_id == board_id, func.lower(MemberRow.pseudonym) == pseudonym.lower()
+    )
+    return session.execute(query.limit(1)).scalar_one_or_none()

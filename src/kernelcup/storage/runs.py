@@ -1,17 +1,27 @@
-"""Runs, and the best of each user."""
+"""Runs, and the best of each user.
+
+A run ranks while it counts for its job, has a score, and its job is not quarantined. That alone keeps
+results out that wait for a person or were rejected by one: a rejected job stays quarantined for good,
+its run stays as it was measured, and only jobs that are done can be judged anew.
+
+Whoever changes ``bests`` calls ``frozen.keep`` first, then locks the user: two results of one user that
+are stored at once would otherwise each choose the best without the other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, Run
+from kernelcup.domain import Job, JobState, Run, Submission
 from kernelcup.scoring import Entry
+from kernelcup.storage import frozen
 from kernelcup.storage.database import upsert
-from kernelcup.storage.tables import BestRow, JobRow, RunRow, SubmissionRow, UserRow
+from kernelcup.storage.tables import BestRow, JobRow, RecordRow, RunRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import RunReport, Verdict, from_json, to_json
 
 
@@ -25,12 +35,14 @@ def insert(
     finished_at: datetime,
     harness_hash: str,
     machine: str,
+    counted: bool = True,
 ) -> Run:
-    """Store the run that counts for a job, and let it stand for its user if it is the best."""
+    """Store a run, by default the one that counts for its job."""
     row = RunRow(
         job_id=job.id,
         attempt=job.attempt,
         task_hash=job.task_hash,
+        counted=counted,
         verdict=report.verdict.value,
         score_s=score_s,
         trust=report.trust.value,
@@ -43,10 +55,13 @@ def insert(
     )
     session.add(row)
     session.flush()
-    if score_s is not None:
-        submission = session.get_one(SubmissionRow, job.submission_id)
-        _offer_best(session, submission, device=job.device, run_id=row.id, score_s=score_s)
     return _run(row, report)
+
+
+def uncount(session: Session, job_id: int) -> bool:
+    """Let the run that counts for a job count no more; return whether there was one."""
+    changed = update(RunRow).where(RunRow.job_id == job_id, RunRow.counted).values(counted=False)
+    return session.execute(changed.returning(RunRow.id)).first() is not None
 
 
 def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
@@ -97,45 +112,85 @@ def count_faster(session: Session, *, board_id: int, device: str, score_s: float
     return session.execute(select(func.count()).select_from(BestRow).where(*faster)).scalar_one()
 
 
-def offer_remaining(session: Session, *, board_id: int, user_id: int, devices: Sequence[str]) -> None:
-    """Find a user's best runs anew, after the submission that was the best is gone."""
-    query = (
-        select(SubmissionRow, JobRow.device, RunRow.id, RunRow.score_s)
-        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
-        .join(RunRow, and_(RunRow.job_id == JobRow.id, RunRow.counted))
-        .where(
-            SubmissionRow.leaderboard_id == board_id,
-            SubmissionRow.user_id == user_id,
-            JobRow.device.in_(devices),
-            RunRow.score_s.is_not(None),
-        )
-    )
-    for submission, device, run_id, score_s in session.execute(query).all():
-        assert score_s is not None
-        _offer_best(session, submission, device=device, run_id=run_id, score_s=score_s)
-
-
-def _offer_best(
-    session: Session, submission: SubmissionRow, *, device: str, run_id: int, score_s: float
-) -> None:
-    offer = upsert(session, BestRow).values(
-        leaderboard_id=submission.leaderboard_id,
-        device=device,
-        user_id=submission.user_id,
-        run_id=run_id,
-        submission_id=submission.id,
-        score_s=score_s,
-    )
+def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:
+    """Let a run stand for its user if it is their best; return whether it is."""
+    assert run.score_s is not None
+    before_change(session, board_id=submission.leaderboard_id, user_id=submission.user_id, now=now)
+    best = {"run_id": run.id, "submission_id": submission.id, "score_s": run.score_s}
+    key = _key(submission.leaderboard_id, device, submission.user_id)
+    row = upsert(session, BestRow).values(**key, **best)
     better = or_(
-        offer.excluded.score_s < BestRow.score_s,
-        and_(
-            offer.excluded.score_s == BestRow.score_s,
-            offer.excluded.submission_id < BestRow.submission_id,
-        ),
+        row.excluded.score_s < BestRow.score_s,
+        and_(row.excluded.score_s == BestRow.score_s, row.excluded.submission_id < BestRow.submission_id),
     )
-    kept = {name: offer.excluded[name] for name in ("run_id", "submission_id", "score_s")}
-    key = ["leaderboard_id", "device", "user_id"]
-    session.execute(offer.on_conflict_do_update(index_elements=key, set_=kept, where=better))
+    kept = {name: row.excluded[name] for name in best}
+    improved = row.on_conflict_do_update(index_elements=list(key), set_=kept, where=better)
+    if session.execute(improved.returning(BestRow.run_id), execution_options=_NO_SYNC).first() is None:
+        return False
+    session.add(RecordRow(**key, **best, at=now))
+    session.flush()
+    return True
+
+
+def choose_best(session: Session, *, board_id: int, user_id: int, device: str, now: datetime) -> None:
+    """Find a user's best anew, after a run of theirs has stopped ranking or was replaced. It may be worse."""
+    before_change(session, board_id=board_id, user_id=user_id, now=now)
+    key = _key(board_id, device, user_id)
+    old = session.execute(select(BestRow.score_s).where(*_is(key))).scalar_one_or_none()
+    best = _set_best(session, key)
+    if best is not None and (old is None or best["score_s"] < old):
+        session.add(RecordRow(**key, **best, at=now))
+        session.flush()
+
+
+def before_change(session: Session, *, board_id: int, user_id: int, now: datetime) -> None:
+    """Prepare for a change of a user's bests: keep the standings of a freeze, have no other change them."""
+    frozen.keep(session, board_id, now)
+    session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
+
+
+def offer_remaining(session: Session, *, board_id: int, user_id: int, devices: Sequence[str]) -> None:
+    """Find a user's best runs anew, after the submission that was the best is gone.
+
+    :func:`before_change` comes before its deletion.
+    """
+    for device in devices:
+        _set_best(session, _key(board_id, device, user_id))
+
+
+_NO_SYNC = {"synchronize_session": False}
+
+
+def _set_best(session: Session, key: dict[str, Any]) -> dict[str, Any] | None:
+    new = session.execute(_ranking_runs(**key)).first()
+    if new is None:
+        session.execute(delete(BestRow).where(*_is(key)))
+        return None
+    best = {"run_id": new.id, "submission_id": new.submission_id, "score_s": new.score_s}
+    row = upsert(session, BestRow).values(**key, **best)
+    session.execute(row.on_conflict_do_update(index_elements=list(key), set_=best))
+    return best
+
+
+def _is(key: dict[str, Any]) -> list[ColumnElement[bool]]:
+    return [getattr(BestRow, name) == value for name, value in key.items()]
+
+
+def _key(board_id: int, device: str, user_id: int) -> dict[str, Any]:
+    return {"leaderboard_id": board_id, "device": device, "user_id": user_id}
+
+
+def _ranking_runs(leaderboard_id: int, device: str, user_id: int) -> Select[int, int, float | None]:
+    return (
+        select(RunRow.id, JobRow.submission_id, RunRow.score_s)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .where(SubmissionRow.leaderboard_id == leaderboard_id, SubmissionRow.user_id == user_id)
+        .where(JobRow.device == device, JobRow.state != JobState.QUARANTINED.value)
+        .where(RunRow.counted, RunRow.score_s.is_not(None))
+        .order_by(RunRow.score_s, JobRow.submission_id)
+        .limit(1)
+    )
 
 
 def _run(row: RunRow, report: RunReport) -> Run:

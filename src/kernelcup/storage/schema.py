@@ -39,8 +39,8 @@ def upgrade(db: Database, revision: str = "head") -> None:
 
 def current_revision(db: Database) -> str | None:
     """Return the revision that the database is at, None for an empty one."""
-    with db.engine.connect() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+    with db.read() as session:
+        return MigrationContext.configure(session.connection()).get_current_revision()
 
 
 def newest_revision() -> str | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Select, delete, exists, select
+from sqlalchemy import Select, delete, exists, func, or_, select
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import JobState, Leaderboard, Priority, Submission
+from kernelcup.domain import Leaderboard, Priority, Submission
+from kernelcup.storage import jobs
 from kernelcup.storage.database import insert_if_absent
 from kernelcup.storage.tables import (
     CodeRow,
@@ -22,6 +24,28 @@ from kernelcup.storage.tables import (
 from kernelcup_harness.protocol import Mode
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Author:
+    """Whoever submits, as the database has them now."""
+
+    user_id: int
+    name: str
+    banned: bool
+    ban_reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """Which submissions a list may hold."""
+
+    user_id: int | None
+    """Theirs are in it, whatever the mode."""
+    hidden: Collection[int]
+    """Leaderboards of which it has nothing."""
+    managed: Collection[int]
+    """Leaderboards of which it has everything."""
+
+
 def insert(
     session: Session,
     *,
@@ -32,6 +56,9 @@ def insert(
     mode: Mode,
     devices: Sequence[str],
     now: datetime,
+    client: str = "",
+    idempotency_key: str | None = None,
+    request_hash: str | None = None,
 ) -> int:
     """Store a submission with one queued job for each device, and return its id."""
     code_hash = hashlib.sha256(code.encode()).hexdigest()
@@ -43,30 +70,68 @@ def insert(
         file_name=file_name,
         mode=mode.value,
         created_at=now,
+        client=client,
+        idempotency_key=idempotency_key,
+        request_hash=request_hash,
     )
     session.add(row)
     session.flush()
-    session.add_all(
-        JobRow(
+    for device in devices:
+        jobs.enqueue(
+            session,
             submission_id=row.id,
             user_id=user_id,
-            priority=priority_of(mode),
-            queued_at=now,
             task_hash=board.task_hash,
             device=device,
-            mode=mode.value,
-            state=JobState.QUEUED.value,
-            created_at=now,
+            mode=mode,
+            priority=priority_of(mode),
+            now=now,
         )
-        for device in devices
-    )
-    session.flush()
     return row.id
 
 
 def priority_of(mode: Mode) -> Priority:
     """Return the class of the queue that a new submission's jobs belong to."""
     return Priority.RANKED if mode is Mode.LEADERBOARD else Priority.PRACTICE
+
+
+def find_author(session: Session, user_id: int, *, lock: bool = False) -> Author | None:
+    """Return a user who submits, None if there is none.
+
+    Args:
+        session: The transaction.
+        user_id: Who it is.
+        lock: Let nobody else submit for this user before the transaction ends. Rows that refer to
+            the user can be written all the same.
+    """
+    query = select(UserRow.id, UserRow.name, UserRow.banned_at, UserRow.ban_reason)
+    query = query.where(UserRow.id == user_id)
+    row = session.execute(query.with_for_update(key_share=True) if lock else query).first()
+    if row is None:
+        return None
+    return Author(user_id=row.id, name=row.name, banned=row.banned_at is not None, ban_reason=row.ban_reason)
+
+
+def share_board(session: Session, board_id: int) -> None:
+    """Let nobody change a leaderboard before the transaction ends, whereas others may submit to it."""
+    session.execute(select(LeaderboardRow.id).where(LeaderboardRow.id == board_id).with_for_update(read=True))
+
+
+def of_key(session: Session, *, user_id: int, key: str) -> tuple[int, str] | None:
+    """Return (submission, hash of its request) of a user's idempotency key, None if it is new."""
+    used = (SubmissionRow.user_id == user_id, SubmissionRow.idempotency_key == key)
+    row = session.execute(select(SubmissionRow.id, SubmissionRow.request_hash).where(*used)).first()
+    return None if row is None else (row.id, row.request_hash or "")
+
+
+def firsts(session: Session, board_id: int, user_ids: Collection[int]) -> dict[int, int]:
+    """Return the first submission of each of some users to a leaderboard."""
+    query = (
+        select(SubmissionRow.user_id, func.min(SubmissionRow.id))
+        .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
+        .group_by(SubmissionRow.user_id)
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
 
 
 def find(session: Session, submission_id: int) -> Submission | None:
@@ -83,8 +148,9 @@ def newest(
     tag: str | None = None,
     before_id: int | None = None,
     limit: int = 50,
+    seen: Seen | None = None,
 ) -> list[Submission]:
-    """Return a page of submissions, the newest first."""
+    """Return a page of submissions, the newest first; all of them, or those that are seen."""
     query = _submissions().order_by(SubmissionRow.id.desc()).limit(limit)
     if user_id is not None:
         query = query.where(SubmissionRow.user_id == user_id)
@@ -95,7 +161,7 @@ def newest(
         query = query.where(exists().where(*tagged))
     if before_id is not None:
         query = query.where(SubmissionRow.id < before_id)
-    return _load(session, query)
+    return _load(session, query if seen is None else _only(query, seen))
 
 
 def code(session: Session, submission_id: int) -> str:
@@ -120,6 +186,17 @@ def delete_unused_code(session: Session, *, code_hash: str | None = None) -> Non
     session.execute(query if code_hash is None else query.where(CodeRow.hash == code_hash))
 
 
+def _only(query: Select[SubmissionRow, str, str], seen: Seen) -> Select[SubmissionRow, str, str]:
+    allowed = [SubmissionRow.mode == Mode.LEADERBOARD.value]
+    if seen.user_id is not None:
+        allowed.append(SubmissionRow.user_id == seen.user_id)
+    if seen.managed:
+        allowed.append(SubmissionRow.leaderboard_id.in_(seen.managed))
+    if seen.hidden:
+        query = query.where(SubmissionRow.leaderboard_id.not_in(seen.hidden))
+    return query.where(or_(*allowed))
+
+
 def _submissions() -> Select[SubmissionRow, str, str]:
     return (
         select(SubmissionRow, LeaderboardRow.name, UserRow.name)
@@ -131,12 +208,12 @@ def _submissions() -> Select[SubmissionRow, str, str]:
 def _load(session: Session, query: Select[SubmissionRow, str, str]) -> list[Submission]:
     rows = session.execute(query).all()
     devices: dict[int, list[str]] = {row.id: [] for row, _, _ in rows}
-    jobs = (
+    found = (
         select(JobRow.submission_id, JobRow.device)
         .where(JobRow.submission_id.in_(devices))
         .order_by(JobRow.id)
     )
-    for submission_id, device in session.execute(jobs):
+    for submission_id, device in session.execute(found):
         devices[submission_id].append(device)
     return [_submission(row, board, user, devices[row.id]) for row, board, user in rows]
 

@@ -31,10 +31,10 @@ def load_task(path: Path) -> Task:
         return _load_directory(path.parent)
     ending = path.suffix.lower()
     if ending == ".zip":
-        return _load_archive(path)
+        return load_tree(read_archive(path), path.stem)
     if ending == ".py":
         return load_single_file(path)
-    raise single_problem(str(path), _refusal(ending))
+    raise single_problem(str(path), refusal(ending))
 
 
 def require(path: Path) -> None:
@@ -50,9 +50,9 @@ def _load_directory(path: Path) -> Task:
     return load_folder(FolderTree(root, base, path), base, folder.name)
 
 
-def _load_archive(path: Path) -> Task:
-    tree = read_archive(path)
-    return load_folder(tree, _task_folder(tree), path.stem)
+def load_tree(tree: ArchiveTree, name: str) -> Task:
+    """Load the one task among files in memory. Raise ``InvalidTask`` with all problems at once."""
+    return load_folder(tree, _task_folder(tree), name)
 
 
 def _task_folder(tree: ArchiveTree) -> str:
@@ -66,11 +66,13 @@ def _task_folder(tree: ArchiveTree) -> str:
     if len(folders) == 1 or (len(top) == 1 and top & set(folders)):
         return min(folders, key=len)
     if not folders:
-        raise single_problem(tree.name, f"has no `{TASK_FILE}`")
-    raise single_problem(tree.name, f"has several tasks ({', '.join(folders)}); zip one task alone")
+        raise single_problem(tree.name or ".", f"has no `{TASK_FILE}`")
+    text = f"has several tasks ({', '.join(folders)}); {'zip' if tree.name else 'send'} one task alone"
+    raise single_problem(tree.name or ".", text)
 
 
-def _refusal(ending: str) -> str:
+def refusal(ending: str) -> str:
+    """Say why a file with this ending is no task."""
     if ending in CUDA_ENDINGS:
         return "is a single CUDA file; those come with CUDA tasks, which need a folder with `lang: cu` so far"
     if ending in ENDINGS:

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from kernelcup.domain import Task
-from kernelcup.errors import InvalidTask
-from kernelcup.tasks.findings import Findings, single_problem
+from kernelcup.errors import InvalidTask, Problem
+from kernelcup.tasks.findings import Findings, raise_problems, single_problem
 from kernelcup.tasks.folder import TASK_FILE, load_folder
 from kernelcup.tasks.loader import require
 from kernelcup.tasks.schema import ProblemEntryShape, ProblemSetShape
@@ -46,28 +46,67 @@ def load_problem_set(path: Path) -> ProblemSet:
 
     Raise ``InvalidTask`` with the problems of the set and of every task, ``NotFound`` without a file.
     """
+    survey = survey_problem_set(path)
+    raise_problems([problem for broken in survey.broken for problem in broken.problems])
+    return survey.problem_set
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BrokenEntry:
+    """One task of a problem set that cannot be used."""
+
+    name: str
+    """As the set calls it, or its place in the list."""
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Survey:
+    """A problem set as far as it can be used."""
+
+    problem_set: ProblemSet
+    broken: tuple[BrokenEntry, ...]
+
+
+def survey_problem_set(path: Path, *, shown: Path | None = None) -> Survey:
+    """Load the set at ``path``, and tell those tasks that cannot be used from those that can.
+
+    Args:
+        path: The set's file; its folder is the root that ``../x`` may reach.
+        shown: What problem lines call the file.
+
+    Raises:
+        InvalidTask: The set itself has problems; those of its tasks are told with them.
+        NotFound: There is no file.
+    """
     require(path)
+    label = shown or path
     place = path.resolve()
     try:
-        content = FolderTree(place.parent, "", path.parent).read(place.name)
+        content = FolderTree(place.parent, "", label.parent).read(place.name)
     except Unreadable as error:
-        raise single_problem(str(path), str(error)) from error
-    findings = Findings(str(path), read_yaml(content))
+        raise single_problem(str(label), str(error)) from error
+    findings = Findings(str(label), read_yaml(content))
     raw = findings.document.value
     shape = None
     if raw is not None or not findings.problems:
         shape = validate(ProblemSetShape, raw, (), findings)
-    entries = raw.get("problems") if isinstance(raw, dict) else None
-    problems = _Entries(path, findings).read(entries if isinstance(entries, list) else [])
     if shape is not None:
         _check_deadline(("deadline",), shape.deadline, findings)
-    findings.raise_any()
+    entries = raw.get("problems") if isinstance(raw, dict) else None
+    reading = _Entries(place.parent, label.parent, findings)
+    problems = reading.read(entries if isinstance(entries, list) else [])
+    if findings.problems or shape is None:
+        raise_problems([*findings.problems, *(each for broken in reading.broken for each in broken.problems)])
     assert shape is not None  # or there would have been a problem
-    return ProblemSet(
-        name=shape.name,
-        description=shape.description,
-        deadline=shape.deadline,
-        problems=tuple(_entry(entry, task, shape.deadline) for entry, task in problems),
+    return Survey(
+        problem_set=ProblemSet(
+            name=shape.name,
+            description=shape.description,
+            deadline=shape.deadline,
+            problems=tuple(_entry(entry, task, shape.deadline) for entry, task in problems),
+        ),
+        broken=tuple(reading.broken),
     )
 
 
@@ -84,24 +123,34 @@ def _entry(shape: ProblemEntryShape, task: Task, deadline: str) -> ProblemEntry:
 class _Entries:
     """One reading of the list ``problems``."""
 
-    def __init__(self, path: Path, findings: Findings) -> None:
-        self.root = path.resolve().parent
-        self.shown = path.parent
+    def __init__(self, root: Path, shown: Path, findings: Findings) -> None:
+        self.root = root
+        self.shown = shown
         self.findings = findings
         self.names: dict[str, int] = {}
+        self.broken: list[BrokenEntry] = []
 
     def read(self, entries: list[object]) -> list[tuple[ProblemEntryShape, Task]]:
         result = []
         for index, raw in enumerate(entries):
-            shape = validate(ProblemEntryShape, raw, ("problems", index), self.findings)
-            if shape is None:
-                continue
-            self.take_name(index, shape.name)
-            _check_deadline(("problems", index, "deadline"), shape.deadline, self.findings)
-            task = self.task(index, shape.directory)
-            if task is not None:
-                result.append((shape, task))
+            before = len(self.findings.problems)
+            found = self.entry(index, raw)
+            problems = tuple(self.findings.problems[before:])
+            if problems:
+                del self.findings.problems[before:]
+                self.broken.append(BrokenEntry(name=_name(raw, index), problems=problems))
+            elif found is not None:
+                result.append(found)
         return result
+
+    def entry(self, index: int, raw: object) -> tuple[ProblemEntryShape, Task] | None:
+        shape = validate(ProblemEntryShape, raw, ("problems", index), self.findings)
+        if shape is None:
+            return None
+        self.take_name(index, shape.name)
+        _check_deadline(("problems", index, "deadline"), shape.deadline, self.findings)
+        task = self.task(index, shape.directory)
+        return None if task is None else (shape, task)
 
     def take_name(self, index: int, name: str) -> None:
         first = self.names.setdefault(name, index)
@@ -124,6 +173,11 @@ class _Entries:
         except InvalidTask as error:
             self.findings.problems.extend(error.problems)
             return None
+
+
+def _name(raw: object, index: int) -> str:
+    name = raw.get("name") if isinstance(raw, dict) else None
+    return name if isinstance(name, str) and name else f"problems.{index}"
 
 
 def _check_deadline(path: tuple[str | int, ...], text: str, findings: Findings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from kernelcup.tasks.cases import check_calls
 from kernelcup.tasks.findings import Findings
@@ -53,6 +54,17 @@ def check_reference(
             check_arity(check, 2, "check_implementation(data, output)", sources.labels[check.file], findings)
     if isinstance(generate_input, Signature):
         _check_generator(shape, generate_input, sources.labels[generate_input.file], findings)
+
+
+def fits_standard_harness(sources: Mapping[str, str]) -> bool:
+    """Tell whether a Python task has all that the standard harness calls."""
+    trees = {name: parse(text) for name, text in sources.items() if name.endswith(".py")}
+    modules = {name: tree for name, tree in trees.items() if not isinstance(tree, BrokenSource)}
+    if REFERENCE not in modules:
+        return False
+    check = find(modules, REFERENCE, "check_implementation")
+    fits = not isinstance(check, Signature) or check.accepts_positional(2)
+    return check is not None and fits and find(modules, REFERENCE, "generate_input") is not None
 
 
 def check_arity(signature: Signature, count: int, call: str, label: str, findings: Findings) -> None:

@@ -24,20 +24,30 @@ FILLED = {"seed"}
 
 def load_single_file(path: Path) -> Task:
     """Load the task in the Python file at ``path``. Raise ``InvalidTask`` with all its problems."""
-    text = _read(path)
+    place = path.resolve()
+    try:
+        content = FolderTree(place.parent, "", path.parent).read(place.name)
+    except Unreadable as error:
+        raise single_problem(str(path), str(error)) from error
+    return read_single_file(content, str(path), path.stem)
+
+
+def read_single_file(content: bytes, label: str, name: str) -> Task:
+    """Read a task from the bytes of its Python file, which problem lines call ``label``."""
+    text = _decode(content, label)
     tree = parse(text)
     if isinstance(tree, BrokenSource):
-        raise single_problem(str(path), tree.text, tree.position)
+        raise single_problem(label, tree.text, tree.position)
     found = {call: _fault(tree, call, count) for call, count in CALLS.items()}
     raise_problems(
         [
-            Problem(file=str(path), line=fault[0][0], column=fault[0][1], text=fault[1])
+            Problem(file=label, line=fault[0][0], column=fault[0][1], text=fault[1])
             for fault in found.values()
             if fault
         ]
     )
     return Task(
-        name=path.stem,
+        name=name,
         description=_description(tree),
         form=TaskForm.SINGLE_FILE,
         sources={REFERENCE: text},
@@ -46,18 +56,14 @@ def load_single_file(path: Path) -> Task:
     )
 
 
-def _read(path: Path) -> str:
-    place = path.resolve()
+def _decode(content: bytes, label: str) -> str:
     try:
-        content = FolderTree(place.parent, "", path.parent).read(place.name)
         text = content.decode("utf-8-sig")
-    except Unreadable as error:
-        raise single_problem(str(path), str(error)) from error
     except UnicodeDecodeError as error:
         position, reason = undecodable(content, error)
-        raise single_problem(str(path), reason, position) from error
+        raise single_problem(label, reason, position) from error
     if "\0" in text:
-        raise single_problem(str(path), "has a NUL byte; only UTF-8 text is allowed")
+        raise single_problem(label, "has a NUL byte; only UTF-8 text is allowed")
     return text
 
 

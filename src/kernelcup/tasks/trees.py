@@ -61,20 +61,21 @@ class FolderTree:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTree:
-    """Files that were unpacked into memory."""
+    """Files in memory: of an archive, or as they were sent."""
 
     name: str
+    """What problem lines call the archive; empty where the paths speak for themselves."""
     files: Mapping[str, bytes]
 
     def read(self, path: str) -> bytes:
         """Return a file's content. Raise :class:`Unreadable`."""
         if path not in self.files:
-            raise Absent("is not in the archive")
+            raise Absent("is not in the archive" if self.name else "is not among the files")
         return _limited(self.files[path])
 
     def label(self, path: str) -> str:
         """Return the archive's name and the path in it."""
-        return f"{self.name}/{path}"
+        return posixpath.join(self.name, path)
 
 
 def locate(base: str, source: str) -> str:

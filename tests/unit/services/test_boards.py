@@ -1,21 +1,27 @@
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import event, func, select
 
-from builders import NOW, make_board, make_device, make_submission, make_task
-from kernelcup.domain import Language
-from kernelcup.errors import Conflict, InvalidValue, NotFound
+from builders import NOW, make_actor, make_board, make_device, make_submission, make_task
+from kernelcup.domain import NOBODY, OPERATOR, Actor, CodePolicy, Language, Role, Scope, Visibility
+from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
 from kernelcup.services import boards
-from kernelcup.storage.tables import Base, UserRow
+from kernelcup.storage.tables import AuditRow, Base, MemberRow, UserRow
 from kernelcup_harness.protocol import HarnessKind
 
 
 def count(db, table) -> int:
     with db.read() as session:
         return session.execute(select(func.count()).select_from(table)).scalar_one()
+
+
+def join(db, board_id: int, actor: Actor) -> None:
+    with db.write() as session:
+        session.add(MemberRow(leaderboard_id=board_id, user_id=actor.user_id, joined_at=NOW))
 
 
 def test_a_board_is_returned_as_it_was_made(db) -> None:
@@ -101,12 +107,12 @@ def test_the_harness_of_a_cuda_task_is_not_in_main(db) -> None:
     assert made.harness is HarnessKind.OWN
 
 
-def test_deleting_a_board_leaves_nothing_but_people(db) -> None:
+def test_deleting_a_board_leaves_nothing_but_people_and_the_log(db) -> None:
     make_board(db)
     make_submission(db)
-    boards.delete_board(db, "DOUBLE")
+    boards.delete_board(db, "DOUBLE", now=NOW)
     left = {table.name for table in Base.metadata.sorted_tables if count(db, table)}
-    assert left == {UserRow.__tablename__}
+    assert left == {UserRow.__tablename__, AuditRow.__tablename__}
 
 
 def test_deleting_a_board_spares_what_another_one_uses(db) -> None:
@@ -114,8 +120,171 @@ def test_deleting_a_board_spares_what_another_one_uses(db) -> None:
     make_board(db, name="other")
     make_submission(db, board="double")
     kept = make_submission(db, board="other")
-    boards.delete_board(db, "double")
+    boards.delete_board(db, "double", now=NOW)
     assert boards.get_task(db, "other") == make_task()
     assert kept.leaderboard == "other"
     with pytest.raises(NotFound):
-        boards.delete_board(db, "double")
+        boards.delete_board(db, "double", now=NOW)
+
+
+@pytest.mark.parametrize("confirm", [None, "", "Double", "doubl", " double"])
+def test_a_person_deletes_a_board_only_with_its_very_name(db, confirm: str | None) -> None:
+    make_board(db)
+    admin = make_actor(db, "root", Role.ADMIN)
+    with pytest.raises(InvalidValue, match="Nothing was deleted"):
+        boards.delete_board(db, "double", admin, confirm=confirm, now=NOW)
+    assert boards.get_board(db, "double").name == "double"
+
+
+def test_a_deletion_is_in_the_log_with_what_went(db) -> None:
+    made = make_board(db)
+    make_submission(db)
+    boards.delete_board(db, "DOUBLE", make_actor(db, "root", Role.ADMIN), confirm="double", now=NOW)
+    with db.read() as session:
+        entry = session.scalars(select(AuditRow).order_by(AuditRow.id.desc())).first()
+    assert entry is not None
+    assert (entry.actor, entry.action, entry.target) == ("root", "board.delete", "board:double")
+    assert entry.detail == {"id": made.id, "creator": "grace", "submissions": 1}
+
+
+def test_only_its_creator_and_admins_delete_a_board(db) -> None:
+    make_board(db)
+    for name, role in (("ada", Role.PARTICIPANT), ("other", Role.CREATOR)):
+        with pytest.raises(Forbidden):
+            boards.delete_board(db, "double", make_actor(db, name, role), confirm="double", now=NOW)
+    with pytest.raises(SignInNeeded):
+        boards.delete_board(db, "double", NOBODY, confirm="double", now=NOW)
+    boards.delete_board(db, "double", make_actor(db, "grace", Role.CREATOR), confirm="double", now=NOW)
+    assert boards.list_boards(db) == []
+
+
+def test_a_token_without_the_scope_makes_and_deletes_nothing(db) -> None:
+    make_board(db)
+    grace = dataclasses.replace(
+        make_actor(db, "grace", Role.CREATOR), scopes=frozenset({Scope.READ, Scope.SUBMIT})
+    )
+    with pytest.raises(ScopeMissing):
+        boards.delete_board(db, "double", grace, confirm="double", now=NOW)
+    with pytest.raises(ScopeMissing):
+        make_board(db, name="more", creator=grace)
+
+
+def test_creators_and_admins_make_boards_and_others_do_not(db) -> None:
+    grace = make_actor(db, "grace", Role.CREATOR)
+    assert make_board(db, creator=grace).creator == "grace"
+    make_board(db, name="b2", creator=make_actor(db, "root", Role.ADMIN))
+    with pytest.raises(Forbidden, match="needs the role creator"):
+        make_board(db, name="b3", creator=make_actor(db, "ada"))
+    with pytest.raises(SignInNeeded):
+        make_board(db, name="b3", creator=NOBODY)
+    with pytest.raises(InvalidValue, match="somebody with an account"):
+        make_board(db, name="b3", creator=OPERATOR)
+
+
+def test_a_board_has_the_settings_that_it_was_made_with(db) -> None:
+    settings: dict[str, object] = {
+        "visibility": Visibility.CLOSED,
+        "pseudonymous": True,
+        "code_policy": CodePolicy.AFTER_DEADLINE,
+        "max_file_bytes": 5000,
+        "review_tags": ("graph-replay", "stream"),
+        "freeze_at": NOW + timedelta(hours=1),
+    }
+    made = make_board(db, **settings)
+    assert {key: getattr(made, key) for key in settings} == settings
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_file_bytes": 0},
+        {"max_file_bytes": 1 << 30},
+        {"review_tags": ("two words",)},
+        {"review_tags": ("",)},
+        {"review_tags": tuple(f"t{index}" for index in range(51))},
+        {"opens_at": NOW + timedelta(days=2), "freeze_at": NOW + timedelta(days=1)},
+    ],
+)
+def test_settings_that_cannot_be_are_refused(db, settings: dict[str, object]) -> None:
+    with pytest.raises(InvalidValue):
+        make_board(db, **settings)
+
+
+def test_a_closed_board_exists_for_its_members_and_managers_only(db) -> None:
+    closed = make_board(db, visibility=Visibility.CLOSED)
+    ada, root = make_actor(db, "ada"), make_actor(db, "root", Role.ADMIN)
+    grace = make_actor(db, "grace", Role.CREATOR)
+    join(db, closed.id, ada)
+    for viewer in (ada, root, grace, OPERATOR):
+        assert boards.get_board(db, "double", viewer) == closed
+        assert boards.list_boards(db, viewer) == [closed]
+    for viewer in (NOBODY, make_actor(db, "eve"), make_actor(db, "mallory", Role.CREATOR)):
+        assert boards.list_boards(db, viewer) == []
+        for ask in (boards.get_board, boards.get_task, boards.visible_task):
+            with pytest.raises(NotFound) as caught:
+                ask(db, "Double", viewer)
+            assert str(caught.value) == "There is no leaderboard 'Double'."
+        with pytest.raises(NotFound):
+            boards.delete_board(db, "double", viewer, confirm="double", now=NOW)
+
+
+def test_a_creator_who_is_one_no_more_does_not_see_their_closed_board(db) -> None:
+    make_board(db, visibility=Visibility.CLOSED)
+    demoted = make_actor(db, "grace", Role.PARTICIPANT)
+    assert boards.list_boards(db, demoted) == []
+    with pytest.raises(NotFound):
+        boards.get_board(db, "double", demoted)
+
+
+def test_boards_come_in_pages(db) -> None:
+    made = [make_board(db, name=f"b{index}") for index in range(5)]
+    for viewer in (OPERATOR, NOBODY, make_actor(db, "ada")):
+        assert boards.list_boards(db, viewer, limit=2) == made[:2]
+        assert boards.list_boards(db, viewer, after_id=made[1].id, limit=2) == made[2:4]
+
+
+def test_a_list_takes_as_many_queries_for_many_boards_as_for_one(db) -> None:
+    statements: list[str] = []
+    for index in range(12):
+        make_board(db, name=f"b{index}", devices=["H100", "A100"])
+    event.listen(db.engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
+    boards.list_boards(db, NOBODY)
+    assert len([text for text in statements if text.startswith("SELECT")]) == 2
+
+
+def test_hidden_cases_are_numbers_for_others_than_managers(db) -> None:
+    task = make_task(hidden_tests=[{"size": 7, "seed": 1}] * 2, hidden_benchmarks=[{"size": 9, "seed": 4}])
+    make_board(db, task=task)
+    for viewer in (NOBODY, make_actor(db, "ada")):
+        seen = boards.visible_task(db, "double", viewer)
+        assert (seen.hidden_tests, seen.hidden_benchmarks) == (2, 1)
+        assert (seen.task.hidden_tests, seen.task.hidden_benchmarks) == ([], [])
+        assert seen.task.tests == task.tests
+        assert seen.task.sources == task.sources
+        assert boards.get_task(db, "double", viewer) == seen.task
+    assert boards.visible_task(db, "double", make_actor(db, "grace", Role.CREATOR)).task == task
+
+
+def test_our_harness_is_proposed_wherever_it_can_judge(db) -> None:
+    grace = make_actor(db, "grace", Role.CREATOR)
+    task = make_task(harness=HarnessKind.OWN, main="eval.py")
+    assert make_board(db, task=task, creator=grace).harness is HarnessKind.STANDARD
+    own = make_board(db, name="b2", task=task, creator=grace, harness=HarnessKind.OWN)
+    assert own.harness is HarnessKind.OWN
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"sources": {"eval.py": "", "reference.py": "def generate_input(): ...\n"}},
+        {"sources": {"eval.py": "", "other.py": ""}},
+        {"multi_gpu": True},
+        {"lang": Language.CUDA},
+    ],
+)
+def test_the_own_harness_needs_a_yes(db, overrides: dict[str, object]) -> None:
+    grace = make_actor(db, "grace", Role.CREATOR)
+    task = make_task(harness=HarnessKind.OWN, main="eval.py", **overrides)
+    with pytest.raises(InvalidValue, match="self-measured"):
+        make_board(db, task=task, creator=grace)
+    assert make_board(db, task=task, creator=grace, harness=HarnessKind.OWN).harness is HarnessKind.OWN

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from builders import make_board, make_device, make_report, make_submission
-from fakes import FakeGpuLauncher, FakeLauncher
+from builders import NOW, make_board, make_device, make_report, make_submission
+from fakes import FakeGpuLauncher, FakeLauncher, FakeSeconds
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
-from kernelcup.services import attempt, fitness, queue
+from kernelcup.services import attempt, dispatchers, events, fitness, queue
 from kernelcup.services.dispatch import Dispatcher
 from kernelcup.services.fitness import SHORTEST_PAUSE, outages, take_out
 from kernelcup.services.progress import (
@@ -22,9 +22,13 @@ from kernelcup.services.progress import (
     JobRetried,
     JobReturned,
     JobStarted,
+    ProgressNotes,
 )
 from kernelcup.services.submissions import cancel_submission, delete_submission, show_submission
 from kernelcup.services.users import actor_of
+from kernelcup.storage import events as storage_events
+from kernelcup.storage import pauses
+from kernelcup.storage.pauses import Pause, PauseScope
 from kernelcup_harness.protocol import Backend, Mode, Verdict
 
 DEVICES = (make_device(slots=2), make_device(name="A100"))
@@ -218,7 +222,7 @@ def test_a_deleted_job_is_stopped(stage) -> None:
     dispatcher = stage.dispatcher(launcher)
     thread = in_background(lambda: dispatcher.run_until(submission.id))
     assert launcher.started.acquire(timeout=30)
-    delete_submission(stage.db, submission.id, by=OPERATOR)
+    delete_submission(stage.db, submission.id, by=OPERATOR, now=NOW)
     thread.join()
     assert len(stage.told(JobDropped)) == 1
 
@@ -428,3 +432,132 @@ def test_a_result_is_kept_though_it_cannot_be_stored_that_the_gpu_is_unfit(
     assert stage.run(submission).attempt == 1
     assert len(stage.told(JobFinished)) == 1
     assert "not stored that a GPU is unfit: locked" in caplog.text
+
+
+def test_a_dispatcher_that_drains_lets_its_jobs_end_and_claims_no_more(stage) -> None:
+    first, second = stage.submit(), stage.submit()
+    stop, drain, gate = threading.Event(), threading.Event(), threading.Event()
+    launcher = FakeLauncher(gate=gate)
+    dispatcher = stage.dispatcher(launcher, devices=(make_device(slots=1),), owner="box")
+    thread = in_background(lambda: dispatcher.run_forever(stop, drain))
+    assert launcher.started.acquire(timeout=30)
+    drain.set()
+    gate.set()
+    thread.join()
+    assert [stage.job(each).state for each in (first, second)] == [JobState.DONE, JobState.QUEUED]
+    assert dispatchers.list_alive(stage.db, stage.clock()) == []
+
+
+def test_a_dispatcher_that_drains_can_still_be_told_to_hand_back(stage) -> None:
+    submission = stage.submit()
+    stop, drain = threading.Event(), threading.Event()
+    launcher = FakeLauncher(gate=threading.Event())
+    dispatcher = stage.dispatcher(launcher)
+    thread = in_background(lambda: dispatcher.run_forever(stop, drain))
+    assert launcher.started.acquire(timeout=30)
+    drain.set()
+    while not all(info.draining for info in dispatchers.list_alive(stage.db, stage.clock())):
+        assert thread.is_alive()
+    stop.set()
+    thread.join()
+    assert (stage.job(submission).state, stage.job(submission).attempt) == (JobState.QUEUED, 1)
+
+
+def test_a_dispatcher_is_seen_while_it_works_and_gone_at_its_end(stage) -> None:
+    stage.submit()
+    gate = threading.Event()
+    launcher = FakeLauncher(gate=gate)
+    thread = in_background(stage.dispatcher(launcher, owner="box").run_until_idle)
+    assert launcher.started.acquire(timeout=30)
+    (info,) = dispatchers.list_alive(stage.db, stage.clock())
+    assert (info.owner, info.devices, info.draining) == ("box", {"H100": 2, "A100": 1}, False)
+    gate.set()
+    thread.join()
+    assert dispatchers.list_alive(stage.db, stage.clock()) == []
+
+
+def test_a_job_whose_dispatcher_fell_silent_elsewhere_runs_again_within_two_leases(stage) -> None:
+    submission = stage.submit()
+    began = stage.clock()
+    lost = queue.claim_next(stage.db, owner="elsewhere:boot:ns:1:1", lease_s=60, devices=["H100"], now=began)
+    stage.clock.advance(59)
+    queue.renew(stage.db, lost, lease_s=60, now=stage.clock())  # its last sign of life
+    silent_since = stage.clock()
+    gate, running_again = threading.Event(), []
+    launcher = FakeLauncher(gate=gate)
+    thread = in_background(lambda: stage.dispatcher(launcher).run_until(submission.id))
+    while not launcher.started.acquire(timeout=0.05):
+        stage.clock.advance(1)
+        assert (stage.clock() - silent_since).total_seconds() <= 120
+    running_again.append(stage.job(submission))
+    gate.set()
+    thread.join()
+    assert [(job.state, job.attempt) for job in running_again] == [(JobState.RUNNING, 2)]
+    assert stage.run(submission).attempt == 2
+
+
+def test_how_far_a_job_is_can_be_read_elsewhere(stage) -> None:
+    submission = stage.submit()
+    told = [
+        {"event": "stage", "stage": "tests", "limit_s": 9.0, "cases": 3},
+        {"event": "case", "stage": "tests", "case": 0, "verdict": "accepted", "hidden": True},
+        {"event": "case", "stage": "tests", "case": 1, "verdict": "accepted", "hidden": True},
+        {"event": "sample", "stage": "tests", "case": 1, "samples": 5},
+        {"event": "stage_end", "stage": "tests", "verdict": "accepted", "reason": "", "message": "secret"},
+    ]
+
+    class Telling(FakeLauncher):
+        def run(self, spec, device, *, on_event, cancelled):
+            for event in told:
+                on_event(event)
+            return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+    stage.dispatcher(Telling()).run_until_idle()
+    found = [each for each in events.since(stage.db, submission.id, 0) if each.kind == "progress"]
+    assert [each.data for each in found] == [
+        {"stage": "tests", "cases": 3, "attempt": 1},
+        {"stage": "tests", "case": 0, "cases": 3, "attempt": 1},
+        {"stage": "tests", "cases": 3, "verdict": "accepted", "attempt": 1},
+    ]
+
+
+def test_cases_are_noted_now_and_then(stage, db) -> None:
+    submission = stage.submit()
+    seconds = FakeSeconds()
+    notes = ProgressNotes(db, stage.job(submission), clock=stage.clock, monotonic=seconds)
+    for case in range(10):
+        notes.take({"event": "case", "stage": "tests", "case": case})
+        seconds.wait(0.2)
+    found = [each.data["case"] for each in events.since(db, submission.id, 0) if each.kind == "progress"]
+    assert found == [0, 3, 6, 9]
+
+
+def test_a_run_is_kept_though_its_progress_cannot_be_noted(stage, monkeypatch, caplog) -> None:
+    record = storage_events.record
+
+    def unsteady(session, submission_id, kind, *rest):
+        if kind == "progress":
+            raise StorageUnavailable("locked")
+        return record(session, submission_id, kind, *rest)
+
+    class Telling(FakeLauncher):
+        def run(self, spec, device, *, on_event, cancelled):
+            on_event({"event": "stage", "stage": "tests", "limit_s": 9.0, "cases": 3})
+            return super().run(spec, device, on_event=on_event, cancelled=cancelled)
+
+    monkeypatch.setattr(storage_events, "record", unsteady)
+    submission = stage.submit()
+    stage.dispatcher(Telling()).run_until_idle()
+    assert stage.run(submission).attempt == 1
+    assert "its progress is not noted: locked" in caplog.text
+
+
+def test_jobs_for_a_paused_device_stay_and_nobody_waits_for_them(stage) -> None:
+    submission = stage.submit()
+    with stage.db.write() as session:
+        pauses.put(
+            session,
+            Pause(scope=PauseScope.DEVICE, key="h100", reason="", since=stage.clock(), by="root"),
+        )
+    stage.dispatcher(FakeLauncher()).run_until_idle()
+    assert stage.job(submission).state is JobState.QUEUED

@@ -119,7 +119,7 @@ def test_the_same_gpu_again_changes_the_reason_and_not_since_when(scene: Scene) 
 def test_an_operator_brings_a_device_back_and_vouches_for_it(scene: Scene) -> None:
     scene.take_out(UnfitDevice("both", gpus=["0", "1"]))
     scene.fitness.refresh()
-    assert [fault.gpu for fault in bring_back(scene.db, "h100")] == ["0", "1"]
+    assert [fault.gpu for fault in bring_back(scene.db, "h100", now=NOW)] == ["0", "1"]
     scene.fitness.refresh()
     assert (scene.launcher.left_out, scene.launcher.forgotten) == (frozenset(), {"0", "1"})
 
@@ -127,10 +127,10 @@ def test_an_operator_brings_a_device_back_and_vouches_for_it(scene: Scene) -> No
 def test_an_operator_may_mean_one_machine(scene: Scene) -> None:
     scene.take_out()
     scene.take_out(machine="there")
-    bring_back(scene.db, "H100", machine="there")
+    bring_back(scene.db, "H100", machine="there", now=NOW)
     assert [fault.machine for fault in scene.out()] == ["here"]
     with pytest.raises(NotFound, match="Nothing of H100 is out of service on there"):
-        bring_back(scene.db, "H100", machine="there")
+        bring_back(scene.db, "H100", machine="there", now=NOW)
 
 
 def test_what_nobody_looks_at_any_more_is_forgotten(scene: Scene) -> None:

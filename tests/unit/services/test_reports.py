@@ -2,9 +2,21 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from builders import make_case, make_report, make_stage
-from kernelcup.services.reports import WITHHELD, redact
-from kernelcup_harness.protocol import CapturedOutput, Mismatch, StageName, Timing, Verdict, dumps
+from kernelcup.services.reports import WITHHELD, WITHHELD_RANKED, outline, redact
+from kernelcup_harness.protocol import (
+    CapturedOutput,
+    HarnessKind,
+    Mismatch,
+    Mode,
+    StageName,
+    StageReport,
+    Timing,
+    Verdict,
+    dumps,
+)
 
 SECRET = "31337"
 
@@ -35,7 +47,7 @@ REPORT = make_report(
 
 
 def test_nothing_of_a_hidden_case_but_place_and_verdict_is_shown() -> None:
-    shown = redact(REPORT, viewer_is_creator=False)
+    shown = redact(REPORT, sees_all=False)
     assert SECRET not in dumps(shown)
     case = shown.stages[1].cases[1]
     assert (case.index, case.hidden, case.verdict) == (1, True, Verdict.WRONG_ANSWER)
@@ -43,19 +55,66 @@ def test_nothing_of_a_hidden_case_but_place_and_verdict_is_shown() -> None:
 
 
 def test_public_cases_and_the_seed_stay() -> None:
-    shown = redact(REPORT, viewer_is_creator=False)
+    shown = redact(REPORT, sees_all=False)
     assert shown.stages[0] == REPORT.stages[0]
     assert shown.stages[1].cases[0] == REPORT.stages[1].cases[0]
     assert shown.secret_seed == REPORT.secret_seed
 
 
 def test_the_creator_sees_everything() -> None:
-    assert redact(REPORT, viewer_is_creator=True) is REPORT
+    assert redact(REPORT, sees_all=True) is REPORT
 
 
-def test_a_report_without_hidden_cases_is_shown_whole() -> None:
-    report = make_report(stdout=CapturedOutput(text="hello"), message="fine", extra={"a": "b"})
-    assert redact(report, viewer_is_creator=False) is report
+PRINTED = {"stdout": CapturedOutput(text=SECRET), "stderr": CapturedOutput(text=SECRET)}
+
+
+def test_a_practice_report_without_hidden_cases_is_shown_whole() -> None:
+    report = make_report(mode=Mode.BENCHMARK, message="fine", extra={"a": "b"}, **PRINTED)
+    assert redact(report, sees_all=False) is report
+
+
+def test_what_is_printed_before_the_ranked_stage_is_shown() -> None:
+    tests = make_stage([make_case()], name=StageName.TEST, verdict=Verdict.WRONG_ANSWER)
+    report = make_report(stages=[tests], stage=StageName.TEST, message="case 0 is wrong", **PRINTED)
+    assert redact(report, sees_all=False) is report
+
+
+@pytest.mark.parametrize("stages", [[], [make_stage([make_case()])]])
+def test_nothing_that_is_printed_once_the_ranked_stage_began_is_shown(stages: list[StageReport]) -> None:
+    report = make_report(
+        stages=stages, stage=StageName.RANKED, message="case 0 is wrong", extra={"a": SECRET}, **PRINTED
+    )
+    shown = redact(report, sees_all=False)
+    assert SECRET not in dumps(shown)
+    assert (shown.stdout.text, shown.message, shown.stages) == (WITHHELD_RANKED, "case 0 is wrong", stages)
+    assert redact(report, sees_all=True) is report
+
+
+def test_the_first_wrong_elements_of_the_ranked_stage_are_shown() -> None:
+    mismatch = Mismatch(where="[3]", wrong=1, total=2, largest_error=1.0, first=[], rule="equal")
+    case = make_case(verdict=Verdict.WRONG_ANSWER, message="off by one", mismatch=mismatch)
+    report = make_report(stages=[make_stage([case], verdict=Verdict.WRONG_ANSWER)], stage=StageName.RANKED)
+    assert redact(report, sees_all=False).stages[0].cases == [case]
+
+
+def test_messages_of_a_tasks_own_harness_may_be_what_was_printed() -> None:
+    case = make_case(verdict=Verdict.WRONG_ANSWER, message=SECRET)
+    stages = [make_stage([case], message=SECRET), make_stage([], name=StageName.TEST, message="shown")]
+    report = make_report(harness=HarnessKind.OWN, stage=StageName.RANKED, message=SECRET, stages=stages)
+    shown = redact(report, sees_all=False)
+    assert SECRET not in dumps(shown)
+    assert shown.stages[1].message == "shown"
+
+
+def test_the_seed_of_a_job_that_is_not_done_stays_secret() -> None:
+    shown = redact(REPORT, sees_all=False, done=False)
+    assert (shown.secret_seed, shown.seed_commitment) == ("", REPORT.seed_commitment)
+
+
+def test_an_outline_tells_the_verdict_and_nothing_of_how_it_came_about() -> None:
+    shown = outline(REPORT)
+    assert (shown.verdict, shown.stages, shown.secret_seed) == (Verdict.WRONG_ANSWER, [], "")
+    assert SECRET not in dumps(shown)
 
 
 def test_a_message_about_a_public_case_stays() -> None:
@@ -65,7 +124,7 @@ def test_a_message_about_a_public_case_stays() -> None:
     report = make_report(
         verdict=Verdict.WRONG_ANSWER, stage=StageName.RANKED, message="case 0 is wrong", stages=[stage]
     )
-    shown = redact(report, viewer_is_creator=False)
+    shown = redact(report, sees_all=False)
     assert shown.message == shown.stages[0].message == "case 0 is wrong"
     assert SECRET not in dumps(shown)
 
@@ -81,4 +140,4 @@ def test_a_message_of_a_stage_that_was_cut_off_may_be_about_a_hidden_case() -> N
     report = make_report(
         verdict=Verdict.RUNTIME_ERROR, stage=StageName.RANKED, message=SECRET, stages=[stage]
     )
-    assert SECRET not in dumps(redact(report, viewer_is_creator=False))
+    assert SECRET not in dumps(redact(report, sees_all=False))

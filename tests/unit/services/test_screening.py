@@ -70,7 +70,7 @@ def test_a_submission_that_is_not_there_has_no_screening_either(db):
 def test_with_a_submission_its_findings_are_deleted(db):
     make_board(db)
     submission, other = (make_submission(db, content=CHEAT.encode()) for _ in range(2))
-    delete_submission(db, submission.id, by=OPERATOR)
+    delete_submission(db, submission.id, by=OPERATOR, now=NOW)
     assert (count(db, ScreeningRow), count(db, ScreeningFindingRow)) == (1, 2)
     assert screening_of(db, other.id) is not None
 

@@ -11,7 +11,7 @@ from kernelcup.domain import JobState, Language
 from kernelcup.services.submissions import get_code, show_submission
 from kernelcup.services.submit import LARGEST_FILE_BYTES
 from kernelcup.storage.tables import CodeRow, JobRow, SubmissionRow
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import HarnessKind, Mode
 
 
 def count(db, table) -> int:
@@ -111,7 +111,7 @@ def test_an_unknown_board_is_not_found(db) -> None:
 
 def test_the_ending_must_fit_the_language(db) -> None:
     make_board(db)
-    make_board(db, name="cuda", task=make_task(lang=Language.CUDA))
+    make_board(db, name="cuda", task=make_task(lang=Language.CUDA, harness=HarnessKind.OWN))
     with pytest.raises(errors.WrongFileType, match=r"'kernel.cu': expected .* \.py"):
         make_submission(db, board="double", file_name="kernel.cu")
     with pytest.raises(errors.WrongFileType):

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from task_builders import files_with, write_task
 
 from kernelcup.errors import InvalidTask, NotFound
 from kernelcup.tasks.check import check_path
-from kernelcup.tasks.problem_set import load_problem_set
+from kernelcup.tasks.problem_set import load_problem_set, survey_problem_set
 
 ENTRY = {"directory": "pmpp/copy", "name": "copy_v2", "deadline": "2026-06-30", "gpus": ["H100", "A100"]}
 
@@ -117,3 +118,19 @@ def test_a_file_that_is_no_problem_set_is_refused(tmp_path, text):
 def test_no_file_is_not_found(tmp_path):
     with pytest.raises(NotFound):
         load_problem_set(tmp_path / "set.yaml")
+
+
+def test_a_survey_tells_good_tasks_from_broken_ones(tmp_path):
+    write_task(tmp_path / "pmpp" / "copy")
+    write_task(tmp_path / "bad", lang="rust")
+    path = write_set(tmp_path, ENTRY, {"directory": "bad", "name": "bad"}, {"name": 3}, "x")
+    survey = survey_problem_set(path, shown=Path("sets/set.yaml"))
+    assert [entry.name for entry in survey.problem_set.problems] == ["copy_v2"]
+    assert [entry.name for entry in survey.broken] == ["bad", "problems.2", "problems.3"]
+    assert survey.broken[0].problems[0].file == "sets/bad/task.yml"
+    assert {problem.file for problem in survey.broken[1].problems} == {"sets/set.yaml"}
+
+
+def test_a_survey_of_a_set_that_is_none_is_refused(tmp_path):
+    with pytest.raises(InvalidTask, match=r"(?m)^s\.yaml:1:\d+: titel: unknown key"):
+        survey_problem_set(write_set(tmp_path, ENTRY, titel="x"), shown=Path("s.yaml"))

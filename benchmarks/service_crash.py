@@ -1,0 +1,351 @@
+"""Usage: service_crash.py sqlite|postgresql [--kills 200]
+
+Kills parts of a running service with SIGKILL at random moments while clients submit: HTTP servers,
+dispatchers with a quick made-up machine, dispatchers with the real harness, and the harness's own
+processes. Everything that dies is started again; PostgreSQL itself is killed four times. At the end it
+counts: every accepted submission has one row, each of its jobs one run that counts, and the standings are
+what the runs say.
+
+Writes benchmarks/results/service-crash-DATABASE.json. Exit code 1 where something was lost or doubled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from databases import database_url, restart_postgres
+from http_client import Connection
+from results import ROOT, machine_facts
+
+from builders import make_board, make_task
+from kernelcup.domain import OPERATOR, Role, Scope
+from kernelcup.services.accounts import make_user
+from kernelcup.services.tokens import create_token
+from kernelcup.storage import schema
+from kernelcup.storage.database import Database
+
+USERS = 8
+CLIENTS = 4
+FAST = "fast"
+REAL = "cpu"
+CODE = "def custom_kernel(data):\n    # {number}\n    return data * 2\n"
+PARTS = ("http", "http", "dispatcher", "dispatcher", "dispatcher", "real", "harness")
+LONGEST_WAIT_S = 600
+
+
+class Part:
+    """A process that is started again whenever it has died."""
+
+    def __init__(self, command: list[str], environ: dict[str, str], log: Path) -> None:
+        self.command = command
+        self.environ = environ
+        self.log = log
+        self.process = self._start()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+
+    def look(self) -> None:
+        """Start it again if it has died."""
+        if self.process.poll() is not None:
+            self.process = self._start()
+
+    def end(self) -> None:
+        """End it for good."""
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(self.command, env=self.environ, stdout=log, stderr=log)
+
+
+def main() -> None:
+    """Kill, count, write the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("database", choices=["sqlite", "postgresql"])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    chance = random.Random(given.seed)
+    with tempfile.TemporaryDirectory(prefix="kernelcup-crash-") as folder:
+        url = database_url(given.database, Path(folder))
+        with Database.open(url) as db:
+            tokens = prepare(db)
+        result = asyncio.run(storm(url, tokens, given, Path(folder), chance))
+        with Database.open(url) as db:
+            result |= count(db, result.pop("answered"))
+    result |= {"database": given.database} | machine_facts()
+    result["fine"] = not any(result[name] for name in ("lost", "doubled", "unjudged", "wrong_bests"))
+    place = ROOT / f"benchmarks/results/service-crash-{given.database}.json"
+    place.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
+    sys.exit(0 if result["fine"] else 1)
+
+
+def prepare(db: Database) -> list[str]:
+    """Make a board and people; return their tokens."""
+    schema.upgrade(db)
+    now = datetime.now(UTC)
+    task = make_task(sources={"reference.py": REFERENCE})
+    make_board(db, name="double", task=task, devices=[FAST, REAL], now=now)
+    scopes = frozenset({Scope.READ, Scope.SUBMIT})
+    for number in range(USERS):
+        make_user(db, OPERATOR, f"user-{number}", role=Role.PARTICIPANT, now=now)
+    return [
+        create_token(db, OPERATOR, name="crash", scopes=scopes, now=now, for_user=f"user-{number}")[1]
+        for number in range(USERS)
+    ]
+
+
+REFERENCE = """\
+import torch
+
+
+def generate_input(size: int, seed: int) -> torch.Tensor:
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed))
+
+
+def ref_kernel(data: torch.Tensor) -> torch.Tensor:
+    return data * 2
+
+
+def check_implementation(data: torch.Tensor, output: torch.Tensor) -> str:
+    return "" if torch.equal(ref_kernel(data), output) else "not the double"
+"""
+
+
+def start_parts(url: str, folder: Path, port: int) -> dict[str, Part]:
+    """Start a server, a dispatcher for the made-up device, and one with the real harness."""
+    config = folder / "kernelcup.toml"
+    config.write_text(f'[[devices]]\nname = "{REAL}"\nbackend = "cpu"\n')
+    environ = {
+        **os.environ,
+        "KERNELCUP_DATABASE": url,
+        "KERNELCUP_HOME": str(folder / "home"),
+        "KERNELCUP_RUNTIME": str(folder / "run"),
+        "KERNELCUP_CONFIG": str(config),
+        "KERNELCUP_SECRET": "x" * 64,
+    }
+    serve = [sys.executable, "-m", "kernelcup", "serve"]
+    fast = [sys.executable, str(ROOT / "benchmarks/fast_dispatcher.py"), url, FAST]
+    return {
+        "http": Part([*serve, "--no-judge", "--port", str(port)], environ, folder / "http.log"),
+        "dispatcher": Part(fast, environ, folder / "dispatcher.log"),
+        "real": Part([*serve, "--no-http"], environ, folder / "real.log"),
+    }
+
+
+async def storm(
+    url: str, tokens: list[str], given: argparse.Namespace, folder: Path, chance: random.Random
+) -> dict[str, Any]:
+    """Submit and kill; return what was answered and what was done."""
+    port = free_port()
+    parts = start_parts(url, folder, port)
+    stop = asyncio.Event()
+    answered: dict[str, int] = {}
+    refused: dict[str, int] = {}
+    base = f"http://127.0.0.1:{port}"
+    clients = [
+        asyncio.create_task(client(base, tokens, number, stop, answered, refused, given.seed + number))
+        for number in range(CLIENTS)
+    ]
+    begun = time.monotonic()
+    try:
+        kills = await kill_all(parts, given.kills, chance, restarter(given.database))
+        stop.set()
+        await asyncio.gather(*clients)
+        drained = await drain(url, parts)
+    finally:
+        for part in parts.values():
+            part.end()
+    return {
+        "answered": answered,
+        "accepted": len(answered),
+        "refused": refused,
+        "kills": kills,
+        "seconds": round(time.monotonic() - begun),
+        "drained": drained,
+    }
+
+
+def restarter(database: str) -> Callable[[], None] | None:
+    """Return what restarts the database, None for one that has no server."""
+    return restart_postgres if database == "postgresql" else None
+
+
+async def kill_all(
+    parts: dict[str, Part], count: int, chance: random.Random, restart: Callable[[], None] | None
+) -> dict[str, int]:
+    """Kill so many processes at random moments; return how many of each kind."""
+    kills: dict[str, int] = {}
+    await asyncio.sleep(5)
+    while sum(kills.values()) < count:
+        await asyncio.sleep(chance.uniform(0.2, 2.5))
+        kind = chance.choice(PARTS)
+        if kind == "harness":
+            if not kill_harness(parts["real"].process.pid, chance):
+                continue
+        else:
+            parts[kind].kill()
+        kills[kind] = kills.get(kind, 0) + 1
+        if restart is not None and sum(kills.values()) % 50 == 0:
+            restart()
+            kills["database"] = kills.get("database", 0) + 1
+        await asyncio.sleep(chance.uniform(0.0, 0.3))
+        for part in parts.values():
+            part.look()
+    return kills
+
+
+def kill_harness(dispatcher: int, chance: random.Random) -> bool:
+    """Kill one of a dispatcher's descendants; return whether there was one."""
+    found = descendants(dispatcher)
+    if not found:
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(chance.choice(found), signal.SIGKILL)
+    return True
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes below a process."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in task.read_text().split():
+                found += [int(child), *descendants(int(child))]
+    return found
+
+
+async def client(
+    base: str,
+    tokens: list[str],
+    number: int,
+    stop: asyncio.Event,
+    answered: dict[str, int],
+    refused: dict[str, int],
+    seed: int,
+) -> None:
+    """Submit again and again; a request that got no answer is repeated with its key until it has one."""
+    chance = random.Random(seed)
+    connection = Connection(base, tokens[0])
+    count = 0
+    while not stop.is_set():
+        key = f"crash-{number}-{count}"
+        connection.token = tokens[(number + count * CLIENTS) % len(tokens)]
+        devices = [REAL] if count % 25 == 0 else [FAST]
+        body = {"leaderboard": "double", "devices": devices, "code": CODE.format(number=key)}
+        answered[key] = await ask(connection, key, body, refused)
+        count += 1
+        await asyncio.sleep(chance.uniform(0.0, 0.3))
+
+
+async def ask(connection: Connection, key: str, body: object, refused: dict[str, int]) -> int:
+    """Submit until it is accepted, and return the submission's number."""
+    while True:
+        try:
+            status, found = await connection.request(
+                "POST", "/api/v1/submissions", body, {"Idempotency-Key": key}
+            )
+        except ConnectionError:
+            refused["no answer"] = refused.get("no answer", 0) + 1
+            await asyncio.sleep(0.1)
+            continue
+        if status == 201:
+            return int(found["id"])
+        what = f"{status} {found['error']['code']}"
+        refused[what] = refused.get(what, 0) + 1
+        await asyncio.sleep(0.2)
+
+
+async def drain(url: str, parts: dict[str, Part]) -> bool:
+    """Wait until nothing waits or runs; return whether it came to that."""
+    deadline = time.monotonic() + LONGEST_WAIT_S
+    with Database.open(url) as db:
+        while time.monotonic() < deadline:
+            for part in parts.values():
+                part.look()
+            with db.read() as session:
+                left = session.scalar(text("SELECT count(*) FROM jobs WHERE state IN ('queued', 'running')"))
+            if left == 0:
+                return True
+            await asyncio.sleep(0.5)
+    return False
+
+
+def count(db: Database, answered: dict[str, int]) -> dict[str, Any]:
+    """Compare what was answered with what is stored."""
+    with db.read() as session:
+        rows = session.execute(text("SELECT id, idempotency_key FROM submissions")).all()
+        runs = dict(
+            session.execute(
+                text(
+                    "SELECT j.submission_id, count(r.id) FROM jobs j LEFT JOIN runs r "
+                    "ON r.job_id = j.id AND r.counted GROUP BY j.submission_id, j.id"
+                )
+            ).all()
+        )
+        states = dict(session.execute(text("SELECT state, count(*) FROM jobs GROUP BY state")).all())
+        verdicts = dict(
+            session.execute(text("SELECT verdict, count(*) FROM runs WHERE counted GROUP BY verdict")).all()
+        )
+        attempts = session.scalar(text("SELECT max(attempt) FROM jobs"))
+        wrong = session.scalar(text(WRONG_BESTS))
+    stored = {key: number for number, key in rows}
+    return {
+        "stored": len(rows),
+        "lost": sum(stored.get(key) != number for key, number in answered.items()),
+        "doubled": len(rows) - len(stored) + sum(found > 1 for found in runs.values()),
+        "unjudged": sum(found == 0 for found in runs.values()),
+        "unanswered_but_stored": len(stored.keys() - answered.keys()),
+        "wrong_bests": wrong,
+        "job_states": states,
+        "verdicts": verdicts,
+        "most_attempts": attempts,
+    }
+
+
+WRONG_BESTS = """
+SELECT count(*) FROM (
+  SELECT s.leaderboard_id, j.device, s.user_id, min(r.score_s) AS score_s
+  FROM runs r JOIN jobs j ON j.id = r.job_id JOIN submissions s ON s.id = j.submission_id
+  WHERE r.counted AND r.score_s IS NOT NULL GROUP BY s.leaderboard_id, j.device, s.user_id
+) AS found LEFT JOIN bests b ON b.leaderboard_id = found.leaderboard_id AND b.device = found.device
+  AND b.user_id = found.user_id WHERE b.score_s IS NULL OR b.score_s <> found.score_s
+"""
+
+
+def free_port() -> int:
+    """Return a port that nobody uses now."""
+    import socket
+
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+if __name__ == "__main__":
+    main()

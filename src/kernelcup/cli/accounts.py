@@ -1,0 +1,302 @@
+"""``kernelcup admin user``, ``admin token`` and ``admin audit``, on the machine that has the database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli.options import ConfigOption, JsonOption
+
+if TYPE_CHECKING:
+    from kernelcup.domain import Role, Scope
+    from kernelcup.services.accounts import User
+    from kernelcup.services.audit import AuditEntry
+    from kernelcup.services.tokens import Token
+    from kernelcup.storage.database import Database
+
+user = typer.Typer(help="Make, list and change users.", no_args_is_help=True)
+token = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
+RoleText = "participant, creator or admin"
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")]
+
+
+@user.command("list")
+def list_users(
+    query: Annotated[str | None, typer.Option("--query", help="Only names that have this in them.")] = None,
+    after: Annotated[
+        int | None, typer.Option("--after", help="Only users after the one with this id.")
+    ] = None,
+    limit: LimitOption = 50,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """List users."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import accounts
+
+    with _database(config) as db:
+        found = accounts.list_users(db, OPERATOR, after_id=after, limit=limit, query=query)
+    if as_json:
+        typer.echo(json.dumps({"users": [user_object(each) for each in found]}))
+        return
+    for each in found:
+        typer.echo(describe_user(each))
+
+
+@user.command("add")
+def add(
+    name: NameArgument,
+    role: Annotated[str, typer.Option("--role", help=RoleText + ".")] = "participant",
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make a user who signs in with tokens."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import accounts
+
+    with _database(config) as db:
+        made = accounts.make_user(db, OPERATOR, name, role=read_role(role), now=_now())
+    _tell(made, as_json=as_json)
+    if not as_json:
+        typer.echo(f"Next: kernelcup admin token create {made.name}")
+
+
+@user.command("role")
+def change_role(
+    name: NameArgument,
+    role: Annotated[str, typer.Argument(metavar="ROLE", help=RoleText + ".")],
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Give a user a role; tokens lose at once what it does not allow."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import accounts
+
+    with _database(config) as db:
+        _tell(accounts.set_role(db, OPERATOR, name, read_role(role), now=_now()), as_json=as_json)
+
+
+@user.command("ban")
+def ban(
+    name: NameArgument,
+    reason: Annotated[str, typer.Option("--reason", help="Why; the user sees it.")],
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Let a user read only."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import accounts
+
+    with _database(config) as db:
+        _tell(accounts.ban(db, OPERATOR, name, reason=reason, now=_now()), as_json=as_json)
+
+
+@user.command("unban")
+def unban(name: NameArgument, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Lift a ban."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import accounts
+
+    with _database(config) as db:
+        _tell(accounts.unban(db, OPERATOR, name, now=_now()), as_json=as_json)
+
+
+@token.command("create")
+def create_token(
+    name: NameArgument,
+    label: Annotated[str, typer.Option("--name", help="What the token is for.")] = "made by the operator",
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", help="read, submit, manage, admin, act; default: all of the role but act."),
+    ] = None,
+    days: Annotated[
+        int, typer.Option("--days", min=1, max=3650, help="It expires after so many days.")
+    ] = 180,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make a token for a user and print its secret, this once."""
+    from kernelcup.domain import OPERATOR, Scope
+    from kernelcup.services import accounts, tokens
+
+    now = _now()
+    with _database(config) as db:
+        role = accounts.get_user(db, OPERATOR, name).role
+        scopes = read_scopes(scope) if scope else tokens.scopes_of(role) - {Scope.ACT}
+        made, secret = tokens.create_token(
+            db,
+            OPERATOR,
+            name=label,
+            scopes=scopes,
+            now=now,
+            expires_at=now + timedelta(days=days),
+            for_user=name,
+        )
+    if as_json:
+        typer.echo(json.dumps({**token_object(made), "secret": secret}))
+        return
+    typer.echo(f"{describe_token(made)}\nThis is shown once:", err=True)
+    typer.echo(secret)
+
+
+@token.command("list")
+def list_tokens(name: NameArgument, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """List a user's tokens that can be used, sessions of browsers too."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import tokens
+
+    with _database(config) as db:
+        found = tokens.list_tokens(db, OPERATOR, now=_now(), for_user=name)
+    if as_json:
+        typer.echo(json.dumps({"tokens": [token_object(each) for each in found]}))
+        return
+    for each in found:
+        typer.echo(describe_token(each))
+
+
+@token.command("revoke")
+def revoke_token(
+    token_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the token.")],
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make a token useless."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import tokens
+
+    with _database(config) as db:
+        tokens.revoke_token(db, OPERATOR, token_id, _now())
+    typer.echo(json.dumps({"revoked": token_id}) if as_json else f"token {token_id} is revoked")
+
+
+def audit(
+    target: Annotated[
+        str | None, typer.Option("--target", help="Only about this: board:NAME, user:NAME, submission:ID.")
+    ] = None,
+    action: Annotated[str | None, typer.Option("--action", help="Only this, such as user.ban.")] = None,
+    before: Annotated[
+        int | None, typer.Option("--before", help="Only entries before the one with this id.")
+    ] = None,
+    limit: LimitOption = 50,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show who used which right, the newest first."""
+    from kernelcup.cli.texts import plain
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.audit import entries
+
+    with _database(config) as db:
+        found = entries(db, OPERATOR, target=target, action=action, before_id=before, limit=limit)
+    if as_json:
+        typer.echo(json.dumps({"audit": [audit_object(each) for each in found]}))
+        return
+    for each in found:
+        detail = json.dumps(each.detail, ensure_ascii=False) if each.detail else ""
+        typer.echo(
+            plain(f"{each.at:%Y-%m-%d %H:%M} UTC  {each.actor}  {each.action}  {each.target}  {detail}")
+        )
+
+
+def read_role(text: str) -> Role:
+    """Return the role that a word names. Raise ``InvalidValue``."""
+    from kernelcup.domain import Role
+    from kernelcup.errors import InvalidValue
+
+    try:
+        return Role(text.lower())
+    except ValueError:
+        raise InvalidValue(f"Role {text}: expected {RoleText}") from None
+
+
+def read_scopes(words: list[str]) -> frozenset[Scope]:
+    """Return the scopes that words name. Raise ``InvalidValue``."""
+    from kernelcup.domain import Scope
+    from kernelcup.errors import InvalidValue
+
+    try:
+        return frozenset(Scope(word.lower()) for word in words)
+    except ValueError:
+        raise InvalidValue(f"--scope {' '.join(words)}: expected some of {', '.join(Scope)}") from None
+
+
+def describe_user(each: User) -> str:
+    """Return a user as one line."""
+    from kernelcup.cli.texts import plain
+
+    logins = ", ".join(f"{known.provider}: {known.login}" for known in each.identities)
+    banned = f"  banned: {each.ban_reason}" if each.banned_at is not None else ""
+    return plain(f"{each.id}  {each.name}  {each.role.value}  [{logins}]{banned}")
+
+
+def describe_token(each: Token) -> str:
+    """Return a token as one line."""
+    from kernelcup.cli.texts import plain
+
+    until = "never expires" if each.expires_at is None else f"expires {each.expires_at:%Y-%m-%d %H:%M} UTC"
+    return plain(f"token {each.id}  {each.kind}  {each.name}  [{' '.join(sorted(each.scopes))}]  {until}")
+
+
+def user_object(each: User) -> dict[str, Any]:
+    """Return a user as ``--json`` prints one."""
+    return {
+        "id": each.id,
+        "name": each.name,
+        "role": each.role.value,
+        "banned_at": each.banned_at.isoformat() if each.banned_at is not None else None,
+        "ban_reason": each.ban_reason,
+        "created_at": each.created_at.isoformat(),
+        "identities": [
+            {"provider": known.provider, "subject": known.subject, "login": known.login}
+            for known in each.identities
+        ],
+    }
+
+
+def token_object(each: Token) -> dict[str, Any]:
+    """Return a token as ``--json`` prints one."""
+    return {
+        "id": each.id,
+        "kind": each.kind,
+        "name": each.name,
+        "scopes": sorted(each.scopes),
+        "created_at": each.created_at.isoformat(),
+        "expires_at": each.expires_at.isoformat() if each.expires_at is not None else None,
+        "last_used_at": each.last_used_at.isoformat() if each.last_used_at is not None else None,
+    }
+
+
+def audit_object(each: AuditEntry) -> dict[str, Any]:
+    """Return an entry of the audit log as ``--json`` prints one."""
+    return {
+        "id": each.id,
+        "at": each.at.isoformat(),
+        "actor": each.actor,
+        "action": each.action,
+        "target": each.target,
+        "detail": each.detail,
+    }
+
+
+def _tell(each: User, *, as_json: bool) -> None:
+    typer.echo(json.dumps(user_object(each)) if as_json else describe_user(each))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextmanager
+def _database(config: Path | None) -> Iterator[Database]:
+    from kernelcup.cli import platform
+
+    with platform.open_database(platform.load_config(config)) as db:
+        yield db

@@ -1,0 +1,329 @@
+"""``kernelcup board update`` and ``sync``, ``kernelcup admin stats``: what managers do."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli import board_settings as settings_of
+from kernelcup.cli.options import BoardArgument, ConfigOption, HarnessOption, JsonOption, UserOption
+
+if TYPE_CHECKING:
+    from kernelcup.services.board_changes import Affected, UpdatePreview
+    from kernelcup.services.problem_sync import SyncResult
+    from kernelcup.services.stats import Stats
+    from kernelcup.storage.database import Database
+
+PreviewOption = Annotated[bool, typer.Option("--preview", help="Only say what would change.")]
+RejudgeOption = Annotated[
+    bool, typer.Option("--rejudge", help="Judge results again that can no longer be compared.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Also take away devices with submissions.")]
+
+
+def update(
+    name: BoardArgument,
+    task: Annotated[
+        str | None, typer.Argument(metavar="[TASK]", help="New version: folder, zip, .py file, or a name.")
+    ] = None,
+    device: settings_of.DeviceOption = None,
+    deadline: settings_of.DeadlineOption = None,
+    opens: settings_of.OpensOption = None,
+    freeze: settings_of.FreezeOption = None,
+    closed: settings_of.ClosedOption = None,
+    pseudonymous: settings_of.PseudonymousOption = None,
+    code: settings_of.CodeOption = None,
+    max_file_bytes: settings_of.SizeOption = None,
+    review_tag: settings_of.ReviewTagOption = None,
+    harness: HarnessOption = None,
+    preview: PreviewOption = False,
+    rejudge: RejudgeOption = False,
+    force: ForceOption = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Change a leaderboard's settings or task, after a look at what that changes.
+
+    The word none takes a deadline, an opening, a freeze, a size limit or the review tags away.
+    """
+    from kernelcup.cli import options, platform
+    from kernelcup.services.board_changes import BoardChanges
+
+    now = datetime.now(UTC)
+    given = settings_of.read(
+        now,
+        deadline=deadline,
+        opens=opens,
+        freeze=freeze,
+        closed=closed,
+        pseudonymous=pseudonymous,
+        code=code,
+        max_file_bytes=max_file_bytes,
+        review_tags=review_tag,
+    )
+    if device:
+        given["devices"] = device
+    kind = options.read_harness(harness)
+    if kind is not None:
+        given["harness"] = kind
+    found = None if task is None else platform.find_task(task)
+    configured = platform.load_config(config)
+    with platform.open_database(configured) as db:
+        arguments: dict[str, Any] = {
+            "task": found,
+            "changes": BoardChanges(**given),
+            "known_devices": configured.devices if device else None,
+            "now": now,
+        }
+        change(db, name, arguments, preview=preview, rejudge=rejudge, force=force, yes=yes, as_json=as_json)
+
+
+def change(
+    db: Database,
+    name: str,
+    arguments: dict[str, Any],
+    *,
+    preview: bool,
+    rejudge: bool,
+    force: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Show what changes, ask, and do it."""
+    from kernelcup.cli.board import find_board
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import InvalidValue
+    from kernelcup.services.board_changes import preview_update, update_board
+
+    find_board(db, name)
+    seen = preview_update(db, OPERATOR, name, **arguments)
+    if not as_json:
+        show_preview(seen)
+    if preview or not seen.changes_anything:
+        if as_json:
+            typer.echo(json.dumps({**preview_object(seen), "updated": False}))
+        return
+    if not yes:
+        if as_json or not sys.stdin.isatty():
+            raise InvalidValue("nobody can be asked here; look with --preview, then give --yes")
+        typer.confirm(f"Change {seen.board}?", abort=True)
+    done = update_board(
+        db, OPERATOR, name, expected=seen.fingerprint, rejudge=rejudge, force=force, **arguments
+    )
+    if as_json:
+        jobs = 0 if done.rejudge is None else done.rejudge.jobs
+        typer.echo(json.dumps({**preview_object(seen), "updated": True, "rejudged_jobs": jobs}))
+        return
+    typer.echo(f"leaderboard {done.board.name} is changed")
+    if done.rejudge is not None:
+        typer.echo(f"{done.rejudge.jobs} ranked results are judged again")
+    elif seen.needs_rejudge:
+        typer.echo("Its ranked results were left as they are; --rejudge would have judged them again.")
+
+
+def show_preview(seen: UpdatePreview) -> None:
+    """Print what changes, for people."""
+    from kernelcup.cli.texts import plain, shortened
+
+    if not seen.changes_anything:
+        typer.echo(f"nothing changes in {seen.board}")
+        return
+    for name, (old, new) in seen.settings.items():
+        typer.echo(plain(f"{name}: {setting(old)} -> {setting(new)}"))
+    for file in seen.files:
+        typer.echo(plain(f"{file.name} {file.kind}: +{file.added} -{file.removed} lines"))
+        if file.kind == "changed" and file.diff:
+            typer.echo(shortened(file.diff, first=40, last=10))
+    for case in seen.cases:
+        parts = [json.dumps(each) for each in (case.old, case.new) if each is not None]
+        typer.echo(plain(f"{case.group} {case.kind}: {' -> '.join(parts)}"))
+    for group, (before, after) in seen.hidden.items():
+        typer.echo(f"{group.replace('_', ' ')} changed: {before} -> {after} cases")
+    show_consequences(seen)
+
+
+def show_consequences(seen: UpdatePreview) -> None:
+    """Print what a change means for the ranking."""
+    from kernelcup.cli.texts import plain
+
+    if seen.reasons:
+        typer.echo(plain(f"results before and after cannot be compared: {'; '.join(seen.reasons)}"))
+    if seen.needs_rejudge:
+        for each in seen.affected:
+            typer.echo(f"  {each.device}: {each.entries} standings, {each.jobs} ranked results{taking(each)}")
+    for device in seen.removed_in_use:
+        typer.echo(plain(f"there are submissions on {device}; taking it away needs --force"))
+
+
+def taking(each: Affected) -> str:
+    """Say how long it takes to judge a device's results again."""
+    return "" if each.gpu_s is None else f", about {each.gpu_s / 60:.0f} min to judge again"
+
+
+def setting(value: object) -> str:
+    """Return a setting as people read it."""
+    from kernelcup.cli.board import moment
+    from kernelcup.services.board_changes import as_json
+
+    if value is None:
+        return "none"
+    if isinstance(value, datetime):
+        return moment(value)
+    plain_value = as_json(value)
+    if isinstance(plain_value, list):
+        return ", ".join(map(str, plain_value)) or "none"
+    return str(plain_value)
+
+
+def preview_object(seen: UpdatePreview) -> dict[str, Any]:
+    """Return a preview as ``--json`` prints it."""
+    from kernelcup.services.board_changes import as_json
+
+    settings = {
+        name: {"old": as_json(old), "new": as_json(new)} for name, (old, new) in seen.settings.items()
+    }
+    return {
+        "leaderboard": seen.board,
+        "fingerprint": seen.fingerprint,
+        "settings": settings,
+        "files": [dataclasses.asdict(file) for file in seen.files],
+        "cases": [dataclasses.asdict(case) for case in seen.cases],
+        "hidden": {name: {"old": old, "new": new} for name, (old, new) in seen.hidden.items()},
+        "needs_rejudge": seen.needs_rejudge,
+        "reasons": list(seen.reasons),
+        "affected": [dataclasses.asdict(each) for each in seen.affected],
+        "estimated_gpu_s": seen.estimated_gpu_s,
+        "removed_in_use": list(seen.removed_in_use),
+    }
+
+
+def sync(
+    repository: Annotated[
+        str, typer.Argument(metavar="REPOSITORY", help="An https URL, or a path of this machine.")
+    ],
+    branch: Annotated[str, typer.Option("--branch", "-b", help="Its branch.")] = "main",
+    problem_set: Annotated[
+        str | None, typer.Option("--problem-set", help="Name of one problems/*.yaml; default: all.")
+    ] = None,
+    prefix: Annotated[str, typer.Option("--prefix", help="Put before the leaderboards' names.")] = "",
+    closed: settings_of.ClosedOption = None,
+    harness: HarnessOption = None,
+    preview: PreviewOption = False,
+    rejudge: RejudgeOption = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also change what makes results incomparable.")
+    ] = False,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make and update the leaderboards of a git repository's problem sets."""
+    from kernelcup.cli import options, platform
+    from kernelcup.domain import OPERATOR, Visibility
+    from kernelcup.services.problem_sync import SyncOptions, sync_problem_set
+
+    configured = platform.load_config(config)
+    visibility = None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC
+    chosen = SyncOptions(
+        force=force,
+        preview=preview,
+        prefix=prefix,
+        creator=platform.user_name(user),
+        visibility=visibility,
+        harness=options.read_harness(harness),
+        rejudge=rejudge,
+        known_devices=configured.devices,
+    )
+    with platform.open_database(configured) as db:
+        result = sync_problem_set(
+            db,
+            OPERATOR,
+            repository=repository,
+            branch=branch,
+            problem_set=problem_set,
+            options=chosen,
+            now=datetime.now(UTC),
+        )
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(result)))
+    else:
+        show_sync(result)
+
+
+def show_sync(result: SyncResult) -> None:
+    """Print what a sync did, for people."""
+    from kernelcup.cli.texts import plain
+
+    would = "would be " if result.preview else ""
+    typer.echo(f"commit {result.commit}")
+    for name in result.created:
+        typer.echo(f"{name}: {would}created")
+    for name in result.updated:
+        typer.echo(f"{name}: {would}updated")
+    for each in result.skipped:
+        typer.echo(plain(f"{each.name}: skipped, {each.reason}"))
+    for problem in result.errors:
+        typer.echo(plain(f"{problem.name}: error: {problem.error}"))
+
+
+def stats(
+    board: Annotated[str | None, typer.Option("--board", help="Only of this leaderboard.")] = None,
+    last_day: Annotated[bool, typer.Option("--last-day", help="Only what was submitted since then.")] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show how much was submitted and judged."""
+    from datetime import timedelta
+
+    from kernelcup.cli import platform
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.board_changes import as_json as plain_value
+    from kernelcup.services.stats import stats as figures
+
+    now = datetime.now(UTC)
+    with platform.open_database(platform.load_config(config)) as db:
+        found = figures(
+            db, OPERATOR, board=board, since=now - timedelta(days=1) if last_day else None, now=now
+        )
+    if as_json:
+        body = {name: plain_value(getattr(found, name)) for name in found.__slots__}
+        typer.echo(json.dumps(body))
+    else:
+        show_stats(found)
+
+
+def show_stats(found: Stats) -> None:
+    """Print figures for people."""
+    from kernelcup.cli import render
+
+    where = f"leaderboard {found.board}" if found.board is not None else "all leaderboards"
+    when = "" if found.since is None else f" since {found.since:%Y-%m-%d %H:%M:%S} UTC"
+    typer.echo(
+        f"{where}{when}: {found.submissions} submissions ({found.unique_codes} different) "
+        f"by {found.users} users; {found.waiting} jobs wait, {found.running} run"
+    )
+    out = render.console()
+    if found.devices:
+        columns = ("device", "runs", "passed", "scored", "mean delay", "longest delay", "run time")
+        table = render.new_table(*columns, right=columns[1:])
+        for each in found.devices:
+            delays = (seconds(each.mean_delay_s), seconds(each.longest_delay_s))
+            cells = (each.device, each.runs, each.passed, each.scored, *delays, seconds(each.run_s))
+            table.add_row(*map(render.cell, cells))
+        render.print_table(out, "Devices", table)
+    if found.top_users:
+        table = render.new_table("user", "run time", right=("run time",))
+        for user in found.top_users:
+            table.add_row(render.cell(user.user), render.cell(seconds(user.run_s)))
+        render.print_table(out, "Most time on devices", table)
+
+
+def seconds(value: float | None) -> str:
+    """Return a number of seconds as people read it."""
+    return "-" if value is None else f"{value:.1f} s"

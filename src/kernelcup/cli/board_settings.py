@@ -1,0 +1,97 @@
+"""Options for a leaderboard's settings, and what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.domain import CodePolicy
+from kernelcup.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+NONE = "none"
+
+DeadlineOption = Annotated[
+    str | None,
+    typer.Option(help='"2026-12-20", "2026-12-20 23:59", with a zone "... Europe/Paris"; else UTC.'),
+]
+OpensOption = Annotated[str | None, typer.Option(help="Opening time, in the same forms.")]
+FreezeOption = Annotated[
+    str | None, typer.Option(help="From when on others see the standings as they were then.")
+]
+DeviceOption = Annotated[list[str] | None, typer.Option("--device", "-d", help="May be given several times.")]
+ClosedOption = Annotated[
+    bool | None, typer.Option("--closed/--public", help="Whether only members and managers see it.")
+]
+PseudonymousOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--pseudonymous/--no-pseudonymous", help="Whether members see each other's pseudonyms only."
+    ),
+]
+CodeOption = Annotated[
+    str | None, typer.Option("--code", help="When others see submissions: never or after_deadline.")
+]
+SizeOption = Annotated[
+    str | None, typer.Option("--max-file-bytes", metavar="BYTES", help="Its own limit for submissions.")
+]
+ReviewTagOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--review-tag", help="A tag of the static screen that sends ranked results to review; several times."
+    ),
+]
+
+
+def read(
+    now: datetime,
+    *,
+    deadline: str | None,
+    opens: str | None,
+    freeze: str | None,
+    closed: bool | None,
+    pseudonymous: bool | None,
+    code: str | None,
+    max_file_bytes: str | None,
+    review_tags: list[str] | None,
+) -> dict[str, Any]:
+    """Return those settings that were given; the word none is None. Raise ``InvalidValue``."""
+    from kernelcup.domain import Visibility
+    from kernelcup.services.deadlines import parse_deadline, parse_opening
+
+    found: dict[str, Any] = {}
+    if deadline is not None:
+        found["deadline"] = None if deadline == NONE else parse_deadline(deadline, now)
+    if opens is not None:
+        found["opens_at"] = None if opens == NONE else parse_opening(opens)
+    if freeze is not None:
+        found["freeze_at"] = None if freeze == NONE else parse_opening(freeze)
+    if closed is not None:
+        found["visibility"] = Visibility.CLOSED if closed else Visibility.PUBLIC
+    if pseudonymous is not None:
+        found["pseudonymous"] = pseudonymous
+    if code is not None:
+        found["code_policy"] = read_code_policy(code)
+    if max_file_bytes is not None:
+        found["max_file_bytes"] = None if max_file_bytes == NONE else read_bytes(max_file_bytes)
+    if review_tags:
+        found["review_tags"] = [] if review_tags == [NONE] else review_tags
+    return found
+
+
+def read_code_policy(text: str) -> CodePolicy:
+    """Return when code is shown. Raise ``InvalidValue``."""
+    try:
+        return CodePolicy(text.lower().replace("-", "_"))
+    except ValueError:
+        raise InvalidValue(f"--code {text}: expected never or after_deadline") from None
+
+
+def read_bytes(text: str) -> int:
+    """Return a number of bytes. Raise ``InvalidValue``."""
+    if not text.isascii() or not text.isdigit() or len(text) > 15:
+        raise InvalidValue(f"--max-file-bytes {text}: expected a number, or none")
+    return int(text)

@@ -1,0 +1,104 @@
+"""The tokens that this machine's user has for servers, and the existing client's file."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelcup.errors import ConfigError, SignInNeeded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credentials:
+    """Tokens by server."""
+
+    path: Path
+    tokens: Mapping[str, str]
+    default: str | None
+    """The server of the last sign-in."""
+
+    @classmethod
+    def load(cls, environ: Mapping[str, str]) -> Credentials:
+        """Read the file, which may be missing. Raise ``ConfigError`` if it is not ours."""
+        path = _config_dir(environ) / "kernelcup" / "credentials.json"
+        try:
+            body = json.loads(path.read_text(encoding="utf-8"))
+            tokens = {str(server): str(entry["token"]) for server, entry in body["servers"].items()}
+            default = body.get("default")
+        except FileNotFoundError:
+            return cls(path=path, tokens={}, default=None)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # Nothing of it is repeated: it has secrets.
+            raise ConfigError(f"{path}: not a file of credentials; delete it and sign in again") from None
+        return cls(path=path, tokens=tokens, default=default if default in tokens else None)
+
+    def find(self, server: str | None) -> tuple[str, str]:
+        """Return a server and the token for it; without a server those of the last sign-in.
+
+        Raises:
+            SignInNeeded: There is none.
+        """
+        wanted = server or self.default
+        if wanted is None:
+            raise SignInNeeded("Nobody is signed in here. Next: kernelcup login SERVER")
+        if wanted not in self.tokens:
+            raise SignInNeeded(f"Nobody is signed in to {wanted} here. Next: kernelcup login {wanted}")
+        return wanted, self.tokens[wanted]
+
+    def put(self, server: str, token: str) -> None:
+        """Store a token, and make its server the default."""
+        self._write({**self.tokens, server: token}, server)
+
+    def remove(self, server: str) -> None:
+        """Forget a server's token."""
+        left = {each: token for each, token in self.tokens.items() if each != server}
+        self._write(left, self.default if self.default in left else next(iter(left), None))
+
+    def _write(self, tokens: Mapping[str, str], default: str | None) -> None:
+        servers = {server: {"token": token} for server, token in tokens.items()}
+        write_private(self.path, json.dumps({"default": default, "servers": servers}, indent=2) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner reads, in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # made with mode 0600
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_popcorn(token: str, environ: Mapping[str, str]) -> Path:
+    """Put a token where ``popcorn-cli`` looks for it, keep what else is there, and return the path."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    path = Path(environ.get("HOME") or Path.home()) / ".popcorn.yaml"
+    yaml = YAML()
+    try:
+        body: Any = yaml.load(path.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        body = {}
+    except (YAMLError, UnicodeDecodeError):
+        body = None
+    if not isinstance(body, dict):
+        raise ConfigError(f"{path}: not a YAML file with keys; move it away and try again")
+    body["cli_id"] = token
+    buffer = io.StringIO()
+    yaml.dump(body, buffer)
+    write_private(path, buffer.getvalue())
+    return path
+
+
+def _config_dir(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config")

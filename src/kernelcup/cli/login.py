@@ -1,0 +1,149 @@
+"""``kernelcup login``, ``logout`` and ``whoami``: who this machine's user is at a server."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kernelcup.client import Client
+
+DEFAULT_SERVER = "http://127.0.0.1:8000"
+SLOWER_S = 5
+
+ServerArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="SERVER", help="Address of the server; default: that of the last sign-in."),
+]
+
+
+def login(
+    server: ServerArgument = None,
+    token: Annotated[
+        str | None, typer.Option("--token", help="A token that you have; - reads it from standard input.")
+    ] = None,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scope", help="What it may do: read, submit, manage, admin; default: the first three."
+        ),
+    ] = None,
+    popcorn: Annotated[
+        bool, typer.Option("--popcorn", help="Sign popcorn-cli in too: writes ~/.popcorn.yaml.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Sign in to a server, from any machine.
+
+    Shows an address and a code. Open the address in a browser anywhere, sign in there and type the
+    code. The token goes to ~/.config/kernelcup/credentials.json, which only you can read.
+    """
+    from kernelcup.cli.credentials import Credentials, write_popcorn
+    from kernelcup.client import Client, read_server
+
+    known = Credentials.load(os.environ)
+    where = read_server(server or known.default or DEFAULT_SERVER)
+    secret = read_token(token)
+    if secret is None:
+        with Client(where) as client:
+            secret = let_in(client, scope or ["read", "submit", "manage"], time.sleep)
+    with Client(where, secret) as client:
+        me = client.request("GET", "/me")
+    known.put(where, secret)
+    body: dict[str, Any] = {"server": where, "user": me["name"], "role": me["role"], "scopes": me["scopes"]}
+    if popcorn:
+        body["popcorn"] = str(write_popcorn(secret, os.environ))
+    if as_json:
+        typer.echo(json.dumps(body))
+        return
+    typer.echo(f"You are {plainly(me['name'])} ({plainly(me['role'])}) at {where}.")
+    if popcorn:
+        typer.echo(f"{body['popcorn']} is written. Next: POPCORN_API_URL={where} popcorn submit FILE")
+
+
+def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
+    """Revoke this machine's token for a server and forget it."""
+    from kernelcup.cli.credentials import Credentials
+    from kernelcup.client import Client, read_server
+    from kernelcup.errors import SignInNeeded
+
+    known = Credentials.load(os.environ)
+    where, secret = known.find(read_server(server) if server is not None else None)
+    # One that is of no use already needs no revoking.
+    with Client(where, secret) as client, suppress(SignInNeeded):
+        client.request("DELETE", "/tokens/current")
+    known.remove(where)
+    typer.echo(json.dumps({"signed_out": where}) if as_json else f"You are signed out of {where}.")
+
+
+def whoami(server: ServerArgument = None, as_json: JsonOption = False) -> None:
+    """Show who you are at a server and what your token may do."""
+    from kernelcup.cli.credentials import Credentials
+    from kernelcup.client import Client, read_server
+
+    wanted = read_server(server) if server is not None else None
+    where, secret = Credentials.load(os.environ).find(wanted)
+    with Client(where, secret) as client:
+        me = client.request("GET", "/me")
+    if as_json:
+        body = {"server": where, "user": me["name"], "role": me["role"], "scopes": me["scopes"]}
+        typer.echo(json.dumps(body))
+        return
+    scopes = plainly(", ".join(me["scopes"]))
+    typer.echo(f"You are {plainly(me['name'])} ({plainly(me['role'])}) at {where}; the token may: {scopes}.")
+
+
+def read_token(given: str | None) -> str | None:
+    """Return the token of the command line; ``-`` means standard input."""
+    from kernelcup.errors import InvalidValue
+
+    if given is None:
+        return None
+    secret = sys.stdin.readline().strip() if given == "-" else given.strip()
+    if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
+        raise InvalidValue("--token: expected a token as `kernelcup admin token create` prints it")
+    return secret
+
+
+def let_in(client: Client, scopes: list[str], sleep: Callable[[float], None]) -> str:
+    """Wait until somebody lets this command line in, and return its token.
+
+    Raises:
+        SignInDenied, SignInExpired: Nobody did.
+    """
+    from kernelcup.errors import SignInPending, SlowDown
+
+    name = f"kernelcup on {socket.gethostname()}"[:60]
+    begun = client.request("POST", "/auth/device", json={"client": name, "scopes": scopes})
+    # Not on standard output, which may be JSON.
+    typer.echo(f"Open {plainly(begun['verification_uri'])}", err=True)
+    typer.echo(f"and type the code {plainly(begun['user_code'])}", err=True)
+    interval = float(begun["interval"])
+    while True:
+        sleep(interval)
+        try:
+            got = client.request("POST", "/auth/device/token", json={"device_code": begun["device_code"]})
+        except SignInPending:
+            continue
+        except SlowDown:
+            interval += SLOWER_S
+            continue
+        return str(got["access_token"])
+
+
+def plainly(value: object) -> str:
+    """Return what a server says without anything that would command the terminal."""
+    from kernelcup.cli.texts import plain
+
+    return plain(str(value))

@@ -1,0 +1,59 @@
+"""``kernelcup config``: what is configured, and whether it can be used."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.cli.texts import plain
+
+app = typer.Typer(help="What is configured, and whether it can be used.", no_args_is_help=True)
+
+
+@app.callback()
+def root() -> None:
+    """What is configured, and whether it can be used."""
+
+
+@app.command()
+def check(as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Read the configuration and say what is in force.
+
+    Every fault is named with file and key. Secrets are told to be set or not, never shown.
+    """
+    from kernelcup.cli import platform
+    from kernelcup.storage.database import make_engine
+
+    settings = platform.load_config(config)
+    engine = make_engine(settings.database_url)
+    engine.dispose()
+    server = settings.server
+    facts: dict[str, Any] = {
+        "file": str(settings.file) if settings.file else None,
+        "data_dir": str(settings.data_dir),
+        "database": repr(engine.url),
+        "server.host": server.host,
+        "server.port": server.port,
+        "server.url": server.public_url,
+        "server.processes": server.processes,
+        "devices": [device.name for device in settings.devices],
+        "signin": [provider.name for provider in settings.signin],
+        "sandbox.required": settings.sandbox_required,
+        "secrets": platform.secrets_set(settings),
+        "warnings": platform.config_warnings(settings),
+    }
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    for key, value in facts.items():
+        if key not in ("warnings", "secrets"):
+            shown = ", ".join(map(str, value)) or "none" if isinstance(value, list) else value
+            typer.echo(plain(f"{key}: {shown if shown is not None else 'none; all defaults'}"))
+    for name, is_set in facts["secrets"].items():
+        typer.echo(f"{name}: {'set' if is_set else 'not set'}")
+    for warning in facts["warnings"]:
+        typer.echo(plain(f"warning: {warning}"))
+    typer.echo("the configuration can be used")

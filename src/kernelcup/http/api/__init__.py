@@ -1,0 +1,25 @@
+"""``/api/v1``."""
+
+from __future__ import annotations
+
+from kernelcup.http.api import (
+    administration,
+    leaderboards,
+    queues,
+    rules,
+    runs,
+    standings,
+    submissions,
+    tasks,
+)
+
+routers = [
+    leaderboards.router,
+    tasks.router,
+    standings.router,
+    submissions.router,
+    runs.router,
+    queues.router,
+    rules.router,
+    administration.router,
+]

@@ -1,0 +1,257 @@
+"""Oneself, tokens, users, and who used which right."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
+
+from kernelcup.domain import Actor, Role, Scope
+from kernelcup.errors import NotFound, SignInNeeded
+from kernelcup.http import auth
+from kernelcup.http.deps import ActorDep, After, Db, Limit, Now
+from kernelcup.http.schemas import Done, Form, Page, Reason
+from kernelcup.services import accounts, audit, tokens
+from kernelcup.services.accounts import User
+from kernelcup.services.tokens import Token
+
+router = APIRouter()
+
+UserName = Annotated[str, Path(min_length=1, max_length=100)]
+TokenId = Annotated[int, Path(ge=1, le=2**62)]
+AnyRole = Literal["participant", "creator", "admin"]
+
+
+class IdentityOut(BaseModel):
+    """An account at a sign-in provider."""
+
+    provider: str = Field(examples=["github"])
+    subject: str
+    login: str
+
+
+class UserOut(BaseModel):
+    """A user."""
+
+    id: int
+    name: str
+    role: Role
+    banned_at: datetime | None
+    ban_reason: str
+    created_at: datetime
+    identities: list[IdentityOut]
+
+    @classmethod
+    def of(cls, user: User) -> UserOut:
+        """Show a user."""
+        known = [IdentityOut(provider=i.provider, subject=i.subject, login=i.login) for i in user.identities]
+        return cls(
+            id=user.id,
+            name=user.name,
+            role=user.role,
+            banned_at=user.banned_at,
+            ban_reason=user.ban_reason,
+            created_at=user.created_at,
+            identities=known,
+        )
+
+
+class MeOut(UserOut):
+    """Oneself, and what the token may do."""
+
+    scopes: list[Scope]
+
+
+class UserIn(Form):
+    """A user who is to be made."""
+
+    name: str = Field(min_length=1, max_length=64, examples=["ada"])
+    role: AnyRole = "participant"
+
+
+class UserPatch(Form):
+    """What changes of a user."""
+
+    name: str | None = Field(default=None, min_length=1, max_length=64)
+    role: AnyRole | None = None
+
+
+class TokenOut(BaseModel):
+    """A token, without its secret."""
+
+    id: int
+    kind: str
+    name: str
+    scopes: list[Scope]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+    @classmethod
+    def of(cls, token: Token) -> TokenOut:
+        """Show a token."""
+        facts = {name: getattr(token, name) for name in cls.model_fields if name != "scopes"}
+        return cls(**facts, scopes=sorted(token.scopes))
+
+
+class NewTokenOut(TokenOut):
+    """A token that was just made."""
+
+    secret: str = Field(description="Shown this once.")
+
+
+class TokenIn(Form):
+    """A token that is to be made."""
+
+    name: str = Field(min_length=1, max_length=200, examples=["CI of my kernels"])
+    scopes: list[Scope] = Field(default=[Scope.READ, Scope.SUBMIT], min_length=1, max_length=10)
+    kind: Literal["api", "popcorn"] = "api"
+    days: int = Field(default=180, ge=1, le=3650, description="It expires after so many days.")
+    user: str | None = Field(default=None, max_length=100, description="Whose it is; for admins.")
+
+
+class AuditOut(BaseModel):
+    """That somebody used a right that others do not have."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    target: str
+    detail: dict[str, Any]
+
+
+@router.get("/me", tags=["account"])
+def show_me(db: Db, actor: ActorDep) -> MeOut:
+    """Show who the token stands for and what it may do."""
+    return MeOut(**UserOut.of(_me(db, actor)).model_dump(), scopes=sorted(actor.scopes))
+
+
+@router.delete("/me/identities/{provider}", tags=["account"])
+def unlink_identity(
+    provider: Annotated[str, Path(max_length=32)], request: Request, db: Db, actor: ActorDep, now: Now
+) -> Done:
+    """Unlink an account at a sign-in provider; the last one stays."""
+    auth.check_settings(request, actor)
+    subjects = [each.subject for each in _me(db, actor).identities if each.provider == provider]
+    if not subjects:
+        raise NotFound("You have no account of this provider linked.")
+    accounts.unlink(db, actor, provider, subjects[0], now=now)
+    return Done()
+
+
+@router.get("/tokens", tags=["account"])
+def list_tokens(
+    db: Db, actor: ActorDep, now: Now, user: Annotated[str | None, Query(max_length=100)] = None
+) -> list[TokenOut]:
+    """List the tokens that can be used, at most a few hundred: one's own; for admins anybody's."""
+    return [TokenOut.of(token) for token in tokens.list_tokens(db, actor, now=now, for_user=user)]
+
+
+@router.post("/tokens", status_code=201, tags=["account"])
+def create_token(body: TokenIn, request: Request, db: Db, actor: ActorDep, now: Now) -> NewTokenOut:
+    """Make a token. It needs a browser's session, or an admin's token: tokens make no tokens."""
+    auth.check_settings(request, actor)
+    token, secret = tokens.create_token(
+        db,
+        actor,
+        name=body.name,
+        scopes=body.scopes,
+        kind=body.kind,
+        now=now,
+        expires_at=now + timedelta(days=body.days),
+        for_user=body.user,
+    )
+    return NewTokenOut(**TokenOut.of(token).model_dump(), secret=secret)
+
+
+@router.delete("/tokens/current", tags=["account"])
+def revoke_current_token(request: Request, db: Db, actor: ActorDep, now: Now) -> Done:
+    """Revoke the token that this request carries."""
+    secret = auth.bearer(request)
+    if actor.role is Role.NOBODY or secret is None:
+        raise SignInNeeded("This request carries no token.")
+    tokens.revoke_secret(db, secret, now=now)
+    return Done()
+
+
+@router.delete("/tokens/{token_id}", tags=["account"])
+def revoke_token(token_id: TokenId, db: Db, actor: ActorDep, now: Now) -> Done:
+    """Revoke a token: one's own; for admins anybody's."""
+    tokens.revoke_token(db, actor, token_id, now)
+    return Done()
+
+
+@router.get("/users", tags=["users"])
+def list_users(
+    db: Db,
+    actor: ActorDep,
+    after: After = None,
+    limit: Limit = 50,
+    query: Annotated[str | None, Query(max_length=64, description="Part of the name.")] = None,
+) -> Page[UserOut]:
+    """List users. For admins."""
+    users = accounts.list_users(db, actor, after_id=after, limit=limit, query=query)
+    more = users[-1].id if len(users) == limit else None
+    return Page(items=[UserOut.of(user) for user in users], next=more)
+
+
+@router.post("/users", status_code=201, tags=["users"])
+def create_user(body: UserIn, db: Db, actor: ActorDep, now: Now) -> UserOut:
+    """Make a user without a sign-in provider. For admins."""
+    return UserOut.of(accounts.make_user(db, actor, body.name, role=Role(body.role), now=now))
+
+
+@router.get("/users/{name}", tags=["users"])
+def show_user(name: UserName, db: Db, actor: ActorDep) -> UserOut:
+    """Show a user: oneself; for admins anybody."""
+    return UserOut.of(accounts.get_user(db, actor, name))
+
+
+@router.patch("/users/{name}", tags=["users"])
+def change_user(
+    name: UserName, body: UserPatch, request: Request, db: Db, actor: ActorDep, now: Now
+) -> UserOut:
+    """Change the name (oneself; for admins anybody) or the role (for admins)."""
+    if body.name is not None:
+        auth.check_settings(request, actor)
+    if body.role is not None:
+        accounts.set_role(db, actor, name, Role(body.role), now=now)
+    if body.name is not None:
+        return UserOut.of(accounts.rename(db, actor, name, body.name, now=now))
+    return UserOut.of(accounts.get_user(db, actor, name))
+
+
+@router.post("/users/{name}/ban", tags=["users"])
+def ban(name: UserName, body: Reason, db: Db, actor: ActorDep, now: Now) -> UserOut:
+    """Let a user read only. For admins."""
+    return UserOut.of(accounts.ban(db, actor, name, reason=body.reason, now=now))
+
+
+@router.delete("/users/{name}/ban", tags=["users"])
+def unban(name: UserName, db: Db, actor: ActorDep, now: Now) -> UserOut:
+    """Lift a ban. For admins."""
+    return UserOut.of(accounts.unban(db, actor, name, now=now))
+
+
+@router.get("/audit", tags=["administration"])
+def list_audit(
+    db: Db,
+    actor: ActorDep,
+    after: After = None,
+    limit: Limit = 50,
+    target: Annotated[str | None, Query(max_length=200)] = None,
+    action: Annotated[str | None, Query(max_length=100)] = None,
+) -> Page[AuditOut]:
+    """List who used which right, the newest first: for admins all, for creators about their boards."""
+    found = audit.entries(db, actor, target=target, action=action, before_id=after, limit=limit)
+    items = [AuditOut(**{name: getattr(each, name) for name in AuditOut.model_fields}) for each in found]
+    return Page(items=items, next=found[-1].id if len(found) == limit else None)
+
+
+def _me(db: Db, actor: Actor) -> User:
+    if actor.role is Role.NOBODY:
+        raise SignInNeeded("Nobody is signed in.")
+    return accounts.get_user(db, actor, actor.name)

@@ -1,0 +1,133 @@
+"""What those who run leaderboards and the service do."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import AwareDatetime, Field
+
+from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
+from kernelcup.http.schemas import Form, Page
+from kernelcup.services import problem_sync, rejudge, reviews, stats
+from kernelcup.services.problem_sync import SyncOptions
+
+router = APIRouter(tags=["administration"])
+
+
+class RejudgeIn(Form):
+    """What of a leaderboard is judged again."""
+
+    device: str | None = Field(default=None, max_length=100)
+    only_best: bool = Field(default=False, description="Only what stands in the ranking.")
+    dry_run: bool = False
+
+
+class DryRunIn(Form):
+    """Whether only to say what would happen."""
+
+    dry_run: bool = False
+
+
+class QuarantineIn(Form):
+    """Why a result waits for a person."""
+
+    reason: str = Field(min_length=1, max_length=500)
+    evidence: dict[str, Any] = Field(default_factory=dict)
+
+
+class DecisionIn(Form):
+    """What a reviewer decides."""
+
+    decision: Literal["released", "rejected"]
+    note: str = Field(min_length=1, max_length=2000)
+
+
+class SyncIn(Form):
+    """A problem set in a git repository."""
+
+    repository: str = Field(max_length=500, examples=["https://github.com/gpu-mode/reference-kernels"])
+    branch: str = Field(default="main", min_length=1, max_length=200)
+    problem_set: str | None = Field(default=None, max_length=200)
+    force: bool = Field(default=False, description="Also where entries have to be judged again.")
+    preview: bool = Field(default=False, description="Change nothing, say what would change.")
+
+
+@router.post("/leaderboards/{name}/rejudge")
+def rejudge_board(name: str, body: RejudgeIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
+    """Judge a leaderboard's submissions again; old results count until new ones are there."""
+    plan = rejudge.rejudge_board(
+        db, actor, name, device=body.device, only_best=body.only_best, dry_run=body.dry_run, now=now
+    )
+    return dataclasses.asdict(plan)
+
+
+@router.post("/submissions/{submission_id}/rejudge")
+def rejudge_submission(
+    submission_id: int, body: DryRunIn, db: Db, actor: ActorDep, now: Now
+) -> dict[str, Any]:
+    """Judge one submission again."""
+    plan = rejudge.rejudge_submission(db, actor, submission_id, dry_run=body.dry_run, now=now)
+    return dataclasses.asdict(plan)
+
+
+@router.post("/jobs/{job_id}/quarantine")
+def quarantine(job_id: int, body: QuarantineIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
+    """Take a result out of the ranking until somebody decides."""
+    found = reviews.quarantine(db, actor, job_id, reason=body.reason, evidence=body.evidence, now=now)
+    return dataclasses.asdict(found)
+
+
+@router.get("/reviews")
+def list_reviews(
+    db: Db,
+    actor: ActorDep,
+    leaderboard: Annotated[str | None, Query(max_length=200)] = None,
+    after: After = None,
+    limit: Limit = 50,
+) -> Page[dict[str, Any]]:
+    """List the results that wait for a decision, with the evidence."""
+    found = reviews.open_reviews(db, actor, leaderboard, after_id=after, limit=limit + 1)
+    items = [dataclasses.asdict(each) for each in found[:limit]]
+    return Page(items=items, next=found[limit - 1].id if len(found) > limit else None)
+
+
+@router.get("/reviews/{review_id}")
+def show_review(review_id: int, db: Db, actor: ActorDep) -> dict[str, Any]:
+    """Show one review."""
+    return dataclasses.asdict(reviews.get_review(db, actor, review_id))
+
+
+@router.post("/reviews/{review_id}/decision")
+def decide(review_id: int, body: DecisionIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
+    """Release a result into the ranking, or reject it."""
+    found = reviews.decide(db, actor, review_id, decision=body.decision, note=body.note, now=now)
+    return dataclasses.asdict(found)
+
+
+@router.post("/problem-sets/sync")
+def sync(body: SyncIn, platform: PlatformDep, actor: ActorDep, now: Now) -> dict[str, Any]:
+    """Make and update leaderboards from a git repository. For admins."""
+    found = problem_sync.sync_problem_set(
+        platform.db,
+        actor,
+        repository=body.repository,
+        branch=body.branch,
+        problem_set=body.problem_set,
+        options=SyncOptions(force=body.force, preview=body.preview, known_devices=platform.config.devices),
+        now=now,
+    )
+    return dataclasses.asdict(found)
+
+
+@router.get("/stats")
+def show_stats(
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    leaderboard: Annotated[str | None, Query(max_length=200)] = None,
+    since: AwareDatetime | None = None,
+) -> dict[str, Any]:
+    """Count submissions, runs, waiting times and GPU time: of a leaderboard, for admins of all."""
+    return dataclasses.asdict(stats.stats(db, actor, board=leaderboard, since=since, now=now))

@@ -1,0 +1,214 @@
+"""Leaderboards: look, make, change, delete."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Query, UploadFile
+from pydantic import AwareDatetime, Field, Json
+
+from kernelcup.domain import CodePolicy, Role, Scope, Task, Visibility
+from kernelcup.errors import InvalidValue
+from kernelcup.http import schemas
+from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
+from kernelcup.http.schemas import Done, LeaderboardOut, Page
+from kernelcup.services import access, board_changes, boards, rank, rejudge
+from kernelcup.services.board_changes import BoardChanges
+from kernelcup.services.task_upload import load_upload
+from kernelcup_harness.protocol import HarnessKind
+
+router = APIRouter(prefix="/leaderboards", tags=["leaderboards"])
+
+Files = Annotated[
+    list[UploadFile],
+    File(description="A folder's files with their relative paths as names, one `.zip`, or one older `.py`."),
+]
+
+
+MAY_BE_ABSENT = ("opens_at", "deadline", "freeze_at", "max_file_bytes", "name")
+
+
+class SettingsIn(schemas.Form):
+    """What of a leaderboard can be set; a key that is left out stays as it is."""
+
+    devices: list[Annotated[str, Field(max_length=100)]] | None = Field(default=None, max_length=50)
+    harness: HarnessKind | None = None
+    opens_at: AwareDatetime | None = None
+    deadline: AwareDatetime | None = None
+    visibility: Visibility | None = None
+    pseudonymous: bool | None = None
+    code_policy: CodePolicy | None = None
+    max_file_bytes: int | None = Field(default=None, ge=1, le=1_000_000)
+    review_tags: list[Annotated[str, Field(max_length=64)]] | None = Field(default=None, max_length=100)
+    freeze_at: AwareDatetime | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what was said: null takes away what may be absent. Raise ``InvalidValue``."""
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        for name, value in values.items():
+            if value is None and name not in MAY_BE_ABSENT:
+                raise InvalidValue(f"{name}: null is no value for it; leave it out to keep it.")
+        return values
+
+
+class CreateIn(SettingsIn):
+    """A new leaderboard."""
+
+    name: str | None = Field(default=None, max_length=200, description="Default: the task's name.")
+
+
+class FreezeIn(schemas.Form):
+    """When a ranking freezes."""
+
+    at: AwareDatetime | None = Field(default=None, description="Null: now.")
+
+
+@router.get("")
+def list_all(db: Db, actor: ActorDep, after: After = None, limit: Limit = 100) -> Page[LeaderboardOut]:
+    """List the leaderboards that you may see, the oldest first."""
+    found = boards.list_boards(db, viewer=actor, after_id=after, limit=limit + 1)
+    items = [LeaderboardOut.of(board) for board in found[:limit]]
+    return Page(items=items, next=found[limit - 1].id if len(found) > limit else None)
+
+
+@router.get("/{name}")
+def show(name: str, db: Db, actor: ActorDep) -> LeaderboardOut:
+    """Show one leaderboard."""
+    return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
+
+
+@router.post("", status_code=201)
+def create(
+    platform: PlatformDep,
+    actor: ActorDep,
+    now: Now,
+    files: Files,
+    settings: Annotated[Json[CreateIn], Form(description="JSON: name, devices, deadline, ...")],
+) -> LeaderboardOut:
+    """Make a leaderboard from a task."""
+    access.require(actor, Scope.MANAGE, role=Role.CREATOR)
+    task = read_task(files)
+    values = settings.given()
+    name = values.pop("name", None) or task.name
+    devices = values.pop("devices", None) or task.devices
+    if not devices:
+        raise InvalidValue("Say which devices: the task proposes none.")
+    board = boards.create_board(
+        platform.db,
+        name=name,
+        task=task,
+        devices=devices,
+        creator=actor,
+        now=now,
+        known_devices=platform.config.devices,
+        **values,
+    )
+    return LeaderboardOut.of(board)
+
+
+@router.patch("/{name}")
+def change(
+    name: str,
+    settings: SettingsIn,
+    platform: PlatformDep,
+    actor: ActorDep,
+    now: Now,
+    force: Annotated[bool, Query(description="Take devices away that have submissions.")] = False,
+) -> LeaderboardOut:
+    """Change settings; null takes an opening, a deadline, a freeze or a size limit away."""
+    updated = board_changes.update_board(
+        platform.db,
+        actor,
+        name,
+        changes=BoardChanges(**settings.given()),
+        force=force,
+        now=now,
+        known_devices=platform.config.devices,
+    )
+    return LeaderboardOut.of(updated.board)
+
+
+@router.post("/{name}/preview")
+def preview(
+    name: str,
+    platform: PlatformDep,
+    actor: ActorDep,
+    now: Now,
+    files: Files | None = None,
+    settings: Annotated[Json[SettingsIn] | None, Form()] = None,
+) -> dict[str, Any]:
+    """Say what an update would change: settings, files, cases, ranking. Nothing is changed."""
+    boards.check_manages(platform.db, actor, name)
+    found = board_changes.preview_update(
+        platform.db,
+        actor,
+        name,
+        task=read_task(files) if files else None,
+        changes=BoardChanges(**settings.given()) if settings else None,
+        now=now,
+        known_devices=platform.config.devices,
+    )
+    return dataclasses.asdict(found)
+
+
+@router.put("/{name}/task")
+def replace_task(
+    name: str,
+    platform: PlatformDep,
+    actor: ActorDep,
+    now: Now,
+    files: Files,
+    judge_again: Annotated[
+        bool, Query(alias="rejudge", description="Judge all entries again under the new task.")
+    ] = False,
+    expected: Annotated[
+        str | None, Query(max_length=100, description="`fingerprint` of the preview that you looked at.")
+    ] = None,
+) -> LeaderboardOut:
+    """Replace the task of a leaderboard."""
+    boards.check_manages(platform.db, actor, name)
+    updated = board_changes.update_board(
+        platform.db,
+        actor,
+        name,
+        task=read_task(files),
+        expected=expected,
+        now=now,
+        known_devices=platform.config.devices,
+    )
+    if judge_again:
+        rejudge.rejudge_board(platform.db, actor, name, now=now)
+    return LeaderboardOut.of(updated.board)
+
+
+@router.delete("/{name}")
+def delete(
+    name: str,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    confirm: Annotated[str, Query(max_length=200, description="The leaderboard's name once more.")],
+) -> Done:
+    """Delete a leaderboard for good, its submissions and their history included."""
+    boards.delete_board(db, name, actor, confirm=confirm, now=now)
+    return Done()
+
+
+@router.post("/{name}/freeze")
+def freeze(name: str, body: FreezeIn, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
+    """Freeze the ranking that others see, now or at a moment."""
+    rank.freeze(db, actor, name, body.at or now, now=now)
+    return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
+
+
+@router.post("/{name}/unveil")
+def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
+    """Show everybody the ranking as it is."""
+    rank.unveil(db, actor, name, now=now)
+    return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
+
+
+def read_task(files: list[UploadFile]) -> Task:
+    """Return the task that was uploaded. Raise ``InvalidTask``."""
+    return load_upload({each.filename or "": each.file.read() for each in files})

@@ -1,0 +1,76 @@
+"""What waits where."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from kernelcup.domain import Role, Scope
+from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.schemas import QueueOut
+from kernelcup.services import access, fitness
+from kernelcup.services.waiting import queue_status
+
+router = APIRouter(tags=["queue"])
+
+
+class DeviceOut(BaseModel):
+    """A named kind of accelerator."""
+
+    name: str
+    backend: str
+    launcher: str
+    slots: int
+    description: str
+
+
+class OutageOut(BaseModel):
+    """A GPU that is out of service."""
+
+    device: str
+    machine: str
+    gpu: str
+    reason: str
+    since: datetime
+    next_look_at: datetime
+
+
+@router.get("/queue")
+def show_queue(db: Db, now: Now) -> list[QueueOut]:
+    """Show the queue of each device."""
+    return [QueueOut.of(each) for each in queue_status(db, now)]
+
+
+@router.get("/devices")
+def list_devices(platform: PlatformDep) -> list[DeviceOut]:
+    """List the devices that are configured here."""
+    return [
+        DeviceOut(
+            name=device.name,
+            backend=device.backend.value,
+            launcher=device.launcher,
+            slots=device.slots,
+            description=device.description,
+        )
+        for device in platform.config.devices
+    ]
+
+
+@router.get("/devices/outages")
+def list_outages(db: Db, actor: ActorDep, now: Now) -> list[OutageOut]:
+    """List the GPUs that are out of service. For admins."""
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    names = OutageOut.model_fields
+    return [
+        OutageOut(**{name: getattr(each, name) for name in names}) for each in fitness.outages(db, now=now)
+    ]
+
+
+@router.post("/devices/{name}/up")
+def bring_up(name: str, db: Db, actor: ActorDep, now: Now, machine: str | None = None) -> list[OutageOut]:
+    """Put a device's GPUs back into service; you vouch for them. For admins."""
+    names = OutageOut.model_fields
+    back = fitness.bring_back(db, name, machine=machine, actor=actor, now=now)
+    return [OutageOut(**{name: getattr(each, name) for name in names}) for each in back]

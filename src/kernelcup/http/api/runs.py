@@ -1,0 +1,62 @@
+"""Runs and what they left behind."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel
+
+from kernelcup.domain import Run
+from kernelcup.errors import NotFound
+from kernelcup.http.deps import ActorDep, Db
+from kernelcup.http.schemas import RunOut
+from kernelcup.services.runs import show_run
+from kernelcup_harness.protocol import dumps
+
+router = APIRouter(prefix="/runs/{run_id}", tags=["runs"])
+
+
+class ArtifactOut(BaseModel):
+    """A file that belongs to a run."""
+
+    name: str
+    media_type: str
+    size: int
+
+
+@router.get("")
+def show(run_id: int, db: Db, actor: ActorDep) -> RunOut:
+    """Show a run with its report, as far as you may see it."""
+    return RunOut.of(show_run(db, run_id, viewer=actor))
+
+
+@router.get("/artifacts")
+def list_artifacts(run_id: int, db: Db, actor: ActorDep) -> list[ArtifactOut]:
+    """List the files of a run: its report, what it printed, and profiles."""
+    found = artifacts(show_run(db, run_id, viewer=actor))
+    return [ArtifactOut(name=name, media_type=kind, size=len(body)) for name, (kind, body) in found.items()]
+
+
+@router.get("/artifacts/{name}", response_class=Response)
+def get_artifact(run_id: int, name: str, db: Db, actor: ActorDep) -> Response:
+    """Download one file of a run."""
+    found = artifacts(show_run(db, run_id, viewer=actor))
+    if name not in found:
+        raise NotFound(f"Run {run_id} has no artifact {name!r}; it has {', '.join(found)}.")
+    kind, body = found[name]
+    headers = {"Content-Disposition": f'attachment; filename="run-{run_id}-{name}"'}
+    return Response(body, media_type=kind, headers=headers)
+
+
+def artifacts(run: Run) -> dict[str, tuple[str, bytes]]:
+    """Return the files of a run by name, each with its media type."""
+    text = "text/plain; charset=utf-8"
+    report = run.report
+    found = {"report.json": ("application/json", dumps(report).encode())}
+    for name, output in (("stdout.txt", report.stdout), ("stderr.txt", report.stderr)):
+        if output.text:
+            found[name] = (text, output.text.encode("utf-8", "replace"))
+    for stage in report.stages:
+        for case in stage.cases:
+            if case.profile:
+                found[f"profile-{case.index}.txt"] = (text, case.profile.encode("utf-8", "replace"))
+    return found

@@ -1,0 +1,62 @@
+"""Rankings, one for each leaderboard and device."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel
+
+from kernelcup.http.deps import ActorDep, After, Db, Limit
+from kernelcup.http.schemas import Page, StandingOut
+from kernelcup.services import rank
+
+router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["standings"])
+
+
+class RecordOut(BaseModel):
+    """That somebody's best got better."""
+
+    id: int
+    user: str
+    score_s: float
+    submission: int
+    at: datetime
+
+
+@router.get("")
+def show_standings(
+    name: str, device: str, db: Db, actor: ActorDep, after: After = None, limit: Limit = 100
+) -> Page[StandingOut]:
+    """Show the ranking, the fastest first. Equal scores share a rank."""
+    offset = after or 0
+    found = rank.standings(db, name, device, viewer=actor, limit=limit + 1, offset=offset)
+    page = [StandingOut.of(each) for each in found[:limit]]
+    return Page(items=page, next=offset + limit if len(found) > limit else None)
+
+
+@router.get("/me")
+def show_mine(name: str, device: str, db: Db, actor: ActorDep) -> StandingOut | None:
+    """Show your own place; null while you have none."""
+    found = rank.personal_best(db, name, device, actor.name, viewer=actor)
+    return None if found is None else StandingOut.of(found)
+
+
+@router.get("/history")
+def show_history(
+    name: str,
+    device: str,
+    db: Db,
+    actor: ActorDep,
+    user: Annotated[str | None, Query(max_length=100, description="Only of this user.")] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> Page[RecordOut]:
+    """Show how bests got better, the newest first."""
+    found = rank.history(db, name, device, viewer=actor, user=user, before_id=after, limit=limit + 1)
+    items = [
+        RecordOut(id=each.id, user=each.user, score_s=each.score_s, submission=each.submission_id, at=each.at)
+        for each in found[:limit]
+    ]
+    return Page(items=items, next=items[-1].id if len(found) > limit else None)

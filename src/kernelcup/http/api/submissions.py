@@ -1,0 +1,165 @@
+"""Submit, look, follow, cancel, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
+from sse_starlette import EventSourceResponse
+
+from kernelcup.http import live
+from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
+from kernelcup.http.schemas import Done, EventOut, Page, SubmissionIn, SubmissionOut
+from kernelcup.services import events, waiting
+from kernelcup.services import submissions as service
+from kernelcup.services.submit import submit
+
+router = APIRouter(prefix="/submissions", tags=["submissions"])
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        max_length=128,
+        description="Repeat a request with the same key, and it is done once: you get the first answer.",
+    ),
+]
+
+
+class CodeOut(BaseModel):
+    """What somebody submitted."""
+
+    submission: int
+    file_name: str
+    code: str
+
+
+class CancelledOut(BaseModel):
+    """How many jobs were cancelled."""
+
+    submission: int
+    cancelled_jobs: int
+
+
+@router.post("", status_code=201)
+def create(
+    body: SubmissionIn,
+    response: Response,
+    platform: PlatformDep,
+    actor: ActorDep,
+    now: Now,
+    key: IdempotencyKey = None,
+    client: Annotated[str, Header(alias="X-KernelCup-Client", max_length=20)] = "api",
+) -> SubmissionOut:
+    """Submit a file: once this is answered, it will be judged."""
+    submission = submit(
+        platform.db,
+        user=actor,
+        file_name=body.file_name,
+        content=body.code.encode("utf-8", "surrogatepass"),
+        mode=body.mode,
+        now=now,
+        board=body.leaderboard,
+        devices=body.devices,
+        second_opinion=platform.second_opinion,
+        idempotency_key=key,
+        client=client,
+    )
+    response.headers["Location"] = f"/api/v1/submissions/{submission.id}"
+    return _show(platform.db, submission.id, actor, now)
+
+
+@router.get("")
+def list_all(
+    db: Db,
+    actor: ActorDep,
+    leaderboard: Annotated[str | None, Query(max_length=200)] = None,
+    user: Annotated[str | None, Query(max_length=100, description="`me` for your own.")] = None,
+    tag: Annotated[
+        str | None, Query(max_length=100, description="Of the static screen; for managers.")
+    ] = None,
+    after: After = None,
+    limit: Limit = 50,
+) -> Page[SubmissionOut]:
+    """List submissions, the newest first: your own, and others' ranked ones."""
+    views = service.list_views(
+        db,
+        viewer=actor,
+        user=actor.name if user == "me" else user,
+        board=leaderboard,
+        tag=tag,
+        before_id=after,
+        limit=limit + 1,
+    )
+    items = [SubmissionOut.of(view) for view in views[:limit]]
+    return Page(items=items, next=items[-1].id if len(views) > limit else None)
+
+
+@router.get("/{submission_id}")
+def show(submission_id: int, db: Db, actor: ActorDep, now: Now) -> SubmissionOut:
+    """Show a submission: where its jobs are, or their reports as far as you may see them."""
+    return _show(db, submission_id, actor, now)
+
+
+@router.get("/{submission_id}/code")
+def show_code(submission_id: int, db: Db, actor: ActorDep, now: Now) -> CodeOut:
+    """Show the code: your own, and others' where and when the leaderboard publishes it."""
+    code = service.get_code(db, submission_id, viewer=actor, now=now)
+    view = service.show_submission(db, submission_id, viewer=actor)
+    return CodeOut(submission=submission_id, file_name=view.submission.file_name, code=code)
+
+
+@router.get("/{submission_id}/raw", response_class=PlainTextResponse)
+def raw_code(submission_id: int, db: Db, actor: ActorDep, now: Now) -> PlainTextResponse:
+    """Return the code as it was sent."""
+    return PlainTextResponse(service.get_code(db, submission_id, viewer=actor, now=now))
+
+
+@router.get("/{submission_id}/history")
+def list_events(
+    submission_id: int, db: Db, actor: ActorDep, after: After = None, limit: Limit = 100
+) -> Page[EventOut]:
+    """List what happened to a submission so far, the oldest first."""
+    service.check_follows(db, submission_id, viewer=actor)
+    found = events.since(db, submission_id, after or 0, limit=limit + 1)
+    items = [EventOut.of(each) for each in found[:limit]]
+    return Page(items=items, next=items[-1].id if len(found) > limit else None)
+
+
+@router.get("/{submission_id}/events", response_class=EventSourceResponse)
+def follow(
+    submission_id: int,
+    platform: PlatformDep,
+    actor: ActorDep,
+    last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=2**62)] = 0,
+) -> EventSourceResponse:
+    """Follow a submission live, as server-sent events that end with `done`.
+
+    Each has an `id`; a client that comes back with `Last-Event-ID` misses nothing. Beside what
+    happened, `waiting` tells place and estimate while a job waits.
+    """
+    service.check_follows(platform.db, submission_id, viewer=actor)
+    stream = live.follow(platform, submission_id, after_id=last_event_id)
+    return EventSourceResponse(stream, ping=live.PING_S, headers={"Cache-Control": "no-store"})
+
+
+@router.post("/{submission_id}/cancel")
+def cancel(submission_id: int, db: Db, actor: ActorDep, now: Now) -> CancelledOut:
+    """Cancel what is left of a submission; a run that has begun is ended within seconds."""
+    count = service.cancel_submission(db, submission_id, by=actor, now=now)
+    return CancelledOut(submission=submission_id, cancelled_jobs=count)
+
+
+@router.delete("/{submission_id}")
+def delete(submission_id: int, db: Db, actor: ActorDep, now: Now) -> Done:
+    """Delete a submission with its runs, for good."""
+    service.delete_submission(db, submission_id, by=actor, now=now)
+    return Done()
+
+
+def _show(db: Db, submission_id: int, actor: ActorDep, now: Now) -> SubmissionOut:
+    view = service.show_submission(db, submission_id, viewer=actor)
+    known = {} if view.ended else waiting.waiting_of(db, submission_id, now)
+    return SubmissionOut.of(view, known, with_report=True)

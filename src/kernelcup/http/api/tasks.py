@@ -1,0 +1,61 @@
+"""What a leaderboard's task is made of."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import PlainTextResponse
+
+from kernelcup.errors import NotFound
+from kernelcup.http.deps import ActorDep, Db
+from kernelcup.http.schemas import FileOut, TaskOut
+from kernelcup.services import boards
+from kernelcup.tasks.judging_code import judging_code
+
+router = APIRouter(prefix="/leaderboards/{name}", tags=["tasks"])
+
+
+@router.get("/task")
+def show_task(name: str, db: Db, actor: ActorDep) -> TaskOut:
+    """Show a leaderboard's task: statement, cases, limits. Hidden cases are counted."""
+    return TaskOut.of(boards.visible_task(db, name, viewer=actor))
+
+
+@router.get("/task/files/{file:path}")
+def show_file(name: str, file: str, db: Db, actor: ActorDep) -> FileOut:
+    """Show one of the task's files, such as its reference."""
+    task = boards.get_task(db, name, viewer=actor)
+    if file not in task.sources:
+        raise NotFound(f"{task.name} has no file {file!r}; it has {', '.join(sorted(task.sources))}.")
+    return FileOut(name=file, text=task.sources[file])
+
+
+@router.get("/templates/{language}")
+def show_template(name: str, language: str, db: Db, actor: ActorDep) -> FileOut:
+    """Show a starting point for a submission."""
+    task = boards.get_task(db, name, viewer=actor)
+    known = {each.lower(): each for each in task.templates}
+    wanted = known.get(language.lower())
+    if wanted is None:
+        raise NotFound(
+            f"{task.name} has no template for {language!r}; it has {', '.join(task.templates) or 'none'}."
+        )
+    return FileOut(name=wanted, text=task.templates[wanted])
+
+
+@router.get("/starter", response_class=PlainTextResponse)
+def show_starter(name: str, db: Db, actor: ActorDep) -> PlainTextResponse:
+    """Return the first template with the leaderboard's directive, ready to be submitted."""
+    board = boards.get_board(db, name, viewer=actor)
+    task = boards.get_task(db, name, viewer=actor)
+    if not task.templates:
+        raise NotFound(f"{task.name} has no template.")
+    text = next(iter(task.templates.values()))
+    return PlainTextResponse(f"#!POPCORN leaderboard {board.name}\n{text}")
+
+
+@router.get("/harness")
+def show_harness(name: str, db: Db, actor: ActorDep) -> list[FileOut]:
+    """Show the code that judges: ours, or the task's own. Nothing of the evaluation is hidden."""
+    board = boards.get_board(db, name, viewer=actor)
+    texts = judging_code(boards.get_task(db, name, viewer=actor), board.harness)
+    return [FileOut(name=file, text=text) for file, text in texts.items()]

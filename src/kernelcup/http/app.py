@@ -1,0 +1,59 @@
+"""The application: routes, errors, what happens around each request."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from starlette.middleware.sessions import SessionMiddleware
+
+from kernelcup import __version__
+from kernelcup.http import errors, health, popcorn, signin
+from kernelcup.http.api import routers
+from kernelcup.http.metrics import Metrics
+from kernelcup.http.middleware import BodyLimit, Surroundings
+from kernelcup.http.platform import Platform
+
+COOKIE = "kernelcup_browser"
+
+DESCRIPTION = """\
+Competitions for the fastest GPU kernel.
+
+Sign in with a header `Authorization: Bearer TOKEN`; tokens are made by `kernelcup login` or under
+`/api/v1/tokens`. Errors have one shape, `{"error": {"code", "message", "request_id", ...}}`, and codes
+that stay. Lists come in pages: give `next` of a page as `after` for the one that follows.
+"""
+
+
+def create_app(platform: Platform) -> FastAPI:
+    """Build the application over its parts."""
+    app = FastAPI(
+        title="KernelCup",
+        version=__version__,
+        description=DESCRIPTION,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        # An address with one slash too many is no address: a redirect would lose the token.
+        redirect_slashes=False,
+    )
+    metrics = Metrics()
+    metrics.watch_queue(platform.db, platform.clock)
+    app.state.platform = platform
+    app.state.metrics = metrics
+    errors.install(app)
+    app.include_router(health.router)
+    app.include_router(signin.router)
+    for router in routers:
+        app.include_router(router, prefix="/api/v1")
+    # Last: their addresses begin with names of leaderboards.
+    app.include_router(popcorn.router)
+    app.add_middleware(
+        SessionMiddleware,
+        secret_key=platform.secret,
+        session_cookie=COOKIE,
+        same_site="lax",
+        https_only=platform.config.server.public_url.startswith("https://"),
+        max_age=3600,
+    )
+    app.add_middleware(BodyLimit)
+    app.add_middleware(Surroundings, metrics=metrics)
+    return app

@@ -1,0 +1,113 @@
+"""Who asks: a token in the header, else a browser's session, else nobody."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from urllib.parse import unquote, urlsplit
+
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from kernelcup.domain import NOBODY, Actor, Role, Scope
+from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
+from kernelcup.services import access, tokens
+from kernelcup.storage.database import Database
+
+COOKIE = "kernelcup_session"
+ACT_FOR = "X-KernelCup-Act-For"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+# The doors through which somebody came in, as `connection.state.door` has them.
+SESSION, TOKEN, ACTING, NO_DOOR = "session", "token", "acting", "none"
+
+
+def resolve(connection: HTTPConnection, db: Database, now: datetime) -> Actor:
+    """Return who asks.
+
+    Raises:
+        SignInNeeded: There is a token, and it is unknown, expired or revoked.
+        Forbidden: A browser was made to send this by another site, or the token may not act for others.
+        InvalidValue: Whom to act for cannot be read.
+    """
+    connection.state.door = NO_DOOR
+    secret = bearer(connection)
+    if secret is not None:
+        connection.state.door = TOKEN
+        return _acting(connection, db, tokens.authenticate(db, secret, now=now), now)
+    if ACT_FOR in connection.headers:
+        raise SignInNeeded(f"{ACT_FOR} needs a token with the scope 'act'.")
+    return _of_session(connection, db, now)
+
+
+def bearer(connection: HTTPConnection) -> str | None:
+    """Return the token in the header, None without one. Other schemes are not ours."""
+    scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else None
+
+
+def check_same_origin(connection: HTTPConnection) -> None:
+    """Raise ``Forbidden`` unless a browser says that our own page sent this."""
+    site = connection.headers.get("sec-fetch-site")
+    if site is not None:
+        ours = site in ("same-origin", "none")
+    else:
+        origin = connection.headers.get("origin", "")
+        ours = bool(origin) and urlsplit(origin).netloc == connection.headers.get("host")
+    if not ours:
+        raise Forbidden("This was not sent from a page of this service.")
+
+
+def check_settings(connection: HTTPConnection, actor: Actor) -> None:
+    """Raise unless somebody may change how their account is reached.
+
+    A stolen token shall not make others that outlive it. So a browser's session is needed, or an
+    admin's token with the scope ``admin``; never a bot that acts for somebody.
+    """
+    access.require(actor, Scope.SUBMIT)
+    door = connection.state.door
+    if door == SESSION or (door == TOKEN and actor.role is Role.ADMIN and Scope.ADMIN in actor.scopes):
+        return
+    raise ScopeMissing("A token cannot do this; sign in in a browser, or use `kernelcup login`.")
+
+
+def set_session(response: Response, secret: str, *, secure: bool) -> None:
+    """Give a browser its session."""
+    response.set_cookie(
+        COOKIE,
+        secret,
+        max_age=int(tokens.SESSION_LASTS.total_seconds()),
+        httponly=True,
+        samesite="lax",
+        secure=secure,
+    )
+
+
+def clear_session(response: Response, *, secure: bool) -> None:
+    """Take a browser's session away."""
+    response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=secure)
+
+
+def _of_session(connection: HTTPConnection, db: Database, now: datetime) -> Actor:
+    secret = connection.cookies.get(COOKIE)
+    if not secret:
+        return NOBODY
+    try:
+        actor = tokens.authenticate(db, secret, now=now)
+    except SignInNeeded:
+        return NOBODY  # a session that is over is none
+    if connection.scope.get("method") not in SAFE_METHODS:
+        check_same_origin(connection)
+    connection.state.door = SESSION
+    return actor
+
+
+def _acting(connection: HTTPConnection, db: Database, actor: Actor, now: datetime) -> Actor:
+    named = connection.headers.get(ACT_FOR)
+    if named is None:
+        return actor
+    connection.state.door = ACTING
+    provider, _, rest = named.partition(":")
+    subject, _, login = rest.partition(":")
+    if not (provider and subject and login):
+        raise InvalidValue(f"{ACT_FOR}: expected PROVIDER:SUBJECT:LOGIN, such as discord:42:ada.")
+    return tokens.act_for(db, actor, provider=provider, subject=subject, login=unquote(login), now=now)

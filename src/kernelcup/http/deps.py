@@ -1,0 +1,49 @@
+"""What routes ask for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Depends, Query
+from starlette.requests import HTTPConnection
+
+from kernelcup.domain import Actor
+from kernelcup.http import auth
+from kernelcup.http.platform import Platform
+from kernelcup.storage.database import Database
+
+
+def get_platform(connection: HTTPConnection) -> Platform:
+    """Return the process's parts."""
+    platform: Platform = connection.app.state.platform
+    return platform
+
+
+PlatformDep = Annotated[Platform, Depends(get_platform)]
+
+
+def get_db(platform: PlatformDep) -> Database:
+    """Return the database."""
+    return platform.db
+
+
+def get_now(platform: PlatformDep) -> datetime:
+    """Return when the request is served."""
+    return platform.clock()
+
+
+def get_actor(connection: HTTPConnection, platform: PlatformDep) -> Actor:
+    """Return who asks. Raise ``SignInNeeded`` for a token that is of no use."""
+    actor = auth.resolve(connection, platform.db, platform.clock())
+    connection.state.actor = actor
+    return actor
+
+
+Db = Annotated[Database, Depends(get_db)]
+Now = Annotated[datetime, Depends(get_now)]
+ActorDep = Annotated[Actor, Depends(get_actor)]
+Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
+After = Annotated[
+    int | None, Query(ge=0, le=2**62, description="`next` of the page before; none for the first page.")
+]

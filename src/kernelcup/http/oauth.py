@@ -1,0 +1,83 @@
+"""Sign-in at a provider: Authlib asks, with PKCE and a state that this browser alone can bring back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+from authlib.integrations.starlette_client import OAuth, OAuthError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kernelcup.errors import SignInFailed
+from kernelcup.providers import SignInProvider
+
+TIMEOUT_S = 10
+
+
+async def begin(request: Request, provider: SignInProvider, redirect_uri: str) -> Response:
+    """Send a browser to a provider. An earlier attempt of the same browser is forgotten."""
+    for key in [key for key in request.session if key.startswith("_state_")]:
+        del request.session[key]
+    answer: Response = await _client(provider).authorize_redirect(request, redirect_uri)
+    return answer
+
+
+async def finish(request: Request, provider: SignInProvider) -> tuple[str, str]:
+    """Return the subject and the login for which a provider vouches.
+
+    What the provider says is not repeated, nor kept as a cause: it may hold codes and secrets.
+
+    Raises:
+        SignInFailed: The sign-in was not begun in this browser, was refused there, or the provider fails.
+    """
+    client = _client(provider)
+    try:
+        token = await client.authorize_access_token(request)
+    except OAuthError as error:
+        raise SignInFailed(_reason(provider, str(error.error))) from None
+    except (httpx.HTTPError, ValueError):
+        raise SignInFailed(f"{provider.title} does not answer; try again later.") from None
+    try:
+        answer = await client.get(provider.user_url, token=token)
+        answer.raise_for_status()
+        return _identity(provider, answer.json())
+    except (OAuthError, httpx.HTTPError, ValueError):
+        raise SignInFailed(f"{provider.title} does not say who you are; try again later.") from None
+
+
+def _client(provider: SignInProvider) -> Any:
+    options: dict[str, Any] = {
+        "code_challenge_method": "S256",
+        "token_endpoint_auth_method": "client_secret_post",
+        "timeout": TIMEOUT_S,
+    }
+    if provider.scope is not None:
+        options["scope"] = provider.scope
+    return OAuth().register(
+        provider.name,
+        client_id=provider.client_id,
+        client_secret=provider.client_secret,
+        authorize_url=provider.authorize_url,
+        access_token_url=provider.token_url,
+        client_kwargs=options,
+    )
+
+
+def _reason(provider: SignInProvider, word: str) -> str:
+    if word == "mismatching_state":
+        return "This sign-in was not begun in this browser, or long ago; begin again."
+    if word == "access_denied":
+        return f"{provider.title} was not allowed to say who you are."
+    return f"{provider.title} refused the sign-in; begin again."
+
+
+def _identity(provider: SignInProvider, body: object) -> tuple[str, str]:
+    if not isinstance(body, dict):
+        raise ValueError("no object")
+    subject, login = body.get("id"), body.get(provider.login_key)
+    if not isinstance(subject, (int, str)) or isinstance(subject, bool) or not isinstance(login, str):
+        raise ValueError("no identity")
+    if not str(subject) or not login:
+        raise ValueError("no identity")
+    return str(subject), login

@@ -1,0 +1,67 @@
+"""What the routes work with."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kernelcup.config import Config
+from kernelcup.errors import ConfigError
+from kernelcup.http.hub import EventHub
+from kernelcup.screen.opinion import SecondOpinion
+from kernelcup.storage.database import Database
+
+SECRET_VARIABLE = "KERNELCUP_SECRET"
+SECRET_BYTES = 32
+
+
+def utc_now() -> datetime:
+    """Return the time of the day, aware and in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass(kw_only=True)
+class Platform:
+    """One process of the service."""
+
+    db: Database
+    config: Config
+    clock: Callable[[], datetime] = utc_now
+    secret: str
+    """Signs the cookies of browsers."""
+    second_opinion: SecondOpinion | None = None
+    hub: EventHub = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.hub = EventHub(self.db, clock=self.clock)
+
+
+def cookie_secret(config: Config) -> str:
+    """Return what signs cookies: from the environment, else from a file that is made when missing."""
+    if given := config.environ.get(SECRET_VARIABLE):
+        if len(given) < SECRET_BYTES:
+            raise ConfigError(f"{SECRET_VARIABLE}: expected at least {SECRET_BYTES} characters")
+        return given
+    path = config.data_dir / "cookie-secret"
+    try:
+        return path.read_text(encoding="ascii").strip() or _make_secret(path)
+    except FileNotFoundError:
+        return _make_secret(path)
+
+
+def _make_secret(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ours = path.with_name(f".{path.name}-{os.getpid()}")
+    ours.touch(mode=0o600)
+    ours.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
+    try:
+        os.link(ours, path)  # another process may have been quicker: then its secret counts
+    except FileExistsError:
+        pass
+    finally:
+        ours.unlink()
+    return path.read_text(encoding="ascii").strip()

@@ -1,0 +1,50 @@
+"""Parts of addresses that say what may stand there, so that these routes swallow no other address."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from fastapi import Path
+from starlette.convertors import Convertor, register_url_convertor
+
+from kernelcup.services.boards import RESERVED_NAMES
+from kernelcup_harness.protocol import Mode
+
+
+class BoardConvertor(Convertor[str]):
+    """What can be the name of a leaderboard: no first part of an address of ours."""
+
+    regex = f"(?!(?i:{'|'.join(map(re.escape, sorted(RESERVED_NAMES)))})/)[^/]+"
+
+    def convert(self, value: str) -> str:
+        """Return the name."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Return the name."""
+        return value
+
+
+class ModeConvertor(Convertor[str]):
+    """One of the modes, in any case."""
+
+    regex = f"(?i:{'|'.join(Mode)})"
+
+    def convert(self, value: str) -> str:
+        """Return the mode in small letters."""
+        return value.lower()
+
+    def to_string(self, value: str) -> str:
+        """Return the mode."""
+        return value
+
+
+register_url_convertor("popcorn_board", BoardConvertor())
+register_url_convertor("popcorn_mode", ModeConvertor())
+
+BOARD = "{leaderboard:popcorn_board}"
+MODE = "{mode:popcorn_mode}"
+
+Number = Annotated[int, Path(ge=1, le=2**62)]
+"""Of a submission; a larger one is too large for databases."""

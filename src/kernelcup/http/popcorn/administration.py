@@ -1,0 +1,250 @@
+"""What admins do: stop and go, submissions, limits, bans, visibility, figures."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from kernelcup.domain import Actor, Visibility
+from kernelcup.errors import Conflict, NotFound
+from kernelcup.http.deps import Db, Now, PlatformDep
+from kernelcup.http.popcorn.addresses import Number
+from kernelcup.http.popcorn.figures import figures
+from kernelcup.http.popcorn.identity import Admin
+from kernelcup.http.popcorn.route import PopcornRoute
+from kernelcup.http.popcorn.submissions import check_page, show_in_full
+from kernelcup.services import accounts, board_changes, boards, limits, pauses, stats
+from kernelcup.services import submissions as service
+from kernelcup.services.board_changes import BoardChanges
+from kernelcup.storage.limits import Limit
+
+router = APIRouter(prefix="/admin", route_class=PopcornRoute)
+
+HOUR_S = 3600
+GROUPS = {"test": "practice", "leaderboard": "ranked"}
+LARGEST_PAGE = 1000
+
+Category = Literal["test", "leaderboard"]
+
+
+class VisibilityIn(BaseModel):
+    """Who sees a leaderboard."""
+
+    visibility: Visibility
+
+
+class RateLimitIn(BaseModel):
+    """How often each user may submit to a leaderboard in an hour."""
+
+    mode_category: Category
+    max_submissions_per_hour: int = Field(ge=1)
+
+
+@router.post("/start")
+def start(db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Take submissions again."""
+    with suppress(NotFound):  # it takes them already
+        pauses.unpause(db, admin, scope="service", now=now)
+    return {"status": "ok", "accepts_jobs": True}
+
+
+@router.post("/stop")
+def stop(db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Take no submissions until told otherwise; that outlives the process."""
+    pauses.pause(db, admin, scope="service", reason="try again later", now=now)
+    return {"status": "ok", "accepts_jobs": False}
+
+
+@router.get("/stats")
+def show_stats(
+    db: Db,
+    admin: Admin,
+    now: Now,
+    last_day_only: bool = False,
+    leaderboard_name: Annotated[str | None, Query(max_length=200)] = None,
+) -> dict[str, Any]:
+    """Count submissions, runs, waiting times and GPU time."""
+    since = now - timedelta(days=1) if last_day_only else None
+    return {
+        "status": "ok",
+        "stats": figures(stats.stats(db, admin, board=leaderboard_name, since=since, now=now)),
+    }
+
+
+@router.get("/submissions/{submission_id}")
+def show_submission(submission_id: Number, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Show anybody's submission."""
+    view = service.show_submission(db, submission_id, viewer=admin)
+    shown = show_in_full(db, view, admin, now)
+    return {"status": "ok", "submission": {"submission_id": shown["id"], **shown}}
+
+
+@router.delete("/submissions/{submission_id}")
+def delete_submission(submission_id: Number, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Delete anybody's submission for good."""
+    service.delete_submission(db, submission_id, by=admin, now=now)
+    return {"status": "ok", "submission_id": submission_id}
+
+
+@router.delete("/submissions")
+def delete_submissions(
+    db: Db,
+    admin: Admin,
+    now: Now,
+    leaderboard_id: int,
+    user_name: Annotated[str, Query(min_length=1, max_length=200)],
+) -> dict[str, Any]:
+    """Delete all that a user submitted to a leaderboard."""
+    board = next((each for each in boards.list_boards(db, admin) if each.id == leaderboard_id), None)
+    if board is None:
+        raise NotFound(f"There is no leaderboard {leaderboard_id}.")
+    user = accounts.get_user(db, admin, user_name)
+    jobs = runs = count = 0
+    for view in _every(db, admin, board.name, user.name):
+        try:
+            service.delete_submission(db, view.submission.id, by=admin, now=now)
+        except NotFound:
+            continue  # its author was quicker
+        count += 1
+        jobs += len(view.jobs)
+        runs += sum(each.run is not None for each in view.jobs)
+    return {
+        "status": "ok",
+        "leaderboard_id": leaderboard_id,
+        "user_name": user.name,
+        "deleted_job_status": jobs,
+        "deleted_runs": runs,
+        "deleted_submissions": count,
+    }
+
+
+@router.delete("/leaderboards/{leaderboard}")
+def delete_leaderboard(
+    leaderboard: str, db: Db, admin: Admin, now: Now, force: bool = False
+) -> dict[str, Any]:
+    """Delete a leaderboard for good; one with submissions only with force."""
+    board = boards.get_board(db, leaderboard, viewer=admin)
+    if not force and service.list_views(db, viewer=admin, board=board.name, limit=1):
+        raise Conflict(f"Leaderboard {board.name!r} has submissions; with --force they go with it.")
+    boards.delete_board(db, board.name, admin, confirm=board.name, now=now)
+    return {"status": "ok", "leaderboard": board.name, "force": force}
+
+
+@router.get("/leaderboards/{leaderboard}/submissions")
+def list_submissions(
+    leaderboard: str, db: Db, admin: Admin, limit: int = 100, offset: int = 0
+) -> dict[str, Any]:
+    """List the numbers of a leaderboard's submissions, the newest first."""
+    check_page(limit, offset, largest=LARGEST_PAGE)
+    board = boards.get_board(db, leaderboard, viewer=admin)
+    found = service.list_views(db, viewer=admin, board=board.name, limit=offset + limit)
+    return {
+        "status": "ok",
+        "leaderboard": board.name,
+        "limit": limit,
+        "offset": offset,
+        "submission_ids": [view.submission.id for view in found[offset:]],
+    }
+
+
+@router.post("/leaderboards/{leaderboard}/visibility")
+def set_visibility(
+    leaderboard: str, body: VisibilityIn, platform: PlatformDep, admin: Admin, now: Now
+) -> dict[str, Any]:
+    """Open a leaderboard to everybody, or close it."""
+    changes = BoardChanges(visibility=body.visibility)
+    board = board_changes.update_board(platform.db, admin, leaderboard, changes=changes, now=now).board
+    return {"status": "ok", "leaderboard": board.name, "visibility": board.visibility.value}
+
+
+@router.get("/leaderboards/{leaderboard}/rate-limits")
+def list_limits(leaderboard: str, db: Db, admin: Admin) -> dict[str, Any]:
+    """List a leaderboard's limits of the form that the existing service knows."""
+    board = boards.get_board(db, leaderboard, viewer=admin)
+    found = [_limit(each) for each in _hourly(db, admin, board.name)]
+    return {"status": "ok", "leaderboard": board.name, "rate_limits": found}
+
+
+@router.put("/leaderboards/{leaderboard}/rate-limits")
+def set_limit(leaderboard: str, body: RateLimitIn, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Limit how often each user submits to a leaderboard in an hour."""
+    group = GROUPS[body.mode_category]
+    old = [each for each in _hourly(db, admin, leaderboard) if each.mode_group == group]
+    text = f"{body.max_submissions_per_hour}/hour"
+    # First the new one, so that there is one at any time.
+    made = limits.add_limit(db, admin, text=text, board=leaderboard, mode_group=group, now=now)
+    for each in old:
+        limits.remove_limit(db, admin, each.id, now=now)
+    return {"status": "ok", "rate_limit": _limit(made)}
+
+
+@router.delete("/leaderboards/{leaderboard}/rate-limits/{category}")
+def remove_limit(leaderboard: str, category: Category, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Take a limit back."""
+    board = boards.get_board(db, leaderboard, viewer=admin)
+    found = [each for each in _hourly(db, admin, board.name) if each.mode_group == GROUPS[category]]
+    if not found:
+        raise NotFound(f"Leaderboard {board.name!r} has no rate limit for {category}.")
+    for each in found:
+        limits.remove_limit(db, admin, each.id, now=now)
+    return {"status": "ok", "leaderboard": board.name, "mode_category": category}
+
+
+@router.post("/ban/{user_id}")
+def ban(user_id: str, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Let a user read only. What these addresses call ``user_id`` is our user's name."""
+    user = accounts.ban(db, admin, user_id, reason="banned by an admin", now=now)
+    return {"status": "ok", "user_id": user.name, "banned": True}
+
+
+@router.delete("/ban/{user_id}")
+def unban(user_id: str, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Lift a ban."""
+    user = accounts.unban(db, admin, user_id, now=now)
+    return {"status": "ok", "user_id": user.name, "banned": False}
+
+
+@router.post("/export-hf")
+def export(admin: Admin) -> None:
+    """Say that there is none."""
+    raise HTTPException(
+        501, f"This server does not export to Hugging Face, {admin.name}; nothing was sent anywhere."
+    )
+
+
+def _every(db: Db, admin: Actor, board: str, user: str) -> list[service.SubmissionView]:
+    found: list[service.SubmissionView] = []
+    while True:
+        before = found[-1].submission.id if found else None
+        page = service.list_views(db, viewer=admin, board=board, user=user, before_id=before, limit=200)
+        found += page
+        if len(page) < 200:
+            return found
+
+
+def _hourly(db: Db, admin: Actor, board: str) -> list[Limit]:
+    return [
+        each
+        for each in limits.list_limits(db, admin, board=board)
+        if each.quantity == "submissions"
+        and each.window_s == HOUR_S
+        and each.per_user
+        and each.user is None
+        and each.device is None
+        and each.mode_group is not None
+    ]
+
+
+def _limit(each: Limit) -> dict[str, Any]:
+    category = next(name for name, group in GROUPS.items() if group == each.mode_group)
+    return {
+        "id": each.id,
+        "leaderboard_id": each.board_id,
+        "leaderboard_name": each.board,
+        "mode_category": category,
+        "max_submissions_per_hour": int(each.amount),
+    }

@@ -1,0 +1,90 @@
+"""What went wrong, in a few lines: all that users of the existing client get to read.
+
+Nothing of a hidden case is told but its number and verdict, whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kernelcup.domain import JobState, Run
+from kernelcup.services.submissions import JobView
+from kernelcup_harness.protocol import CaseResult, Difference, RunReport, StageName, StageReport, Verdict
+
+LONGEST_MESSAGE = 2000
+
+
+def failure(view: JobView) -> str | None:
+    """Return why a job that has ended came to nothing, None where all is well."""
+    device, reason = view.job.device, view.job.reason
+    if view.job.state is JobState.CANCELLED:
+        return f"{device}: {reason or 'cancelled'}"
+    if view.job.state is JobState.QUARANTINED:
+        why = f": {reason}" if reason else ""
+        return f"{device}: the result waits for a review by a person and counts once it is released{why}"
+    if view.run is None or view.run.verdict is Verdict.ACCEPTED:
+        return None
+    return f"{device}: {_told(view.run, reason)}"
+
+
+def _told(run: Run, reason: str) -> str:
+    report = run.report
+    stage = None if report.stage is None else report.stage_report(report.stage)
+    case = None if stage is None else _first_failed(stage)
+    place = _place(report.stage, case)
+    text = "\n".join(dict.fromkeys(_lines(report, stage, case)))
+    told = text or reason
+    return f"{run.verdict.value}{place}" + (f": {told[:LONGEST_MESSAGE]}" if told else "")
+
+
+def _place(stage: StageName | None, case: CaseResult | None) -> str:
+    if stage is None:
+        return ""
+    if case is None:
+        return f" in stage {stage.value}"
+    name = f"hidden case {case.index}" if case.hidden else f"case {case.index}{_parameters(case)}"
+    return f" in stage {stage.value}, {name}"
+
+
+def _parameters(case: CaseResult) -> str:
+    if not case.parameters:
+        return ""
+    return " (" + ", ".join(f"{key}: {value}" for key, value in case.parameters.items()) + ")"
+
+
+def _lines(report: RunReport, stage: StageReport | None, case: CaseResult | None) -> Iterable[str]:
+    if case is not None and case.hidden:
+        # The messages of stage and run repeat that of their case.
+        return
+    if case is not None:
+        yield from filter(None, [case.message.strip()])
+        yield from _mismatch(case)
+    yield from filter(None, [stage.message.strip() if stage is not None else "", report.message.strip()])
+
+
+def _mismatch(case: CaseResult) -> Iterable[str]:
+    found = case.mismatch
+    if found is None:
+        return
+    rule = f" ({found.rule})" if found.rule else ""
+    yield f"{found.wrong} of {found.total} elements of {found.where} are wrong{rule}"
+    yield from (_difference(each) for each in found.first)
+
+
+def _difference(each: Difference) -> str:
+    return f"  at {each.position}: expected {each.expected}, got {each.actual}"
+
+
+def _first_failed(stage: StageReport) -> CaseResult | None:
+    return next((case for case in stage.cases if case.verdict is not Verdict.ACCEPTED), None)
+
+
+def summary(views: Iterable[JobView]) -> str:
+    """Return the failures of all jobs, one after the other; empty where there is none."""
+    return "\n".join(text for text in map(failure, views) if text is not None)
+
+
+def one_line(value: Any) -> str:
+    """Return a text without line breaks."""
+    return " ".join(str(value).split())

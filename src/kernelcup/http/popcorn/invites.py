@@ -1,0 +1,65 @@
+"""Invite codes for closed leaderboards, for admins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, HTTPException
+from pydantic import BaseModel, Field
+
+from kernelcup.http.deps import Db, Now
+from kernelcup.http.popcorn import shapes
+from kernelcup.http.popcorn.identity import Admin
+from kernelcup.http.popcorn.route import PopcornRoute
+from kernelcup.services import boards, membership
+from kernelcup.storage.invites import Invite
+
+router = APIRouter(prefix="/admin", route_class=PopcornRoute)
+
+MOST_CODES = 10_000
+
+
+class InvitesIn(BaseModel):
+    """Which leaderboards the codes open, and how many."""
+
+    leaderboards: list[str] | None = Field(default=None, max_length=100)
+    leaderboard: str | None = None
+    count: int = 1
+
+
+@router.post("/invites")
+def make(body: InvitesIn, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Make codes."""
+    named = body.leaderboards or ([body.leaderboard] if body.leaderboard else [])
+    if not named:
+        raise HTTPException(400, "Must provide 'leaderboards' list or 'leaderboard' string")
+    if not 1 <= body.count <= MOST_CODES:
+        raise HTTPException(400, f"count must be an integer between 1 and {MOST_CODES}")
+    names = [boards.get_board(db, name, viewer=admin).name for name in named]
+    codes = membership.make_invites(db, admin, names, count=body.count, now=now)
+    return {"status": "ok", "codes": codes, "leaderboards": names}
+
+
+@router.get("/leaderboards/{leaderboard}/invites")
+def list_all(leaderboard: str, db: Db, admin: Admin) -> dict[str, Any]:
+    """List a leaderboard's codes and who claimed them."""
+    board = boards.get_board(db, leaderboard, viewer=admin)
+    found = membership.list_invites(db, admin, board.name)
+    return {"status": "ok", "leaderboard": board.name, "invites": [_invite(each) for each in found]}
+
+
+@router.delete("/invites/{code}")
+def revoke(code: str, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
+    """Make a code worthless."""
+    was_claimed = membership.revoke_invite(db, admin, code, now=now)
+    return {"status": "ok", "code": code, "was_claimed": was_claimed}
+
+
+def _invite(each: Invite) -> dict[str, Any]:
+    return {
+        "code": each.code,
+        "user_id": each.claimed_by,
+        "user_name": each.claimed_by,
+        "claimed_at": shapes.iso(each.claimed_at),
+        "created_at": shapes.iso(each.created_at),
+    }

@@ -1,0 +1,106 @@
+"""Leaderboards, their devices and their rankings, for everybody who may see them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from kernelcup.domain import Leaderboard, Standing
+from kernelcup.http.deps import Db
+from kernelcup.http.popcorn import shapes
+from kernelcup.http.popcorn.identity import Visitor
+from kernelcup.http.popcorn.route import PopcornRoute
+from kernelcup.http.popcorn.submissions import check_page
+from kernelcup.services import boards, rank
+from kernelcup.services.boards import VisibleTask
+
+router = APIRouter(route_class=PopcornRoute)
+
+LARGEST_PAGE = 1000
+
+
+@router.get("/leaderboards")
+def list_all(db: Db, visitor: Visitor) -> list[dict[str, Any]]:
+    """List the leaderboards that one may see."""
+    found = boards.list_boards(db, viewer=visitor)
+    return [_board(boards.visible_task(db, board.name, visitor)) for board in found]
+
+
+@router.get("/gpus/{leaderboard}")
+def list_devices(leaderboard: str, db: Db, visitor: Visitor) -> list[str]:
+    """List the devices of a leaderboard."""
+    return list(boards.get_board(db, leaderboard, viewer=visitor).devices)
+
+
+@router.get("/submissions/{leaderboard}/{gpu}")
+def show_ranking(
+    leaderboard: str,
+    gpu: str,
+    db: Db,
+    visitor: Visitor,
+    limit: int = LARGEST_PAGE,
+    offset: int = 0,
+) -> list[dict[str, Any]]:
+    """Show a ranking, each user's best."""
+    check_page(limit, offset, largest=LARGEST_PAGE)
+    board = boards.get_board(db, leaderboard, viewer=visitor)
+    found = rank.standings(db, board.name, gpu, viewer=visitor, limit=limit, offset=offset)
+    return [_entry(board, _device(board, gpu), standing) for standing in found]
+
+
+@router.get("/submission_count/{leaderboard}/{gpu}")
+def count(
+    leaderboard: str,
+    gpu: str,
+    db: Db,
+    visitor: Visitor,
+    user_id: Annotated[str | None, Query(max_length=100)] = None,
+) -> dict[str, int]:
+    """Count the users of a ranking, or how often one of them got better."""
+    if user_id is None:
+        return {"count": len(rank.standings(db, leaderboard, gpu, viewer=visitor))}
+    found = rank.history(db, leaderboard, gpu, viewer=visitor, user=user_id, limit=LARGEST_PAGE)
+    return {"count": len(found)}
+
+
+def _board(visible: VisibleTask) -> dict[str, Any]:
+    board, task = visible.board, visible.task
+    return {
+        "id": board.id,
+        "name": board.name,
+        "deadline": shapes.iso(board.deadline),
+        "description": task.description,
+        "gpu_types": list(board.devices),
+        "creator_id": board.creator,
+        "visibility": board.visibility.value,
+        # Neither files nor seeds nor hidden cases: a list is no place for them.
+        "task": {
+            "lang": task.lang.value,
+            "ranking_by": task.ranking_by.value,
+            "multi_gpu": task.multi_gpu,
+            "tests": [dict(case) for case in task.tests],
+            "benchmarks": [dict(case) for case in task.benchmarks],
+            "test_timeout": task.limits.test_s,
+            "benchmark_timeout": task.limits.benchmark_s,
+            "ranked_timeout": task.limits.ranked_s,
+        },
+    }
+
+
+def _entry(board: Leaderboard, device: str, standing: Standing) -> dict[str, Any]:
+    return {
+        "submission_id": standing.submission_id,
+        "rank": standing.rank,
+        "submission_name": standing.file_name,
+        "submission_time": shapes.iso(standing.submitted_at),
+        "submission_score": standing.score_s,
+        "leaderboard_name": board.name,
+        "user_id": standing.user,
+        "user_name": standing.user,
+        "gpu_type": device,
+    }
+
+
+def _device(board: Leaderboard, name: str) -> str:
+    return next((each for each in board.devices if each.lower() == name.lower()), name)

@@ -1,0 +1,197 @@
+"""A job's report in the shapes of the existing service: ``FullResult`` and a text for people."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import io
+import zipfile
+import zlib
+from typing import Any
+
+from kernelcup.domain import JobState, Run
+from kernelcup.http.popcorn.failures import failure, one_line
+from kernelcup.http.popcorn.shapes import MODES, iso
+from kernelcup.services.reports import was_ranked
+from kernelcup.services.submissions import JobView, SubmissionView
+from kernelcup_harness.protocol import (
+    CaseResult,
+    HarnessKind,
+    Mode,
+    RunReport,
+    StageName,
+    StageReport,
+    Verdict,
+)
+
+ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+LARGEST_TRACE_BYTES = 64 << 20
+
+
+def full_result(view: JobView, run: Run) -> dict[str, Any]:
+    """Return a job as a ``FullResult``."""
+    report = run.report
+    return {
+        "success": run.verdict is not Verdict.INTERNAL_ERROR,
+        "error": failure(view) or "",
+        "system": _system(report, view.job.device),
+        "runs": _runs(view, run),
+    }
+
+
+def report_text(view: JobView, submission: SubmissionView) -> str:
+    """Return what people read of a job, each line short: the client shows it as it is."""
+    failed = failure(view)
+    mark = "✅ success" if failed is None else "❌ failure"
+    lines = [f"**{view.job.device} on KernelCup {mark}**", f"> submission {submission.submission.id}"]
+    if failed is not None:
+        return "\n".join([*lines, "", failed])
+    if view.run is not None:
+        for stage in view.run.report.stages:
+            lines += _stage_lines(stage)
+        if view.run.score_s is not None:
+            lines.append(f"> score: {view.run.score_s:.9g} s")
+    return "\n".join(lines) + "\n"
+
+
+def _runs(view: JobView, run: Run) -> dict[str, Any]:
+    report = run.report
+    found: dict[str, Any] = {}
+    for stage in report.stages:
+        if stage.name is StageName.PROFILE:
+            for case in stage.cases:
+                if not case.hidden:
+                    found[f"profile.{case.index}"] = _profile_run(run, case)
+        elif stage.name in MODES:
+            found[MODES[stage.name]] = _eval_result(run, stage.verdict, _figures(stage))
+    if not found:
+        name = "profile.0" if view.job.mode is Mode.PROFILE else view.job.mode.value
+        found[name] = _eval_result(run, run.verdict, {"check": "fail"})
+    return found
+
+
+def _eval_result(run: Run, verdict: Verdict, result: dict[str, Any]) -> dict[str, Any]:
+    report = run.report
+    # What was printed while inputs were secret may tell them: the existing service shows that.
+    printed = not was_ranked(report)
+    return {
+        "start": iso(run.started_at),
+        "end": iso(run.finished_at),
+        "compilation": None,
+        "run": {
+            "success": verdict is not Verdict.INTERNAL_ERROR,
+            "passed": verdict is Verdict.ACCEPTED,
+            "command": "",
+            "stdout": report.stdout.text if printed else "",
+            "stderr": report.stderr.text if printed else "",
+            "exit_code": report.exit_code or 0,
+            "duration": report.duration_s,
+            "result": result,
+        },
+        "profile": None,
+    }
+
+
+def _profile_run(run: Run, case: CaseResult) -> dict[str, Any]:
+    text = case.profile or case.message
+    result = {
+        # A number: as text, the client takes it for none and shows no report.
+        "benchmark-count": 1,
+        "benchmark.0.spec": _spec(case),
+        "benchmark.0.report": base64.b64encode(text.encode("utf-8", "replace")).decode(),
+        "check": "pass" if case.verdict is Verdict.ACCEPTED else "fail",
+    }
+    found = _eval_result(run, case.verdict, result)
+    own = run.report.harness is HarnessKind.OWN
+    found["profile"] = {
+        "profiler": "task's own profiler" if own else "torch.profiler",
+        "trace": base64.b64encode(_zipped(case, text)).decode(),
+        "download_url": None,
+    }
+    return found
+
+
+def _zipped(case: CaseResult, text: str) -> bytes:
+    files = {f"profile-{case.index}.txt": text.encode("utf-8", "replace")}
+    if case.trace_gz64 is not None and (trace := _unpacked(case.trace_gz64)) is not None:
+        files[f"trace-{case.index}.json"] = trace
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            # Without a time: equal profiles are equal files.
+            member = zipfile.ZipInfo(name, date_time=ZIP_TIME)
+            member.external_attr = 0o644 << 16
+            archive.writestr(member, content, compress_type=zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def _unpacked(trace: str) -> bytes | None:
+    """Return a trace, None if it is none: it comes from a process that ran the submission."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(base64.b64decode(trace, validate=True))) as packed:
+            content = packed.read(LARGEST_TRACE_BYTES + 1)
+    except (binascii.Error, ValueError, OSError, EOFError, zlib.error):
+        return None
+    return content if len(content) <= LARGEST_TRACE_BYTES else None
+
+
+def _figures(stage: StageReport) -> dict[str, Any]:
+    """Return the result keys of the existing harness, in nanoseconds and as text."""
+    kind = "test" if stage.name is StageName.TEST else "benchmark"
+    shown = [case for case in stage.cases if not case.hidden]
+    found = {f"{kind}-count": str(len(shown)), "check": _check(stage.verdict)}
+    for case in shown:
+        prefix = f"{kind}.{case.index}"
+        found[f"{prefix}.spec"] = _spec(case)
+        found[f"{prefix}.status"] = _check(case.verdict)
+        if case.message:
+            found[f"{prefix}.error"] = case.message
+        if case.timing is not None and case.timing.samples_ns:
+            found[f"{prefix}.runs"] = str(len(case.timing.samples_ns))
+            found[f"{prefix}.mean"] = repr(case.timing.score_ns)
+            found[f"{prefix}.err"] = repr(case.timing.error_ns or 0.0)
+            found[f"{prefix}.best"] = repr(min(case.timing.samples_ns))
+            found[f"{prefix}.worst"] = repr(max(case.timing.samples_ns))
+    return found
+
+
+def _check(verdict: Verdict) -> str:
+    return "pass" if verdict is Verdict.ACCEPTED else "fail"
+
+
+def _spec(case: CaseResult) -> str:
+    return "; ".join(f"{key}: {one_line(value)}" for key, value in case.parameters.items())
+
+
+def _stage_lines(stage: StageReport) -> list[str]:
+    if stage.name not in MODES:
+        return []
+    passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
+    lines = [f"> {stage.name.value}: {passed} of {stage.planned_cases} cases passed"]
+    for case in stage.cases:
+        if case.timing is not None and not case.hidden:
+            error = case.timing.error_ns
+            spread = f" ± {error / 1000:.3f}" if error is not None else ""
+            lines.append(f"> {_spec(case)}: {case.timing.score_ns / 1000:.3f}{spread} µs")
+    return lines
+
+
+def _system(report: RunReport, device: str) -> dict[str, Any]:
+    found = report.environment
+    runtime = "CUDA" if found.get("cuda") else "ROCm" if found.get("hip") else ""
+    return {
+        "gpu": str(found.get("device") or device),
+        "device_count": 1,
+        "cpu": str(found.get("machine") or ""),
+        "runtime": runtime,
+        "platform": str(found.get("system") or ""),
+        "torch": str(found.get("torch") or ""),
+        # The names of our machines are nobody's business.
+        "hostname": "",
+    }
+
+
+def is_result(view: JobView) -> bool:
+    """Tell whether there is a report to show, rather than only that nothing came of the job."""
+    return view.run is not None and view.job.state is not JobState.CANCELLED

@@ -1,0 +1,142 @@
+"""Submissions as the existing client reads them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from kernelcup.domain import Job, JobState, Run
+from kernelcup.http.popcorn.failures import summary
+from kernelcup.services.submissions import JobView, SubmissionView
+from kernelcup.services.waiting import Waiting
+from kernelcup_harness.protocol import Mode, StageName, Verdict
+
+SERVICE = "KernelCup"
+
+MODES = {
+    StageName.TEST: "test",
+    StageName.BENCHMARK: "benchmark",
+    StageName.RANKED: "leaderboard",
+    StageName.PROFILE: "profile",
+}
+
+FAILED = frozenset({"failed", "timed_out"})
+
+
+def of_list(view: SubmissionView) -> dict[str, Any]:
+    """Show a submission as a line of a list: one run for each device, so that none is named twice."""
+    return {**_facts(view), "runs": [_listed(each) for each in view.jobs]}
+
+
+def of_submission(
+    view: SubmissionView, code: str, waiting: dict[int, Waiting], *, board_id: int
+) -> dict[str, Any]:
+    """Show a submission with all that the client's loop and its printing ask for."""
+    return {
+        **_facts(view),
+        "leaderboard_id": board_id,
+        # Ours are names: numbers above 2**53 are other numbers in a browser.
+        "user_id": view.submission.user,
+        "user_name": view.submission.user,
+        "mode": view.submission.mode.value,
+        "code": code,
+        "runs": [run for each in view.jobs for run in runs_of(each)],
+        "job": job_of(view),
+        "runner_queue": queue_of(view, waiting),
+    }
+
+
+def job_of(view: SubmissionView) -> dict[str, Any]:
+    """Return what ends the client's loop: one of its status words, and why it failed.
+
+    A submission with several devices, from another door, is over when all its jobs are.
+    """
+    if not view.ended:
+        running = any(each.job.state is JobState.RUNNING for each in view.jobs)
+        return {"status": "running" if running else "pending", "error": None}
+    error = summary(view.jobs)
+    if not error:
+        return {"status": "succeeded", "error": None}
+    verdicts = {each.run.verdict for each in view.jobs if each.run is not None}
+    timed_out = verdicts <= {Verdict.ACCEPTED, Verdict.TIME_LIMIT_EXCEEDED} and len(verdicts) > 0
+    late = timed_out and Verdict.TIME_LIMIT_EXCEEDED in verdicts
+    return {"status": "timed_out" if late else "failed", "error": error}
+
+
+def queue_of(view: SubmissionView, waiting: dict[int, Waiting]) -> dict[str, Any] | None:
+    """Return the queue in which the first job waits that does: the jobs up to and with itself.
+
+    The client prints it as "RUNNER GPU queue: N queued jobs", also when its place is meant.
+    """
+    for each in view.jobs:
+        found = waiting.get(each.job.id)
+        if found is not None and found.position is not None:
+            return {
+                "runner": SERVICE,
+                "gpu": each.job.device,
+                "queued_jobs": found.position,
+                "message": found.reason,
+                "starts_in_s": found.ahead_s,
+            }
+    return None
+
+
+def runs_of(view: JobView) -> list[dict[str, Any]]:
+    """Return a job's stages as runs.
+
+    The existing service judges a ranked submission twice, in public and in secret. Ours does it once:
+    its ranked stage runs on inputs that nobody knows beforehand, and what came of it is the score that
+    everybody sees. So it is one run that is not secret, which the client prints as "Geomean score
+    (public)"; a secret one beside it would be the same number again. Nothing printed is in any of them.
+    """
+    run = view.run
+    if run is None:
+        return []
+    score = None if view.job.state is JobState.QUARANTINED else run.score_s
+    found = [
+        _run(view.job, run, MODES[stage.name], passed=stage.verdict is Verdict.ACCEPTED, score=score)
+        for stage in run.report.stages
+        if stage.name in MODES
+    ]
+    if found:
+        return found
+    # It came no further than its import, or no machine could judge it.
+    return [_run(view.job, run, view.job.mode.value, passed=run.verdict is Verdict.ACCEPTED, score=score)]
+
+
+def iso(moment: datetime | None) -> str | None:
+    """Return a time as text, with its zone."""
+    return None if moment is None else moment.isoformat()
+
+
+def _facts(view: SubmissionView) -> dict[str, Any]:
+    return {
+        "id": view.submission.id,
+        "leaderboard_name": view.submission.leaderboard,
+        "file_name": view.submission.file_name,
+        "submission_time": iso(view.submission.created_at),
+        "done": view.ended,
+    }
+
+
+def _listed(view: JobView) -> dict[str, Any]:
+    counts = view.run is not None and view.job.state is not JobState.QUARANTINED
+    return {
+        "gpu_type": view.job.device,
+        "score": view.run.score_s if counts and view.run is not None else None,
+        "passed": view.run is not None and view.run.verdict is Verdict.ACCEPTED,
+    }
+
+
+def _run(job: Job, run: Run, mode: str, *, passed: bool, score: float | None) -> dict[str, Any]:
+    ranked = mode == Mode.LEADERBOARD.value
+    return {
+        "start_time": iso(run.started_at),
+        "end_time": iso(run.finished_at),
+        "mode": mode,
+        "secret": False,
+        "runner": job.device,
+        # A number: the client takes one or text, its older versions only a number.
+        "score": score if ranked and passed else None,
+        "passed": passed,
+    }

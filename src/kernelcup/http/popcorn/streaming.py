@@ -1,0 +1,150 @@
+"""Submit and stay: the stream ends with the result.
+
+The newest client asks so for profiles, older ones for all modes. What refuses a submission does so
+before the stream begins, with its own status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, cast
+
+from anyio import to_thread
+from fastapi import APIRouter, UploadFile
+from sse_starlette import EventSourceResponse
+
+from kernelcup.domain import Actor
+from kernelcup.errors import KernelCupError
+from kernelcup.http import live
+from kernelcup.http.deps import Now, PlatformDep
+from kernelcup.http.platform import Platform
+from kernelcup.http.popcorn.addresses import BOARD, MODE
+from kernelcup.http.popcorn.failures import summary
+from kernelcup.http.popcorn.identity import Caller
+from kernelcup.http.popcorn.results import full_result, is_result, report_text
+from kernelcup.http.popcorn.route import PopcornRoute, told
+from kernelcup.http.popcorn.submitting import take
+from kernelcup.services.submissions import SubmissionView, show_submission
+from kernelcup_harness.protocol import Mode
+
+router = APIRouter(route_class=PopcornRoute)
+
+STATUS_S = 15.0
+"""So often somebody who waits is told something."""
+
+NO_PING_S = 24 * 3600
+"""The status events keep the connection; the client knows nothing of comments."""
+
+Message = dict[str, Any]
+
+
+@router.post(f"/{BOARD}/{{gpu}}/{MODE}", response_class=EventSourceResponse)
+def submit_and_stay(
+    leaderboard: str,
+    gpu: str,
+    mode: Mode,
+    file: UploadFile,
+    platform: PlatformDep,
+    caller: Caller,
+    now: Now,
+) -> EventSourceResponse:
+    """Submit a file and follow it. Who goes away cancels nothing."""
+    submission = take(platform, caller, file, leaderboard, gpu, mode, now)
+    stream = _stream(platform, caller, submission.id)
+    # The client splits events at "\n\n" and knows no other end of a line.
+    return EventSourceResponse(stream, sep="\n", ping=NO_PING_S, headers={"Cache-Control": "no-store"})
+
+
+async def _stream(platform: Platform, caller: Actor, submission_id: int) -> AsyncIterator[Message]:
+    begun = time.monotonic()
+    text = f"Submission {submission_id} was accepted"
+    follower = cast("AsyncGenerator[Message, None]", live.follow(platform, submission_id, after_id=0))
+    waits: asyncio.Task[Message | None] | None = None
+    try:
+        yield _status(text, begun)
+        while True:
+            waits = waits or asyncio.create_task(_next(follower))
+            done, _ = await asyncio.wait({waits}, timeout=STATUS_S)
+            if not done:
+                yield _status(text, begun)
+                continue
+            event, waits = waits.result(), None
+            if event is None:
+                break
+            news = _news(event)
+            if news is not None and news != text:
+                text = news
+                yield _status(text, begun)
+        yield await to_thread.run_sync(_end, platform, caller, submission_id)
+    except KernelCupError as error:
+        yield _error(error)
+    finally:
+        if waits is not None and not waits.done():
+            waits.cancel()
+            await asyncio.wait({waits})
+        await follower.aclose()
+
+
+async def _next(follower: AsyncGenerator[Message, None]) -> Message | None:
+    return await anext(follower, None)
+
+
+def _end(platform: Platform, caller: Actor, submission_id: int) -> Message:
+    try:
+        view = show_submission(platform.db, submission_id, viewer=caller)
+    except KernelCupError as error:
+        return _error(error)
+    return _result(view)
+
+
+def _error(error: KernelCupError) -> Message:
+    status, detail = told(error)
+    return _message("error", {"status": "error", "detail": detail, "status_code": status})
+
+
+def _result(view: SubmissionView) -> Message:
+    shown = [(each, each.run) for each in view.jobs if each.run is not None and is_result(each)]
+    results = [full_result(each, run) for each, run in shown]
+    if not results or not any(result["success"] for result in results):
+        return _message("error", {"status": "error", "detail": summary(view.jobs) or "nothing was judged"})
+    reports = [report_text(each, view) for each, _ in shown]
+    return _message("result", {"status": "success", "results": results, "reports": reports})
+
+
+def _status(text: str, begun: float) -> Message:
+    elapsed = round(time.monotonic() - begun, 2)
+    return _message("status", {"status": "processing", "elapsed_time": elapsed, "message": text})
+
+
+def _message(event: str, data: dict[str, Any]) -> Message:
+    return {"event": event, "data": json.dumps(data)}
+
+
+def _news(event: Message) -> str | None:
+    """Return what is told of an event, None where it is nothing new to somebody who waits."""
+    body = json.loads(event["data"])
+    data = body.get("data", {})
+    match event["event"]:
+        case "waiting":
+            return "; ".join(_wait(each) for each in body["jobs"].values())
+        case "started":
+            return "The run has begun"
+        case "progress":
+            return f"Stage {data.get('stage')}: case {data.get('case')} of {data.get('cases')}"
+        case "queued":
+            return f"It waits again: {data.get('reason')}"
+        case "finished":
+            return f"The run has ended: {data.get('verdict')}"
+    return None
+
+
+def _wait(job: dict[str, Any]) -> str:
+    starts = job.get("starts_in_s")
+    if starts is None:
+        return f"It waits: {job['reason']}"
+    # In whole minutes: the text is told whenever it changes.
+    return f"It waits: {job['reason']} (starts within about {math.ceil(max(starts, 1) / 60)} min)"

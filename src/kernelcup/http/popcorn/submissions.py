@@ -1,0 +1,95 @@
+"""One's own submissions: list, show, delete; join a closed leaderboard."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from kernelcup.domain import Actor, Scope
+from kernelcup.errors import Forbidden
+from kernelcup.http.deps import Db, Now
+from kernelcup.http.popcorn import shapes
+from kernelcup.http.popcorn.addresses import Number
+from kernelcup.http.popcorn.identity import Caller
+from kernelcup.http.popcorn.route import PopcornRoute
+from kernelcup.services import access, membership, waiting
+from kernelcup.services import submissions as service
+
+router = APIRouter(prefix="/user", route_class=PopcornRoute)
+
+LARGEST_OFFSET = 10_000
+
+
+class JoinIn(BaseModel):
+    """An invite code."""
+
+    code: str | None = Field(default=None, max_length=200)
+
+
+@router.get("/submissions")
+def list_all(
+    db: Db,
+    caller: Caller,
+    leaderboard: Annotated[str | None, Query(max_length=200)] = None,
+    limit: int = 50,
+    offset: int = 0,
+) -> list[dict[str, Any]]:
+    """List one's own submissions, the newest first."""
+    check_page(limit, offset, largest=100)
+    access.require(caller, Scope.READ)
+    found = service.list_views(db, viewer=caller, user=caller.name, board=leaderboard, limit=offset + limit)
+    return [shapes.of_list(view) for view in found[offset:]]
+
+
+@router.get("/submissions/{submission_id}")
+def show(submission_id: Number, db: Db, caller: Caller, now: Now) -> dict[str, Any]:
+    """Show one's own submission: where it is, and what came of it."""
+    access.require(caller, Scope.READ)
+    return show_own(db, submission_id, caller, now)
+
+
+@router.delete("/submissions/{submission_id}")
+def delete(submission_id: Number, db: Db, caller: Caller, now: Now) -> dict[str, Any]:
+    """Delete one's own submission for good."""
+    check_own(service.show_submission(db, submission_id, viewer=caller), caller)
+    service.delete_submission(db, submission_id, by=caller, now=now)
+    return {"status": "ok", "submission_id": submission_id}
+
+
+@router.post("/join")
+def join(body: JoinIn, db: Db, caller: Caller, now: Now) -> dict[str, Any]:
+    """Join leaderboards with a code."""
+    if not body.code:
+        raise HTTPException(400, "Missing required field: code")
+    return {"status": "ok", "leaderboards": membership.join(db, caller, body.code, now=now)}
+
+
+def show_own(db: Db, submission_id: int, actor: Actor, now: Now) -> dict[str, Any]:
+    """Return a submission in full for its author. Raise ``Forbidden`` for others."""
+    view = service.show_submission(db, submission_id, viewer=actor)
+    check_own(view, actor)
+    return show_in_full(db, view, actor, now)
+
+
+def show_in_full(db: Db, view: service.SubmissionView, actor: Actor, now: Now) -> dict[str, Any]:
+    """Return a submission with its code and its place in the queue."""
+    submission = view.submission
+    waits = {} if view.ended else waiting.waiting_of(db, submission.id, now)
+    code = service.get_code(db, submission.id, viewer=actor, now=now)
+    return shapes.of_submission(view, code, waits, board_id=submission.leaderboard_id)
+
+
+def check_own(view: service.SubmissionView, actor: Actor) -> None:
+    """Raise ``Forbidden`` unless somebody is the author; admins have addresses of their own."""
+    if view.submission.user_id != actor.user_id:
+        raise Forbidden("Not authorized to view this submission")
+
+
+def check_page(limit: int, offset: int, *, largest: int) -> None:
+    """Raise where a page cannot be had."""
+    if not 1 <= limit <= largest:
+        raise HTTPException(400, f"limit must be between 1 and {largest}")
+    if not 0 <= offset <= LARGEST_OFFSET:
+        raise HTTPException(400, f"offset must be >= 0 and at most {LARGEST_OFFSET}")

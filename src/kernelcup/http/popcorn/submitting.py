@@ -1,0 +1,71 @@
+"""Submit in the background: the answer has a number to ask with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response, UploadFile
+
+from kernelcup.domain import Actor, Scope, Submission
+from kernelcup.http.deps import Now, PlatformDep
+from kernelcup.http.platform import Platform
+from kernelcup.http.popcorn import shapes
+from kernelcup.http.popcorn.addresses import BOARD, MODE
+from kernelcup.http.popcorn.identity import Caller, WebId
+from kernelcup.http.popcorn.route import PopcornRoute
+from kernelcup.services import access, waiting
+from kernelcup.services.submissions import SubmissionView, show_submission
+from kernelcup.services.submit import submit
+from kernelcup_harness.protocol import Mode
+
+router = APIRouter(route_class=PopcornRoute)
+
+CLIENT = "popcorn"
+
+
+@router.post(f"/submission/{BOARD}/{{gpu}}/{MODE}", status_code=202)
+def submit_in_background(
+    leaderboard: str,
+    gpu: str,
+    mode: Mode,
+    file: UploadFile,
+    response: Response,
+    platform: PlatformDep,
+    caller: Caller,
+    now: Now,
+    web_id: WebId = None,
+) -> dict[str, Any]:
+    """Submit a file; once this is answered, it will be judged."""
+    submission = take(platform, caller, file, leaderboard, gpu, mode, now)
+    if web_id:
+        response.status_code = 200  # the existing web site takes any other for a failure
+    view = show_submission(platform.db, submission.id, viewer=caller)
+    return {
+        "status": "accepted",
+        # A submission from here has one device, so one job.
+        "details": {"id": submission.id, "job_status_id": view.jobs[0].job.id},
+        "runner_queue": _queue(platform, view, now),
+    }
+
+
+def take(
+    platform: Platform, caller: Actor, file: UploadFile, leaderboard: str, gpu: str, mode: Mode, now: Now
+) -> Submission:
+    """Store what was sent."""
+    access.require(caller, Scope.SUBMIT)
+    return submit(
+        platform.db,
+        user=caller,
+        file_name=file.filename or "submission.py",
+        content=file.file.read(),
+        mode=mode,
+        now=now,
+        board=leaderboard,
+        devices=[gpu],
+        second_opinion=platform.second_opinion,
+        client=CLIENT,
+    )
+
+
+def _queue(platform: Platform, view: SubmissionView, now: Now) -> dict[str, Any] | None:
+    return shapes.queue_of(view, waiting.waiting_of(platform.db, view.submission.id, now))

@@ -1,0 +1,335 @@
+"""The forms of requests and answers, and how the domain's nouns become them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from kernelcup.domain import CodePolicy, Leaderboard, Run, Standing, Submission, Visibility
+from kernelcup.services.boards import VisibleTask
+from kernelcup.services.submissions import JobView, SubmissionView
+from kernelcup.services.waiting import DeviceQueue, Waiting
+from kernelcup.storage.events import Event
+from kernelcup_harness.protocol import HarnessKind, Mode, to_json
+
+T = TypeVar("T")
+
+LONGEST_CODE = 1_100_000
+"""A little more than a submission may have: its own error says it better."""
+
+
+class Form(BaseModel):
+    """A request: unknown keys are refused, so that a misspelt one is noticed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Page(BaseModel, Generic[T]):
+    """A part of a list."""
+
+    items: list[T]
+    next: int | None = Field(
+        default=None, description="Give it as `after` for the next page; null at the end."
+    )
+
+
+class Done(BaseModel):
+    """Nothing more to say than that it was done."""
+
+    done: Literal[True] = True
+
+
+class LeaderboardOut(BaseModel):
+    """A leaderboard."""
+
+    name: str = Field(examples=["vectoradd"])
+    devices: list[str] = Field(examples=[["H100", "MI300"]])
+    harness: HarnessKind
+    task_hash: str
+    creator: str
+    visibility: Visibility
+    opens_at: datetime | None
+    deadline: datetime | None
+    freeze_at: datetime | None
+    code_policy: CodePolicy
+    pseudonymous: bool
+    max_file_bytes: int | None
+    created_at: datetime
+
+    @classmethod
+    def of(cls, board: Leaderboard) -> LeaderboardOut:
+        """Show a leaderboard."""
+        return cls(**{name: getattr(board, name) for name in cls.model_fields})
+
+
+class TaskOut(BaseModel):
+    """A task; hidden cases are shown to those who manage its leaderboard."""
+
+    name: str
+    content_hash: str
+    description: str
+    lang: str
+    harness: HarnessKind
+    ranking_by: str
+    multi_gpu: bool
+    tests: list[dict[str, Any]]
+    benchmarks: list[dict[str, Any]]
+    hidden_tests: int
+    hidden_benchmarks: int
+    hidden_cases: list[dict[str, Any]]
+    limits: dict[str, float]
+    files: list[str]
+    templates: list[str]
+    submission_name: str
+
+    @classmethod
+    def of(cls, visible: VisibleTask) -> TaskOut:
+        """Show as much of a task as somebody may see."""
+        task = visible.task
+        return cls(
+            name=task.name,
+            content_hash=task.content_hash,
+            description=task.description,
+            lang=task.lang.value,
+            harness=task.harness,
+            ranking_by=task.ranking_by.value,
+            multi_gpu=task.multi_gpu,
+            tests=[dict(case) for case in task.tests],
+            benchmarks=[dict(case) for case in task.benchmarks],
+            hidden_tests=visible.hidden_tests,
+            hidden_benchmarks=visible.hidden_benchmarks,
+            hidden_cases=[dict(case) for case in (*task.hidden_tests, *task.hidden_benchmarks)],
+            limits={name: float(value) for name, value in to_json(task.limits).items()},
+            files=sorted(task.sources),
+            templates=list(task.templates),
+            submission_name=task.submission_name,
+        )
+
+
+class FileOut(BaseModel):
+    """A text file."""
+
+    name: str
+    text: str
+
+
+class WaitingOut(BaseModel):
+    """Why a job waits and for how long."""
+
+    position: int | None = Field(description="Place in the queue of its device, 1 for the next.")
+    starts_in_s: float | None = Field(description="Estimate, from how long jobs took so far.")
+    runs_s: float | None = Field(description="Estimate of how long it will run.")
+    reason: str
+
+    @classmethod
+    def of(cls, waiting: Waiting) -> WaitingOut:
+        """Show what a job waits for."""
+        return cls(
+            position=waiting.position,
+            starts_in_s=waiting.ahead_s,
+            runs_s=waiting.run_s,
+            reason=waiting.reason,
+        )
+
+
+class JobOut(BaseModel):
+    """A submission on one device."""
+
+    id: int
+    device: str
+    state: str
+    attempt: int
+    reason: str
+    waiting: WaitingOut | None = None
+    run: int | None = Field(default=None, description="The run that counts.")
+    verdict: str | None = None
+    score_s: float | None = None
+    report: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, view: JobView, waiting: Waiting | None = None, *, with_report: bool = False) -> JobOut:
+        """Show a job, with as much of its report as the view has."""
+        run = view.run
+        return cls(
+            id=view.job.id,
+            device=view.job.device,
+            state=view.job.state.value,
+            attempt=view.job.attempt,
+            reason=view.job.reason,
+            waiting=WaitingOut.of(waiting) if waiting is not None else None,
+            run=run.id if run is not None else None,
+            verdict=run.verdict.value if run is not None else None,
+            score_s=run.score_s if run is not None else None,
+            report=to_json(run.report) if run is not None and with_report else None,
+        )
+
+
+class SubmissionOut(BaseModel):
+    """A submission and where its jobs are."""
+
+    id: int
+    leaderboard: str
+    user: str
+    mode: Mode
+    file_name: str
+    devices: list[str]
+    created_at: datetime
+    ended: bool
+    jobs: list[JobOut] = []
+
+    @classmethod
+    def of(
+        cls,
+        view: SubmissionView,
+        waiting: dict[int, Waiting] | None = None,
+        *,
+        with_report: bool = False,
+    ) -> SubmissionOut:
+        """Show a submission with its jobs."""
+        known = waiting or {}
+        jobs = [JobOut.of(job, known.get(job.job.id), with_report=with_report) for job in view.jobs]
+        return cls(**_facts(view.submission), ended=view.ended, jobs=jobs)
+
+
+class SubmissionIn(Form):
+    """What somebody submits."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "leaderboard": "vectoradd",
+                    "devices": ["H100"],
+                    "mode": "leaderboard",
+                    "file_name": "submission.py",
+                    "code": "def custom_kernel(data):\n    a, b = data\n    return a + b\n",
+                }
+            ]
+        },
+    )
+
+    leaderboard: str | None = Field(
+        default=None, max_length=200, description="Else as the file's directive says."
+    )
+    devices: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=50)
+    mode: Mode = Mode.LEADERBOARD
+    file_name: str = Field(default="submission.py", min_length=1, max_length=255)
+    code: str = Field(max_length=LONGEST_CODE)
+
+
+class StandingOut(BaseModel):
+    """A place in a ranking."""
+
+    rank: int
+    user: str
+    score_s: float
+    submission: int
+    submitted_at: datetime
+    file_name: str
+    trust: str
+    comparable: bool
+
+    @classmethod
+    def of(cls, standing: Standing) -> StandingOut:
+        """Show a standing."""
+        facts = {name: getattr(standing, name) for name in cls.model_fields if name != "submission"}
+        return cls(**facts, submission=standing.submission_id)
+
+
+class RunOut(BaseModel):
+    """One attempt at a job, with as much of its report as the viewer may see."""
+
+    id: int
+    job: int
+    attempt: int
+    task_hash: str
+    verdict: str
+    score_s: float | None
+    started_at: datetime
+    finished_at: datetime
+    harness_hash: str
+    machine: str
+    report: dict[str, Any]
+
+    @classmethod
+    def of(cls, run: Run) -> RunOut:
+        """Show a run."""
+        return cls(
+            id=run.id,
+            job=run.job_id,
+            attempt=run.attempt,
+            task_hash=run.task_hash,
+            verdict=run.verdict.value,
+            score_s=run.score_s,
+            started_at=run.started_at,
+            finished_at=run.finished_at,
+            harness_hash=run.harness_hash,
+            machine=run.machine,
+            report=to_json(run.report),
+        )
+
+
+class EventOut(BaseModel):
+    """Something that happened to a submission."""
+
+    id: int
+    job: int | None
+    at: datetime
+    kind: str
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, event: Event) -> EventOut:
+        """Show an event."""
+        return cls(id=event.id, job=event.job_id, at=event.at, kind=event.kind, data=dict(event.data))
+
+
+class QueueOut(BaseModel):
+    """The queue of one device."""
+
+    device: str
+    queued: int
+    running: int
+    slots: int
+    dispatchers: int
+    oldest_queued_at: datetime | None
+    estimated_wait_s: float | None
+    paused: str | None = Field(description="Why it is paused; null where it is not.")
+
+    @classmethod
+    def of(cls, queue: DeviceQueue) -> QueueOut:
+        """Show a queue."""
+        return cls(**{name: getattr(queue, name) for name in cls.model_fields})
+
+
+class Reason(Form):
+    """Why somebody does something that others will ask about."""
+
+    reason: str = Field(min_length=1, max_length=500)
+
+
+class At(Form):
+    """A moment."""
+
+    at: AwareDatetime | None = Field(default=None, description="Null: now.")
+
+
+class Until(Form):
+    """A moment up to which something holds."""
+
+    until: AwareDatetime
+
+
+def _facts(submission: Submission) -> dict[str, Any]:
+    return {
+        "id": submission.id,
+        "leaderboard": submission.leaderboard,
+        "user": submission.user,
+        "mode": submission.mode,
+        "file_name": submission.file_name,
+        "devices": list(submission.devices),
+        "created_at": submission.created_at,
+    }

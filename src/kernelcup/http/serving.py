@@ -1,0 +1,124 @@
+"""Run the application in a web server."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import uvicorn
+
+from kernelcup.errors import ConfigError
+from kernelcup.http.app import create_app
+from kernelcup.http.middleware import quiet_uvicorn
+from kernelcup.http.platform import Platform
+
+GRACE_S = 5
+"""So long may requests take that are under way when the service ends; streams are cut."""
+
+BACKLOG = 2048
+
+logger = logging.getLogger(__name__)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the socket that one or more processes serve. Raise ``ConfigError`` if it cannot be."""
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind, proto)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"server: cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return sock
+
+
+def url_of(sock: socket.socket) -> str:
+    """Return the address under which this machine reaches a socket."""
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class WebServer:
+    """Serves HTTP from a thread of this process."""
+
+    def __init__(self, platform: Platform, sock: socket.socket) -> None:
+        server = platform.config.server
+        quiet_uvicorn()
+        self._sock = sock
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                create_app(platform),
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=bool(server.trusted_proxies),
+                forwarded_allow_ips=list(server.trusted_proxies),
+                timeout_graceful_shutdown=GRACE_S,
+                lifespan="off",
+            )
+        )
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it serves."""
+        return self._thread.is_alive()
+
+    def wait_until_ready(self) -> None:
+        """Return once requests are answered."""
+        while not self._server.started and self.is_alive:
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End what is under way, then return."""
+        self._server.should_exit = True
+        self._thread.join(GRACE_S + 5)
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._sock])
+
+
+@dataclass(kw_only=True)
+class Workers:
+    """Processes that serve HTTP from one socket; one that dies is started again."""
+
+    command: Sequence[str]
+    """``{fd}`` in it stands for the socket's number."""
+    sock: socket.socket
+    count: int
+    _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Start them all."""
+        self._children = [self._spawn() for _ in range(self.count)]
+
+    def look(self) -> None:
+        """Start again what has died."""
+        for number, child in enumerate(self._children):
+            if child.poll() is not None:
+                logger.error("an HTTP process ended with code %s and is started again", child.returncode)
+                self._children[number] = self._spawn()
+
+    def stop(self) -> None:
+        """End them, and wait until they have."""
+        for child in self._children:
+            child.terminate()
+        for child in self._children:
+            try:
+                child.wait(GRACE_S + 10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        fd = self.sock.fileno()
+        command = [part.format(fd=fd) if part == "{fd}" else part for part in self.command]
+        return subprocess.Popen([sys.executable, "-m", "kernelcup", *command], pass_fds=[fd])

@@ -1,0 +1,221 @@
+"""Sign-in of people in browsers, and of command lines through them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Form, Query, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from kernelcup.domain import NOBODY, Actor, Role
+from kernelcup.errors import Conflict, NotFound, SignInNeeded, UserError
+from kernelcup.http import auth, oauth, plain_pages
+from kernelcup.http.api import accounts as accounts_api
+from kernelcup.http.api import sign_in as sign_in_api
+from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.platform import Platform
+from kernelcup.http.throttle import throttled
+from kernelcup.providers import SignInProvider
+from kernelcup.services import accounts, device_login, login_links, tokens
+
+HOME = "/auth/login"
+NEXT, LINKING = "next", "linking"
+
+pages = APIRouter(include_in_schema=False)
+
+Secret = Annotated[str, Form(max_length=200)]
+NextPath = Annotated[str, Query(alias="next", max_length=500)]
+
+
+@pages.get(HOME)
+def show_sign_in(platform: PlatformDep, actor: ActorDep, next_path: NextPath = HOME) -> Response:
+    """Show who is signed in, and the ways in."""
+    providers = platform.config.signin
+    if actor.role is Role.NOBODY:
+        return plain_pages.page("Sign in", plain_pages.ways_in(providers, local_path(next_path)))
+    links = [
+        plain_pages.link(f"/auth/login/{each.name}?link=true", f"Link your {each.title} account")
+        for each in providers
+    ]
+    return plain_pages.page(
+        "Signed in",
+        plain_pages.text(f"You are {actor.name} ({actor.role.value})."),
+        *links,
+        plain_pages.link("/auth/device", "Let a command line in"),
+        plain_pages.form("/auth/logout", plain_pages.button("Sign out")),
+    )
+
+
+@pages.get("/auth/login/{provider}", dependencies=[Depends(throttled("login", 30))])
+async def begin_sign_in(
+    provider: str,
+    request: Request,
+    platform: PlatformDep,
+    actor: ActorDep,
+    next_path: NextPath = HOME,
+    link: bool = False,
+) -> Response:
+    """Send the browser to a provider. To link an account, somebody has to be signed in and ask for it."""
+    found = _provider(platform, provider)
+    request.session.pop(LINKING, None)
+    if link:
+        if actor.user_id is None:
+            raise SignInNeeded("Sign in first, then link another account.")
+        request.session[LINKING] = actor.user_id
+    request.session[NEXT] = local_path(next_path)
+    redirect_uri = f"{platform.config.server.public_url}/auth/callback/{found.name}"
+    return await oauth.begin(request, found, redirect_uri)
+
+
+@pages.get("/auth/callback/{provider}", dependencies=[Depends(throttled("callback", 30))])
+async def end_sign_in(provider: str, request: Request, platform: PlatformDep, actor: ActorDep) -> Response:
+    """Take the browser back from a provider and sign its person in."""
+    found = _provider(platform, provider)
+    linking = request.session.pop(LINKING, None)
+    next_path = local_path(str(request.session.pop(NEXT, HOME)))
+    subject, login = await oauth.finish(request, found)
+    if linking is not None and linking != actor.user_id:
+        raise Conflict("You signed out or in as somebody else meanwhile; begin again.")
+    secret = await run_in_threadpool(
+        _sign_in, platform, found.name, subject, login, actor if linking is not None else NOBODY
+    )
+    return await run_in_threadpool(_enter, request, platform, secret, next_path)
+
+
+@pages.get("/auth/link/{secret}", dependencies=[Depends(throttled("link", 30))])
+def show_link(secret: str, db: Db, now: Now) -> Response:
+    """Ask before a one-time link is used: previews of links open them too."""
+    name = login_links.login_link_user(db, secret, now)
+    return plain_pages.page(
+        "Sign in",
+        plain_pages.text(f"This link signs you in as {name}, once."),
+        plain_pages.form(f"/auth/link/{secret}", plain_pages.button(f"Sign in as {name}")),
+    )
+
+
+@pages.post("/auth/link/{secret}", dependencies=[Depends(throttled("link", 30))])
+def use_link(secret: str, request: Request, platform: PlatformDep) -> Response:
+    """Use a one-time link."""
+    auth.check_same_origin(request)
+    now = platform.clock()
+    user_id = login_links.use_login_link(platform.db, secret, now)
+    return _enter(request, platform, tokens.make_session(platform.db, user_id, now), HOME)
+
+
+@pages.post("/auth/logout")
+def sign_out(request: Request, platform: PlatformDep) -> Response:
+    """End the browser's session."""
+    auth.check_same_origin(request)
+    _end_session(request, platform)
+    request.session.clear()
+    answer = RedirectResponse(HOME, status_code=303)
+    auth.clear_session(answer, secure=_is_secure(platform))
+    return answer
+
+
+@pages.get("/auth/device")
+def ask_for_code(platform: PlatformDep, actor: ActorDep) -> Response:
+    """Ask for the code that a command line shows. No link carries one, so that nobody can send it."""
+    if actor.role is Role.NOBODY:
+        ways = plain_pages.ways_in(platform.config.signin, "/auth/device")
+        return plain_pages.page("Let a command line in", plain_pages.text("Sign in first."), ways)
+    return _code_page()
+
+
+@pages.post("/auth/device", dependencies=[Depends(throttled("user_code", 20))])
+def decide_on_code(
+    request: Request,
+    db: Db,
+    now: Now,
+    actor: ActorDep,
+    user_code: Secret,
+    decision: Annotated[str, Form(max_length=20)] = "",
+) -> Response:
+    """Show what asks to be let in, then let it in or refuse it."""
+    auth.check_same_origin(request)
+    if actor.role is Role.NOBODY:
+        raise SignInNeeded("Sign in first to let a command line in.")
+    try:
+        if decision in ("approve", "deny"):
+            approve = decision == "approve"
+            device_login.approve_device_login(db, actor, user_code, approve=approve, now=now)
+            told = "It is let in; go back to it." if approve else "It was refused."
+            return plain_pages.page("Done", plain_pages.text(told))
+        return _decision_page(actor, device_login.find_device_login(db, user_code, now))
+    except UserError as error:
+        return _code_page(str(error))
+
+
+def local_path(path: str) -> str:
+    """Return a path of this service; anything else becomes the page of sign-in."""
+    is_local = path.startswith("/") and not path.startswith("//")
+    return path if is_local and "\\" not in path and path.isprintable() else HOME
+
+
+def _code_page(problem: str = "") -> Response:
+    parts = [plain_pages.text(problem)] if problem else []
+    typing = plain_pages.field("user_code", "Code that the command line shows")
+    parts.append(plain_pages.form("/auth/device", typing, plain_pages.button("Continue")))
+    return plain_pages.page("Let a command line in", *parts, status=400 if problem else 200)
+
+
+def _decision_page(actor: Actor, pending: device_login.PendingLogin) -> Response:
+    granted = pending.scopes & actor.scopes
+    rows = [
+        ("Client", pending.client),
+        ("Code", pending.user_code),
+        ("Asked at", f"{pending.created_at:%Y-%m-%d %H:%M} UTC"),
+        ("It may then", ", ".join(sorted(granted)) or "nothing"),
+        ("As", actor.name),
+    ]
+    warning = "Let it in only if you started it yourself just now. Whoever sent you this code is after your account."
+    return plain_pages.page(
+        "Let a command line in?",
+        plain_pages.facts(rows),
+        plain_pages.text(warning),
+        plain_pages.form(
+            "/auth/device",
+            plain_pages.hidden("user_code", pending.user_code),
+            plain_pages.button("Let it in", name="decision", value="approve"),
+            plain_pages.button("Refuse", name="decision", value="deny"),
+        ),
+    )
+
+
+def _provider(platform: Platform, name: str) -> SignInProvider:
+    for each in platform.config.signin:
+        if each.name == name:
+            return each
+    raise NotFound("This sign-in provider is not configured here.")
+
+
+def _sign_in(platform: Platform, provider: str, subject: str, login: str, actor: Actor) -> str:
+    now = platform.clock()
+    user_id = accounts.sign_in(
+        platform.db, provider=provider, subject=subject, login=login, now=now, actor=actor
+    )
+    return tokens.make_session(platform.db, user_id, now)
+
+
+def _enter(request: Request, platform: Platform, secret: str, next_path: str) -> Response:
+    """Give the browser a new session; an earlier one ends."""
+    _end_session(request, platform)
+    answer = RedirectResponse(next_path, status_code=303)
+    auth.set_session(answer, secret, secure=_is_secure(platform))
+    return answer
+
+
+def _end_session(request: Request, platform: Platform) -> None:
+    if earlier := request.cookies.get(auth.COOKIE):
+        tokens.revoke_secret(platform.db, earlier, now=platform.clock())
+
+
+def _is_secure(platform: Platform) -> bool:
+    return platform.config.server.public_url.startswith("https://")
+
+
+router = APIRouter()
+router.include_router(pages)
+router.include_router(sign_in_api.router, prefix="/api/v1")
+router.include_router(accounts_api.router, prefix="/api/v1")

@@ -1,0 +1,48 @@
+"""How often one address may use routes for which nobody has to sign in."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable
+
+from fastapi import Request
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+
+from kernelcup.errors import RateLimited
+
+RETRY_S = 60
+
+
+def throttled(name: str, per_minute: int) -> Callable[[Request], None]:
+    """Return a dependency that refuses an address what it asks for too often."""
+    item = RateLimitItemPerMinute(per_minute)
+
+    def check(request: Request) -> None:
+        if not _limiter(request).hit(item, name, address_of(request)):
+            raise RateLimited(
+                f"Too many requests of this kind; {per_minute} a minute are allowed.", retry_after_s=RETRY_S
+            )
+
+    return check
+
+
+def address_of(request: Request) -> str:
+    """Return from where a request comes. Who has one address of IPv6 has its whole network."""
+    host = request.client.host if request.client is not None else "unknown"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if address.version == 4:
+        return str(address)
+    return str(ipaddress.ip_network((address, 64), strict=False).network_address)
+
+
+def _limiter(request: Request) -> FixedWindowRateLimiter:
+    state = request.app.state
+    if not hasattr(state, "limiter"):
+        state.limiter = FixedWindowRateLimiter(MemoryStorage())
+    limiter: FixedWindowRateLimiter = state.limiter
+    return limiter

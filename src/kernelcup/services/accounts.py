@@ -1,0 +1,284 @@
+"""People: who they are, how they come in, and what they may do."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import NOBODY, Actor, Role, Scope
+from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded
+from kernelcup.services import access
+from kernelcup.services.users import LONGEST_NAME, check_account_name, is_account_name
+from kernelcup.storage import accounts, audit, identities
+from kernelcup.storage.accounts import User
+from kernelcup.storage.database import Database
+from kernelcup.storage.identities import Identity
+
+__all__ = [
+    "Identity",
+    "User",
+    "ban",
+    "get_user",
+    "list_users",
+    "make_user",
+    "rename",
+    "set_role",
+    "sign_in",
+    "unban",
+    "unlink",
+]
+
+LONGEST_REASON = 500
+_PROVIDER = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_SUBJECT = re.compile(r"[!-~]{1,128}")
+
+
+def get_user(db: Database, actor: Actor, name: str) -> User:
+    """Return a user with their identities: oneself, and anybody for admins.
+
+    Raises:
+        SignInNeeded, ScopeMissing: The token does not do.
+        Forbidden: It is somebody else.
+        NotFound: There is no such user.
+    """
+    access.require(actor, Scope.READ)
+    with db.read() as session:
+        user = accounts.find(session, name)
+    itself = user is not None and user.id == actor.user_id
+    if not itself and not _administers(actor):
+        raise Forbidden("You see your own account only; all are for admins.")
+    if user is None:
+        raise _no_user(name)
+    return user
+
+
+def list_users(
+    db: Database, actor: Actor, *, after_id: int | None = None, limit: int = 50, query: str | None = None
+) -> list[User]:
+    """Return users by number, only those whose name has ``query`` in it. Only for admins."""
+    _require_admin(actor)
+    with db.read() as session:
+        return accounts.page(session, after_id=after_id, limit=limit, query=query)
+
+
+def make_user(db: Database, actor: Actor, name: str, *, role: Role, now: datetime) -> User:
+    """Make a user who has no identity yet.
+
+    Raises:
+        SignInNeeded, Forbidden, ScopeMissing: The actor is no admin.
+        InvalidValue: The name or the role cannot be one.
+        Conflict: Somebody has that name.
+    """
+    _require_admin(actor)
+    checked, wanted = check_account_name(name), _account_role(role)
+    with db.write() as session:
+        user_id = accounts.create(session, checked, role=wanted, now=now)
+        if user_id is None:
+            raise _taken(checked)
+        audit.record(session, actor, "user.create", f"user:{checked}", {"role": wanted.value}, now)
+        return _got(session, user_id)
+
+
+def set_role(db: Database, actor: Actor, name: str, role: Role, *, now: datetime) -> User:
+    """Give a user a role; their tokens lose at once what it does not allow. Only for admins."""
+    _require_admin(actor)
+    wanted = _account_role(role)
+    with db.write() as session:
+        user = _found(session, name)
+        accounts.set_role(session, user.id, wanted)
+        detail = {"before": user.role.value, "role": wanted.value}
+        audit.record(session, actor, "user.role", f"user:{user.name}", detail, now)
+        return _got(session, user.id)
+
+
+def ban(db: Database, actor: Actor, name: str, *, reason: str, now: datetime) -> User:
+    """Let a user read only, by whatever identity they come in. Only for admins.
+
+    Raises:
+        InvalidValue: The reason is missing or too long.
+        NotFound: There is no such user.
+    """
+    _require_admin(actor)
+    text = reason.strip()
+    if not 1 <= len(text) <= LONGEST_REASON:
+        raise InvalidValue(f"Reason of a ban: expected 1 to {LONGEST_REASON} characters.")
+    return _set_ban(db, actor, name, at=now, reason=text, action="user.ban", now=now)
+
+
+def unban(db: Database, actor: Actor, name: str, *, now: datetime) -> User:
+    """Lift a ban. Only for admins."""
+    _require_admin(actor)
+    return _set_ban(db, actor, name, at=None, reason="", action="user.unban", now=now)
+
+
+def rename(db: Database, actor: Actor, name: str, new_name: str, *, now: datetime) -> User:
+    """Give a user another name: oneself unless banned, and anybody for admins.
+
+    Raises:
+        SignInNeeded, Forbidden, ScopeMissing, Banned: The actor may not.
+        InvalidValue: The name cannot be one.
+        Conflict: Somebody has it.
+    """
+    access.require(actor, Scope.SUBMIT)
+    checked = check_account_name(new_name)
+    with db.write() as session:
+        user = accounts.find(session, name)
+        if not _administers(actor):
+            _check_own(actor, user)
+        if user is None:
+            raise _no_user(name)
+        if not accounts.rename(session, user.id, checked):
+            raise _taken(checked)
+        audit.record(session, actor, "user.rename", f"user:{checked}", {"before": user.name}, now)
+        return _got(session, user.id)
+
+
+def sign_in(
+    db: Database, *, provider: str, subject: str, login: str, now: datetime, actor: Actor = NOBODY
+) -> int:
+    """Return the user with an identity, who is made when it is first seen.
+
+    Args:
+        db: The database.
+        provider: Who vouches for the identity, such as ``github``.
+        subject: What the provider calls the account for ever.
+        login: Its name there now.
+        now: The time.
+        actor: Somebody who is signed in links the identity to themself.
+
+    Raises:
+        InvalidValue: The provider or the subject cannot be one.
+        Conflict: The identity is somebody else's, or the actor has one of that provider.
+    """
+    identity = _checked_identity(provider, subject, login)
+    with db.write() as session:
+        owner = identities.owner(session, provider, subject)
+        if owner is None and actor.user_id is not None:
+            owner = _link(session, actor.user_id, identity, now)
+        elif owner is None:
+            owner = _first_seen(session, identity, now)
+        if actor.user_id not in (None, owner):
+            raise Conflict(f"This {provider} account belongs to another user; sign out to sign in with it.")
+        identities.rename(session, identity)
+        return owner
+
+
+def unlink(db: Database, actor: Actor, provider: str, subject: str, *, now: datetime) -> None:
+    """Take an identity from oneself.
+
+    Raises:
+        SignInNeeded, ScopeMissing: The token does not do.
+        NotFound: The actor has no such identity.
+        Conflict: It is the only one, and nobody could sign in any more.
+        Banned: Who is banned keeps it, and does not come back with it as a new user.
+    """
+    access.require(actor, Scope.SUBMIT)
+    with db.write() as session:
+        user = accounts.get(session, actor.user_id) if actor.user_id is not None else None
+        if user is None or (provider, subject) not in {(i.provider, i.subject) for i in user.identities}:
+            raise NotFound(f"You have no {provider} account linked.")
+        _check_own(actor, user)
+        if len(user.identities) == 1:
+            raise Conflict("This is your only way to sign in; link another account first.")
+        identities.remove(session, user.id, provider, subject)
+        audit.record(session, actor, "user.unlink", f"user:{user.name}", {"provider": provider}, now)
+
+
+def _administers(actor: Actor) -> bool:
+    return actor.role is Role.ADMIN and Scope.ADMIN in actor.scopes
+
+
+def _require_admin(actor: Actor) -> None:
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+
+
+def _account_role(role: Role) -> Role:
+    if role is Role.NOBODY:
+        raise InvalidValue("Role 'nobody': expected participant, creator or admin.")
+    return role
+
+
+def _check_own(actor: Actor, user: User | None) -> None:
+    if user is None or user.id != actor.user_id:
+        raise Forbidden("You change your own account only; all are for admins.")
+    if user.banned_at is not None:
+        raise Banned("You are banned and cannot change your account.")
+
+
+def _set_ban(
+    db: Database, actor: Actor, name: str, *, at: datetime | None, reason: str, action: str, now: datetime
+) -> User:
+    with db.write() as session:
+        user = _found(session, name)
+        accounts.set_ban(session, user.id, at=at, reason=reason)
+        detail: dict[str, Any] = {"reason": reason} if reason else {}
+        audit.record(session, actor, action, f"user:{user.name}", detail, now)
+        return _got(session, user.id)
+
+
+def _checked_identity(provider: str, subject: str, login: str) -> Identity:
+    if not _PROVIDER.fullmatch(provider):
+        raise InvalidValue("Sign-in provider: expected 1 to 32 of a-z, 0-9, _ and -, a letter first.")
+    if not _SUBJECT.fullmatch(subject):
+        raise InvalidValue("Subject at a sign-in provider: expected 1 to 128 printable ASCII characters.")
+    shown = "".join(letter for letter in login if letter.isprintable()).strip()[:LONGEST_NAME]
+    return Identity(provider=provider, subject=subject, login=shown or f"{provider}-{subject}"[:LONGEST_NAME])
+
+
+def _link(session: Session, user_id: int, identity: Identity, now: datetime) -> int:
+    user = accounts.get(session, user_id)
+    if user is None:
+        raise SignInNeeded("Sign in first: your account is gone.")
+    if any(known.provider == identity.provider for known in user.identities):
+        raise Conflict(f"You have another {identity.provider} account linked; unlink it first.")
+    return identities.add(session, user_id, identity, now=now)
+
+
+def _first_seen(session: Session, identity: Identity, now: datetime) -> int:
+    """Make a user. Where somebody else did so at the same time, that one counts."""
+    made = _make_with_free_name(session, identity, now)
+    owner = identities.add(session, made, identity, now=now)
+    if owner != made:
+        accounts.delete_unused(session, made)
+    return owner
+
+
+def _make_with_free_name(session: Session, identity: Identity, now: datetime) -> int:
+    plain = "".join("-" if letter in "/\\" else letter for letter in identity.login)
+    stem = plain if is_account_name(plain) else f"{plain}-1"
+    if not is_account_name(stem):
+        stem = identity.provider
+    number = 1
+    while True:
+        ending = "" if number == 1 else f"-{number}"
+        name = check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
+        made = accounts.create(session, name, role=Role.PARTICIPANT, now=now)
+        if made is not None:
+            return made
+        number += 1
+
+
+def _found(session: Session, name: str) -> User:
+    user = accounts.find(session, name)
+    if user is None:
+        raise _no_user(name)
+    return user
+
+
+def _got(session: Session, user_id: int) -> User:
+    session.expire_all()
+    user = accounts.get(session, user_id)
+    if user is None:
+        raise NotFound("The user is gone.")
+    return user
+
+
+def _no_user(name: str) -> NotFound:
+    return NotFound(f"There is no user {name!r}.")
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(f"Somebody has the name {name!r}; choose another.")

@@ -1,0 +1,318 @@
+"""Change a leaderboard, after a look at what the change does."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Actor, CodePolicy, Device, Leaderboard, Task, Visibility
+from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.services import boards as board_rules
+from kernelcup.services.rejudge import RejudgePlan, rejudge_board
+from kernelcup.services.task_changes import CaseChange, FileChange, TaskChanges, compare
+from kernelcup.storage import audit, boards, events, jobs, paces, tasks
+from kernelcup.storage.database import Database
+from kernelcup_harness.protocol import HarnessKind, Mode, canonical_hash
+
+
+class Keep(Enum):
+    """Says that a setting stays as it is; None would mean that it is removed."""
+
+    KEEP = "keep"
+
+
+KEEP = Keep.KEEP
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoardChanges:
+    """New values of settings; None removes those that may be absent."""
+
+    deadline: datetime | Keep | None = KEEP
+    opens_at: datetime | Keep | None = KEEP
+    devices: Sequence[str] | Keep = KEEP
+    harness: HarnessKind | Keep = KEEP
+    visibility: Visibility | Keep = KEEP
+    pseudonymous: bool | Keep = KEEP
+    code_policy: CodePolicy | Keep = KEEP
+    max_file_bytes: int | Keep | None = KEEP
+    review_tags: Sequence[str] | Keep = KEEP
+    freeze_at: datetime | Keep | None = KEEP
+
+
+SETTINGS = tuple(field.name for field in dataclasses.fields(BoardChanges))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Affected:
+    """What a change touches on one device."""
+
+    device: str
+    entries: int
+    """Users with a standing."""
+    jobs: int
+    """Ranked results that a rejudge makes again."""
+    gpu_s: float | None
+    """How long that would take; None where no ranked job was timed yet."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpdatePreview:
+    """What an update changes."""
+
+    board: str
+    fingerprint: str
+    """Of the leaderboard as it is now: an update that carries it is refused after another change."""
+    settings: Mapping[str, tuple[object, object]]
+    """Name to (old, new); those of the task begin with ``task.``."""
+    files: tuple[FileChange, ...]
+    cases: tuple[CaseChange, ...]
+    hidden: Mapping[str, tuple[int, int]]
+    needs_rejudge: bool
+    """Whether results before and after cannot stand in one ranking, and there are results."""
+    reasons: tuple[str, ...]
+    """Why they cannot be compared."""
+    affected: tuple[Affected, ...]
+    estimated_gpu_s: float | None
+    removed_in_use: tuple[str, ...]
+    """Devices that go although there are submissions on them."""
+
+    @property
+    def changes_anything(self) -> bool:
+        """Tell whether the update does something at all."""
+        return bool(self.settings or self.files or self.cases or self.hidden)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Updated:
+    """What an update did."""
+
+    board: Leaderboard
+    preview: UpdatePreview
+    rejudge: RejudgePlan | None
+    """What is judged again; None if nothing was asked for or has to be."""
+
+
+def preview_update(
+    db: Database,
+    actor: Actor,
+    name: str,
+    *,
+    now: datetime,
+    task: Task | None = None,
+    changes: BoardChanges | None = None,
+    known_devices: Sequence[Device] | None = None,
+) -> UpdatePreview:
+    """Return what :func:`update_board` would do, without doing it; it raises what that would."""
+    with db.read() as session:
+        board = board_rules.find_managed(session, name, actor)
+        return _plan(session, board, task, changes or BoardChanges(), known_devices, now).preview
+
+
+def update_board(
+    db: Database,
+    actor: Actor,
+    name: str,
+    *,
+    now: datetime,
+    task: Task | None = None,
+    changes: BoardChanges | None = None,
+    expected: str | None = None,
+    rejudge: bool = False,
+    force: bool = False,
+    known_devices: Sequence[Device] | None = None,
+) -> Updated:
+    """Change a leaderboard's settings and its task version.
+
+    What waits is judged against the new version; what was judged stays as it is unless it is
+    judged again.
+
+    Args:
+        task: The new version; None keeps the one that is there.
+        expected: The fingerprint of the preview that was agreed to.
+        rejudge: Judge the ranked results again, if they cannot be compared with new ones.
+        force: Take away devices although there are submissions on them.
+
+    Raises:
+        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not.
+        Conflict: It changed since the preview, or a device that goes has submissions.
+        InvalidValue: A setting cannot be used.
+    """
+    with db.write(durable=True) as session:
+        boards.lock(session, name)
+        board = board_rules.find_managed(session, name, actor)
+        plan = _plan(session, board, task, changes or BoardChanges(), known_devices, now)
+        preview = plan.preview
+        if expected is not None and expected != preview.fingerprint:
+            raise Conflict(f"Leaderboard {board.name!r} was changed since that preview; look again.")
+        if preview.removed_in_use and not force:
+            raise Conflict(
+                f"There are submissions on {', '.join(preview.removed_in_use)}; without the device their "
+                "standings are not shown. Say so (force) to take it away all the same."
+            )
+        if preview.changes_anything:
+            _apply(session, actor, board, plan, now)
+    done = None
+    if rejudge and preview.needs_rejudge:
+        done = rejudge_board(db, actor, board.name, now=now)
+    return Updated(board=plan.board, preview=preview, rejudge=done)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    board: Leaderboard
+    task: Task
+    preview: UpdatePreview
+
+
+def _plan(
+    session: Session,
+    board: Leaderboard,
+    task: Task | None,
+    changes: BoardChanges,
+    known: Sequence[Device] | None,
+    now: datetime,
+) -> _Plan:
+    old_task = tasks.load(session, board.task_hash)
+    new_task = old_task if task is None else task
+    changed = _changed(board, new_task, changes, known, now)
+    board_rules.check_harness(new_task, changed.harness)
+    difference = compare(old_task, new_task)
+    settings = {
+        name: (getattr(board, name), getattr(changed, name))
+        for name in SETTINGS
+        if getattr(board, name) != getattr(changed, name)
+    }
+    preview = _preview(session, board, changed, settings, difference)
+    return _Plan(changed, new_task, preview)
+
+
+def _changed(
+    board: Leaderboard,
+    task: Task,
+    changes: BoardChanges,
+    known: Sequence[Device] | None,
+    now: datetime,
+) -> Leaderboard:
+    given = {name: getattr(changes, name) for name in SETTINGS if getattr(changes, name) is not KEEP}
+    if "devices" in given:
+        given["devices"] = tuple(board_rules.choose_devices(given["devices"], known))
+    if "review_tags" in given:
+        given["review_tags"] = tuple(given["review_tags"])
+    changed = dataclasses.replace(board, **given, task_hash=task.content_hash)
+    if changed.deadline != board.deadline:
+        board_rules.check_ahead(changed.deadline, now=now)
+    if changed.freeze_at != board.freeze_at and changed.freeze_at is not None and changed.freeze_at < now:
+        raise InvalidValue("The freeze would have begun already; standings of the past are not kept.")
+    board_rules.check_settings(
+        changed.opens_at, changed.deadline, changed.freeze_at, changed.max_file_bytes, changed.review_tags
+    )
+    return changed
+
+
+def _preview(
+    session: Session,
+    board: Leaderboard,
+    changed: Leaderboard,
+    settings: Mapping[str, tuple[object, object]],
+    difference: TaskChanges,
+) -> UpdatePreview:
+    reasons = difference.reasons
+    if "harness" in settings:
+        reasons = (*reasons, f"{changed.harness.value} harness instead of {board.harness.value}")
+    affected = _affected(session, board)
+    removed = [device for device in board.devices if device not in changed.devices]
+    return UpdatePreview(
+        board=board.name,
+        fingerprint=fingerprint(board),
+        settings={**settings, **{f"task.{name}": pair for name, pair in difference.settings.items()}},
+        files=difference.files,
+        cases=difference.cases,
+        hidden=difference.hidden,
+        needs_rejudge=bool(reasons) and any(each.jobs for each in affected),
+        reasons=reasons,
+        affected=affected,
+        estimated_gpu_s=_total([each.gpu_s for each in affected if each.jobs]),
+        removed_in_use=tuple(boards.used_devices(session, board.id, removed)) if removed else (),
+    )
+
+
+def fingerprint(board: Leaderboard) -> str:
+    """Return what changes whenever a leaderboard does."""
+    state = {name: as_json(getattr(board, name)) for name in SETTINGS}
+    return canonical_hash({**state, "id": board.id, "task": board.task_hash})
+
+
+def as_json(value: object) -> object:
+    """Return a setting as JSON has it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple | list):
+        return [as_json(each) for each in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return value
+
+
+def _affected(session: Session, board: Leaderboard) -> tuple[Affected, ...]:
+    entries = boards.count_entries(session, board.id)
+    judged = boards.count_ranked_jobs(session, board.id)
+    found = []
+    for device in sorted({*entries, *judged}):
+        count = judged.get(device, 0)
+        pace = paces.of_device(session, device).get(Mode.LEADERBOARD)
+        found.append(
+            Affected(
+                device=device,
+                entries=entries.get(device, 0),
+                jobs=count,
+                gpu_s=None if pace is None else pace * count,
+            )
+        )
+    return tuple(found)
+
+
+def _total(parts: Sequence[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _apply(session: Session, actor: Actor, board: Leaderboard, plan: _Plan, now: datetime) -> None:
+    changed, preview = plan.board, plan.preview
+    tasks.save(session, plan.task, now=now)
+    boards.replace(session, changed)
+    if changed.freeze_at != board.freeze_at:
+        boards.forget_freeze(session, board.id)
+    moved = boards.move_queued_jobs(session, board.id, changed.task_hash)
+    cancelled = _cancel(session, board, preview.removed_in_use, now)
+    tasks.delete_unused(session, board.task_hash)
+    detail = {
+        "settings": {name: [as_json(old), as_json(new)] for name, (old, new) in preview.settings.items()},
+        "task": [board.task_hash, changed.task_hash],
+        "reasons": list(preview.reasons),
+        "queued_jobs_moved": moved,
+        "jobs_cancelled": cancelled,
+    }
+    audit.record(session, actor, "board.update", f"board:{board.name}", detail, now)
+
+
+def _cancel(session: Session, board: Leaderboard, devices: Sequence[str], now: datetime) -> int:
+    if not devices:
+        return 0
+    reason = f"the leaderboard no longer takes {', '.join(devices)}"
+    ended = [
+        (submission_id, job_id)
+        for job_id, submission_id in boards.open_jobs(session, board.id, devices)
+        if jobs.cancel(session, job_id, now=now, reason=reason)
+    ]
+    events.record_many(session, ended, "cancelled", {"reason": reason}, now)
+    for submission_id in sorted({submission_id for submission_id, _ in ended}):
+        events.record_end(session, submission_id, now)
+    return len(ended)

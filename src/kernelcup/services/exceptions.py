@@ -1,0 +1,69 @@
+"""Late exceptions: who may submit to a leaderboard for longer than others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Actor
+from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.services.boards import find_managed
+from kernelcup.storage import audit, exceptions, users
+from kernelcup.storage.database import Database
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LateException:
+    """That a user may submit until a moment, whatever the deadline."""
+
+    user: str
+    until: datetime
+
+
+def grant_late(
+    db: Database, actor: Actor, board: str, user: str, until: datetime, *, now: datetime
+) -> LateException:
+    """Let a user submit to a leaderboard until a moment, also after its deadline.
+
+    Raises:
+        NotFound: There is no such leaderboard or user.
+        InvalidValue: The moment is over already.
+    """
+    if until <= now:
+        raise InvalidValue(f"{until:%Y-%m-%d %H:%M:%S} UTC is over already.")
+    with db.write() as session:
+        found = find_managed(session, board, actor)
+        user_id, name = find_user(session, user)
+        exceptions.put(session, board_id=found.id, user_id=user_id, until=until)
+        detail = {"user": name, "until": until.isoformat()}
+        audit.record(session, actor, "board.late", f"board:{found.name}", detail, now)
+    return LateException(user=name, until=until)
+
+
+def revoke_late(db: Database, actor: Actor, board: str, user: str, *, now: datetime) -> None:
+    """Take an exception back. Raise ``NotFound`` if there is none."""
+    with db.write() as session:
+        found = find_managed(session, board, actor)
+        user_id, name = find_user(session, user)
+        if not exceptions.remove(session, board_id=found.id, user_id=user_id):
+            raise NotFound(f"{name} has no exception for leaderboard {found.name!r}.")
+        audit.record(session, actor, "board.late_revoke", f"board:{found.name}", {"user": name}, now)
+
+
+def late_exceptions(db: Database, actor: Actor, board: str) -> list[LateException]:
+    """Return a leaderboard's exceptions, by user."""
+    with db.read() as session:
+        found = find_managed(session, board, actor)
+        return [
+            LateException(user=user, until=until) for user, until in exceptions.of_board(session, found.id)
+        ]
+
+
+def find_user(session: Session, name: str) -> tuple[int, str]:
+    """Return a user's id and name as it is written. Raise ``NotFound``."""
+    found = users.find(session, name)
+    if found is None:
+        raise NotFound(f"There is no user {name!r}.")
+    return found

@@ -1,0 +1,60 @@
+"""Links that sign one user in once, for where no sign-in provider is configured."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from kernelcup.domain import OPERATOR, Role
+from kernelcup.errors import Conflict, NotFound
+from kernelcup.services import accounts, secret
+from kernelcup.storage import login_links
+from kernelcup.storage.database import Database
+
+ADMIN = "admin"
+LASTS = timedelta(minutes=15)
+
+
+def make_login_link(db: Database, user_id: int, now: datetime) -> str:
+    """Return the secret of a link that signs a user in once, within a quarter of an hour."""
+    plain = secret.new_secret()
+    with db.write() as session:
+        hashed = secret.hash_of(plain)
+        login_links.insert(session, hashed, user_id=user_id, now=now, expires_at=now + LASTS)
+    return plain
+
+
+def make_admin_link(db: Database, now: datetime) -> str:
+    """Return the secret of a link that signs in as ``admin``, who is made if need be.
+
+    For whoever starts the service on a machine of their own. Raise ``Conflict`` where that name
+    belongs to somebody who is no admin.
+    """
+    try:
+        user = accounts.get_user(db, OPERATOR, ADMIN)
+    except NotFound:
+        user = accounts.make_user(db, OPERATOR, ADMIN, role=Role.ADMIN, now=now)
+    if user.role is not Role.ADMIN:
+        raise Conflict(f"The user {ADMIN!r} is no admin.")
+    return make_login_link(db, user.id, now)
+
+
+def login_link_user(db: Database, plain: str, now: datetime) -> str:
+    """Return the name of the user whom a link would sign in. Raise ``NotFound`` if it is of no use."""
+    with db.read() as session:
+        name = login_links.find_user(session, secret.hash_of(plain), now=now)
+    if name is None:
+        raise _no_link()
+    return name
+
+
+def use_login_link(db: Database, plain: str, now: datetime) -> int:
+    """Use a link up and return its user's id. Raise ``NotFound`` if it is of no use."""
+    with db.write() as session:
+        user_id = login_links.take(session, secret.hash_of(plain), now=now)
+    if user_id is None:
+        raise _no_link()
+    return user_id
+
+
+def _no_link() -> NotFound:
+    return NotFound("This sign-in link is unknown, expired or used; ask for a new one.")

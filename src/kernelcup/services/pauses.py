@@ -1,0 +1,112 @@
+"""Stop and go: the whole service, a leaderboard, or a device takes no submissions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
+from kernelcup.errors import InvalidValue, NotFound, Paused
+from kernelcup.services import access
+from kernelcup.services.boards import find_managed
+from kernelcup.storage import audit, pauses
+from kernelcup.storage.database import Database
+from kernelcup.storage.pauses import Pause, PauseScope
+
+LONGEST_REASON = 500
+
+
+def pause(
+    db: Database, actor: Actor, *, scope: PauseScope | str, key: str = "", reason: str = "", now: datetime
+) -> Pause:
+    """Take no submissions for something until it is unpaused. What waits already is judged.
+
+    Args:
+        db: The database.
+        actor: An admin; for a leaderboard, whoever manages it.
+        scope: ``service``, ``leaderboard`` or ``device``.
+        key: Name of the leaderboard or device; empty for the service.
+        reason: Shown to whoever tries to submit.
+        now: When it begins.
+    """
+    if len(reason) > LONGEST_REASON:
+        raise InvalidValue(f"The reason has {len(reason)} characters; {LONGEST_REASON} are allowed.")
+    with db.write(durable=True) as session:
+        kind, stored, shown = _target(session, actor, scope, key)
+        made = Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name)
+        pauses.put(session, made)
+        (made,) = pauses.every(session, [(kind, stored)])
+        audit.record(session, actor, f"{kind.value}.pause", _audited(kind, shown), {"reason": reason}, now)
+    return dataclasses.replace(made, key=shown)
+
+
+def unpause(db: Database, actor: Actor, *, scope: PauseScope | str, key: str = "", now: datetime) -> None:
+    """Take submissions again. Raise ``NotFound`` if nothing was paused."""
+    with db.write(durable=True) as session:
+        kind, stored, shown = _target(session, actor, scope, key)
+        if not pauses.remove(session, kind, stored):
+            raise NotFound(f"{_subject(kind, shown)} is not paused.")
+        audit.record(session, actor, f"{kind.value}.unpause", _audited(kind, shown), {}, now)
+
+
+def all_pauses(db: Database, viewer: Actor = OPERATOR) -> list[Pause]:
+    """Return what is paused, with leaderboards by name; those that do not exist for the viewer are left out."""
+    with db.read() as session:
+        found = pauses.every(session)
+        names = {str(board.id): board.name for board in access.visible_boards(session, viewer)}
+    shown = []
+    for each in found:
+        if each.scope is not PauseScope.LEADERBOARD:
+            shown.append(each)
+        elif each.key in names:
+            shown.append(dataclasses.replace(each, key=names[each.key]))
+    return shown
+
+
+def check_service(session: Session) -> None:
+    """Raise ``Paused`` if the service takes nothing."""
+    _check(session, [(PauseScope.SERVICE, "")], "The service")
+
+
+def check_board(session: Session, board: Leaderboard) -> None:
+    """Raise ``Paused`` if a leaderboard takes nothing."""
+    _check(session, [(PauseScope.LEADERBOARD, str(board.id))], _subject(PauseScope.LEADERBOARD, board.name))
+
+
+def check_devices(session: Session, devices: Sequence[str]) -> None:
+    """Raise ``Paused`` if one of the devices takes nothing."""
+    for device in devices:
+        _check(session, [(PauseScope.DEVICE, device.lower())], _subject(PauseScope.DEVICE, device))
+
+
+def _check(session: Session, keys: Sequence[tuple[PauseScope, str]], subject: str) -> None:
+    for found in pauses.every(session, keys):
+        reason = f": {found.reason}" if found.reason else ""
+        raise Paused(f"{subject} takes no submissions now{reason}.")
+
+
+def _target(session: Session, actor: Actor, scope: PauseScope | str, key: str) -> tuple[PauseScope, str, str]:
+    """Return scope, stored key and shown key of what somebody may pause."""
+    try:
+        kind = PauseScope(scope)
+    except ValueError as error:
+        raise InvalidValue(f"Scope {scope!r}: expected {', '.join(PauseScope)}.") from error
+    if kind is PauseScope.LEADERBOARD:
+        board = find_managed(session, key, actor)
+        return kind, str(board.id), board.name
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    if (kind is PauseScope.SERVICE) != (key == ""):
+        raise InvalidValue("A device is paused by its name, the service without a name.")
+    return kind, key.lower(), key
+
+
+def _subject(kind: PauseScope, key: str) -> str:
+    names = {PauseScope.SERVICE: "The service", PauseScope.LEADERBOARD: f"Leaderboard {key!r}"}
+    return names.get(kind, f"The device {key}")
+
+
+def _audited(kind: PauseScope, key: str) -> str:
+    return {PauseScope.SERVICE: "service", PauseScope.LEADERBOARD: f"board:{key}"}.get(kind, f"device:{key}")

@@ -1,0 +1,203 @@
+"""Results that wait for a person: put aside with evidence, looked at, decided.
+
+A quarantined job's result is kept and does not rank. What is released counts as if nothing had
+been; what is rejected stays quarantined, so that no other judgement brings it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
+from kernelcup.errors import Conflict, InvalidValue, NotFound
+from kernelcup.services import access
+from kernelcup.services.boards import find_board
+from kernelcup.storage import audit, events, jobs, reviews, runs, screenings, submissions
+from kernelcup.storage.database import Database
+from kernelcup.storage.reviews import Review
+
+__all__ = ["Review", "decide", "flags", "get_review", "hold", "open_reviews", "quarantine"]
+
+RELEASED = "released"
+REJECTED = "rejected"
+RULE = "kernelcup"
+"""Who opened a review that no person opened."""
+
+_OPEN = (JobState.QUEUED, JobState.RUNNING)
+
+
+def quarantine(
+    db: Database,
+    actor: Actor,
+    job_id: int,
+    *,
+    reason: str,
+    evidence: Mapping[str, Any] | None = None,
+    now: datetime,
+) -> Review:
+    """Take a job's result out of the ranking until somebody decides. A rejudge of it ends.
+
+    Raises:
+        NotFound: There is no such job for them.
+        SignInNeeded, Forbidden, ScopeMissing: They do not manage its leaderboard.
+        Conflict: It has no result, or a review of it is open.
+    """
+    with db.write(durable=True) as session:
+        job, submission, board = _find_job(session, actor, job_id)
+        run = runs.counted(session, [job_id]).get(job_id)
+        if run is None:
+            raise Conflict(f"Job {job_id} has no result yet that could wait for a review.")
+        if any(review.decision is None for review in reviews.of_job(session, job_id)):
+            raise Conflict(f"A review of job {job_id} is open already.")
+        jobs.quarantine(session, job_id, reason=reason)
+        review_id = _open(session, job, run, by=actor.name, reason=reason, evidence=evidence or {}, now=now)
+        _choose_best(session, job, submission, now=now)
+        if job.state in _OPEN:
+            events.record_end(session, submission.id, now)
+        detail = {"review": review_id, "job": job_id, "submission": submission.id, "reason": reason}
+        audit.record(session, actor, "review.open", f"board:{board.name}", detail, now)
+        return _find(session, review_id)
+
+
+def open_reviews(
+    db: Database,
+    actor: Actor,
+    board: str | None = None,
+    *,
+    decided: bool = False,
+    after_id: int | None = None,
+    limit: int = 50,
+) -> list[Review]:
+    """Return the results that wait for a person, the oldest first: for admins all, for creators their own.
+
+    Args:
+        board: Only those of this leaderboard.
+        decided: Those that were decided instead.
+        after_id: Only newer reviews than this one.
+    """
+    access.require(actor, Scope.MANAGE, role=Role.CREATOR)
+    with db.read() as session:
+        board_id = None
+        if board is not None:
+            found = find_board(session, board)
+            access.check_manages_board(session, actor, found)
+            board_id = found.id
+        return reviews.page(
+            session,
+            board_id=board_id,
+            creator_id=None if actor.role is Role.ADMIN else actor.user_id,
+            is_open=not decided,
+            after_id=after_id,
+            limit=limit,
+        )
+
+
+def get_review(db: Database, actor: Actor, review_id: int) -> Review:
+    """Return a review. Raise ``NotFound`` where there is none for this person."""
+    with db.read() as session:
+        review = _find(session, review_id)
+        _check_manages(session, actor, review)
+        return review
+
+
+def decide(
+    db: Database, actor: Actor, review_id: int, *, decision: str, note: str = "", now: datetime
+) -> Review:
+    """Release a result into the ranking, or reject it for good.
+
+    Raises:
+        NotFound: There is no such review for them.
+        SignInNeeded, Forbidden, ScopeMissing: They do not manage its leaderboard.
+        InvalidValue: There is no such decision.
+        Conflict: It was decided already. A rejected result can be quarantined anew, for another look.
+    """
+    if decision not in (RELEASED, REJECTED):
+        raise InvalidValue(f"{decision!r} is no decision: expected {RELEASED!r} or {REJECTED!r}.")
+    with db.write(durable=True) as session:
+        job_id = _find(session, review_id).job_id
+        board = _check_manages(session, actor, _find(session, review_id))
+        (job,) = jobs.lock(session, [job_id])
+        review = _find(session, review_id)  # once more: somebody else may have decided meanwhile
+        if review.decision is not None:
+            raise Conflict(f"Review {review_id} was decided already: {review.decision}.")
+        reviews.decide(session, review_id, decision=decision, by=actor.name, note=note, now=now)
+        events.record(session, job.submission_id, decision, {}, job_id, now)
+        if decision == RELEASED:
+            jobs.release(session, job_id)
+            submission = submissions.find(session, job.submission_id)
+            assert submission is not None
+            _choose_best(session, job, submission, now=now)
+        detail = {"review": review_id, "job": job_id, "submission": job.submission_id, "decision": decision}
+        audit.record(session, actor, "review.decide", f"board:{board.name}", {**detail, "note": note}, now)
+        return _find(session, review_id)
+
+
+def flags(session: Session, job: Job) -> dict[str, Any] | None:
+    """Return what in a submission its leaderboard wants a person to see first, None for nothing.
+
+    What a person has released before is not held again.
+    """
+    submission = submissions.find(session, job.submission_id)
+    screening = screenings.find(session, job.submission_id)
+    if submission is None or screening is None:
+        return None
+    wanted = find_board(session, submission.leaderboard).review_tags
+    found = [finding for finding in screening.findings if finding.tag in wanted]
+    if not found or any(review.decision == RELEASED for review in reviews.of_job(session, job.id)):
+        return None
+    return {
+        "tags": sorted({finding.tag for finding in found}),
+        "lines": sorted({finding.line for finding in found}),
+    }
+
+
+def hold(session: Session, job: Job, run: Run, *, evidence: Mapping[str, Any], now: datetime) -> None:
+    """Open the review of a result that a rule has put aside."""
+    reason = f"the static screen found {', '.join(evidence['tags'])}"
+    _open(session, job, run, by=RULE, reason=reason, evidence=evidence, now=now)
+
+
+def _open(
+    session: Session, job: Job, run: Run, *, by: str, reason: str, evidence: Mapping[str, Any], now: datetime
+) -> int:
+    review_id = reviews.insert(
+        session, job_id=job.id, run_id=run.id, opened_by=by, reason=reason, evidence=evidence, now=now
+    )
+    events.record(session, job.submission_id, "quarantined", {"reason": reason}, job.id, now)
+    return review_id
+
+
+def _choose_best(session: Session, job: Job, submission: Submission, *, now: datetime) -> None:
+    board_id, user_id = submission.leaderboard_id, submission.user_id
+    runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
+
+
+def _find_job(session: Session, actor: Actor, job_id: int) -> tuple[Job, Submission, Leaderboard]:
+    locked = jobs.lock(session, [job_id])
+    submission = submissions.find(session, locked[0].submission_id) if locked else None
+    if submission is None:
+        raise NotFound(f"There is no job {job_id}.")
+    board = find_board(session, submission.leaderboard)
+    if not access.sees_board(session, actor, board):
+        raise NotFound(f"There is no job {job_id}.")  # a closed leaderboard's name is not told
+    access.check_manages_board(session, actor, board)
+    return locked[0], submission, board
+
+
+def _find(session: Session, review_id: int) -> Review:
+    review = reviews.find(session, review_id)
+    if review is None:
+        raise NotFound(f"There is no review {review_id}.")
+    return review
+
+
+def _check_manages(session: Session, actor: Actor, review: Review) -> Leaderboard:
+    board = find_board(session, review.leaderboard)
+    if not access.sees_board(session, actor, board):
+        raise NotFound(f"There is no review {review.id}.")
+    access.check_manages_board(session, actor, board)
+    return board

@@ -1,0 +1,71 @@
+"""How much is submitted and judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kernelcup.domain import Actor, JobState, Role, Scope
+from kernelcup.errors import InvalidValue
+from kernelcup.services import access
+from kernelcup.services.boards import find_managed
+from kernelcup.storage import stats as figures
+from kernelcup.storage.database import Database
+from kernelcup.storage.stats import DeviceStats, UserTime
+
+TOP_USERS = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stats:
+    """Figures of the service or of one leaderboard."""
+
+    board: str | None
+    since: datetime | None
+    until: datetime
+    submissions: int
+    users: int
+    """Who submitted something."""
+    unique_codes: int
+    waiting: int
+    """Jobs that wait now, whenever they were submitted."""
+    running: int
+    devices: tuple[DeviceStats, ...]
+    top_users: tuple[UserTime, ...]
+    """Those who used most time on devices; for admins only, else empty."""
+
+
+def stats(
+    db: Database, actor: Actor, *, now: datetime, board: str | None = None, since: datetime | None = None
+) -> Stats:
+    """Return the figures of submissions made since a moment, of the whole service or one leaderboard.
+
+    Raises:
+        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor is no admin, and does not manage the
+            leaderboard.
+        InvalidValue: The moment is ahead.
+    """
+    if board is None:
+        access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    if since is not None and since > now:
+        raise InvalidValue(f"{since:%Y-%m-%d %H:%M:%S} UTC is ahead; expected a moment that is over.")
+    with db.read() as session:
+        found = None if board is None else find_managed(session, board, actor)
+        board_id = None if found is None else found.id
+        conditions = figures.chosen(board_id, since)
+        submissions, users, codes = figures.count_submissions(session, conditions)
+        top = []
+        if access.has_role(actor, Role.ADMIN) and Scope.ADMIN in actor.scopes:
+            top = figures.top_users(session, conditions, limit=TOP_USERS)
+        return Stats(
+            board=None if found is None else found.name,
+            since=since,
+            until=now,
+            submissions=submissions,
+            users=users,
+            unique_codes=codes,
+            waiting=figures.count_jobs(session, board_id, JobState.QUEUED),
+            running=figures.count_jobs(session, board_id, JobState.RUNNING),
+            devices=tuple(figures.of_devices(session, conditions)),
+            top_users=tuple(top),
+        )

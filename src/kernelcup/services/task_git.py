@@ -1,0 +1,249 @@
+"""Fetch the problem sets of a git repository, as plain files and nothing else.
+
+What others wrote is read from the repository's objects: no checkout, no hooks, no links, no
+submodules, no credentials.
+"""
+
+from __future__ import annotations
+
+import stat
+import struct
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import urllib3
+from dulwich.client import (
+    GitClient,
+    HTTPProxyUnauthorized,
+    HTTPUnauthorized,
+    LocalGitClient,
+    Urllib3HttpGitClient,
+    default_user_agent_string,
+)
+from dulwich.errors import (
+    ApplyDeltaError,
+    ChecksumMismatch,
+    FileFormatException,
+    GitProtocolError,
+    NotGitRepository,
+    WrongObjectException,
+)
+from dulwich.object_store import BaseObjectStore, ObjectStoreGraphWalker
+from dulwich.objects import Blob, Commit, ObjectID, Tree
+from dulwich.refs import Ref
+from dulwich.repo import Repo
+
+from kernelcup.domain import Actor
+from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.services import access
+from kernelcup.tasks.limits import MAX_FILE_BYTES, MIB
+
+FOLDER = "problems"
+MAX_BYTES = 200 * MIB
+MAX_FILES = 20_000
+MAX_DEPTH = 20
+SILENCE_S = 30.0
+WHOLE_S = 300.0
+
+# All that dulwich answers to repositories that are none, broken or hostile, and to networks.
+GIT_FAILURES = (
+    GitProtocolError,
+    NotGitRepository,
+    HTTPUnauthorized,
+    HTTPProxyUnauthorized,
+    ApplyDeltaError,
+    ChecksumMismatch,
+    FileFormatException,
+    WrongObjectException,
+    urllib3.exceptions.HTTPError,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AssertionError,
+    BufferError,
+)
+
+
+def fetch_problems(actor: Actor, repository: str, branch: str, into: Path) -> str:
+    """Write the files below ``problems`` of a branch's newest commit to ``into`` and return the commit.
+
+    The whole repository is taken where it has no such folder.
+
+    Args:
+        actor: Only the operator may name a path of this machine instead of an https URL.
+        repository: Where it is.
+        branch: Its branch; may have slashes.
+        into: An empty folder; the repository's objects are kept beside it.
+
+    Raises:
+        InvalidValue: The address or the name cannot be used, or the repository cannot be fetched.
+        NotFound: It has no such branch.
+    """
+    check_branch(branch)
+    client, path = _client(actor, repository)
+    with Repo.init_bare(into.parent / f"{into.name}.git", mkdir=True) as store:
+        try:
+            commit = _fetch(client, path, store, branch)
+            _write(store.object_store, commit, into)
+        except GIT_FAILURES as error:
+            text = str(error) or type(error).__name__
+            raise InvalidValue(f"Repository {repository!r} cannot be fetched: {text[:300]}") from error
+    return commit.decode()
+
+
+def check_branch(branch: str) -> None:
+    """Raise ``InvalidValue`` if a branch cannot have this name."""
+    odd = not branch.isprintable() or any(character in " ~^:?*[\\" for character in branch)
+    parts = branch.split("/")
+    odd_part = any(part in ("", ".") or part.startswith(".") or part.endswith(".lock") for part in parts)
+    if odd or odd_part or ".." in branch or "@{" in branch or branch.startswith("-") or len(branch) > 200:
+        raise InvalidValue(f"{branch!r} is no name of a branch.")
+
+
+def check_repository(actor: Actor, repository: str) -> None:
+    """Raise ``InvalidValue`` if somebody may not fetch from there."""
+    operator = access.is_operator(actor)
+    if operator and "://" not in repository:
+        return
+    try:
+        url = urlsplit(repository)
+        plain = url.port is None or operator
+    except ValueError:
+        raise InvalidValue(f"Repository {repository!r} is no URL.") from None
+    if url.scheme != "https" or not url.hostname or not repository.isprintable():
+        allowed = "an https URL, or a path of this machine" if operator else "an https URL"
+        raise InvalidValue(f"Repository {repository!r}: expected {allowed}.")
+    if url.username or url.password or not plain or url.query or url.fragment:
+        raise InvalidValue("The repository's URL may have no user, password, port, query or fragment.")
+
+
+def _client(actor: Actor, repository: str) -> tuple[GitClient, str]:
+    check_repository(actor, repository)
+    if "://" not in repository:
+        return LocalGitClient(), repository
+    url = urlsplit(repository)
+    base = f"{url.scheme}://{url.netloc}"
+    client = Urllib3HttpGitClient(base, pool_manager=_pools(), timeout=SILENCE_S, quiet=True)
+    return client, url.path
+
+
+def _pools() -> urllib3.PoolManager:
+    """Return connections that follow no redirect: it could lead to where nobody checked."""
+    retries = urllib3.Retry(2, redirect=0)
+    headers = {"User-agent": default_user_agent_string()}
+    proxy = getproxies().get("https")
+    if proxy is None:
+        return urllib3.PoolManager(retries=retries, headers=headers)
+    return urllib3.ProxyManager(proxy, retries=retries, headers=headers)
+
+
+def _fetch(client: GitClient, path: str, store: Repo, branch: str) -> ObjectID:
+    wanted = Ref(f"refs/heads/{branch}".encode())
+    found: list[ObjectID] = []
+
+    def pick(refs: Mapping[Ref, ObjectID], depth: int | None = None) -> list[ObjectID]:
+        del depth  # part of the signature
+        head = refs.get(wanted)
+        if head is None:
+            raise NotFound(f"The repository has no branch {branch!r}.")
+        found[:] = [head]
+        return found
+
+    file, commit, abort = store.object_store.add_pack()
+    walker = ObjectStoreGraphWalker([], lambda _: [])
+    try:
+        client.fetch_pack(path, pick, walker, _limited(file.write), progress=_nothing, depth=1)
+    except BaseException:
+        abort()
+        raise
+    with file:  # a commit that fails leaves it open
+        commit()
+    return found[0]
+
+
+def _nothing(_text: bytes) -> None:
+    """Throw away what a server says while it works."""
+
+
+def _limited(write: Callable[[bytes], int]) -> Callable[[bytes], int]:
+    """Return a writer that stops what gets too large or takes too long."""
+    total = 0
+    end = time.monotonic() + WHOLE_S
+
+    def count(chunk: bytes) -> int:
+        nonlocal total
+        total += len(chunk)
+        if total > MAX_BYTES:
+            raise InvalidValue(f"The repository is larger than {MAX_BYTES // MIB} MiB.")
+        if time.monotonic() > end:
+            raise InvalidValue(f"Fetching the repository took longer than {WHOLE_S:.0f} s.")
+        return write(chunk)
+
+    return count
+
+
+def _write(store: BaseObjectStore, commit_id: ObjectID, into: Path) -> None:
+    commit = store[commit_id]
+    if not isinstance(commit, Commit):
+        raise ValueError("the branch is at no commit")
+    root = store[commit.tree]
+    below = _folder(store, root)
+    into.mkdir(exist_ok=True)
+    count, total = 0, 0
+    for path, content in _files(store, below):
+        count, total = count + 1, total + len(content)
+        if count > MAX_FILES or total > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_FILES} files or {MAX_BYTES // MIB} MiB")
+        place = into / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        # One byte too many is enough for the loader to say that it is too large.
+        place.write_bytes(content[: MAX_FILE_BYTES + 1])
+
+
+def _folder(store: BaseObjectStore, root: object) -> Tree:
+    if not isinstance(root, Tree):
+        raise ValueError("the commit has no files")
+    if FOLDER.encode() in root:
+        mode, entry_id = root[FOLDER.encode()]
+        below = store[entry_id] if stat.S_ISDIR(mode) else None
+        if isinstance(below, Tree):
+            return below
+    return root
+
+
+def _files(
+    store: BaseObjectStore, tree: Tree, prefix: str = "", depth: int = 0
+) -> Iterator[tuple[str, bytes]]:
+    """Yield path and content of all regular files; links and submodules are left out."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"folders are nested more than {MAX_DEPTH} deep")
+    for entry in tree.iteritems():
+        name = _plain_name(entry.path)
+        if name is None:
+            continue
+        if stat.S_ISDIR(entry.mode):
+            below = store[entry.sha]
+            if isinstance(below, Tree):
+                yield from _files(store, below, f"{prefix}{name}/", depth + 1)
+        elif stat.S_ISREG(entry.mode):
+            blob = store[entry.sha]
+            if isinstance(blob, Blob):
+                yield f"{prefix}{name}", blob.as_raw_string()
+
+
+def _plain_name(raw: bytes) -> str | None:
+    """Return a file's name, None for one that no task can mean."""
+    try:
+        name = raw.decode()
+    except UnicodeDecodeError:
+        return None
+    odd = not name.isprintable() or "/" in name or "\\" in name or len(raw) > 255
+    return None if odd or name in ("", ".", "..") or name.lower() == ".git" else name

@@ -1,0 +1,61 @@
+"""What of other people somebody sees on a leaderboard: under which names, and until when."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Actor, Leaderboard
+from kernelcup.services import access
+from kernelcup.storage import members, submissions, users
+
+UNNAMED = "participant"
+"""Somebody without a pseudonym is ``participant 7``, after their first submission to the leaderboard."""
+
+_UNNAMED = re.compile(rf"{UNNAMED} (\d{{1,18}})", re.IGNORECASE | re.ASCII)
+
+
+def is_masked(board: Leaderboard, viewer: Actor) -> bool:
+    """Tell whether somebody sees others under their pseudonyms only."""
+    return board.pseudonymous and not access.manages_board(viewer, board)
+
+
+def shown_names(
+    session: Session, board: Leaderboard, names: Mapping[int, str], viewer: Actor
+) -> dict[int, str]:
+    """Return under which name somebody sees each user, from their ids and true names."""
+    if not is_masked(board, viewer):
+        return dict(names)
+    others = [user_id for user_id in names if user_id != viewer.user_id]
+    chosen = members.pseudonyms(session, board.id, others)
+    first = submissions.firsts(session, board.id, [each for each in others if each not in chosen])
+    shown = {user_id: chosen.get(user_id) or _unnamed(first.get(user_id)) for user_id in others}
+    return {user_id: shown.get(user_id, name) for user_id, name in names.items()}
+
+
+def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -> int | None:
+    """Return the user whom somebody sees under a name, None if they see nobody under it."""
+    found = users.find(session, name)
+    if not is_masked(board, viewer) or (found is not None and found[0] == viewer.user_id):
+        return None if found is None else found[0]
+    chosen = members.with_pseudonym(session, board.id, name)
+    if chosen is not None:
+        return chosen
+    match = _UNNAMED.fullmatch(name)
+    first = None if match is None else submissions.find(session, int(match[1]))
+    if first is None or first.leaderboard_id != board.id:
+        return None
+    shown = shown_names(session, board, {first.user_id: first.user}, viewer)
+    return first.user_id if shown[first.user_id].lower() == name.lower() else None
+
+
+def hidden_since(board: Leaderboard, viewer: Actor) -> datetime | None:
+    """Return from when on somebody does not see how others do, None without a freeze."""
+    return None if access.manages_board(viewer, board) else board.freeze_at
+
+
+def _unnamed(first: int | None) -> str:
+    return UNNAMED if first is None else f"{UNNAMED} {first}"

@@ -1,0 +1,108 @@
+"""Users with all that is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Role
+from kernelcup.storage import identities
+from kernelcup.storage.database import upsert
+from kernelcup.storage.identities import Identity
+from kernelcup.storage.tables import UserRow
+from kernelcup.storage.users import name_key
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class User:
+    """A person, whatever doors they come through."""
+
+    id: int
+    name: str
+    role: Role
+    banned_at: datetime | None
+    """None for those who may submit."""
+    ban_reason: str
+    created_at: datetime
+    identities: tuple[Identity, ...]
+
+
+def find(session: Session, name: str) -> User | None:
+    """Return the user with this name, in any case, None if there is none."""
+    return _one(session, session.scalar(select(UserRow).where(UserRow.name_key == name_key(name))))
+
+
+def get(session: Session, user_id: int) -> User | None:
+    """Return a user by number, None if there is none."""
+    return _one(session, session.get(UserRow, user_id))
+
+
+def page(session: Session, *, after_id: int | None, limit: int, query: str | None) -> list[User]:
+    """Return users by number, only those whose name has ``query`` in it."""
+    wanted = select(UserRow).order_by(UserRow.id).limit(limit)
+    if after_id is not None:
+        wanted = wanted.where(UserRow.id > after_id)
+    if query:
+        wanted = wanted.where(UserRow.name_key.contains(name_key(query), autoescape=True))
+    return _users(session, session.scalars(wanted).all())
+
+
+def create(session: Session, name: str, *, role: Role, now: datetime) -> int | None:
+    """Make a user and return the number, None if somebody has that name."""
+    insert = upsert(session, UserRow).values(
+        name=name, name_key=name_key(name), role=role.value, created_at=now
+    )
+    made: int | None = session.scalar(insert.on_conflict_do_nothing().returning(UserRow.id))
+    return made
+
+
+def delete_unused(session: Session, user_id: int) -> None:
+    """Delete a user that was made in this transaction and is not needed after all."""
+    session.execute(delete(UserRow).where(UserRow.id == user_id))
+
+
+def set_role(session: Session, user_id: int, role: Role) -> None:
+    """Give a user a role."""
+    session.execute(update(UserRow).where(UserRow.id == user_id).values(role=role.value))
+
+
+def set_ban(session: Session, user_id: int, *, at: datetime | None, reason: str) -> None:
+    """Ban a user, or with no time lift the ban."""
+    values = {"banned_at": at, "ban_reason": reason}
+    session.execute(update(UserRow).where(UserRow.id == user_id).values(**values))
+
+
+def rename(session: Session, user_id: int, name: str) -> bool:
+    """Give a user another name. Return false where somebody else has it."""
+    change = update(UserRow).where(UserRow.id == user_id).values(name=name, name_key=name_key(name))
+    try:
+        with session.begin_nested():
+            session.execute(change)
+    except IntegrityError:
+        return False
+    return True
+
+
+def _one(session: Session, row: UserRow | None) -> User | None:
+    return None if row is None else _users(session, [row])[0]
+
+
+def _users(session: Session, rows: Sequence[UserRow]) -> list[User]:
+    known = identities.of_users(session, [row.id for row in rows])
+    return [
+        User(
+            id=row.id,
+            name=row.name,
+            role=Role(row.role),
+            banned_at=row.banned_at,
+            ban_reason=row.ban_reason,
+            created_at=row.created_at,
+            identities=known.get(row.id, ()),
+        )
+        for row in rows
+    ]

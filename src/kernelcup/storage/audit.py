@@ -1,0 +1,81 @@
+"""Who used which right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Actor
+from kernelcup.storage.tables import AuditRow, LeaderboardRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditEntry:
+    """That somebody used a right that others do not have."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    """Such as ``user.ban``."""
+    target: str
+    """Such as ``board:vectoradd``, ``user:ada``, ``submission:7``."""
+    detail: dict[str, Any]
+
+
+def record(
+    session: Session, actor: Actor, action: str, target: str, detail: Mapping[str, Any], now: datetime
+) -> None:
+    """Store an entry in the transaction of what it tells of."""
+    session.add(
+        AuditRow(
+            at=now,
+            actor_id=actor.user_id,
+            actor=actor.name,
+            action=action,
+            target=target,
+            detail=dict(detail),
+        )
+    )
+
+
+def page(
+    session: Session,
+    *,
+    target: str | None,
+    action: str | None,
+    before_id: int | None,
+    limit: int,
+    of_creator: int | None,
+) -> list[AuditEntry]:
+    """Return entries, the newest first.
+
+    Args:
+        session: The transaction.
+        target: Only about this.
+        action: Only of this kind.
+        before_id: Only older than this one.
+        limit: At most that many.
+        of_creator: Only about leaderboards of the user with this number.
+    """
+    wanted = select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)
+    if target is not None:
+        wanted = wanted.where(AuditRow.target == target)
+    if action is not None:
+        wanted = wanted.where(AuditRow.action == action)
+    if before_id is not None:
+        wanted = wanted.where(AuditRow.id < before_id)
+    if of_creator is not None:
+        mine = select("board:" + LeaderboardRow.name).where(LeaderboardRow.creator_id == of_creator)
+        wanted = wanted.where(AuditRow.target.in_(mine))
+    return [
+        AuditEntry(
+            id=row.id, at=row.at, actor=row.actor, action=row.action, target=row.target, detail=row.detail
+        )
+        for row in session.scalars(wanted)
+    ]

@@ -1,0 +1,126 @@
+"""Copies of a whole database: SQLite's own backup, PostgreSQL's ``pg_dump`` and ``pg_restore``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import URL, inspect
+
+from kernelcup.errors import ConfigError, Conflict, InvalidValue, NotFound, StorageUnavailable
+from kernelcup.storage.database import Database
+
+SQLITE_HEAD = b"SQLite format 3\0"
+POSTGRES_HEAD = b"PGDMP"
+
+
+def back_up(db: Database, file: Path) -> int:
+    """Write a consistent copy to a new file, and return its bytes. Others may read and write meanwhile.
+
+    Raises:
+        Conflict: The file is there.
+        ConfigError: PostgreSQL's programs are not installed.
+        StorageUnavailable: The copy failed; the file is not left behind.
+    """
+    if file.exists():
+        raise Conflict(f"{file} is there already; nothing was written.")
+    part = file.with_name(f".{file.name}.part")
+    try:
+        if _is_sqlite(db):
+            _copy_sqlite(_sqlite_path(db), part)
+        else:
+            _run(db, ["pg_dump", "--format=custom", "--no-owner", f"--file={part}"])
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        part.rename(file)
+    finally:
+        part.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+def restore(db: Database, file: Path, *, replace: bool) -> None:
+    """Bring a database back to a copy.
+
+    Raises:
+        NotFound: There is no such file.
+        InvalidValue: It is no copy of this kind of database.
+        Conflict: The database has something in it, and ``replace`` is False.
+    """
+    try:
+        with file.open("rb") as copy:
+            head = copy.read(16)
+    except OSError as error:
+        raise NotFound(f"{file}: {error.strerror}") from error
+    kind, wanted = ("SQLite", SQLITE_HEAD) if _is_sqlite(db) else ("PostgreSQL", POSTGRES_HEAD)
+    if not head.startswith(wanted):
+        raise InvalidValue(f"{file} is no copy of a {kind} database.")
+    if not replace and _has_content(db):
+        raise Conflict(f"{db.engine.url!r} has something in it; --yes replaces it.")
+    if _is_sqlite(db):
+        _check_sqlite(file)
+        db.close()
+        _copy_sqlite(file, _sqlite_path(db))
+    else:
+        _run(db, ["pg_restore", "--clean", "--if-exists", "--no-owner", "--single-transaction", str(file)])
+
+
+def _is_sqlite(db: Database) -> bool:
+    return db.engine.dialect.name == "sqlite"
+
+
+def _sqlite_path(db: Database) -> Path:
+    return Path(str(db.engine.url.database))
+
+
+def _has_content(db: Database) -> bool:
+    with db.read() as session:
+        return "submissions" in inspect(session.connection()).get_table_names()
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    try:
+        # `closing` would hide that both are connections whose `with` is a transaction.
+        origin = sqlite3.connect(source)
+        copy = sqlite3.connect(target)
+        try:
+            origin.backup(copy)
+        finally:
+            copy.close()
+            origin.close()
+    except sqlite3.Error as error:
+        raise StorageUnavailable(f"{target}: {error}") from error
+
+
+def _check_sqlite(file: Path) -> None:
+    connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+    try:
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        found = str(error)
+    finally:
+        connection.close()
+    if found != "ok":
+        raise InvalidValue(f"{file} is damaged: {found}")
+
+
+def _run(db: Database, command: Sequence[str]) -> None:
+    if shutil.which(command[0]) is None:
+        raise ConfigError(f"this needs PostgreSQL's program {command[0]}: apt-get install postgresql-client")
+    environ, name = _connection(db.engine.url)
+    option = [f"--dbname={name}"]
+    done = subprocess.run([*command, *option], env=environ, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StorageUnavailable(f"{command[0]}: {done.stderr.strip()[-1000:]}")
+
+
+def _connection(url: URL) -> tuple[dict[str, str], str]:
+    """Return the environment with the password, which a command line would show to everybody."""
+    environ = dict(os.environ)
+    if url.password is not None:
+        environ["PGPASSWORD"] = str(url.password)
+    plain = url.set(drivername="postgresql", password=None)
+    return environ, plain.render_as_string(hide_password=False)

@@ -1,0 +1,132 @@
+"""Command lines that wait for somebody to let them in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, delete, func, select, update
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Scope
+from kernelcup.storage.database import upsert
+from kernelcup.storage.tables import DeviceLoginRow
+from kernelcup.storage.tokens import read_scopes, scope_text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PendingLogin:
+    """A command line that waits, as the person who may let it in sees it."""
+
+    user_code: str
+    client: str
+    """What it says of itself."""
+    scopes: frozenset[Scope]
+    created_at: datetime
+    expires_at: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PolledLogin:
+    """Where a command line's wish stands."""
+
+    client: str
+    scopes: frozenset[Scope]
+    expires_at: datetime
+    polled_at: datetime | None
+    user_id: int | None
+    denied: bool
+
+
+def insert(session: Session, hashed: str, pending: PendingLogin) -> bool:
+    """Store a wish. Return false where its user code is in use."""
+    statement = upsert(session, DeviceLoginRow).values(
+        device_code_hash=hashed,
+        user_code=pending.user_code,
+        client=pending.client,
+        scopes=scope_text(pending.scopes),
+        created_at=pending.created_at,
+        expires_at=pending.expires_at,
+        denied=False,
+    )
+    stored = statement.on_conflict_do_nothing().returning(DeviceLoginRow.user_code)
+    return session.scalar(stored) is not None
+
+
+def find_pending(session: Session, user_code: str, *, now: datetime) -> PendingLogin | None:
+    """Return the wish with that user code which nobody decided and which is not over."""
+    row = session.scalar(select(DeviceLoginRow).where(*_undecided(user_code, now)))
+    if row is None:
+        return None
+    return PendingLogin(
+        user_code=row.user_code,
+        client=row.client,
+        scopes=read_scopes(row.scopes),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+    )
+
+
+def approve(
+    session: Session, user_code: str, *, user_id: int, scopes: frozenset[Scope], now: datetime
+) -> bool:
+    """Let a command line in as a user. Return false where it no longer waits."""
+    values = {"user_id": user_id, "scopes": scope_text(scopes)}
+    return _decide(session, user_code, values, now)
+
+
+def deny(session: Session, user_code: str, *, now: datetime) -> bool:
+    """Refuse a command line. Return false where it no longer waits."""
+    return _decide(session, user_code, {"denied": True}, now)
+
+
+def find_polled(session: Session, hashed: str) -> PolledLogin | None:
+    """Return where the wish with this device code stands, None if there is none."""
+    row = session.get(DeviceLoginRow, hashed)
+    if row is None:
+        return None
+    return PolledLogin(
+        client=row.client,
+        scopes=read_scopes(row.scopes),
+        expires_at=row.expires_at,
+        polled_at=row.polled_at,
+        user_id=row.user_id,
+        denied=row.denied,
+    )
+
+
+def note_poll(session: Session, hashed: str, *, now: datetime) -> None:
+    """Note that the command line asked."""
+    mine = DeviceLoginRow.device_code_hash == hashed
+    session.execute(update(DeviceLoginRow).where(mine).values(polled_at=now))
+
+
+def take(session: Session, hashed: str) -> bool:
+    """Remove a wish. Of several that do so at once, one gets true."""
+    mine = DeviceLoginRow.device_code_hash == hashed
+    taken = session.scalar(delete(DeviceLoginRow).where(mine).returning(DeviceLoginRow.device_code_hash))
+    return taken is not None
+
+
+def remove_expired(session: Session, *, now: datetime) -> None:
+    """Forget the wishes that are over."""
+    session.execute(delete(DeviceLoginRow).where(DeviceLoginRow.expires_at <= now))
+
+
+def count(session: Session) -> int:
+    """Return how many there are."""
+    return session.execute(select(func.count()).select_from(DeviceLoginRow)).scalar_one()
+
+
+def _decide(session: Session, user_code: str, values: dict[str, object], now: datetime) -> bool:
+    change = update(DeviceLoginRow).where(*_undecided(user_code, now)).values(**values)
+    return session.scalar(change.returning(DeviceLoginRow.user_code)) is not None
+
+
+def _undecided(user_code: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return (
+        DeviceLoginRow.user_code == user_code,
+        DeviceLoginRow.user_id.is_(None),
+        DeviceLoginRow.denied.is_(False),
+        DeviceLoginRow.expires_at > now,
+    )

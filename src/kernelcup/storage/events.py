@@ -1,0 +1,96 @@
+"""What happened to submissions, for those who watch them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, exists, func, insert, select
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import JobState
+from kernelcup.storage.tables import EventRow, JobRow, SubmissionRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """Something that happened to a submission."""
+
+    id: int
+    submission_id: int
+    job_id: int | None
+    at: datetime
+    kind: str
+    data: dict[str, Any]
+
+
+def record(
+    session: Session,
+    submission_id: int,
+    kind: str,
+    data: Mapping[str, Any],
+    job_id: int | None,
+    now: datetime,
+) -> bool:
+    """Note that something happened; return whether the submission is still there.
+
+    The submission is locked until the transaction ends. So its events become visible in the order of
+    their numbers, and who has seen one has missed none before it.
+    """
+    if not _lock(session, submission_id):
+        return False
+    values = {"submission_id": submission_id, "job_id": job_id, "at": now, "kind": kind, "data": dict(data)}
+    session.execute(insert(EventRow).values(**values))
+    return True
+
+
+def record_end(session: Session, submission_id: int, now: datetime) -> None:
+    """Note that a submission is done, if no job of it waits or runs."""
+    if not _lock(session, submission_id):
+        return
+    is_open = JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value])
+    if not session.execute(select(exists().where(JobRow.submission_id == submission_id, is_open))).scalar():
+        record(session, submission_id, "done", {}, None, now)
+
+
+def record_many(
+    session: Session, jobs: Sequence[tuple[int, int]], kind: str, data: Mapping[str, Any], now: datetime
+) -> None:
+    """Note that the same happened to many (submission, job) pairs."""
+    wanted = sorted({submission_id for submission_id, _ in jobs})
+    for start in range(0, len(wanted), 500):
+        ids = wanted[start : start + 500]
+        query = select(SubmissionRow.id).where(SubmissionRow.id.in_(ids)).order_by(SubmissionRow.id)
+        session.execute(query.with_for_update(key_share=True)).all()
+    same = {"kind": kind, "data": dict(data), "at": now}
+    rows = [{"submission_id": submission, "job_id": job, **same} for submission, job in sorted(jobs)]
+    if rows:
+        session.execute(insert(EventRow), rows)
+
+
+def of_submission(session: Session, submission_id: int, *, after_id: int, limit: int) -> list[Event]:
+    """Return what happened to a submission after an event, the oldest first."""
+    query = select(EventRow).where(EventRow.submission_id == submission_id, EventRow.id > after_id)
+    return _events(session, query.order_by(EventRow.id).limit(limit))
+
+
+def of_all(session: Session, *, after_id: int, limit: int) -> list[Event]:
+    """Return what happened to any submission after an event, the oldest first."""
+    return _events(session, select(EventRow).where(EventRow.id > after_id).order_by(EventRow.id).limit(limit))
+
+
+def newest_id(session: Session) -> int:
+    """Return the number of the newest event, 0 if there is none."""
+    return session.execute(select(func.max(EventRow.id))).scalar_one() or 0
+
+
+def _lock(session: Session, submission_id: int) -> bool:
+    query = select(SubmissionRow.id).where(SubmissionRow.id == submission_id)
+    return session.execute(query.with_for_update(key_share=True)).first() is not None
+
+
+def _events(session: Session, query: Select[EventRow]) -> list[Event]:
+    names = Event.__slots__
+    return [Event(**{name: getattr(row, name) for name in names}) for row in session.scalars(query)]

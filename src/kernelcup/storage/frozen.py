@@ -1,0 +1,73 @@
+"""Standings as they were when their leaderboard froze."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import JobState
+from kernelcup.storage.tables import (
+    BestRow,
+    FrozenBestRow,
+    JobRow,
+    LeaderboardRow,
+    RunRow,
+    SubmissionRow,
+)
+
+_COLUMNS = ("leaderboard_id", "device", "user_id", "run_id", "submission_id", "score_s")
+
+
+def keep(session: Session, board_id: int, now: datetime) -> bool:
+    """Copy the standings of a leaderboard whose freeze has come; return whether it was done now.
+
+    It must be called in each transaction that changes ``bests``, before the change and before any
+    row of users or bests is locked: the first one after the freeze copies what nobody changed yet.
+    """
+    due = (
+        update(LeaderboardRow)
+        .where(LeaderboardRow.id == board_id)
+        .where(LeaderboardRow.freeze_at <= now, LeaderboardRow.frozen_at.is_(None))
+        .values(frozen_at=now)
+        .returning(LeaderboardRow.id)
+    )
+    if session.execute(due).first() is None:
+        return False
+    session.execute(delete(FrozenBestRow).where(FrozenBestRow.leaderboard_id == board_id))
+    old = select(*(getattr(BestRow, name) for name in _COLUMNS)).where(BestRow.leaderboard_id == board_id)
+    session.execute(insert(FrozenBestRow).from_select(list(_COLUMNS), old))
+    return True
+
+
+def is_kept(session: Session, board_id: int) -> bool:
+    """Tell whether a leaderboard's standings were copied for its freeze."""
+    query = select(LeaderboardRow.frozen_at).where(LeaderboardRow.id == board_id)
+    return session.execute(query).scalar_one_or_none() is not None
+
+
+def set_freeze(session: Session, board_id: int, at: datetime | None) -> None:
+    """Let a leaderboard freeze at a moment, or never; a copy of its standings is dropped."""
+    values = {"freeze_at": at, "frozen_at": None}
+    session.execute(update(LeaderboardRow).where(LeaderboardRow.id == board_id).values(**values))
+    session.execute(delete(FrozenBestRow).where(FrozenBestRow.leaderboard_id == board_id))
+
+
+def choose_best(session: Session, *, board_id: int, device: str, user_id: int, until: datetime) -> None:
+    """Find a user's frozen best anew, after the submission that was it is gone."""
+    key = {"leaderboard_id": board_id, "device": device, "user_id": user_id}
+    session.execute(delete(FrozenBestRow).filter_by(**key))
+    best = session.execute(
+        select(RunRow.id, JobRow.submission_id, RunRow.score_s)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id == user_id)
+        .where(JobRow.device == device, JobRow.state != JobState.QUARANTINED.value)
+        .where(RunRow.counted, RunRow.score_s.is_not(None), RunRow.finished_at <= until)
+        .order_by(RunRow.score_s, JobRow.submission_id)
+        .limit(1)
+    ).first()
+    if best is not None:
+        values = {"run_id": best.id, "submission_id": best.submission_id, "score_s": best.score_s}
+        session.execute(insert(FrozenBestRow).values(**key, **values))

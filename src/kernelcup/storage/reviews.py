@@ -1,0 +1,147 @@
+"""Results that wait for a person, and what that person decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from kernelcup.storage.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, SubmissionRow, UserRow
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Review:
+    """A result that waits for a person, or did."""
+
+    id: int
+    job_id: int
+    run_id: int
+    submission_id: int
+    leaderboard: str
+    device: str
+    user: str
+    score_s: float | None
+    opened_at: datetime
+    opened_by: str
+    """A person, or ``kernelcup`` where a rule noticed it by itself."""
+    reason: str
+    evidence: dict[str, Any]
+    decision: str | None
+    """``released`` or ``rejected``; None while it is open."""
+    decided_at: datetime | None
+    decided_by: str | None
+    note: str
+
+
+def insert(
+    session: Session,
+    *,
+    job_id: int,
+    run_id: int,
+    opened_by: str,
+    reason: str,
+    evidence: Mapping[str, Any],
+    now: datetime,
+) -> int:
+    """Open a review and return its id."""
+    row = ReviewRow(
+        job_id=job_id,
+        run_id=run_id,
+        opened_at=now,
+        opened_by=opened_by,
+        reason=reason,
+        evidence=dict(evidence),
+    )
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def find(session: Session, review_id: int) -> Review | None:
+    """Return a review, None if there is no such one."""
+    found = _load(session, _reviews().where(ReviewRow.id == review_id))
+    return found[0] if found else None
+
+
+def of_job(session: Session, job_id: int) -> list[Review]:
+    """Return the reviews of a job, the oldest first."""
+    return _load(session, _reviews().where(ReviewRow.job_id == job_id).order_by(ReviewRow.id))
+
+
+def page(
+    session: Session,
+    *,
+    board_id: int | None = None,
+    creator_id: int | None = None,
+    is_open: bool | None = None,
+    after_id: int | None = None,
+    limit: int,
+) -> list[Review]:
+    """Return reviews, the oldest first.
+
+    Args:
+        board_id: Only of this leaderboard.
+        creator_id: Only of this user's leaderboards.
+        is_open: Only those that wait, or only those that were decided.
+        after_id: Only newer than this one.
+        limit: At most that many.
+    """
+    query = _reviews().order_by(ReviewRow.id).limit(limit)
+    if board_id is not None:
+        query = query.where(SubmissionRow.leaderboard_id == board_id)
+    if creator_id is not None:
+        query = query.where(LeaderboardRow.creator_id == creator_id)
+    if is_open is not None:
+        query = query.where(ReviewRow.decision.is_(None) if is_open else ReviewRow.decision.is_not(None))
+    if after_id is not None:
+        query = query.where(ReviewRow.id > after_id)
+    return _load(session, query)
+
+
+def decide(session: Session, review_id: int, *, decision: str, by: str, note: str, now: datetime) -> None:
+    """Store what a person decided."""
+    row = session.get_one(ReviewRow, review_id)
+    row.decision, row.decided_by, row.decided_at, row.note = decision, by, now, note
+    session.flush()
+
+
+def _reviews() -> Select[ReviewRow, int, str, str, str, float | None]:
+    return (
+        select(
+            ReviewRow, JobRow.submission_id, LeaderboardRow.name, JobRow.device, UserRow.name, RunRow.score_s
+        )
+        .join(JobRow, JobRow.id == ReviewRow.job_id)
+        .join(RunRow, RunRow.id == ReviewRow.run_id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
+        .join(UserRow, UserRow.id == SubmissionRow.user_id)
+        .execution_options(populate_existing=True)
+    )
+
+
+def _load(session: Session, query: Select[ReviewRow, int, str, str, str, float | None]) -> list[Review]:
+    return [
+        Review(
+            id=row.id,
+            job_id=row.job_id,
+            run_id=row.run_id,
+            submission_id=submission_id,
+            leaderboard=board,
+            device=device,
+            user=user,
+            score_s=score_s,
+            opened_at=row.opened_at,
+            opened_by=row.opened_by,
+            reason=row.reason,
+            evidence=row.evidence,
+            decision=row.decision,
+            decided_at=row.decided_at,
+            decided_by=row.decided_by,
+            note=row.note,
+        )
+        for row, submission_id, board, device, user, score_s in session.execute(query)
+    ]

@@ -1,0 +1,154 @@
+"""Secrets that stand for users. Only their hashes come here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Role, Scope
+from kernelcup.storage.tables import TokenRow, UserRow
+
+SESSION = "session"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Token:
+    """What may be known of a token: all but its secret."""
+
+    id: int
+    kind: str
+    """``api``, ``popcorn`` or ``session``."""
+    name: str
+    scopes: frozenset[Scope]
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holder:
+    """A token with the user that it stands for."""
+
+    token: Token
+    user_id: int
+    user: str
+    role: Role
+    banned: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewToken:
+    """A token that is to be stored."""
+
+    user_id: int
+    kind: str
+    name: str
+    hash: str
+    scopes: frozenset[Scope]
+    created_at: datetime
+    expires_at: datetime | None
+
+
+def insert(session: Session, new: NewToken) -> Token:
+    """Store a token."""
+    row = TokenRow(
+        user_id=new.user_id,
+        kind=new.kind,
+        name=new.name,
+        hash=new.hash,
+        scopes=scope_text(new.scopes),
+        created_at=new.created_at,
+        expires_at=new.expires_at,
+    )
+    session.add(row)
+    session.flush()
+    return _token(row)
+
+
+def find_holder(session: Session, hashed: str) -> Holder | None:
+    """Return the token with this hash, whatever its state, None if there is none."""
+    found = session.execute(
+        select(TokenRow, UserRow).join(UserRow, UserRow.id == TokenRow.user_id).where(TokenRow.hash == hashed)
+    ).first()
+    if found is None:
+        return None
+    row, user = found
+    return Holder(
+        token=_token(row),
+        user_id=user.id,
+        user=user.name,
+        role=Role(user.role),
+        banned=user.banned_at is not None,
+    )
+
+
+def owner(session: Session, token_id: int) -> int | None:
+    """Return the id of a token's user, None if there is no such token."""
+    return session.scalar(select(TokenRow.user_id).where(TokenRow.id == token_id))
+
+
+def live(session: Session, user_id: int, *, now: datetime) -> list[Token]:
+    """Return a user's tokens that can be used, the newest first."""
+    rows = session.scalars(
+        select(TokenRow).where(TokenRow.user_id == user_id, *_alive(now)).order_by(TokenRow.id.desc())
+    )
+    return [_token(row) for row in rows]
+
+
+def count_live(session: Session, user_id: int, *, now: datetime) -> int:
+    """Return how many tokens a user has, sessions left out."""
+    mine = (TokenRow.user_id == user_id, TokenRow.kind != SESSION, *_alive(now))
+    return session.execute(select(func.count()).select_from(TokenRow).where(*mine)).scalar_one()
+
+
+def touch(session: Session, token_id: int, *, now: datetime) -> None:
+    """Note that a token was used."""
+    session.execute(update(TokenRow).where(TokenRow.id == token_id).values(last_used_at=now))
+
+
+def revoke(session: Session, token_id: int, *, now: datetime) -> None:
+    """Make a token useless; one that is already keeps its time."""
+    open_ = (TokenRow.id == token_id, TokenRow.revoked_at.is_(None))
+    session.execute(update(TokenRow).where(*open_).values(revoked_at=now))
+
+
+def trim_sessions(session: Session, user_id: int, *, keep: int, now: datetime) -> None:
+    """Delete a user's sessions that are over, and all but the newest others."""
+    mine = (TokenRow.user_id == user_id, TokenRow.kind == SESSION)
+    newest = select(TokenRow.id).where(*mine, *_alive(now)).order_by(TokenRow.id.desc()).limit(keep)
+    kept = list(session.scalars(newest))
+    session.execute(delete(TokenRow).where(*mine, TokenRow.id.not_in(kept)))
+
+
+def scope_text(scopes: frozenset[Scope]) -> str:
+    """Return scopes as they are stored."""
+    return " ".join(scope.value for scope in Scope if scope in scopes)
+
+
+def read_scopes(text: str) -> frozenset[Scope]:
+    """Return stored scopes."""
+    return frozenset(Scope(word) for word in text.split())
+
+
+def _alive(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return (
+        TokenRow.revoked_at.is_(None),
+        or_(TokenRow.expires_at.is_(None), TokenRow.expires_at > now),
+    )
+
+
+def _token(row: TokenRow) -> Token:
+    return Token(
+        id=row.id,
+        kind=row.kind,
+        name=row.name,
+        scopes=read_scopes(row.scopes),
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+        revoked_at=row.revoked_at,
+    )

@@ -1,0 +1,27 @@
+"""The code that judges, for everybody to read."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from kernelcup.domain import Task
+from kernelcup.errors import NotFound
+from kernelcup_harness.protocol import HarnessKind
+
+FIRST = ("judge.py", "calls.py", "comparing.py", "timing.py", "contestant.py")
+"""What a reader wants first."""
+
+
+def judging_code(task: Task, judged_by: HarnessKind) -> dict[str, str]:
+    """Return all code that judges a task, by file name: nothing of the evaluation is hidden.
+
+    Raise ``NotFound`` for the own harness of a task that brings none.
+    """
+    if judged_by is HarnessKind.OWN:
+        if task.main is None:
+            raise NotFound(f"{task.name} brings no harness of its own; `standard` judges it")
+        return {task.main: task.sources[task.main]}
+    folder = files("kernelcup_harness")
+    rest = sorted(path.name for path in folder.iterdir() if path.name.endswith(".py"))
+    names = dict.fromkeys([*FIRST, *rest])
+    return {f"kernelcup_harness/{name}": (folder / name).read_text(encoding="utf-8") for name in names}

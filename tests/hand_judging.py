@@ -1,0 +1,55 @@
+"""The part of a dispatcher, played by a test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from builders import make_report, make_submission
+from fakes import FakeClock
+from kernelcup.domain import Job, Run, Submission
+from kernelcup.services import queue
+from kernelcup.services.rank import standings
+from kernelcup.services.submissions import show_submission
+from kernelcup.storage.database import Database
+from kernelcup.storage.jobs import Lease
+
+
+class Judging:
+    """Claims and finishes the jobs of a database by hand."""
+
+    pace_s = 3.0
+    """How long each job runs that is judged at once."""
+
+    def __init__(self, db: Database, clock: FakeClock) -> None:
+        self.db, self.clock = db, clock
+
+    def submit(self, user: str = "ada", **overrides: Any) -> Submission:
+        values: dict[str, Any] = {"user": user, "devices": ["H100"], "now": self.clock()}
+        return make_submission(self.db, **(values | overrides))
+
+    def claim(self, device: str = "H100", **overrides: Any) -> Lease | None:
+        values: dict[str, Any] = {"owner": "me", "lease_s": 60.0, "devices": [device], "now": self.clock()}
+        return queue.claim_next(self.db, **(values | overrides))
+
+    def finish(self, lease: Lease | None, time_ns: float = 1000.0, **overrides: Any) -> Run:
+        assert lease is not None
+        values = {"report": make_report([time_ns]), "harness_hash": "", "machine": "box", "now": self.clock()}
+        return queue.finish(self.db, lease, **(values | overrides))
+
+    def judge(self, time_ns: float = 1000.0, user: str = "ada", **overrides: Any) -> Submission:
+        """Submit and judge at once."""
+        submission = self.submit(user, **overrides)
+        lease = self.claim()
+        self.clock.advance(self.pace_s)
+        self.finish(lease, time_ns)
+        return submission
+
+    def job(self, submission: Submission) -> Job:
+        return show_submission(self.db, submission.id).jobs[0].job
+
+    def run(self, submission: Submission) -> Run | None:
+        return show_submission(self.db, submission.id).jobs[0].run
+
+    def ranking(self, device: str = "H100") -> list[tuple[str, int]]:
+        """Return users and their nanoseconds."""
+        return [(place.user, round(place.score_s * 1e9)) for place in standings(self.db, "double", device)]

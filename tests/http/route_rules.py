@@ -1,0 +1,169 @@
+"""Every route of the API, and who may use it: tested, and shown in ``docs/reference/http-api.md``.
+
+A route that is not here fails a test, so nobody adds one without saying for whom it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+PREFIX = "/api/v1"
+
+
+class Who(StrEnum):
+    """Groups of people, each with the words that the documentation has for it."""
+
+    EVERYBODY = "everybody"
+    SIGNED_IN = "anybody with an account"
+    PERSON = "anybody who signed in by browser or `kernelcup login`"
+    AUTHOR = "its author, the leaderboard's creator, admins"
+    OUTCOME = "its author and managers; others once a ranked one is judged"
+    CREATOR = "creators and admins"
+    MANAGER = "the leaderboard's creator, admins"
+    ADMIN = "admins"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """A route with a request that somebody who may use it gets a good answer to."""
+
+    who: Who
+    values: dict[str, str] = field(default_factory=dict)
+    """What stands for the parts of the address."""
+    query: dict[str, str] = field(default_factory=dict)
+    json: Any = None
+    form: dict[str, str] | None = None
+    files: list[tuple[str, tuple[str, bytes]]] | None = None
+    status: int = 200
+    is_stream: bool = False
+
+
+BOARD = {"name": "double"}
+JUDGED = {"submission_id": "1"}
+WAITING = {"submission_id": "2"}
+RUN = {"run_id": "1"}
+TASK_FILES = [("files", ("reference_code.py", b""))]
+LATER = {"until": "2030-01-01T00:00:00Z"}
+REASON = {"reason": "a test"}
+
+ROUTES: dict[tuple[str, str], Route] = {
+    ("POST", "/auth/device"): Route(who=Who.EVERYBODY, json={"client": "test"}, status=201),
+    ("POST", "/auth/device/token"): Route(who=Who.EVERYBODY, json={"device_code": "x"}, status=400),
+    ("GET", "/me"): Route(who=Who.SIGNED_IN),
+    ("DELETE", "/me/identities/{provider}"): Route(who=Who.PERSON, values={"provider": "github"}, status=404),
+    ("GET", "/tokens"): Route(who=Who.SIGNED_IN),
+    ("POST", "/tokens"): Route(who=Who.PERSON, json={"name": "mine", "scopes": ["read"]}, status=201),
+    ("DELETE", "/tokens/current"): Route(who=Who.SIGNED_IN),
+    ("DELETE", "/tokens/{token_id}"): Route(who=Who.SIGNED_IN, values={"token_id": "9999"}, status=404),
+    ("GET", "/users"): Route(who=Who.ADMIN),
+    ("POST", "/users"): Route(who=Who.ADMIN, json={"name": "zoe"}, status=201),
+    ("GET", "/users/{name}"): Route(who=Who.ADMIN, values={"name": "hal"}),
+    ("PATCH", "/users/{name}"): Route(who=Who.ADMIN, values={"name": "ada"}, json={"role": "creator"}),
+    ("POST", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}, json=REASON),
+    ("DELETE", "/users/{name}/ban"): Route(who=Who.ADMIN, values={"name": "ada"}),
+    ("GET", "/audit"): Route(who=Who.CREATOR),
+    ("GET", "/leaderboards"): Route(who=Who.EVERYBODY),
+    ("POST", "/leaderboards"): Route(
+        who=Who.CREATOR,
+        form={"settings": '{"name": "new", "devices": ["H100"]}'},
+        files=TASK_FILES,
+        status=201,
+    ),
+    ("GET", "/leaderboards/{name}"): Route(who=Who.EVERYBODY, values=BOARD),
+    ("PATCH", "/leaderboards/{name}"): Route(who=Who.MANAGER, values=BOARD, json={"deadline": None}),
+    ("DELETE", "/leaderboards/{name}"): Route(who=Who.MANAGER, values=BOARD, query={"confirm": "double"}),
+    ("POST", "/leaderboards/{name}/preview"): Route(
+        who=Who.MANAGER, values=BOARD, form={"settings": '{"deadline": null}'}
+    ),
+    ("PUT", "/leaderboards/{name}/task"): Route(who=Who.MANAGER, values=BOARD, files=TASK_FILES),
+    ("POST", "/leaderboards/{name}/freeze"): Route(who=Who.MANAGER, values=BOARD, json={}),
+    ("POST", "/leaderboards/{name}/unveil"): Route(who=Who.MANAGER, values=BOARD, status=409),
+    ("GET", "/leaderboards/{name}/task"): Route(who=Who.EVERYBODY, values=BOARD),
+    ("GET", "/leaderboards/{name}/task/files/{file}"): Route(
+        who=Who.EVERYBODY, values={**BOARD, "file": "reference.py"}
+    ),
+    ("GET", "/leaderboards/{name}/templates/{language}"): Route(
+        who=Who.EVERYBODY, values={**BOARD, "language": "Python"}
+    ),
+    ("GET", "/leaderboards/{name}/starter"): Route(who=Who.EVERYBODY, values=BOARD),
+    ("GET", "/leaderboards/{name}/harness"): Route(who=Who.EVERYBODY, values=BOARD),
+    ("GET", "/leaderboards/{name}/standings/{device}"): Route(
+        who=Who.EVERYBODY, values={**BOARD, "device": "H100"}
+    ),
+    ("GET", "/leaderboards/{name}/standings/{device}/me"): Route(
+        who=Who.EVERYBODY, values={**BOARD, "device": "H100"}
+    ),
+    ("GET", "/leaderboards/{name}/standings/{device}/history"): Route(
+        who=Who.EVERYBODY, values={**BOARD, "device": "H100"}
+    ),
+    ("POST", "/submissions"): Route(
+        who=Who.SIGNED_IN, json={"leaderboard": "double", "devices": ["H100"], "code": "x = 1"}, status=201
+    ),
+    ("GET", "/submissions"): Route(who=Who.EVERYBODY),
+    ("GET", "/submissions/{submission_id}"): Route(who=Who.OUTCOME, values=WAITING),
+    ("DELETE", "/submissions/{submission_id}"): Route(who=Who.AUTHOR, values=WAITING),
+    ("GET", "/submissions/{submission_id}/code"): Route(who=Who.AUTHOR, values=JUDGED),
+    ("GET", "/submissions/{submission_id}/raw"): Route(who=Who.AUTHOR, values=JUDGED),
+    ("GET", "/submissions/{submission_id}/history"): Route(who=Who.AUTHOR, values=JUDGED),
+    ("GET", "/submissions/{submission_id}/events"): Route(who=Who.AUTHOR, values=JUDGED, is_stream=True),
+    ("POST", "/submissions/{submission_id}/cancel"): Route(who=Who.AUTHOR, values=WAITING),
+    ("POST", "/submissions/{submission_id}/rejudge"): Route(who=Who.MANAGER, values=JUDGED, json={}),
+    ("GET", "/runs/{run_id}"): Route(who=Who.EVERYBODY, values=RUN),
+    ("GET", "/runs/{run_id}/artifacts"): Route(who=Who.EVERYBODY, values=RUN),
+    ("GET", "/runs/{run_id}/artifacts/{name}"): Route(
+        who=Who.EVERYBODY, values={**RUN, "name": "report.json"}
+    ),
+    ("GET", "/queue"): Route(who=Who.EVERYBODY),
+    ("GET", "/devices"): Route(who=Who.EVERYBODY),
+    ("GET", "/devices/outages"): Route(who=Who.ADMIN),
+    ("POST", "/devices/{name}/up"): Route(who=Who.ADMIN, values={"name": "H100"}, status=404),
+    ("GET", "/limits"): Route(who=Who.ADMIN),
+    ("POST", "/limits"): Route(
+        who=Who.MANAGER, json={"text": "10/hour", "leaderboard": "double"}, status=201
+    ),
+    ("DELETE", "/limits/{limit_id}"): Route(who=Who.ADMIN, values={"limit_id": "1"}),
+    ("GET", "/budget"): Route(who=Who.SIGNED_IN, query={"leaderboard": "double", "device": "H100"}),
+    ("GET", "/pauses"): Route(who=Who.EVERYBODY),
+    ("PUT", "/pauses/service"): Route(who=Who.ADMIN, json=REASON),
+    ("DELETE", "/pauses/service"): Route(who=Who.ADMIN),
+    ("PUT", "/pauses/{scope}/{key}"): Route(
+        who=Who.MANAGER, values={"scope": "leaderboard", "key": "double"}, json=REASON
+    ),
+    ("DELETE", "/pauses/{scope}/{key}"): Route(
+        who=Who.MANAGER, values={"scope": "leaderboard", "key": "double"}
+    ),
+    ("POST", "/invites"): Route(who=Who.MANAGER, json={"leaderboards": ["double"]}, status=201),
+    ("GET", "/leaderboards/{name}/invites"): Route(who=Who.MANAGER, values=BOARD),
+    ("DELETE", "/invites/{code}"): Route(who=Who.CREATOR, values={"code": "AAAA"}, status=404),
+    ("POST", "/join"): Route(who=Who.SIGNED_IN, json={"code": "AAAA"}, status=404),
+    ("GET", "/leaderboards/{name}/members"): Route(who=Who.MANAGER, values=BOARD),
+    ("PUT", "/leaderboards/{name}/members/{user}"): Route(
+        who=Who.MANAGER, values={**BOARD, "user": "ada"}, json={}
+    ),
+    ("DELETE", "/leaderboards/{name}/members/{user}"): Route(
+        who=Who.MANAGER, values={**BOARD, "user": "ada"}, status=404
+    ),
+    ("POST", "/leaderboards/{name}/members/import"): Route(
+        who=Who.MANAGER, values=BOARD, json={"csv": "user\nada\n"}
+    ),
+    ("GET", "/leaderboards/{name}/late"): Route(who=Who.MANAGER, values=BOARD),
+    ("PUT", "/leaderboards/{name}/late/{user}"): Route(
+        who=Who.MANAGER, values={**BOARD, "user": "ada"}, json=LATER
+    ),
+    ("DELETE", "/leaderboards/{name}/late/{user}"): Route(
+        who=Who.MANAGER, values={**BOARD, "user": "ada"}, status=404
+    ),
+    ("POST", "/leaderboards/{name}/rejudge"): Route(who=Who.MANAGER, values=BOARD, json={"dry_run": True}),
+    ("POST", "/jobs/{job_id}/quarantine"): Route(who=Who.MANAGER, values={"job_id": "1"}, json=REASON),
+    ("GET", "/reviews"): Route(who=Who.CREATOR),
+    ("GET", "/reviews/{review_id}"): Route(who=Who.MANAGER, values={"review_id": "1"}),
+    ("POST", "/reviews/{review_id}/decision"): Route(
+        who=Who.MANAGER, values={"review_id": "1"}, json={"decision": "rejected", "note": "a test"}
+    ),
+    ("POST", "/problem-sets/sync"): Route(
+        who=Who.CREATOR, json={"repository": "/etc", "branch": "main"}, status=400
+    ),
+    ("GET", "/stats"): Route(who=Who.ADMIN),
+}

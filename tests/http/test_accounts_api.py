@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from builders import NOW
+from kernelcup.domain import OPERATOR, Role, Scope
+from kernelcup.services import accounts
+
+
+@pytest.mark.parametrize(
+    "value", ["Bearer None", "Bearer ", "bearer kc_unknown", "Bearer null", "Bearer ADMIN"]
+)
+def test_a_token_that_is_none_is_nobody(client, value) -> None:
+    for path in ("/api/v1/me", "/api/v1/users", "/api/v1/audit"):
+        answer = client.get(path, headers={"Authorization": value})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (401, "sign_in_needed")
+
+
+def test_another_scheme_is_nobody(client) -> None:
+    assert client.get("/api/v1/me", headers={"Authorization": "Basic YTpi"}).status_code == 401
+
+
+def test_expired_revoked_and_unknown_tokens_look_alike(client, person, clock) -> None:
+    short = person("ada", expires_at=NOW + timedelta(seconds=1))
+    gone = person("eve")
+    assert client.delete("/api/v1/tokens/current", headers=gone.headers).status_code == 200
+    clock.advance(1)
+    told = set()
+    for headers in (short.headers, gone.headers, {"Authorization": "Bearer kc_x"}):
+        error = client.get("/api/v1/me", headers=headers).json()["error"]
+        told.add((error["code"], error["message"]))
+    assert len(told) == 1
+
+
+def test_one_sees_oneself(client, person) -> None:
+    ada = person("ada", Role.CREATOR, scopes={Scope.READ})
+    body = client.get("/api/v1/me", headers=ada.headers).json()
+    assert (body["name"], body["role"], body["scopes"]) == ("ada", "creator", ["read"])
+    assert client.get("/api/v1/users/ADA", headers=ada.headers).json()["name"] == "ada"
+    assert client.get("/api/v1/users/eve", headers=ada.headers).status_code == 403
+
+
+def test_a_token_makes_no_tokens(client, person) -> None:
+    ada = person("ada")
+    answer = client.post("/api/v1/tokens", json={"name": "x"}, headers=ada.headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "scope_missing")
+    answer = client.delete("/api/v1/me/identities/github", headers=ada.headers)
+    assert answer.status_code == 403
+
+
+def test_an_admin_makes_users_and_their_tokens(client, person) -> None:
+    root = person("root", Role.ADMIN)
+    made = client.post("/api/v1/users", json={"name": "bot", "role": "creator"}, headers=root.headers)
+    assert made.status_code == 201
+    wanted = {"name": "CI", "user": "bot", "scopes": ["read", "manage"], "days": 2}
+    token = client.post("/api/v1/tokens", json=wanted, headers=root.headers).json()
+    headers = {"Authorization": f"Bearer {token['secret']}"}
+    me = client.get("/api/v1/me", headers=headers).json()
+    assert (me["name"], me["scopes"]) == ("bot", ["manage", "read"])
+    (listed,) = client.get("/api/v1/tokens", headers=headers).json()
+    assert listed == {key: value for key, value in token.items() if key != "secret"} | {
+        "last_used_at": listed["last_used_at"]
+    }
+    refused = client.post("/api/v1/tokens", json={**wanted, "scopes": ["admin"]}, headers=root.headers)
+    assert refused.status_code == 403
+    assert client.delete(f"/api/v1/tokens/{token['id']}", headers=root.headers).status_code == 200
+    assert client.get("/api/v1/me", headers=headers).status_code == 401
+
+
+def test_only_admins_manage_users(client, person) -> None:
+    eve = person("eve", Role.CREATOR)
+    person("ada")
+    for method, path, body in (
+        ("GET", "/users", None),
+        ("POST", "/users", {"name": "x"}),
+        ("PATCH", "/users/eve", {"role": "admin"}),
+        ("POST", "/users/ada/ban", {"reason": "x"}),
+        ("DELETE", "/users/ada/ban", None),
+        ("GET", "/tokens?user=ada", None),
+    ):
+        answer = client.request(method, f"/api/v1{path}", json=body, headers=eve.headers)
+        assert answer.status_code == 403, path
+        assert client.request(method, f"/api/v1{path}", json=body).status_code == 401, path
+
+
+def test_an_admin_bans_and_changes_users_and_the_log_tells(client, person) -> None:
+    root, ada = person("root", Role.ADMIN), person("ada")
+    banned = client.post("/api/v1/users/ada/ban", json={"reason": "spam"}, headers=root.headers).json()
+    assert banned["ban_reason"] == "spam"
+    assert client.get("/api/v1/me", headers=ada.headers).json()["ban_reason"] == "spam"
+    assert client.delete("/api/v1/users/ada/ban", headers=root.headers).json()["banned_at"] is None
+    changed = client.patch(
+        "/api/v1/users/ada", json={"name": "adam", "role": "creator"}, headers=root.headers
+    )
+    assert (changed.json()["name"], changed.json()["role"]) == ("adam", "creator")
+    first = client.get("/api/v1/audit", params={"limit": 2}, headers=root.headers).json()
+    second = client.get(
+        "/api/v1/audit", params={"limit": 2, "after": first["next"]}, headers=root.headers
+    ).json()
+    actions = [each["action"] for each in [*first["items"], *second["items"]]]
+    assert actions == ["user.rename", "user.role", "user.unban", "user.ban"]
+
+
+def test_users_come_in_pages(client, person) -> None:
+    root = person("root", Role.ADMIN)
+    person("ada")
+    first = client.get("/api/v1/users", params={"limit": 1}, headers=root.headers).json()
+    rest = client.get("/api/v1/users", params={"after": first["next"]}, headers=root.headers).json()
+    assert [each["name"] for each in [*first["items"], *rest["items"]]] == ["root", "ada"]
+    assert rest["next"] is None
+
+
+def test_a_bot_acts_for_a_person(client, person, db) -> None:
+    bot = person("bot", Role.ADMIN, scopes={Scope.ACT})
+    headers = {**bot.headers, "X-KernelCup-Act-For": "discord:42:ada%20l"}
+    me = client.get("/api/v1/me", headers=headers).json()
+    assert (me["name"], me["scopes"]) == ("ada l", ["read", "submit"])
+    accounts.set_role(db, OPERATOR, "ada l", Role.ADMIN, now=NOW)
+    answer = client.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
+    assert answer.json()["error"]["code"] == "scope_missing"
+
+
+@pytest.mark.parametrize("value", ["discord", "discord:42", "discord::ada", ":42:ada", "Dis cord:42:ada"])
+def test_whom_to_act_for_has_one_form(client, person, value) -> None:
+    bot = person("bot", Role.ADMIN)
+    answer = client.get("/api/v1/me", headers={**bot.headers, "X-KernelCup-Act-For": value})
+    assert answer.json()["error"]["code"] == "invalid_value"
+
+
+def test_nobody_else_acts_for_others(client, person, db) -> None:
+    act = {"X-KernelCup-Act-For": "discord:42:ada"}
+    root = person("root", Role.ADMIN, scopes={Scope.READ, Scope.ADMIN})
+    assert client.get("/api/v1/me", headers=act).status_code == 401
+    assert client.get("/api/v1/me", headers={**person("eve").headers, **act}).status_code == 403
+    assert client.get("/api/v1/me", headers={**root.headers, **act}).status_code == 403
+    assert {user.name for user in accounts.list_users(db, OPERATOR)} == {"eve", "root"}

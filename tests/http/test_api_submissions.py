@@ -1,0 +1,239 @@
+"""Submitting over the API, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from builders import NOW, SUBMISSION, make_board, make_report, make_task
+from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.services import queue
+from kernelcup.services.submissions import cancel_submission
+
+
+@pytest.fixture
+def ada(person):
+    return person("ada")
+
+
+@pytest.fixture
+def board(db):
+    return make_board(db, devices=["H100", "MI300"])
+
+
+def submit(client, who, **changes):
+    body = {"leaderboard": "double", "devices": ["H100"], "code": SUBMISSION} | changes
+    headers = who.headers | body.pop("headers", {})
+    return client.post("/api/v1/submissions", json=body, headers=headers)
+
+
+def judge(db, report=None):
+    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=NOW)
+    assert lease is not None
+    return queue.finish(
+        db, lease, report=report or make_report(), harness_hash="f" * 64, machine="m", now=NOW
+    )
+
+
+def test_a_submission_is_accepted_waits_and_has_a_result(client, ada, board, db) -> None:
+    made = submit(client, ada)
+    assert made.status_code == 201
+    (job,) = made.json()["jobs"]
+    assert job["state"] == "queued"
+    assert job["waiting"]["position"] == 1
+    assert job["waiting"]["reason"]
+    judge(db)
+    shown = client.get(made.headers["location"], headers=ada.headers).json()
+    assert shown["ended"]
+    (job,) = shown["jobs"]
+    assert (job["verdict"], job["score_s"]) == ("accepted", pytest.approx(1e-6))
+    assert job["report"]["stages"][0]["cases"]
+
+
+def test_nobody_submits_without_an_account(client, board) -> None:
+    answer = client.post("/api/v1/submissions", json={"leaderboard": "double", "code": SUBMISSION})
+    assert answer.status_code == 401
+    assert answer.json()["error"]["code"] == "sign_in_needed"
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_request_that_is_repeated_with_its_key_is_done_once(client, ada, board) -> None:
+    key = {"Idempotency-Key": "one"}
+    first, second = (submit(client, ada, headers=key) for _ in range(2))
+    assert first.json()["id"] == second.json()["id"]
+    other = submit(client, ada, headers=key, devices=["MI300"])
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_mismatch")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [
+        ({"code": ""}, 400, "empty_file"),
+        ({"code": "x" * 1_050_000}, 413, "file_too_large"),
+        ({"code": "x" * 1_200_000}, 422, "invalid_request"),
+        ({"code": "a\0b"}, 400, "not_text"),
+        ({"code": "\ud800"}, 422, "invalid_request"),
+        ({"leaderboard": "other"}, 404, "not_found"),
+        ({"devices": ["B200"]}, 400, "unknown_device"),
+        ({"devices": []}, 400, "device_needed"),
+        ({"mode": "quick"}, 422, "invalid_request"),
+        ({"file_name": "kernel.txt"}, 400, "wrong_file_type"),
+        ({"priority": 9}, 422, "invalid_request"),
+    ],
+)
+def test_what_cannot_be_taken_is_refused_with_a_stable_code(client, ada, board, change, status, code) -> None:
+    body = {"leaderboard": "double", "devices": ["H100"], "code": SUBMISSION} | change
+    content = json.dumps(body).encode()
+    answer = client.post(
+        "/api/v1/submissions", content=content, headers=ada.headers | {"Content-Type": "application/json"}
+    )
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert answer.json()["error"]["request_id"] == answer.headers["x-request-id"]
+
+
+def test_a_body_without_end_is_refused(client, ada, board) -> None:
+    answer = client.post("/api/v1/submissions", content=b" " * (17 << 20), headers=ada.headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "file_too_large")
+
+
+def test_submissions_are_listed_in_pages(client, ada, board) -> None:
+    ids = [submit(client, ada).json()["id"] for _ in range(3)]
+    first = client.get("/api/v1/submissions?user=me&limit=2", headers=ada.headers).json()
+    assert [each["id"] for each in first["items"]] == ids[:0:-1]
+    rest = client.get(f"/api/v1/submissions?user=me&after={first['next']}", headers=ada.headers).json()
+    assert [each["id"] for each in rest["items"]] == ids[:1]
+    assert rest["next"] is None
+
+
+def test_only_the_author_cancels_and_deletes(client, ada, board, person) -> None:
+    number = submit(client, ada).json()["id"]
+    bob = person("bob")
+    assert client.post(f"/api/v1/submissions/{number}/cancel", headers=bob.headers).status_code in (403, 404)
+    assert client.delete(f"/api/v1/submissions/{number}", headers=bob.headers).status_code in (403, 404)
+    cancelled = client.post(f"/api/v1/submissions/{number}/cancel", headers=ada.headers)
+    assert cancelled.json()["cancelled_jobs"] == 1
+    assert client.delete(f"/api/v1/submissions/{number}", headers=ada.headers).json() == {"done": True}
+    assert client.get(f"/api/v1/submissions/{number}", headers=ada.headers).status_code == 404
+
+
+def test_code_is_for_its_author(client, ada, board, person) -> None:
+    number = submit(client, ada).json()["id"]
+    assert client.get(f"/api/v1/submissions/{number}/code", headers=ada.headers).json()["code"] == SUBMISSION
+    assert client.get(f"/api/v1/submissions/{number}/raw", headers=ada.headers).text == SUBMISSION
+    for headers in ({}, person("bob").headers):
+        assert client.get(f"/api/v1/submissions/{number}/code", headers=headers).status_code in (403, 404)
+
+
+def test_a_closed_leaderboard_does_not_exist_for_others(client, ada, db, person) -> None:
+    make_board(db, visibility=Visibility.CLOSED, devices=["H100"])
+    answer = submit(client, ada)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+    missing = client.get("/api/v1/leaderboards/nothing", headers=ada.headers).json()["error"]["message"]
+    closed = client.get("/api/v1/leaderboards/double", headers=ada.headers).json()["error"]["message"]
+    assert closed == missing.replace("nothing", "double")
+
+
+def test_a_run_and_its_files_can_be_fetched(client, ada, board, db) -> None:
+    submit(client, ada)
+    run = judge(db)
+    shown = client.get(f"/api/v1/runs/{run.id}", headers=ada.headers).json()
+    assert shown["verdict"] == "accepted"
+    names = [
+        each["name"] for each in client.get(f"/api/v1/runs/{run.id}/artifacts", headers=ada.headers).json()
+    ]
+    assert names == ["report.json"]
+    report = client.get(f"/api/v1/runs/{run.id}/artifacts/report.json", headers=ada.headers)
+    assert report.json()["verdict"] == "accepted"
+    assert "attachment" in report.headers["content-disposition"]
+    assert client.get(f"/api/v1/runs/{run.id}/artifacts/x", headers=ada.headers).status_code == 404
+
+
+def stream(http: httpx.Client, who, number: int, last: int = 0, on_first=lambda: None):
+    """Return id and kind of each event until the stream ends; do something once it has begun."""
+    headers = who.headers | {"Last-Event-ID": str(last)}
+    found = []
+    with http.stream("GET", f"/api/v1/submissions/{number}/events", headers=headers, timeout=20) as answer:
+        assert answer.status_code == 200, answer.read()
+        event: dict[str, str] = {}
+        for line in answer.iter_lines():
+            name, _, value = line.partition(": ")
+            event[name] = value
+            if not line:
+                found.append((int(event.get("id", 0)), event.get("event", "")))
+                if len(found) == 1:
+                    on_first()
+                event = {}
+    return found
+
+
+def test_events_are_followed_until_a_submission_is_done(http, ada, board, db) -> None:
+    number = submit(http, ada).json()["id"]
+    found = stream(http, ada, number, on_first=lambda: judge(db))
+    kinds = [kind for _, kind in found if kind != "waiting"]
+    assert kinds[0] == "accepted"
+    assert kinds[-1] == "done"
+    assert "finished" in kinds
+
+
+def test_a_client_that_comes_back_misses_nothing_and_gets_nothing_twice(http, ada, board, db) -> None:
+    number = submit(http, ada).json()["id"]
+    judge(db)
+    whole = stream(http, ada, number)
+    for index in range(len(whole)):
+        assert stream(http, ada, number, last=whole[index][0]) == whole[index + 1 :]
+
+
+def test_a_cancelled_submission_ends_its_stream(http, ada, board, db) -> None:
+    number = submit(http, ada).json()["id"]
+    cancel_submission(db, number, by=OPERATOR, now=NOW)
+    assert [kind for _, kind in stream(http, ada, number)][-2:] == ["cancelled", "done"]
+
+
+def test_others_do_not_follow_a_submission(http, ada, board, person) -> None:
+    number = submit(http, ada).json()["id"]
+    address = f"/api/v1/submissions/{number}/events"
+    assert http.get(address, headers=person("bob").headers).status_code in (403, 404)
+    assert http.get(address).status_code in (401, 403, 404)
+
+
+def test_standings_and_their_history_are_shown_to_everybody(client, ada, board, db) -> None:
+    for time_ns in (3000.0, 2000.0, 2500.0):
+        submit(client, ada)
+        judge(db, make_report([time_ns]))
+    page = client.get("/api/v1/leaderboards/double/standings/h100").json()
+    assert [(each["rank"], each["user"], each["score_s"]) for each in page["items"]] == [
+        (1, "ada", pytest.approx(2e-6))
+    ]
+    history = client.get("/api/v1/leaderboards/double/standings/H100/history").json()["items"]
+    assert [each["score_s"] for each in history] == [pytest.approx(2e-6), pytest.approx(3e-6)]
+    mine = client.get("/api/v1/leaderboards/double/standings/H100/me", headers=ada.headers).json()
+    assert mine["rank"] == 1
+
+
+def test_the_queue_is_shown(client, ada, board) -> None:
+    submit(client, ada)
+    (queue_of_h100,) = client.get("/api/v1/queue").json()
+    assert (queue_of_h100["device"], queue_of_h100["queued"], queue_of_h100["dispatchers"]) == ("H100", 1, 0)
+
+
+def test_a_task_is_shown_without_its_hidden_cases(client, db) -> None:
+    hidden = [{"size": 31337, "seed": 4242}]
+    make_board(db, task=make_task(hidden_tests=hidden, hidden_benchmarks=hidden, templates={"Python": "x"}))
+    answer = client.get("/api/v1/leaderboards/double/task")
+    assert answer.json()["hidden_tests"] == 1
+    for address in ("task", "task/files/reference.py", "templates/python", "starter", "harness", ""):
+        text = client.get(f"/api/v1/leaderboards/double/{address}".rstrip("/")).text
+        assert "31337" not in text
+        assert "4242" not in text
+
+
+def test_a_participant_is_no_manager(client, ada, board, person) -> None:
+    for who in (ada, person("eve", Role.CREATOR)):
+        assert (
+            client.patch(
+                "/api/v1/leaderboards/double", json={"deadline": None}, headers=who.headers
+            ).status_code
+            == 403
+        )

@@ -1,0 +1,144 @@
+"""Every route, tried as nobody, as others, as the author, as the creator and as an admin."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from route_rules import PREFIX, ROUTES, Route, Who
+
+from builders import NOW, SUBMISSION, make_board, make_report, make_submission, make_task
+from kernelcup.domain import OPERATOR, Role
+from kernelcup.services import limits, pauses, queue, reviews
+
+PEOPLE = ("nobody", "bob", "eve", "ada", "grace", "root")
+"""A stranger, a participant, another leaderboard's creator, the author, the creator, an admin."""
+
+ALLOWED = {
+    Who.EVERYBODY: set(PEOPLE),
+    Who.SIGNED_IN: set(PEOPLE) - {"nobody"},
+    Who.PERSON: set(PEOPLE) - {"nobody"},
+    Who.AUTHOR: {"ada", "grace", "root"},
+    Who.OUTCOME: {"ada", "grace", "root"},
+    Who.CREATOR: {"eve", "grace", "root"},
+    Who.MANAGER: {"grace", "root"},
+    Who.ADMIN: {"root"},
+}
+
+
+@pytest.fixture
+def scene(db, person):
+    """A leaderboard with a judged and a waiting submission by ada, and all the people."""
+    people = {
+        "bob": person("bob"),
+        "eve": person("eve", Role.CREATOR),
+        "ada": person("ada"),
+        "grace": person("grace", Role.CREATOR),
+        "root": person("root", Role.ADMIN),
+    }
+    person("hal")
+    make_board(db, task=make_task(templates={"Python": SUBMISSION}))
+    make_submission(db)
+    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
+    queue.finish(db, lease, report=make_report(), harness_hash="f", machine="m", now=NOW)
+    make_submission(db)
+    limits.add_limit(db, OPERATOR, text="1000/hour", now=NOW)
+    return people
+
+
+def send(client, people, who: str, method: str, path: str, route: Route):
+    address = PREFIX + path.format(**route.values)
+    headers = people[who].headers if who in people else {}
+    given = {"params": route.query, "headers": headers}
+    if route.json is not None:
+        given["json"] = route.json
+    if route.form is not None:
+        given["data"] = route.form
+    if route.files is not None:
+        given["files"] = [(name, (file, content or OLD_FORM)) for name, (file, content) in route.files]
+    return client.request(method, address, **given)
+
+
+OLD_FORM = b"""\
+import torch
+
+
+def generate_input() -> torch.Tensor:
+    return torch.zeros(4)
+
+
+def ref_kernel(data):
+    return data
+
+
+def check_implementation(custom_output, ref_output) -> bool:
+    return torch.allclose(custom_output, ref_output)
+"""
+
+
+def prepare(db, method: str, path: str) -> None:
+    """See to it that what a route ends or decides is there."""
+    if "/reviews/" in path:
+        reviews.quarantine(db, OPERATOR, 1, reason="a test", evidence={}, now=NOW)
+    if method == "DELETE" and path.startswith("/pauses/"):
+        scope, key = ("service", "") if path.endswith("service") else ("leaderboard", "double")
+        pauses.pause(db, OPERATOR, scope=scope, key=key, reason="a test", now=NOW)
+
+
+@pytest.mark.parametrize(("method", "path"), list(ROUTES), ids=lambda part: str(part))
+def test_a_route_is_for_those_who_may(client, scene, db, method, path) -> None:
+    route = ROUTES[method, path]
+    prepare(db, method, path)
+    allowed = ALLOWED[route.who]
+    answers = {}
+    # The least rights first: what somebody may not do must have had no effect for those who may.
+    for who in PEOPLE:
+        if route.who is Who.PERSON and who != "nobody":
+            continue  # their tokens may not; a session is tried in test_signin_routes
+        answer = send(client, scene, who, method, path, route)
+        answers[who] = answer.status_code
+        assert answer.status_code < 500, (who, answer.text)
+        if who not in allowed:
+            assert answer.status_code in (401, 403, 404), (who, answer.text)
+            assert answer.json()["error"]["code"]
+        else:
+            assert answer.status_code not in (401, 403), (who, answer.text)
+    first = next((who for who in PEOPLE if who in allowed and who in answers), "nobody")
+    if route.who is Who.PERSON:
+        return
+    assert answers[first] == route.status, answers
+
+
+def test_every_route_says_for_whom_it_is(app) -> None:
+    there = {
+        (method.upper(), path.removeprefix(PREFIX))
+        for path, methods in app.openapi()["paths"].items()
+        if path.startswith(PREFIX)
+        for method in methods
+    }
+    assert there == set(ROUTES)
+
+
+@pytest.mark.parametrize(("method", "path"), list(ROUTES), ids=lambda part: str(part))
+def test_a_token_that_may_only_read_changes_nothing(client, db, scene, person, method, path) -> None:
+    if method == "GET" or path.startswith("/auth/"):
+        pytest.skip("it changes nothing")
+    from kernelcup.domain import Scope
+
+    reader = person("root", Role.ADMIN, scopes=frozenset({Scope.READ}))
+    answer = send(client, {"root": reader}, "root", method, path, ROUTES[method, path])
+    if path in ("/tokens/current", "/tokens/{token_id}"):
+        assert answer.status_code < 500  # one may always give a token up
+    elif path in ("/invites/{code}", "/reviews/{review_id}/decision"):
+        assert answer.status_code == 404  # there is none
+    else:
+        assert answer.status_code == 403, answer.text
+        assert answer.json()["error"]["code"] == "scope_missing"
+
+
+@pytest.mark.parametrize(("method", "path"), list(ROUTES), ids=lambda part: str(part))
+def test_a_token_that_is_of_no_use_is_refused_everywhere(client, scene, method, path) -> None:
+    eve = dataclasses.replace(scene["eve"], token="kc_" + "x" * 43)
+    answer = send(client, {"eve": eve}, "eve", method, path, ROUTES[method, path])
+    if not path.startswith("/auth/") and path not in ("/devices", "/queue"):
+        assert answer.status_code == 401, answer.text

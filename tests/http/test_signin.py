@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from builders import NOW
+from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
+from kernelcup.config import Config
+from kernelcup.domain import OPERATOR, Role, Scope
+from kernelcup.providers import SignInSection
+from kernelcup.services import accounts, login_links, tokens
+from kernelcup.services.device_login import start_device_login
+
+HERE = {"Sec-Fetch-Site": "same-origin"}
+BASE = "http://127.0.0.1:8000"
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with fake_provider() as each:
+        yield each
+
+
+@pytest.fixture
+def config(config: Config, provider: FakeProvider) -> Config:
+    """The configuration with both providers, which are the fake one."""
+    section = SignInSection(
+        client_id="kernelcup",
+        authorize_url=f"{provider.url}/authorize",
+        token_url=f"{provider.url}/token",
+        api_url=provider.url,
+    )
+    environ = {f"KERNELCUP_{name}_SECRET": CLIENT_SECRET for name in ("GITHUB", "DISCORD")}
+    sections = (("github", section), ("discord", section))
+    return dataclasses.replace(config, signin_sections=sections, environ=environ)
+
+
+@pytest.fixture
+def browser(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app, base_url=BASE, follow_redirects=False) as each:
+        yield each
+
+
+@pytest.fixture
+def other_browser(app: FastAPI) -> Iterator[TestClient]:
+    with TestClient(app, base_url=BASE, follow_redirects=False) as each:
+        yield each
+
+
+def begin(
+    browser: TestClient, provider: FakeProvider, name: str = "github", query: str = ""
+) -> dict[str, str]:
+    """Begin a sign-in and allow it at the provider."""
+    answer = browser.get(f"/auth/login/{name}{query}")
+    assert answer.status_code == 302
+    return provider.allow(answer.headers["location"])
+
+
+def sign_in(browser: TestClient, provider: FakeProvider, name: str = "github", query: str = "") -> Any:
+    """Sign a browser in."""
+    return browser.get(f"/auth/callback/{name}", params=begin(browser, provider, name, query))
+
+
+def me(browser: TestClient) -> Any:
+    """Return who a browser is."""
+    return browser.get("/api/v1/me")
+
+
+def test_a_person_signs_in_with_a_provider(browser, provider) -> None:
+    answer = sign_in(browser, provider)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/auth/login")
+    cookie = next(each for each in answer.headers.get_list("set-cookie") if "kernelcup_session" in each)
+    assert "HttpOnly" in cookie
+    assert "SameSite=lax" in cookie
+    assert me(browser).json()["name"] == "ada"
+    assert "You are ada" in browser.get("/auth/login").text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got"),
+    [
+        ("/b/vectoradd", "/b/vectoradd"),
+        ("https://evil.example", "/auth/login"),
+        ("//evil.example", "/auth/login"),
+        ("/\\evil.example", "/auth/login"),
+        ("/a\nb", "/auth/login"),
+    ],
+)
+def test_a_sign_in_leads_back_to_pages_of_ours_only(browser, provider, wanted, got) -> None:
+    callback = provider.allow(browser.get("/auth/login/github", params={"next": wanted}).headers["location"])
+    assert browser.get("/auth/callback/github", params=callback).headers["location"] == got
+
+
+def test_a_callback_in_another_browser_is_refused(browser, other_browser, provider) -> None:
+    callback = begin(browser, provider)
+    answer = other_browser.get("/auth/callback/github", params=callback)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "sign_in_failed"
+    begin(other_browser, provider)
+    assert other_browser.get("/auth/callback/github", params=callback).status_code == 400
+    assert me(other_browser).status_code == 401
+
+
+def test_a_callback_works_once(browser, provider) -> None:
+    callback = begin(browser, provider)
+    assert browser.get("/auth/callback/github", params=callback).status_code == 303
+    assert browser.get("/auth/callback/github", params=callback).status_code == 400
+
+
+def test_a_state_of_one_provider_is_none_of_another(browser, provider) -> None:
+    assert browser.get("/auth/callback/discord", params=begin(browser, provider)).status_code == 400
+
+
+def test_a_code_of_another_browser_is_refused_by_its_challenge(browser, other_browser, provider) -> None:
+    stolen, own = begin(other_browser, provider), begin(browser, provider)
+    answer = browser.get("/auth/callback/github", params={**own, "code": stolen["code"]})
+    assert answer.status_code == 400
+    assert me(browser).status_code == 401
+
+
+def test_the_same_number_at_two_providers_is_two_users(browser, other_browser, provider) -> None:
+    sign_in(browser, provider, "github")
+    sign_in(other_browser, provider, "discord")
+    assert me(browser).json()["name"] == "ada"
+    assert me(other_browser).json()["name"] == "ada-2"
+
+
+def test_an_account_is_linked_only_when_asked_for(browser, provider) -> None:
+    sign_in(browser, provider, "github")
+    sign_in(browser, provider, "discord", "?link=true")
+    assert [each["provider"] for each in me(browser).json()["identities"]] == ["discord", "github"]
+    provider.account = {"id": 8, "login": "eve", "username": "eve"}
+    sign_in(browser, provider, "github")
+    assert me(browser).json()["name"] == "eve"
+
+
+def test_linking_needs_somebody_who_stays_signed_in(browser, other_browser, provider) -> None:
+    assert browser.get("/auth/login/github?link=true").status_code == 401
+    sign_in(browser, provider, "github")
+    callback = begin(browser, provider, "discord", "?link=true")
+    browser.cookies.delete("kernelcup_session")
+    assert browser.get("/auth/callback/discord", params=callback).status_code == 409
+
+
+@pytest.mark.parametrize("account", [{}, {"id": True, "login": "ada"}, {"id": 7}, {"id": "", "login": "a"}])
+def test_a_provider_that_names_nobody_signs_nobody_in(browser, provider, account) -> None:
+    provider.account = account
+    assert sign_in(browser, provider).status_code == 400
+    assert me(browser).status_code == 401
+
+
+def test_no_secret_of_a_sign_in_is_told_or_logged(browser, provider, caplog) -> None:
+    caplog.set_level(0)
+    provider.token_answer = {"error": "incorrect_client_credentials", "error_description": CLIENT_SECRET}
+    answer = sign_in(browser, provider)
+    assert answer.status_code == 400
+    denied = begin(browser, provider)
+    params = {"error": "access_denied", "error_description": CLIENT_SECRET, "state": denied["state"]}
+    refused = browser.get("/auth/callback/github", params=params)
+    assert "was not allowed" in refused.text
+    assert "canary" not in answer.text + refused.text
+    # The client of the tests logs the addresses that it asks for; the server's lines count.
+    ours = [
+        each
+        for each in caplog.records
+        if not each.getMessage().startswith("HTTP Request: GET http://127.0.0.1:8000")
+    ]
+    assert all("canary" not in each.getMessage() for each in ours)
+
+
+def test_a_provider_that_is_not_configured_is_not_there(browser) -> None:
+    assert browser.get("/auth/login/gitlab").status_code == 404
+
+
+def test_signing_out_ends_the_session(browser, provider) -> None:
+    sign_in(browser, provider)
+    secret = browser.cookies["kernelcup_session"]
+    assert browser.post("/auth/logout", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert browser.post("/auth/logout", headers=HERE).status_code == 303
+    browser.cookies.set("kernelcup_session", secret)
+    assert me(browser).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": BASE}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Origin": BASE}, 201),
+        (HERE, 201),
+    ],
+)
+def test_a_session_changes_nothing_for_other_sites(browser, provider, headers, status) -> None:
+    sign_in(browser, provider)
+    answer = browser.post("/api/v1/tokens", json={"name": "x"}, headers=headers)
+    assert answer.status_code == status
+
+
+def test_a_one_time_link_asks_before_it_is_used(browser, other_browser, db, person) -> None:
+    ada = person("ada", Role.ADMIN).actor
+    url = f"/auth/link/{login_links.make_login_link(db, ada.user_id, NOW)}"
+    for _ in range(2):
+        assert "Sign in as ada" in browser.get(url).text
+    assert browser.post(url).status_code == 403
+    assert browser.post(url, headers=HERE).status_code == 303
+    assert me(browser).json()["role"] == "admin"
+    for answer in (other_browser.get(url), other_browser.post(url, headers=HERE)):
+        assert answer.status_code == 404
+
+
+def test_what_a_user_calls_itself_is_escaped(browser, db) -> None:
+    user = accounts.make_user(db, OPERATOR, "<b>ada", role=Role.PARTICIPANT, now=NOW)
+    answer = browser.get(f"/auth/link/{login_links.make_login_link(db, user.id, NOW)}")
+    assert "&lt;b&gt;ada" in answer.text
+    assert "<b>" not in answer.text
+
+
+def test_a_command_line_is_let_in_by_somebody_who_sees_what_it_is(browser, other_browser, provider) -> None:
+    asked = {"client": "kernelcup on <box>", "scopes": ["read", "submit", "admin"]}
+    begun = other_browser.post("/api/v1/auth/device", json=asked).json()
+    assert begun["verification_uri"] == f"{BASE}/auth/device"
+    code = {"device_code": begun["device_code"]}
+    pending = other_browser.post("/api/v1/auth/device/token", json=code)
+    assert (pending.status_code, pending.json()["error"]["code"]) == (400, "authorization_pending")
+    typed = {"user_code": begun["user_code"].lower()}
+    assert browser.post("/auth/device", data=typed, headers=HERE).status_code == 401
+    sign_in(browser, provider)
+    assert "user_code" in browser.get("/auth/device").text
+    shown = browser.post("/auth/device", data=typed, headers=HERE).text
+    assert "kernelcup on &lt;box&gt;, from testclient" in shown
+    assert begun["user_code"] in shown
+    assert "<dd>read, submit</dd>" in shown
+    approval = {**typed, "decision": "approve"}
+    assert browser.post("/auth/device", data=approval).status_code == 403
+    assert "let in" in browser.post("/auth/device", data=approval, headers=HERE).text
+    got = other_browser.post("/api/v1/auth/device/token", json=code).json()
+    assert (got["token_type"], got["user"]) == ("Bearer", "ada")
+    headers = {"Authorization": f"Bearer {got['access_token']}"}
+    assert other_browser.get("/api/v1/me", headers=headers).json()["scopes"] == ["read", "submit"]
+    again = other_browser.post("/api/v1/auth/device/token", json=code)
+    assert again.json()["error"]["code"] == "expired_token"
+
+
+def test_a_refused_command_line_is_told_so(browser, provider, db) -> None:
+    login = start_device_login(db, client="x", scopes=[Scope.READ], now=NOW)
+    sign_in(browser, provider)
+    browser.post("/auth/device", data={"user_code": login.user_code, "decision": "deny"}, headers=HERE)
+    answer = browser.post("/api/v1/auth/device/token", json={"device_code": login.device_code}, headers=HERE)
+    assert answer.json()["error"]["code"] == "access_denied"
+
+
+def test_an_unknown_code_is_asked_for_again(browser, provider) -> None:
+    sign_in(browser, provider)
+    answer = browser.post("/auth/device", data={"user_code": "<x>"}, headers=HERE)
+    assert answer.status_code == 400
+    assert "No client waits" in answer.text
+    assert re.search("<input[^>]*user_code", answer.text)
+
+
+def test_no_link_carries_a_code(browser, provider) -> None:
+    sign_in(browser, provider)
+    assert "BCDF" not in browser.get("/auth/device?user_code=BCDF-GHJK").text
+
+
+def test_one_address_starts_only_so_many_sign_ins(browser) -> None:
+    answers = [browser.post("/api/v1/auth/device", json={"client": "x"}) for _ in range(21)]
+    assert [each.status_code for each in answers] == [201] * 20 + [429]
+    assert int(answers[-1].headers["retry-after"]) > 0
+
+
+def test_pages_load_nothing_and_run_nothing(browser) -> None:
+    for path in ("/auth/login", "/auth/device"):
+        answer = browser.get(path)
+        assert "<script" not in answer.text
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["cache-control"] == "no-store"
+
+
+def test_sessions_are_seen_and_ended_as_tokens(browser, provider, db) -> None:
+    sign_in(browser, provider)
+    (session,) = browser.get("/api/v1/tokens").json()
+    assert session["kind"] == "session"
+    browser.delete(f"/api/v1/tokens/{session['id']}", headers=HERE)
+    assert me(browser).status_code == 401
+    assert tokens.list_tokens(db, OPERATOR, now=NOW, for_user="ada") == []

@@ -1,0 +1,225 @@
+"""Results that wait for a person."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import update
+
+from builders import make_actor, make_board, make_report
+from hand_judging import Judging
+from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
+from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
+from kernelcup.services import audit, events, reviews
+from kernelcup.services.rejudge import rejudge_board, rejudge_submission
+from kernelcup.services.submissions import screening_of, show_submission
+from kernelcup.storage.tables import LeaderboardRow
+from kernelcup_harness.protocol import Mode, Verdict
+
+FLAGGED = b"import torch\n\n\ndef custom_kernel(data):\n    torch.cuda.Stream()\n    return data * 2\n"
+
+
+@pytest.fixture
+def judging(db, clock) -> Judging:
+    make_board(db)
+    return Judging(db, clock)
+
+
+def quarantine(judging: Judging, submission, actor=OPERATOR, **options):
+    values = {"reason": "too good", "evidence": {"factor": 9}, "now": judging.clock()}
+    return reviews.quarantine(judging.db, actor, judging.job(submission).id, **(values | options))
+
+
+def decide(judging: Judging, review, decision: str, actor=OPERATOR, **options):
+    return reviews.decide(judging.db, actor, review.id, decision=decision, now=judging.clock(), **options)
+
+
+def review_tags_of(judging: Judging, submission) -> list[str]:
+    """Have the leaderboard ask for reviews of what the screen finds in this submission."""
+    screening = screening_of(judging.db, submission.id)
+    assert screening is not None
+    tags = sorted({finding.tag for finding in screening.findings})
+    with judging.db.write() as session:
+        session.execute(update(LeaderboardRow).values(review_tags=" ".join(tags)))
+    return tags
+
+
+def test_a_quarantined_result_is_out_of_the_ranking_and_kept(judging) -> None:
+    submission = judging.judge(1000)
+    judging.judge(2000, "bob")
+    review = quarantine(judging, submission)
+    assert judging.ranking() == [("bob", 2000)]
+    assert judging.job(submission).state is JobState.QUARANTINED
+    assert judging.run(submission).score_s == pytest.approx(1e-6)
+    assert show_submission(judging.db, submission.id).ended
+    assert (review.user, review.device, review.leaderboard) == ("ada", "H100", "double")
+    assert (review.reason, review.evidence, review.opened_by) == ("too good", {"factor": 9}, "operator")
+    assert (review.submission_id, review.decision) == (submission.id, None)
+
+
+def test_the_next_best_takes_its_place(judging) -> None:
+    judging.judge(2000)
+    best = judging.judge(1000)
+    quarantine(judging, best)
+    assert judging.ranking() == [("ada", 2000)]
+
+
+def test_what_is_released_ranks_again(judging) -> None:
+    submission = judging.judge(1000)
+    decided = decide(judging, quarantine(judging, submission), "released", note="all fine")
+    assert (decided.decision, decided.decided_by, decided.note) == ("released", "operator", "all fine")
+    assert judging.job(submission).state is JobState.DONE
+    assert judging.ranking() == [("ada", 1000)]
+
+
+def test_what_is_rejected_never_ranks_again(judging) -> None:
+    judging.judge(2000)
+    submission = judging.judge(1000)
+    decide(judging, quarantine(judging, submission), "rejected")
+    assert judging.ranking() == [("ada", 2000)]
+    judging.judge(1500)
+    assert judging.ranking() == [("ada", 1500)]
+    assert rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock()).jobs == 0
+    plan = rejudge_board(judging.db, OPERATOR, "double", now=judging.clock())
+    assert (plan.jobs, plan.left_out) == (2, {"quarantined": 1})
+    assert judging.job(submission).state is JobState.QUARANTINED
+
+
+def test_a_decision_is_made_once_and_a_rejected_result_can_be_looked_at_again(judging) -> None:
+    submission = judging.judge(1000)
+    review = quarantine(judging, submission)
+    decide(judging, review, "rejected")
+    with pytest.raises(Conflict, match="decided already: rejected"):
+        decide(judging, review, "released")
+    decide(judging, quarantine(judging, submission, reason="an appeal"), "released")
+    assert judging.ranking() == [("ada", 1000)]
+
+
+def test_a_result_has_one_open_review(judging) -> None:
+    submission = judging.judge()
+    quarantine(judging, submission)
+    with pytest.raises(Conflict, match="open already"):
+        quarantine(judging, submission)
+
+
+def test_what_has_no_result_cannot_be_put_aside(judging) -> None:
+    submission = judging.submit()
+    with pytest.raises(Conflict, match="no result yet"):
+        quarantine(judging, submission)
+    assert judging.claim() is not None
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_rejudge_that_is_under_way_ends_when_the_result_is_put_aside(judging, is_running: bool) -> None:
+    submission = judging.judge(1000)
+    rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock())
+    lease = judging.claim() if is_running else None
+    before = events.newest_id(judging.db)
+    review = quarantine(judging, submission)
+    kinds = [event.kind for event in events.since(judging.db, submission.id, before)]
+    assert kinds == ["quarantined", "done"]
+    assert judging.claim() is None
+    if lease is not None:
+        with pytest.raises(StaleLease):
+            judging.finish(lease)
+    assert judging.ranking() == []
+    decide(judging, review, "released")
+    assert judging.ranking() == [("ada", 1000)]
+
+
+def test_a_ranked_result_with_a_tag_of_the_leaderboard_waits_for_a_person(judging) -> None:
+    tags = review_tags_of(judging, judging.judge(2000, content=FLAGGED))
+    submission = judging.judge(1000, content=FLAGGED)
+    assert judging.job(submission).state is JobState.QUARANTINED
+    assert judging.ranking() == [("ada", 2000)]
+    (review,) = reviews.open_reviews(judging.db, OPERATOR)
+    assert (review.opened_by, review.evidence["tags"]) == ("kernelcup", tags)
+    assert review.evidence["lines"]
+    assert [event.kind for event in events.since(judging.db, submission.id, 0)][-3:] == [
+        "finished",
+        "quarantined",
+        "done",
+    ]
+    decide(judging, review, "released")
+    assert judging.ranking() == [("ada", 1000)]
+
+
+def test_only_ranked_results_with_a_score_wait_for_a_person(judging) -> None:
+    review_tags_of(judging, judging.judge(content=FLAGGED))
+    practice = judging.submit(content=FLAGGED, mode=Mode.TEST)
+    wrong = judging.submit(content=FLAGGED)
+    clean = judging.submit()
+    report = make_report(verdict=Verdict.WRONG_ANSWER)
+    judging.finish(judging.claim(), report=report)
+    judging.finish(judging.claim())
+    judging.finish(judging.claim(), report=make_report((), stages=[], mode=Mode.TEST))
+    states = {judging.job(each).state for each in (practice, wrong, clean)}
+    assert states == {JobState.DONE}
+
+
+def test_what_a_person_released_is_not_held_again(judging) -> None:
+    first = judging.judge(2000, content=FLAGGED)
+    review_tags_of(judging, first)
+    rejudge_submission(judging.db, OPERATOR, first.id, now=judging.clock())
+    judging.finish(judging.claim(), 1500)
+    assert judging.ranking() == []
+    (review,) = reviews.open_reviews(judging.db, OPERATOR)
+    decide(judging, review, "released")
+    rejudge_submission(judging.db, OPERATOR, first.id, now=judging.clock())
+    judging.finish(judging.claim(), 1400)
+    assert judging.ranking() == [("ada", 1400)]
+
+
+def test_creators_see_the_reviews_of_their_own_leaderboards(judging) -> None:
+    review = quarantine(judging, judging.judge())
+    grace = make_actor(judging.db, "grace", Role.CREATOR)
+    eve = make_actor(judging.db, "eve", Role.CREATOR)
+    assert reviews.open_reviews(judging.db, grace) == [review]
+    assert reviews.open_reviews(judging.db, eve) == []
+    assert reviews.get_review(judging.db, grace, review.id) == review
+    decide(judging, review, "released", grace)
+    assert reviews.open_reviews(judging.db, grace, "double") == []
+    assert [each.id for each in reviews.open_reviews(judging.db, grace, "double", decided=True)] == [
+        review.id
+    ]
+
+
+@pytest.mark.parametrize(("role", "error"), [(None, SignInNeeded), (Role.CREATOR, Forbidden)])
+def test_others_neither_see_nor_decide(judging, role, error) -> None:
+    submission = judging.judge()
+    review = quarantine(judging, submission)
+    actor = NOBODY if role is None else make_actor(judging.db, "eve", role)
+    with pytest.raises(error):
+        reviews.get_review(judging.db, actor, review.id)
+    with pytest.raises(error):
+        reviews.open_reviews(judging.db, actor, "double")
+    with pytest.raises(error):
+        decide(judging, review, "released", actor)
+    with pytest.raises(error):
+        quarantine(judging, submission, actor)
+
+
+def test_outsiders_do_not_learn_of_closed_leaderboards(judging) -> None:
+    submission = judging.judge()
+    review = quarantine(judging, submission)
+    with judging.db.write() as session:
+        session.execute(update(LeaderboardRow).values(visibility="closed"))
+    eve = make_actor(judging.db, "eve", Role.CREATOR)
+    with pytest.raises(NotFound, match=r"no review 1\.$"):
+        reviews.get_review(judging.db, eve, review.id)
+    with pytest.raises(NotFound, match="no job"):
+        quarantine(judging, submission, eve)
+
+
+def test_what_is_not_there_is_not_found_and_decisions_have_names(judging) -> None:
+    with pytest.raises(NotFound):
+        reviews.get_review(judging.db, OPERATOR, 9)
+    review = quarantine(judging, judging.judge())
+    with pytest.raises(InvalidValue, match="'perhaps'"):
+        decide(judging, review, "perhaps")
+
+
+def test_both_steps_are_written_down(judging) -> None:
+    decide(judging, quarantine(judging, judging.judge()), "rejected", note="replays")
+    found = audit.entries(judging.db, OPERATOR, target="board:double")
+    assert [entry.action for entry in found][:2] == ["review.decide", "review.open"]
+    assert (found[0].detail["decision"], found[0].detail["note"]) == ("rejected", "replays")

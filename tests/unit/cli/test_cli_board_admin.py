@@ -1,0 +1,132 @@
+"""``board update``, ``board sync`` and ``admin stats``: what they print and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from test_cli_commands import Command, board, command, home
+
+__all__ = ["board", "command", "home"]
+
+REFERENCE = """\
+def generate_input(size: int, seed: int):
+    return [seed] * size
+
+
+def check_implementation(data, output):
+    return data == output
+"""
+
+
+def test_a_board_is_made_with_all_settings(command: Command) -> None:
+    settings = ("--closed", "--pseudonymous", "--code", "after-deadline", "--max-file-bytes", "500")
+    made = command(
+        *(
+            "board",
+            "create",
+            "identity",
+            *settings,
+            "--review-tag",
+            "stream",
+            "--freeze",
+            "2099-01-01",
+            "--json",
+        )
+    ).body
+    assert made["visibility"] == "closed"
+    assert made["pseudonymous"] is True
+    assert made["code_policy"] == "after_deadline"
+    assert made["max_file_bytes"] == 500
+    assert made["review_tags"] == ["stream"]
+    assert made["freeze_at"] == "2099-01-01T00:00:00+00:00"
+    assert "identity (closed)" in command("board", "list").out
+
+
+def test_a_preview_changes_nothing_and_shows_both_sides(command: Command, board: str) -> None:
+    ended = command("board", "update", board, "softmax", "--deadline", "2099-01-01", "--preview")
+    assert ended.code == 0
+    assert "deadline: none -> 2099-01-01 23:59:59 UTC" in ended.out
+    assert "reference.py changed: +" in ended.out
+    assert "tests changed: " in ended.out
+    assert "results before and after cannot be compared" in ended.out
+    assert command("board", "show", board, "--json").body["deadline"] is None
+
+
+def test_an_update_asks_unless_it_is_told_not_to(command: Command, board: str) -> None:
+    ended = command("board", "update", board, "--deadline", "2099-01-01")
+    assert (ended.code, "nobody can be asked here" in ended.err) == (3, True)
+    assert command("board", "update", board, "--deadline", "2099-01-01", "--yes").code == 0
+    assert command("board", "show", board, "--json").body["deadline"] == "2099-01-01T23:59:59+00:00"
+    body = command("board", "update", board, "--deadline", "none", "--yes", "--json").body
+    assert body["settings"] == {"deadline": {"old": "2099-01-01T23:59:59+00:00", "new": None}}
+    assert (body["updated"], body["rejudged_jobs"]) == (True, 0)
+    assert command("board", "update", board, "--no-pseudonymous").out == f"nothing changes in {board}\n"
+
+
+def test_wrong_settings_are_refused_with_what_is_allowed(command: Command, board: str) -> None:
+    for option, value, words in (
+        ("--code", "always", "never or after_deadline"),
+        ("--max-file-bytes", "many", "expected a number, or none"),
+        ("--deadline", "2001-01-01", "over already"),
+        ("--device", "H9", "H9"),
+        ("--harness", "own", "no harness of its own"),
+    ):
+        ended = command("board", "update", board, option, value, "--preview")
+        assert ended.code == 3
+        assert words in ended.err
+    assert "no leaderboard 'none'" in command("board", "update", "none", "--yes").err
+
+
+def test_a_used_device_is_taken_away_by_force(command: Command) -> None:
+    command("board", "create", "identity", "-d", "cpu", "-d", "emulated")
+    command("submit", "kernel.py", "-d", "cpu", "--no-wait")
+    seen = command("board", "update", "identity", "-d", "emulated", "--preview")
+    assert "there are submissions on cpu; taking it away needs --force" in seen.out
+    assert command("board", "update", "identity", "-d", "emulated", "--yes").code == 3
+    assert command("board", "update", "identity", "-d", "emulated", "--yes", "--force").code == 0
+
+
+def test_a_repository_is_synced(command: Command, home: Path) -> None:
+    from dulwich import porcelain
+    from dulwich.repo import Repo
+
+    source = home.parent / "repo"
+    task = {
+        "files": [
+            {"name": "submission.py", "source": "@SUBMISSION@"},
+            {"name": "reference.py", "source": "reference.py"},
+        ],
+        "lang": "py",
+        "benchmarks": [{"size": 4, "seed": 1}],
+    }
+    problem = {"directory": "copy", "name": "copy", "gpus": ["emulated"]}
+    files = {
+        "problems/set.yaml": json.dumps(
+            {"name": "Set", "problems": [problem, {**problem, "name": "health"}]}
+        ),
+        "problems/copy/task.yml": json.dumps(task),
+        "problems/copy/reference.py": REFERENCE,
+    }
+    for name, text in files.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(text)
+    with Repo.init(str(source), default_branch=b"main") as repo:
+        porcelain.add(repo, paths=[str(source / name) for name in files])
+        porcelain.commit(repo, message=b"x", author=b"a <a@b>", committer=b"a <a@b>")
+    seen = command("board", "sync", str(source), "--preview")
+    assert "copy: would be created" in seen.out
+    assert command("board", "list", "--json").body == {"leaderboards": []}
+    done = command("board", "sync", str(source), "--problem-set", "set", "--json").body
+    assert (done["created"], [each["name"] for each in done["errors"]]) == (["copy"], ["health"])
+    again = command("board", "sync", str(source))
+    assert "copy: skipped, no changes" in again.out
+    assert "health: error: " in again.out
+
+
+def test_figures_are_shown(command: Command, board: str) -> None:
+    command("submit", "kernel.py", "--no-wait")
+    ended = command("admin", "stats", "--last-day")
+    assert "1 submissions (1 different) by 1 users; 1 jobs wait, 0 run" in ended.out
+    body = command("admin", "stats", "--board", board, "--json").body
+    assert (body["board"], body["submissions"], body["waiting"], body["devices"]) == (board, 1, 1, [])
