@@ -175,6 +175,7 @@ class Config:
             sandbox_environment=tuple(settings.sandbox.environment),
             server=_server(settings.server, environ),
             signin_sections=_signin(settings.signin),
+            problem_dir=_problem_dir(settings.popcorn, file),
         )
 
     @cached_property

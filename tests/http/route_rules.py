@@ -67,7 +67,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/leaderboards"): Route(who=Who.EVERYBODY),
     ("POST", "/leaderboards"): Route(
         who=Who.CREATOR,
-        form={"settings": '{"name": "new", "devices": ["H100"]}'},
+        form={"settings": '{"name": "fresh", "devices": ["H100"]}'},
         files=TASK_FILES,
         status=201,
     ),

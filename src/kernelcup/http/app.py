@@ -11,6 +11,7 @@ from kernelcup.http.api import routers
 from kernelcup.http.metrics import Metrics
 from kernelcup.http.middleware import BodyLimit, Surroundings
 from kernelcup.http.platform import Platform
+from kernelcup.http.schemas import ERRORS
 
 COOKIE = "kernelcup_browser"
 
@@ -43,7 +44,7 @@ def create_app(platform: Platform) -> FastAPI:
     app.include_router(health.router)
     app.include_router(signin.router)
     for router in routers:
-        app.include_router(router, prefix="/api/v1")
+        app.include_router(router, prefix="/api/v1", responses=ERRORS)
     # Last: their addresses begin with names of leaderboards.
     app.include_router(popcorn.router)
     app.add_middleware(

@@ -41,6 +41,58 @@ class Done(BaseModel):
     done: Literal[True] = True
 
 
+class ProblemOut(BaseModel):
+    """Something that is wrong with a task."""
+
+    file: str
+    line: int
+    column: int
+    key: str
+    text: str
+
+
+class DetailOut(BaseModel):
+    """A place where a request does not fit its form."""
+
+    where: str = Field(examples=["query.limit"])
+    text: str
+
+
+class ErrorBody(BaseModel):
+    """What went wrong."""
+
+    code: str = Field(examples=["not_found"], description="Stays, while texts may change.")
+    message: str = Field(examples=["There is no leaderboard 'vectoradd'."])
+    request_id: str = Field(description="By which the server's log names the request.")
+    next: list[str] | None = Field(default=None, description="What to do now.")
+    problems: list[ProblemOut] | None = Field(default=None, description="All that is wrong with a task.")
+    details: list[DetailOut] | None = None
+    retry_after_s: int | None = Field(default=None, description="When to try again, of `rate_limited`.")
+
+
+class ErrorOut(BaseModel):
+    """The one form of all errors; what says nothing is left out."""
+
+    error: ErrorBody
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorOut, "description": text}
+    for status, text in (
+        (400, "What was sent cannot be taken."),
+        (401, "This needs somebody who is signed in, or the token is of no use."),
+        (403, "This person or token may not do that, or it is not the time for it."),
+        (404, "It is not there, or not for you to see."),
+        (409, "It is there already, or something else stands against it."),
+        (413, "It is too large."),
+        (422, "The request does not fit its form."),
+        (429, "Too much in too short a time; `Retry-After` says when to try again."),
+        (503, "It is paused, or the database does not answer; try again later."),
+    )
+}
+"""With what every route may answer."""
+
+
 class LeaderboardOut(BaseModel):
     """A leaderboard."""
 

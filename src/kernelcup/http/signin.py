@@ -15,6 +15,7 @@ from kernelcup.http.api import accounts as accounts_api
 from kernelcup.http.api import sign_in as sign_in_api
 from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.platform import Platform
+from kernelcup.http.schemas import ERRORS
 from kernelcup.http.throttle import throttled
 from kernelcup.providers import SignInProvider
 from kernelcup.services import accounts, device_login, login_links, tokens
@@ -217,5 +218,5 @@ def _is_secure(platform: Platform) -> bool:
 
 router = APIRouter()
 router.include_router(pages)
-router.include_router(sign_in_api.router, prefix="/api/v1")
-router.include_router(accounts_api.router, prefix="/api/v1")
+router.include_router(sign_in_api.router, prefix="/api/v1", responses=ERRORS)
+router.include_router(accounts_api.router, prefix="/api/v1", responses=ERRORS)

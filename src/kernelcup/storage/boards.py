@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 
-from sqlalchemy import ColumnElement, Select, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -94,8 +95,26 @@ def replace(session: Session, board: Leaderboard) -> None:
 
 def find(session: Session, name: str) -> Leaderboard | None:
     """Return the leaderboard with this name, in whatever case it is given."""
-    found = _load(session, _boards().where(LeaderboardRow.name_key == name_key(name)))
-    return found[0] if found else None
+    row = session.execute(_by_name(), {"name_key": name_key(name)}).first()
+    if row is None:
+        return None
+    board, creator = row
+    return _leaderboard(board, creator, session.scalars(_devices_of(), {"board_id": board.id}).all())
+
+
+@cache
+def _by_name() -> Select[LeaderboardRow, str]:
+    # Nearly every request asks these two: building them would take longer than running them.
+    return _boards().where(LeaderboardRow.name_key == bindparam("name_key"))
+
+
+@cache
+def _devices_of() -> Select[str]:
+    return (
+        select(LeaderboardDeviceRow.device)
+        .where(LeaderboardDeviceRow.leaderboard_id == bindparam("board_id"))
+        .order_by(LeaderboardDeviceRow.position)
+    )
 
 
 def forget_freeze(session: Session, board_id: int) -> None:

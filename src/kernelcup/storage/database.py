@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -100,7 +101,14 @@ def _engine(url: URL) -> Engine:
 
 def insert_if_absent(session: Session, row: type[DeclarativeBase], **values: object) -> None:
     """Insert a row unless one with the same key is there, also when others do so at once."""
-    session.execute(upsert(session, row).values(**values).on_conflict_do_nothing())
+    session.execute(_insert_if_absent(row, session.get_bind().dialect.name), values)
+
+
+@cache
+def _insert_if_absent(row: type[DeclarativeBase], dialect: str) -> Any:
+    # Building a statement takes longer than SQLite needs to run it.
+    insert = sqlite_dialect.insert(row) if dialect == "sqlite" else postgresql_dialect.insert(row)
+    return insert.on_conflict_do_nothing()
 
 
 def upsert(session: Session, row: type[DeclarativeBase]) -> Any:

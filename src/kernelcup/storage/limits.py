@@ -5,13 +5,14 @@ What a deleted submission used is kept in the audit log: deleting gives nothing 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from kernelcup.domain import JobState, Priority
@@ -127,14 +128,23 @@ def applying(
     session: Session, *, board_id: int, user_id: int | None, devices: Sequence[str], group: ModeGroup | None
 ) -> list[Limit]:
     """Return the limits that a submission comes under, in one order; all mode groups for None."""
-    query = _limits().where(
-        or_(LimitRow.leaderboard_id.is_(None), LimitRow.leaderboard_id == board_id),
-        or_(LimitRow.user_id.is_(None), LimitRow.user_id == user_id),
-    )
-    if group is not None:
-        query = query.where(or_(LimitRow.mode_group.is_(None), LimitRow.mode_group == group.value))
+    found = _load(session, _applying(), {"board_id": board_id, "user_id": user_id})
     wanted = {device.lower() for device in devices}
-    return [each for each in _load(session, query) if each.device is None or each.device.lower() in wanted]
+    return [
+        each
+        for each in found
+        if (each.device is None or each.device.lower() in wanted)
+        and (group is None or each.mode_group in (None, group))
+    ]
+
+
+@cache
+def _applying() -> Select[LimitRow, str, str]:
+    # Asked for each submission: building the query would take longer than running it.
+    return _limits().where(
+        or_(LimitRow.leaderboard_id.is_(None), LimitRow.leaderboard_id == bindparam("board_id")),
+        or_(LimitRow.user_id.is_(None), LimitRow.user_id == bindparam("user_id")),
+    )
 
 
 def lock(session: Session, limit: Limit) -> None:
@@ -306,7 +316,7 @@ def _limits() -> Select[LimitRow, str | None, str | None]:
     )
 
 
-def _load(session: Session, query: Select[LimitRow, str | None, str | None]) -> list[Limit]:
+def _load(session: Session, query: Select[LimitRow, str | None, str | None], values: Mapping[str, object] | None = None) -> list[Limit]:
     return [
         Limit(
             id=row.id,
@@ -321,7 +331,7 @@ def _load(session: Session, query: Select[LimitRow, str | None, str | None]) -> 
             amount=row.amount,
             window_s=row.window_s,
         )
-        for row, board, user in session.execute(query)
+        for row, board, user in session.execute(query, values)
     ]
 
 

@@ -51,10 +51,14 @@ def remove(session: Session, scope: PauseScope, key: str) -> bool:
 
 def every(session: Session, keys: Sequence[tuple[PauseScope, str]] | None = None) -> list[Pause]:
     """Return the pauses, or those of some keys, in one order."""
-    rows = session.scalars(select(PauseRow).order_by(PauseRow.scope, PauseRow.key))
     wanted = None if keys is None else {(scope.value, key) for scope, key in keys}
-    return [_pause(row) for row in rows if wanted is None or (row.scope, row.key) in wanted]
+    return [
+        Pause(scope=PauseScope(row.scope), key=row.key, reason=row.reason, since=row.since, by=row.by)
+        for row in session.execute(_EVERY)
+        if wanted is None or (row.scope, row.key) in wanted
+    ]
 
 
-def _pause(row: PauseRow) -> Pause:
-    return Pause(scope=PauseScope(row.scope), key=row.key, reason=row.reason, since=row.since, by=row.by)
+_EVERY = select(PauseRow.scope, PauseRow.key, PauseRow.reason, PauseRow.since, PauseRow.by).order_by(
+    PauseRow.scope, PauseRow.key
+)

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+from sqlalchemy import insert as insert_into
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from kernelcup.screen import Finding, Screening
-from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow
+from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow, table_of
 
 
 def insert(session: Session, submission_id: int, screening: Screening) -> None:
     """Store what was found in a submission."""
-    session.add(
-        ScreeningRow(
-            submission_id=submission_id,
-            rules_version=screening.rules_version,
-            left_out=screening.left_out,
-        )
-    )
-    session.flush()
-    session.add_all(
-        ScreeningFindingRow(
-            submission_id=submission_id,
-            position=position,
-            tag=finding.tag,
-            line_number=finding.line,
-            column_number=finding.column,
-            source=finding.source,
-            explanation=finding.explanation,
-        )
+    values = {
+        "submission_id": submission_id,
+        "rules_version": screening.rules_version,
+        "left_out": screening.left_out,
+    }
+    session.execute(_INSERT, values)
+    if not screening.findings:
+        return
+    found = [
+        {
+            "submission_id": submission_id,
+            "position": position,
+            "tag": finding.tag,
+            "line_number": finding.line,
+            "column_number": finding.column,
+            "source": finding.source,
+            "explanation": finding.explanation,
+        }
         for position, finding in enumerate(screening.findings)
-    )
-    session.flush()
+    ]
+    session.execute(_INSERT_FINDINGS, found)
+
+
+_INSERT = insert_into(table_of(ScreeningRow))
+_INSERT_FINDINGS = insert_into(table_of(ScreeningFindingRow))
 
 
 def find(session: Session, submission_id: int) -> Screening | None:

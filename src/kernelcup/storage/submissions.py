@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
-from sqlalchemy import Select, delete, exists, func, or_, select
+from sqlalchemy import Select, bindparam, delete, exists, func, or_, select
+from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Leaderboard, Priority, Submission
@@ -20,6 +22,7 @@ from kernelcup.storage.tables import (
     ScreeningFindingRow,
     SubmissionRow,
     UserRow,
+    table_of,
 )
 from kernelcup_harness.protocol import Mode
 
@@ -63,23 +66,22 @@ def insert(
     """Store a submission with one queued job for each device, and return its id."""
     code_hash = hashlib.sha256(code.encode()).hexdigest()
     insert_if_absent(session, CodeRow, hash=code_hash, text=code)
-    row = SubmissionRow(
-        leaderboard_id=board.id,
-        user_id=user_id,
-        code_hash=code_hash,
-        file_name=file_name,
-        mode=mode.value,
-        created_at=now,
-        client=client,
-        idempotency_key=idempotency_key,
-        request_hash=request_hash,
-    )
-    session.add(row)
-    session.flush()
+    values = {
+        "leaderboard_id": board.id,
+        "user_id": user_id,
+        "code_hash": code_hash,
+        "file_name": file_name,
+        "mode": mode.value,
+        "created_at": now,
+        "client": client,
+        "idempotency_key": idempotency_key,
+        "request_hash": request_hash,
+    }
+    submission_id: int = session.execute(_INSERT, values).scalar_one()
     for device in devices:
         jobs.enqueue(
             session,
-            submission_id=row.id,
+            submission_id=submission_id,
             user_id=user_id,
             task_hash=board.task_hash,
             device=device,
@@ -87,7 +89,23 @@ def insert(
             priority=priority_of(mode),
             now=now,
         )
-    return row.id
+    return submission_id
+
+
+# Statements that each submission needs are built once: that takes longer than SQLite needs to run them.
+_INSERT = insert_into(table_of(SubmissionRow)).returning(table_of(SubmissionRow).c.id)
+_AUTHOR = select(UserRow.id, UserRow.name, UserRow.banned_at, UserRow.ban_reason).where(
+    UserRow.id == bindparam("user_id")
+)
+_LOCKED_AUTHOR = _AUTHOR.with_for_update(key_share=True)
+_SHARED_BOARD = (
+    select(LeaderboardRow.id)
+    .where(LeaderboardRow.id == bindparam("board_id"))
+    .with_for_update(read=True)
+)
+_OF_KEY = select(SubmissionRow.id, SubmissionRow.request_hash).where(
+    SubmissionRow.user_id == bindparam("user_id"), SubmissionRow.idempotency_key == bindparam("key")
+)
 
 
 def priority_of(mode: Mode) -> Priority:
@@ -104,9 +122,7 @@ def find_author(session: Session, user_id: int, *, lock: bool = False) -> Author
         lock: Let nobody else submit for this user before the transaction ends. Rows that refer to
             the user can be written all the same.
     """
-    query = select(UserRow.id, UserRow.name, UserRow.banned_at, UserRow.ban_reason)
-    query = query.where(UserRow.id == user_id)
-    row = session.execute(query.with_for_update(key_share=True) if lock else query).first()
+    row = session.execute(_LOCKED_AUTHOR if lock else _AUTHOR, {"user_id": user_id}).first()
     if row is None:
         return None
     return Author(user_id=row.id, name=row.name, banned=row.banned_at is not None, ban_reason=row.ban_reason)
@@ -114,13 +130,12 @@ def find_author(session: Session, user_id: int, *, lock: bool = False) -> Author
 
 def share_board(session: Session, board_id: int) -> None:
     """Let nobody change a leaderboard before the transaction ends, whereas others may submit to it."""
-    session.execute(select(LeaderboardRow.id).where(LeaderboardRow.id == board_id).with_for_update(read=True))
+    session.execute(_SHARED_BOARD, {"board_id": board_id})
 
 
 def of_key(session: Session, *, user_id: int, key: str) -> tuple[int, str] | None:
     """Return (submission, hash of its request) of a user's idempotency key, None if it is new."""
-    used = (SubmissionRow.user_id == user_id, SubmissionRow.idempotency_key == key)
-    row = session.execute(select(SubmissionRow.id, SubmissionRow.request_hash).where(*used)).first()
+    row = session.execute(_OF_KEY, {"user_id": user_id, "key": key}).first()
     return None if row is None else (row.id, row.request_hash or "")
 
 
@@ -136,8 +151,21 @@ def firsts(session: Session, board_id: int, user_ids: Collection[int]) -> dict[i
 
 def find(session: Session, submission_id: int) -> Submission | None:
     """Return a submission, None if there is no such one."""
-    found = _load(session, _submissions().where(SubmissionRow.id == submission_id))
-    return found[0] if found else None
+    row = session.execute(_by_id(), {"submission_id": submission_id}).first()
+    if row is None:
+        return None
+    devices = session.scalars(_DEVICES, {"submission_id": submission_id}).all()
+    return _submission(row[0], row[1], row[2], devices)
+
+
+@cache
+def _by_id() -> Select[SubmissionRow, str, str]:
+    return _submissions().where(SubmissionRow.id == bindparam("submission_id"))
+
+
+_DEVICES = (
+    select(JobRow.device).where(JobRow.submission_id == bindparam("submission_id")).order_by(JobRow.id)
+)
 
 
 def newest(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Index, MetaData, Text, UniqueConstraint, false, text
+from sqlalchemy import JSON, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, false, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from kernelcup.storage.columns import Line, UtcDateTime
@@ -26,6 +26,12 @@ class Base(DeclarativeBase):
 
     metadata = MetaData(naming_convention=NAMING)
     type_annotation_map = {datetime: UtcDateTime, str: Line, dict[str, Any]: JSON}  # noqa: RUF012
+
+
+def table_of(row: type[Base]) -> Table:
+    """Return the table behind a mapped class: inserting into it goes around the unit of work."""
+    assert isinstance(row.__table__, Table)
+    return row.__table__
 
 
 class UserRow(Base):

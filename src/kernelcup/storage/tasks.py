@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cache
 from typing import TypeVar
 
-from sqlalchemy import delete, exists, select
+from sqlalchemy import Select, bindparam, delete, exists, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from kernelcup.domain import Language, RankingBy, Task
@@ -55,8 +56,13 @@ def delete_unused(session: Session, task_hash: str) -> None:
     session.execute(delete(TaskVersionRow).where(*unused))
 
 
+@cache
+def _by_hash(column: InstrumentedAttribute[T]) -> Select[T]:
+    return select(column).where(TaskVersionRow.hash == bindparam("hash"))
+
+
 def _column(session: Session, column: InstrumentedAttribute[T], task_hash: str) -> T:
-    value = session.scalar(select(column).where(TaskVersionRow.hash == task_hash))
+    value: T | None = session.scalar(_by_hash(column), {"hash": task_hash})
     if value is None:
         raise NotFound(f"There is no task version {task_hash}.")
     return value

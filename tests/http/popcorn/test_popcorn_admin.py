@@ -18,7 +18,9 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.config import Config
 from kernelcup.domain import Role, Scope, Visibility
+from kernelcup.errors import ConfigError
 from kernelcup.services import audit, boards, problem_sync
 from kernelcup.services.accounts import get_user
 from kernelcup.services.membership import join
@@ -116,6 +118,16 @@ def test_a_folder_without_gpus_or_with_a_broken_task_is_refused(problems, admin)
     write_task(problems / "broken", "tests: 1\n")
     with pytest.raises(ApplicationError, match=r"400 Bad Request: .*task\.yml:1"):
         admin.create_leaderboard("broken")
+
+
+def test_the_folder_of_problems_is_beside_the_configuration(tmp_path) -> None:
+    file = tmp_path / "kernelcup.toml"
+    file.write_text('[popcorn]\nproblem_dir = "problems"\n')
+    environ = {"HOME": str(tmp_path)}
+    assert Config.load(file, environ).problem_dir == tmp_path / "problems"
+    file.write_text("[popcorn]\nproblem_folder = 1\n")
+    with pytest.raises(ConfigError, match=r"popcorn\.problem_folder: unknown key"):
+        Config.load(file, environ)
 
 
 def test_a_server_without_such_a_folder_says_so(admin) -> None:

@@ -135,6 +135,11 @@ def test_10_3_8_all_errors_have_one_shape(db, board, client, person) -> None:
         client.post("/double/H100/test", headers=headers),
         client.post("/admin/start"),
         client.get("/auth/init?provider=x"),
+        client.get("/gpus/a%00b"),
+        client.get("/submission_count/double/H100%00"),
+        client.get("/user/submissions?leaderboard=a%00b", headers=headers),
+        client.post("/submission/a%00b/H100%00/test", headers=headers, files=FILE),
+        client.post("/user/join", headers=headers, json={"code": "\0"}),
     ]
     for found in asked:
         body = found.json()
