@@ -96,7 +96,8 @@ def run(url: str, tokens: list[str], given: argparse.Namespace, folder: Path) ->
         finally:
             stop.set()
             server.terminate()
-            judge.join(60)
+            if judge.pid is not None:
+                judge.join(60)
     return figures | {"processes": processes, "claim_ms": json.loads(claims.read_text())}
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json as json_text
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -12,7 +15,27 @@ from kernelcup import __version__, errors
 from kernelcup.errors import InvalidTask, InvalidValue, Problem, RateLimited, ServerUnavailable, UserError
 
 TIMEOUT_S = 30.0
+SILENCE_S = 60.0
+"""A stream that says nothing for so long is dead: the server says every 15 s that it lives."""
 API = "/api/v1"
+BUSY = (502, 503, 504)
+NOT_JSON = object()
+
+Upload = tuple[str, tuple[str, bytes]]
+"""A part of a form: its name, and a file's name and content."""
+
+
+class NotReached(ServerUnavailable):
+    """It does not answer now; the same request may be answered later."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StreamEvent:
+    """A server-sent event."""
+
+    id: int | None
+    kind: str
+    data: Any
 
 
 def read_server(text: str) -> str:
@@ -56,6 +79,8 @@ class Client:
         json: object = None,
         params: Mapping[str, str | int | bool] | None = None,
         headers: Mapping[str, str] | None = None,
+        form: Mapping[str, str] | None = None,
+        files: Sequence[Upload] | None = None,
     ) -> Any:
         """Return what the server answers, from JSON.
 
@@ -65,21 +90,50 @@ class Client:
             json: The body.
             params: What stands behind the question mark.
             headers: Further headers.
+            form: Fields of a form, instead of ``json``.
+            files: Files of a form.
 
         Raises:
             UserError: The server refuses; the error is of the same kind as there.
-            ServerUnavailable: It cannot be reached, or answers with something else.
+            NotReached: It does not answer now.
+            ServerUnavailable: It answers with something else.
         """
-        try:
+        with self._reaching():
             answer = self._http.request(
-                method, API + path, json=json, params=dict(params or {}), headers=dict(headers or {})
+                method,
+                API + path,
+                json=json,
+                params=dict(params or {}),
+                headers=dict(headers or {}),
+                data=dict(form) if form is not None else None,
+                files=list(files) if files is not None else None,
             )
-        except httpx.HTTPError as error:
-            raise ServerUnavailable(f"{self.server}: {error or type(error).__name__}") from error
         body = _json(answer)
-        if answer.is_success and body is not None:
+        if answer.is_success and body is not NOT_JSON:
             return body
         raise _error(self.server, answer.status_code, body)
+
+    def stream(self, path: str, *, last_id: int) -> Iterator[StreamEvent]:
+        """Yield the events of a stream until the server ends it; it raises as :meth:`request` does."""
+        headers = {"Accept": "text/event-stream", "Last-Event-ID": str(last_id)}
+        timeout = httpx.Timeout(TIMEOUT_S, read=SILENCE_S)
+        with (
+            self._reaching(),
+            self._http.stream("GET", API + path, headers=headers, timeout=timeout) as answer,
+        ):
+            if not answer.is_success:
+                answer.read()
+                raise _error(self.server, answer.status_code, _json(answer))
+            yield from _events(answer.iter_lines())
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.TransportError as error:
+            raise NotReached(f"{self.server}: {error or type(error).__name__}") from error
+        except httpx.HTTPError as error:
+            raise ServerUnavailable(f"{self.server}: {error or type(error).__name__}") from error
 
     def close(self) -> None:
         """Close the connections."""
@@ -98,19 +152,37 @@ def _json(answer: httpx.Response) -> Any:
     try:
         return answer.json()
     except ValueError:
-        return None
+        return NOT_JSON
+
+
+def _events(lines: Iterator[str]) -> Iterator[StreamEvent]:
+    """Read server-sent events; a comment says only that the stream lives."""
+    fields: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            fields[name] = f"{fields['data']}\n{value}" if name == "data" and "data" in fields else value
+            continue
+        if "data" in fields:
+            number, kind = fields.get("id", ""), fields.get("event", "message")
+            with suppress(ValueError):
+                data = json_text.loads(fields["data"])
+                yield StreamEvent(id=int(number) if number.isdecimal() else None, kind=kind, data=data)
+        fields = {}
 
 
 def _error(server: str, status: int, body: Any) -> errors.KernelCupError:
     """Return the error that the server tells of."""
     told = body.get("error") if isinstance(body, dict) else None
     if not isinstance(told, dict) or not isinstance(told.get("code"), str):
-        return ServerUnavailable(f"{server} answered {status}, and not as a KernelCup server does")
+        kind_of = NotReached if status in BUSY else ServerUnavailable
+        return kind_of(f"{server} answered {status}, and not as a KernelCup server does")
     code, message = told["code"], str(told.get("message", ""))
     kind = next((each for each in _kinds(UserError) if each.code == code), None)
     error: errors.KernelCupError
     if status >= 500 and kind is None:
-        error = ServerUnavailable(f"{server}: {message}")
+        error = (NotReached if status in BUSY else ServerUnavailable)(f"{server}: {message}")
     elif kind is RateLimited:
         error = RateLimited(message, retry_after_s=_positive(told.get("retry_after_s")))
     elif kind is InvalidTask:

@@ -17,7 +17,7 @@ class Who(StrEnum):
 
     EVERYBODY = "everybody"
     SIGNED_IN = "anybody with an account"
-    PERSON = "anybody who signed in by browser or `kernelcup login`"
+    PERSON = "anybody with an account, in a browser; admins also with a token"
     AUTHOR = "its author, the leaderboard's creator, admins"
     OUTCOME = "its author and managers; others once a ranked one is judged"
     CREATOR = "creators and admins"

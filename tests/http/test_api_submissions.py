@@ -42,6 +42,7 @@ def test_a_submission_is_accepted_waits_and_has_a_result(client, ada, board, db)
     assert made.status_code == 201
     (job,) = made.json()["jobs"]
     assert job["state"] == "queued"
+    (job,) = client.get(made.headers["location"], headers=ada.headers).json()["jobs"]
     assert job["waiting"]["position"] == 1
     assert job["waiting"]["reason"]
     judge(db)

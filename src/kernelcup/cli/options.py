@@ -27,6 +27,15 @@ ConfigOption = Annotated[
         "--config", help="Configuration; default: $KERNELCUP_CONFIG or kernelcup.toml in $KERNELCUP_HOME."
     ),
 ]
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="Ask this server; default: $KERNELCUP_SERVER, else that of `kernelcup login`, else none.",
+    ),
+]
+LocalOption = Annotated[bool, typer.Option("--local", help="Use this machine's database, no server.")]
 TaskArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="Folder, zip, .py file, or the name of a task that ships.")
 ]

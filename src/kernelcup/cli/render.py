@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernelcup.cli.texts import plain, shortened
+from kernelcup.client_forms import BoardInfo
 from kernelcup.domain import Leaderboard, RankingBy, Standing
 from kernelcup.scoring import score_s
 from kernelcup_harness.protocol import (
@@ -252,7 +253,9 @@ def score(out: Console, report: RunReport, ranking_by: RankingBy | None) -> None
         )
 
 
-def standings(out: Console, board: Leaderboard, device: str, places: list[Standing]) -> None:
+def standings(
+    out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]
+) -> None:
     """Print the ranking of one (leaderboard, device)."""
     title = f"{board.name} on {device}"
     if not places:
@@ -318,14 +321,23 @@ class StageLines:
         kind = event["event"]
         if kind == "stage":
             self._done, self._planned = 0, event["cases"]
-            self._show(f"{event['stage']} (limit {event['limit_s']:g} s)")
+            self.show(f"{event['stage']} (limit {event['limit_s']:g} s)")
         elif kind == "sample":
-            self._show(f"{event['stage']} {self._done + 1}/{self._planned}, call {event['samples']}")
+            self.show(f"{event['stage']} {self._done + 1}/{self._planned}, call {event['samples']}")
         elif kind == "case":
             self._done += 1
-            self._show(f"{event['stage']} {self._done}/{self._planned}")
+            self.show(f"{event['stage']} {self._done}/{self._planned}")
         elif kind == "stage_end":
-            self._end(event)
+            self.end_stage(event["stage"], Verdict(event["verdict"]), self._done, self._planned)
+
+    def end_stage(self, stage: str, verdict: Verdict, done: int, planned: int) -> None:
+        """Print a line for a stage that ended."""
+        if self._quiet:
+            return
+        line = Text(self._label)
+        line.append_text(verdict_text(verdict))
+        line.append(plain(f"  {stage}{f' {done}/{planned}' if planned else ''}"), style="default")
+        self._console.print(line)
 
     def say(self, text: str) -> None:
         """Show a line about something else than the run."""
@@ -335,14 +347,7 @@ class StageLines:
     def _line(self, text: str) -> Text:
         return Text(f"{self._label}{text}", no_wrap=True, overflow="ellipsis")
 
-    def _show(self, text: str) -> None:
+    def show(self, text: str) -> None:
+        """Show how far the run is, on a terminal."""
         if self._status is not None:
             self._status.update(self._line(text))
-
-    def _end(self, event: dict[str, Any]) -> None:
-        verdict = Verdict(event["verdict"])
-        line = Text(self._label)
-        line.append_text(verdict_text(verdict))
-        cases = f" {self._done}/{self._planned}" if self._planned else ""
-        line.append(f"  {event['stage']}{cases}", style="default")
-        self._console.print(line)

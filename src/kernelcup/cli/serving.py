@@ -109,7 +109,8 @@ class Service:
                 self._open_doors(parts)
             if dispatcher is not None:
                 announce(self._settings, self._db)
-                dispatcher.run_forever(self._stop, drain=self._at_once if drain else None)
+                at_once, gently = (self._at_once, self._stop) if drain else (self._stop, None)
+                dispatcher.run_forever(at_once, drain=gently)
             else:
                 self._stop.wait()
 

@@ -14,6 +14,7 @@ from kernelcup.cli.options import ConfigOption, JsonOption, TaskArgument
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
+    from kernelcup.client_forms import TaskInfo
     from kernelcup.config import Config
     from kernelcup.domain import Task
     from kernelcup.errors import Problem
@@ -233,7 +234,7 @@ def show(
     elif as_json:
         typer.echo(json.dumps(without_hidden(task)))
     else:
-        describe(task)
+        describe(TaskInfo.of(task))
 
 
 @app.command()
@@ -283,7 +284,7 @@ def without_hidden(task: Task) -> dict[str, object]:
     return {**body, "content_hash": task.content_hash}
 
 
-def describe(task: Task) -> None:
+def describe(task: TaskInfo) -> None:
     """Print what a participant wants to know."""
     from rich.markdown import Markdown
     from rich.text import Text
@@ -296,13 +297,13 @@ def describe(task: Task) -> None:
     facts = {
         "content": task.content_hash[:16],
         "judged by": f"{task.harness.value} harness",
-        "files": ", ".join(sorted(task.sources)),
+        "files": ", ".join(task.files),
         "templates": ", ".join(task.templates) or "none",
-        "proposed devices": ", ".join(task.devices) or "none",
+        **({} if task.devices is None else {"proposed devices": ", ".join(task.devices) or "none"}),
         "ranking by": task.ranking_by.value,
         "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",
-        "tests": cases_text(task.tests, len(task.hidden_tests)),
-        "benchmarks": cases_text(task.benchmarks, len(task.hidden_benchmarks)),
+        "tests": cases_text(task.tests, task.hidden_tests),
+        "benchmarks": cases_text(task.benchmarks, task.hidden_benchmarks),
     }
     out.print()
     for key, value in facts.items():

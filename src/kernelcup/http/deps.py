@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import Depends, Query
+from fastapi import Depends, Path, Query
 from starlette.requests import HTTPConnection
 
 from kernelcup.domain import Actor
@@ -14,7 +14,8 @@ from kernelcup.http.platform import Platform
 from kernelcup.storage.database import Database
 
 
-def get_platform(connection: HTTPConnection) -> Platform:
+# `async`, because a plain function would be called in a thread of its own, for nothing.
+async def get_platform(connection: HTTPConnection) -> Platform:
     """Return the process's parts."""
     platform: Platform = connection.app.state.platform
     return platform
@@ -23,12 +24,12 @@ def get_platform(connection: HTTPConnection) -> Platform:
 PlatformDep = Annotated[Platform, Depends(get_platform)]
 
 
-def get_db(platform: PlatformDep) -> Database:
+async def get_db(platform: PlatformDep) -> Database:
     """Return the database."""
     return platform.db
 
 
-def get_now(platform: PlatformDep) -> datetime:
+async def get_now(platform: PlatformDep) -> datetime:
     """Return when the request is served."""
     return platform.clock()
 
@@ -47,3 +48,5 @@ Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
 After = Annotated[
     int | None, Query(ge=0, le=2**62, description="`next` of the page before; none for the first page.")
 ]
+Number = Annotated[int, Path(ge=1, le=2**62)]
+"""Of a submission, a run, a job, ...; a larger one is too large for databases."""

@@ -15,6 +15,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from kernelcup import errors
+from kernelcup.http.middleware import HEADERS
 
 STATUS: tuple[tuple[type[errors.KernelCupError], int], ...] = (
     (errors.NotFound, 404),
@@ -126,4 +127,6 @@ async def on_bug(request: Request, error: Exception) -> JSONResponse:
     """Answer what should not happen: the cause is in the log under the request's id."""
     logger.exception("this should not happen", exc_info=error)
     text = "This is a bug in KernelCup, not yours; please report it with the request's id."
-    return answer(request, 500, {"code": "bug", "message": text})
+    # Nothing of ours is around this answer that would add them.
+    headers = {**HEADERS, "Cache-Control": "no-store", "X-Request-Id": request.state.request_id}
+    return answer(request, 500, {"code": "bug", "message": text}, headers)

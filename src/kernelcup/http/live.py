@@ -42,6 +42,10 @@ async def follow(platform: Platform, submission_id: int, *, after_id: int) -> As
             async for event in _backlog(platform, submission_id, max(sent, default=after_id)):
                 yield _message(event)
             return
+        told = None if ended else await _waiting(platform, submission_id)
+        if told is not None:
+            last_waiting = told
+            yield told
         while not ended:
             try:
                 event = await asyncio.wait_for(mailbox.get(), timeout=_pause(platform))

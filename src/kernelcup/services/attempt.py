@@ -14,7 +14,14 @@ from datetime import datetime
 from typing import Any
 
 from kernelcup.domain import Device, Run, Submission, Task
-from kernelcup.errors import LaunchCancelled, LaunchError, StaleLease, StorageUnavailable, UnfitDevice
+from kernelcup.errors import (
+    BadReport,
+    LaunchCancelled,
+    LaunchError,
+    StaleLease,
+    StorageUnavailable,
+    UnfitDevice,
+)
 from kernelcup.launchers.base import Launcher, LaunchResult, check_report
 from kernelcup.services import fitness, queue
 from kernelcup.services.boards import find_board
@@ -32,7 +39,7 @@ from kernelcup.storage import submissions, tasks
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
 from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup_harness.protocol import HarnessKind, JobSpec
+from kernelcup_harness.protocol import HarnessKind, JobSpec, Verdict
 
 SHUTTING_DOWN = "its dispatcher was stopped"
 STORE_RETRY_S = (1.0, 5.0, 15.0)
@@ -100,14 +107,22 @@ class Attempt:
             cancelled=self.cancelled,
         )
         check_report(spec, launched.report)
-        run = self._store(launched)
+        again = launched.report.verdict is Verdict.INTERNAL_ERROR and self._is_first()
+        run = None if again else self._store(launched)
         if launched.unfit is not None:
             # After the result is safe: the next job on the GPU finds the same, should this fail.
             try:
                 self._take_out(launched.unfit)
             except StorageUnavailable as error:
                 logger.warning("job %d: not stored that a GPU is unfit: %s", self.lease.job.id, error)
+        if run is None:
+            # Something of ours died, or the task is broken: only a second look can tell them apart.
+            raise BadReport(launched.report.message or "the harness could not judge")
         return run
+
+    def _is_first(self) -> bool:
+        job = self.lease.job
+        return job.attempt == job.first_attempt and self._max_attempts > 1
 
     def _take(self, event: dict[str, Any]) -> None:
         self._notes.take(event)

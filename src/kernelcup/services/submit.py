@@ -22,12 +22,12 @@ from kernelcup.errors import (
 )
 from kernelcup.screen import Screening, screen
 from kernelcup.screen.opinion import SecondOpinion, with_opinion
-from kernelcup.services import access, events, pauses
+from kernelcup.services import access, pauses
 from kernelcup.services.admission import ENDINGS, Wish, admit, base_name, check_author
 from kernelcup.services.directives import parse_directives
 from kernelcup.services.limits import check_limits
 from kernelcup.services.users import check_user_name
-from kernelcup.storage import screenings, submissions, users
+from kernelcup.storage import events, screenings, submissions, users
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Mode, canonical_hash
 
@@ -189,10 +189,20 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Sc
     )
     screenings.insert(session, submission_id, screening)
     accepted = {"devices": chosen, "mode": wish.mode.value}
-    events.record(session, submission_id, "accepted", accepted, None, ask.now)
-    submission = submissions.find(session, submission_id)
-    assert submission is not None
-    return submission
+    events.record_first(session, submission_id, "accepted", accepted, None, ask.now)
+    return Submission(
+        id=submission_id,
+        leaderboard=target.name,
+        leaderboard_id=target.id,
+        user=person.name,
+        user_id=person.user_id,
+        mode=wish.mode,
+        devices=tuple(chosen),
+        file_name=base_name(wish.file_name),
+        code_hash=submissions.hash_of(code),
+        created_at=ask.now,
+        client=ask.client,
+    )
 
 
 def _person(session: Session, ask: _Request) -> Actor:

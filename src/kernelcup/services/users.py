@@ -15,6 +15,9 @@ LONGEST_NAME = 64
 # Who "nobody" and "operator" are is fixed, and the audit log tells them by name; the others are words of URLs.
 _RESERVED = frozenset({"nobody", "operator", "me", ".", ".."})
 
+# Their letters look alike: in a name that mixes them, one stands for another.
+_LOOKALIKE_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
+
 
 def ensure_user(db: Database, name: str, *, now: datetime) -> str:
     """Make the user unless there is one, and return the name as it was first written."""
@@ -54,6 +57,8 @@ def check_account_name(name: str) -> str:
     normal = check_user_name(name)
     if "/" in normal or "\\" in normal:
         raise InvalidValue(f"User name {name!r}: a slash is not allowed.")
+    if len(_scripts(normal) & _LOOKALIKE_SCRIPTS) > 1:
+        raise InvalidValue(f"User name {name!r}: letters of several alphabets, which look alike.")
     if users.name_key(normal) in _RESERVED:
         raise InvalidValue(f"User name {name!r} is reserved; choose another.")
     return normal
@@ -66,3 +71,7 @@ def is_account_name(name: str) -> bool:
     except InvalidValue:
         return False
     return True
+
+
+def _scripts(name: str) -> set[str]:
+    return {unicodedata.name(letter, "").partition(" ")[0] for letter in name if letter.isalpha()}

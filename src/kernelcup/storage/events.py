@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, exists, func, insert, select
+from sqlalchemy import Select, bindparam, exists, func, insert, select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState
-from kernelcup.storage.tables import EventRow, JobRow, SubmissionRow
+from kernelcup.storage.tables import EventRow, JobRow, SubmissionRow, table_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,9 +41,21 @@ def record(
     """
     if not _lock(session, submission_id):
         return False
-    values = {"submission_id": submission_id, "job_id": job_id, "at": now, "kind": kind, "data": dict(data)}
-    session.execute(insert(EventRow).values(**values))
+    record_first(session, submission_id, kind, data, job_id, now)
     return True
+
+
+def record_first(
+    session: Session,
+    submission_id: int,
+    kind: str,
+    data: Mapping[str, Any],
+    job_id: int | None,
+    now: datetime,
+) -> None:
+    """Note what happened to a submission that is locked, or was stored in this transaction."""
+    values = {"submission_id": submission_id, "job_id": job_id, "at": now, "kind": kind, "data": dict(data)}
+    session.execute(_INSERT, values)
 
 
 def record_end(session: Session, submission_id: int, now: datetime) -> None:
@@ -87,8 +99,15 @@ def newest_id(session: Session) -> int:
 
 
 def _lock(session: Session, submission_id: int) -> bool:
-    query = select(SubmissionRow.id).where(SubmissionRow.id == submission_id)
-    return session.execute(query.with_for_update(key_share=True)).first() is not None
+    return session.execute(_LOCKED, {"submission_id": submission_id}).first() is not None
+
+
+_INSERT = insert(table_of(EventRow))
+_LOCKED = (
+    select(SubmissionRow.id)
+    .where(SubmissionRow.id == bindparam("submission_id"))
+    .with_for_update(key_share=True)
+)
 
 
 def _events(session: Session, query: Select[EventRow]) -> list[Event]:

@@ -19,12 +19,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Select, case, func, literal, literal_column, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    bindparam,
+    case,
+    func,
+    literal,
+    literal_column,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Priority
 from kernelcup.errors import StaleLease
-from kernelcup.storage.tables import JobRow, UserRow
+from kernelcup.storage.tables import JobRow, UserRow, table_of
 from kernelcup_harness.protocol import Mode
 
 MOST_COUNTED = 1000
@@ -62,37 +74,45 @@ def enqueue(
     now: datetime,
 ) -> int:
     """Put a new job into the queue of its device, and return its id."""
-    # Two files of one user at once would get the same turn.
-    session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
-    row = JobRow(
-        submission_id=submission_id,
-        user_id=user_id,
-        task_hash=task_hash,
-        device=device,
-        mode=mode.value,
-        state=JobState.QUEUED.value,
-        priority=priority,
-        turn=next_turn(session, user_id=user_id, device=device, priority=priority),
-        created_at=now,
-        queued_at=now,
-    )
-    session.add(row)
-    session.flush()
-    return row.id
+    if session.get_bind().dialect.name == "postgresql":  # SQLite has one writer anyway
+        # Two files of one user at once would get the same turn.
+        session.execute(_LOCKED_USER, {"user_id": user_id})
+    values = {
+        "submission_id": submission_id,
+        "user_id": user_id,
+        "task_hash": task_hash,
+        "device": device,
+        "mode": mode.value,
+        "state": JobState.QUEUED.value,
+        "priority": int(priority),
+        "turn": next_turn(session, user_id=user_id, device=device, priority=priority),
+        "created_at": now,
+        "queued_at": now,
+    }
+    job_id: int = session.execute(_INSERT, values).scalar_one()
+    return job_id
 
 
 def lowest_turn(session: Session, *, device: str, priority: int) -> int:
     """Return the turn that is served now, 0 where nothing waits."""
-    waiting = [QUEUED, JobRow.device == device, JobRow.priority == priority]
-    return session.execute(select(func.min(JobRow.turn)).where(*waiting)).scalar_one() or 0
+    place = {"device": device, "priority": int(priority)}
+    return session.execute(_LOWEST_TURN, place).scalar_one() or 0
 
 
 def next_turn(session: Session, *, user_id: int, device: str, priority: int) -> int:
     """Return the turn of a user's next job."""
-    theirs = [QUEUED, JobRow.user_id == user_id, JobRow.device == device, JobRow.priority == priority]
-    last = session.execute(select(func.max(JobRow.turn)).where(*theirs)).scalar_one()
+    place = {"device": device, "priority": int(priority)}
+    last = session.execute(_LAST_TURN, {**place, "user_id": user_id}).scalar_one()
     lowest = lowest_turn(session, device=device, priority=priority)
     return lowest if last is None else max(lowest, last + 1)
+
+
+# Each submission needs these: to build them takes longer than to run them.
+_INSERT = insert_into(table_of(JobRow)).returning(table_of(JobRow).c.id)
+_LOCKED_USER = select(UserRow.id).where(UserRow.id == bindparam("user_id")).with_for_update(key_share=True)
+_IN_CLASS = (QUEUED, JobRow.device == bindparam("device"), JobRow.priority == bindparam("priority"))
+_LOWEST_TURN = select(func.min(JobRow.turn)).where(*_IN_CLASS)
+_LAST_TURN = select(func.max(JobRow.turn)).where(JobRow.user_id == bindparam("user_id"), *_IN_CLASS)
 
 
 def claim(
@@ -147,7 +167,7 @@ def requeue(session: Session, lease: Lease, *, attempt: int, reason: str) -> Job
     """
     job = lease.job
     turn = lowest_turn(session, device=job.device, priority=job.priority)
-    queued = {"state": JobState.QUEUED.value, "attempt": attempt, "reason": reason}
+    queued = {"state": JobState.QUEUED.value, "attempt": attempt, "reason": reason, "started_at": None}
     later = case((JobRow.turn < turn, turn), else_=JobRow.turn)
     return _job(_change(session, lease, turn=later, **queued, **_NO_LEASE))
 

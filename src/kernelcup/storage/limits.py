@@ -139,7 +139,7 @@ def applying(
 
 
 @cache
-def _applying() -> Select[LimitRow, str, str]:
+def _applying() -> Select[LimitRow, str | None, str | None]:
     # Asked for each submission: building the query would take longer than running it.
     return _limits().where(
         or_(LimitRow.leaderboard_id.is_(None), LimitRow.leaderboard_id == bindparam("board_id")),
@@ -316,7 +316,11 @@ def _limits() -> Select[LimitRow, str | None, str | None]:
     )
 
 
-def _load(session: Session, query: Select[LimitRow, str | None, str | None], values: Mapping[str, object] | None = None) -> list[Limit]:
+def _load(
+    session: Session,
+    query: Select[LimitRow, str | None, str | None],
+    values: Mapping[str, object] | None = None,
+) -> list[Limit]:
     return [
         Limit(
             id=row.id,

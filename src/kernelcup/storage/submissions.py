@@ -64,7 +64,7 @@ def insert(
     request_hash: str | None = None,
 ) -> int:
     """Store a submission with one queued job for each device, and return its id."""
-    code_hash = hashlib.sha256(code.encode()).hexdigest()
+    code_hash = hash_of(code)
     insert_if_absent(session, CodeRow, hash=code_hash, text=code)
     values = {
         "leaderboard_id": board.id,
@@ -99,13 +99,16 @@ _AUTHOR = select(UserRow.id, UserRow.name, UserRow.banned_at, UserRow.ban_reason
 )
 _LOCKED_AUTHOR = _AUTHOR.with_for_update(key_share=True)
 _SHARED_BOARD = (
-    select(LeaderboardRow.id)
-    .where(LeaderboardRow.id == bindparam("board_id"))
-    .with_for_update(read=True)
+    select(LeaderboardRow.id).where(LeaderboardRow.id == bindparam("board_id")).with_for_update(read=True)
 )
 _OF_KEY = select(SubmissionRow.id, SubmissionRow.request_hash).where(
     SubmissionRow.user_id == bindparam("user_id"), SubmissionRow.idempotency_key == bindparam("key")
 )
+
+
+def hash_of(code: str) -> str:
+    """Return the name under which a text is stored."""
+    return hashlib.sha256(code.encode()).hexdigest()
 
 
 def priority_of(mode: Mode) -> Priority:
@@ -130,7 +133,8 @@ def find_author(session: Session, user_id: int, *, lock: bool = False) -> Author
 
 def share_board(session: Session, board_id: int) -> None:
     """Let nobody change a leaderboard before the transaction ends, whereas others may submit to it."""
-    session.execute(_SHARED_BOARD, {"board_id": board_id})
+    if session.get_bind().dialect.name == "postgresql":  # SQLite has one writer anyway
+        session.execute(_SHARED_BOARD, {"board_id": board_id})
 
 
 def of_key(session: Session, *, user_id: int, key: str) -> tuple[int, str] | None:
@@ -163,9 +167,7 @@ def _by_id() -> Select[SubmissionRow, str, str]:
     return _submissions().where(SubmissionRow.id == bindparam("submission_id"))
 
 
-_DEVICES = (
-    select(JobRow.device).where(JobRow.submission_id == bindparam("submission_id")).order_by(JobRow.id)
-)
+_DEVICES = select(JobRow.device).where(JobRow.submission_id == bindparam("submission_id")).order_by(JobRow.id)
 
 
 def newest(

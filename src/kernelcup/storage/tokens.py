@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Role, Scope
@@ -71,9 +71,7 @@ def insert(session: Session, new: NewToken) -> Token:
 
 def find_holder(session: Session, hashed: str) -> Holder | None:
     """Return the token with this hash, whatever its state, None if there is none."""
-    found = session.execute(
-        select(TokenRow, UserRow).join(UserRow, UserRow.id == TokenRow.user_id).where(TokenRow.hash == hashed)
-    ).first()
+    found = session.execute(_HOLDER, {"hash": hashed}).first()
     if found is None:
         return None
     row, user = found
@@ -84,6 +82,14 @@ def find_holder(session: Session, hashed: str) -> Holder | None:
         role=Role(user.role),
         banned=user.banned_at is not None,
     )
+
+
+# Asked for each request: to build it takes longer than to run it.
+_HOLDER = (
+    select(TokenRow, UserRow)
+    .join(UserRow, UserRow.id == TokenRow.user_id)
+    .where(TokenRow.hash == bindparam("hash"))
+)
 
 
 def owner(session: Session, token_id: int) -> int | None:

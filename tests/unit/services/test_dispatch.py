@@ -162,6 +162,27 @@ def test_a_job_is_given_up_after_three_failed_launches(stage) -> None:
     assert [item.run for item in stage.told(JobFinished)] == [run]
 
 
+def test_a_harness_that_could_not_judge_is_asked_once_more(stage) -> None:
+    submission = stage.submit()
+    broken = make_report(verdict=Verdict.INTERNAL_ERROR, message="the judge died", stages=[])
+    stage.dispatcher(FakeLauncher(broken)).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.ACCEPTED, 2)
+    (retried,) = stage.told(JobRetried)
+    assert "the judge died" in retried.reason
+
+
+def test_what_the_harness_cannot_judge_twice_ends_with_its_own_report(stage) -> None:
+    submission = stage.submit()
+    broken = make_report(verdict=Verdict.INTERNAL_ERROR, message="the reference is broken", stages=[])
+    stage.dispatcher(FakeLauncher(broken, broken)).run_until_idle()
+    run = stage.run(submission)
+    assert (run.verdict, run.attempt, run.report.message) == (
+        Verdict.INTERNAL_ERROR,
+        2,
+        "the reference is broken",
+    )
+
+
 def test_a_bug_in_a_launcher_ends_like_a_failed_launch(stage, caplog) -> None:
     submission = stage.submit()
     with caplog.at_level(logging.ERROR):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime, Field
 
-from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
+from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.schemas import Form, Page
 from kernelcup.services import problem_sync, rejudge, reviews, stats
 from kernelcup.services.problem_sync import SyncOptions
@@ -65,7 +65,7 @@ def rejudge_board(name: str, body: RejudgeIn, db: Db, actor: ActorDep, now: Now)
 
 @router.post("/submissions/{submission_id}/rejudge")
 def rejudge_submission(
-    submission_id: int, body: DryRunIn, db: Db, actor: ActorDep, now: Now
+    submission_id: Number, body: DryRunIn, db: Db, actor: ActorDep, now: Now
 ) -> dict[str, Any]:
     """Judge one submission again."""
     plan = rejudge.rejudge_submission(db, actor, submission_id, dry_run=body.dry_run, now=now)
@@ -73,7 +73,7 @@ def rejudge_submission(
 
 
 @router.post("/jobs/{job_id}/quarantine")
-def quarantine(job_id: int, body: QuarantineIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
+def quarantine(job_id: Number, body: QuarantineIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
     """Take a result out of the ranking until somebody decides."""
     found = reviews.quarantine(db, actor, job_id, reason=body.reason, evidence=body.evidence, now=now)
     return dataclasses.asdict(found)
@@ -94,13 +94,13 @@ def list_reviews(
 
 
 @router.get("/reviews/{review_id}")
-def show_review(review_id: int, db: Db, actor: ActorDep) -> dict[str, Any]:
+def show_review(review_id: Number, db: Db, actor: ActorDep) -> dict[str, Any]:
     """Show one review."""
     return dataclasses.asdict(reviews.get_review(db, actor, review_id))
 
 
 @router.post("/reviews/{review_id}/decision")
-def decide(review_id: int, body: DecisionIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
+def decide(review_id: Number, body: DecisionIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
     """Release a result into the ranking, or reject it."""
     found = reviews.decide(db, actor, review_id, decision=body.decision, note=body.note, now=now)
     return dataclasses.asdict(found)
@@ -108,7 +108,7 @@ def decide(review_id: int, body: DecisionIn, db: Db, actor: ActorDep, now: Now) 
 
 @router.post("/problem-sets/sync")
 def sync(body: SyncIn, platform: PlatformDep, actor: ActorDep, now: Now) -> dict[str, Any]:
-    """Make and update leaderboards from a git repository. For admins."""
+    """Make and update leaderboards from a git repository."""
     found = problem_sync.sync_problem_set(
         platform.db,
         actor,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.deps import ActorDep, Db, Now, Number
 from kernelcup.http.schemas import Done, Form, Reason, Until
 from kernelcup.services import exceptions, limits, membership, pauses
 
@@ -108,7 +108,7 @@ def add_limit(body: LimitIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any
 
 
 @router.delete("/limits/{limit_id}")
-def remove_limit(limit_id: int, db: Db, actor: ActorDep, now: Now) -> Done:
+def remove_limit(limit_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
     """Remove a limit."""
     limits.remove_limit(db, actor, limit_id, now=now)
     return Done()

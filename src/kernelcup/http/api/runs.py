@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from kernelcup.domain import Run
 from kernelcup.errors import NotFound
-from kernelcup.http.deps import ActorDep, Db
+from kernelcup.http.deps import ActorDep, Db, Number
 from kernelcup.http.schemas import RunOut
 from kernelcup.services.runs import show_run
 from kernelcup_harness.protocol import dumps
@@ -24,20 +24,20 @@ class ArtifactOut(BaseModel):
 
 
 @router.get("")
-def show(run_id: int, db: Db, actor: ActorDep) -> RunOut:
+def show(run_id: Number, db: Db, actor: ActorDep) -> RunOut:
     """Show a run with its report, as far as you may see it."""
     return RunOut.of(show_run(db, run_id, viewer=actor))
 
 
 @router.get("/artifacts")
-def list_artifacts(run_id: int, db: Db, actor: ActorDep) -> list[ArtifactOut]:
+def list_artifacts(run_id: Number, db: Db, actor: ActorDep) -> list[ArtifactOut]:
     """List the files of a run: its report, what it printed, and profiles."""
     found = artifacts(show_run(db, run_id, viewer=actor))
     return [ArtifactOut(name=name, media_type=kind, size=len(body)) for name, (kind, body) in found.items()]
 
 
 @router.get("/artifacts/{name}", response_class=Response)
-def get_artifact(run_id: int, name: str, db: Db, actor: ActorDep) -> Response:
+def get_artifact(run_id: Number, name: str, db: Db, actor: ActorDep) -> Response:
     """Download one file of a run."""
     found = artifacts(show_run(db, run_id, viewer=actor))
     if name not in found:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
 from kernelcup.http import live
-from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
+from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.schemas import Done, EventOut, Page, SubmissionIn, SubmissionOut
 from kernelcup.services import events, waiting
 from kernelcup.services import submissions as service
@@ -53,7 +53,10 @@ def create(
     key: IdempotencyKey = None,
     client: Annotated[str, Header(alias="X-KernelCup-Client", max_length=20)] = "api",
 ) -> SubmissionOut:
-    """Submit a file: once this is answered, it will be judged."""
+    """Submit a file: once this is answered, it will be judged.
+
+    What it waits for, and for how long, is told by its events and by asking for it.
+    """
     submission = submit(
         platform.db,
         user=actor,
@@ -68,7 +71,7 @@ def create(
         client=client,
     )
     response.headers["Location"] = f"/api/v1/submissions/{submission.id}"
-    return _show(platform.db, submission.id, actor, now)
+    return SubmissionOut.of(service.fresh_view(platform.db, submission))
 
 
 @router.get("")
@@ -98,13 +101,13 @@ def list_all(
 
 
 @router.get("/{submission_id}")
-def show(submission_id: int, db: Db, actor: ActorDep, now: Now) -> SubmissionOut:
+def show(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> SubmissionOut:
     """Show a submission: where its jobs are, or their reports as far as you may see them."""
     return _show(db, submission_id, actor, now)
 
 
 @router.get("/{submission_id}/code")
-def show_code(submission_id: int, db: Db, actor: ActorDep, now: Now) -> CodeOut:
+def show_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CodeOut:
     """Show the code: your own, and others' where and when the leaderboard publishes it."""
     code = service.get_code(db, submission_id, viewer=actor, now=now)
     view = service.show_submission(db, submission_id, viewer=actor)
@@ -112,14 +115,14 @@ def show_code(submission_id: int, db: Db, actor: ActorDep, now: Now) -> CodeOut:
 
 
 @router.get("/{submission_id}/raw", response_class=PlainTextResponse)
-def raw_code(submission_id: int, db: Db, actor: ActorDep, now: Now) -> PlainTextResponse:
+def raw_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> PlainTextResponse:
     """Return the code as it was sent."""
     return PlainTextResponse(service.get_code(db, submission_id, viewer=actor, now=now))
 
 
 @router.get("/{submission_id}/history")
 def list_events(
-    submission_id: int, db: Db, actor: ActorDep, after: After = None, limit: Limit = 100
+    submission_id: Number, db: Db, actor: ActorDep, after: After = None, limit: Limit = 100
 ) -> Page[EventOut]:
     """List what happened to a submission so far, the oldest first."""
     service.check_follows(db, submission_id, viewer=actor)
@@ -130,7 +133,7 @@ def list_events(
 
 @router.get("/{submission_id}/events", response_class=EventSourceResponse)
 def follow(
-    submission_id: int,
+    submission_id: Number,
     platform: PlatformDep,
     actor: ActorDep,
     last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=2**62)] = 0,
@@ -146,14 +149,14 @@ def follow(
 
 
 @router.post("/{submission_id}/cancel")
-def cancel(submission_id: int, db: Db, actor: ActorDep, now: Now) -> CancelledOut:
+def cancel(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CancelledOut:
     """Cancel what is left of a submission; a run that has begun is ended within seconds."""
     count = service.cancel_submission(db, submission_id, by=actor, now=now)
     return CancelledOut(submission=submission_id, cancelled_jobs=count)
 
 
 @router.delete("/{submission_id}")
-def delete(submission_id: int, db: Db, actor: ActorDep, now: Now) -> Done:
+def delete(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
     """Delete a submission with its runs, for good."""
     service.delete_submission(db, submission_id, by=actor, now=now)
     return Done()

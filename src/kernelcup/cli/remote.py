@@ -1,0 +1,213 @@
+"""Commands that work with a server."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kernelcup.cli import platform
+from kernelcup.cli.following import Follower
+from kernelcup.cli.texts import plain
+from kernelcup.cli.venue import Ask, Changed, Update
+from kernelcup.client_api import Api
+from kernelcup.client_forms import BoardInfo, SubmissionInfo, TaskInfo, moment
+from kernelcup.client_tasks import pack
+from kernelcup.errors import InvalidValue, ServerUnavailable
+from kernelcup.services.board_changes import Affected, UpdatePreview
+from kernelcup.services.submit import read_code
+from kernelcup.services.task_changes import CaseChange, FileChange
+
+if TYPE_CHECKING:
+    from kernelcup.client import Client
+    from kernelcup.domain import Standing
+
+MOMENTS = ("opens_at", "deadline", "freeze_at")
+
+
+class RemoteVenue:
+    """A server, as whoever the token belongs to."""
+
+    def __init__(self, client: Client, *, option: str = "") -> None:
+        self._api = Api(client, on_retry=lambda text: typer.echo(plain(text), err=True))
+        self.option = option
+
+    @property
+    def server(self) -> str | None:
+        """Return the server's address."""
+        return self._api.server
+
+    def check_judges(self) -> None:
+        """Nothing is judged by this machine."""
+
+    def submit(self, ask: Ask) -> SubmissionInfo:
+        """Submit once, however often the request has to be sent."""
+        refuse_user(ask.user)
+        return self._api.submit(
+            code=read_code(ask.content),
+            file_name=ask.file_name,
+            mode=ask.mode,
+            key=uuid.uuid4().hex,
+            board=ask.board,
+            devices=ask.devices,
+        )
+
+    def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
+        """Follow a submission until it has ended; to go away does not end it."""
+        follower = Follower(submission, quiet=quiet)
+        try:
+            with follower:
+                for event in self._api.follow(submission.id):
+                    follower.take(event)
+        except BaseException as error:
+            error.add_note(
+                f"kernelcup watch {submission.id}{self.option}   (submission {submission.id} goes on at the "
+                f"server; kernelcup cancel {submission.id}{self.option} withdraws it)"
+            )
+            raise
+
+    def watch(self, submission_id: int, *, quiet: bool) -> None:
+        """Follow a submission, if it has not ended."""
+        submission = self._api.submission(submission_id)
+        if not submission.ended:
+            self.judge(submission, quiet=quiet)
+
+    def submission(self, submission_id: int) -> SubmissionInfo:
+        """Return a submission with its reports."""
+        return self._api.submission(submission_id)
+
+    def submissions(
+        self, *, user: str | None, board: str | None, tag: str | None, limit: int
+    ) -> list[SubmissionInfo]:
+        """Return the newest submissions."""
+        return self._api.submissions(user=user, board=board, tag=tag, limit=limit)
+
+    def screening(self, submission_id: int) -> None:
+        """Return nothing: the server does not tell it."""
+
+    def code(self, submission_id: int) -> str:
+        """Return a submission's text."""
+        return self._api.code(submission_id)
+
+    def cancel(self, submission_id: int, *, user: str | None) -> int:
+        """Cancel what is left of a submission."""
+        refuse_user(user)
+        return self._api.cancel(submission_id)
+
+    def delete_submission(self, submission_id: int, *, user: str | None) -> None:
+        """Delete a submission for good."""
+        refuse_user(user)
+        self._api.delete_submission(submission_id)
+
+    def place(self, board: str, device: str, user: str) -> Standing | None:
+        """Return one's own place, for oneself."""
+        found = self._api.my_place(board, device)
+        return found if found is not None and found.user == user else None
+
+    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
+        """Return a ranking."""
+        return self._api.standings(board, device, limit=limit)
+
+    def boards(self) -> list[BoardInfo]:
+        """Return the leaderboards that one may see."""
+        return self._api.boards()
+
+    def board(self, name: str) -> BoardInfo:
+        """Return a leaderboard."""
+        return self._api.board(name)
+
+    def task(self, board: str) -> TaskInfo:
+        """Return a leaderboard's task."""
+        return self._api.task(board)
+
+    def task_object(self, board: str) -> Mapping[str, object]:
+        """Return a leaderboard's task as ``--json`` prints it."""
+        return self._api.task_object(board)
+
+    def create_board(
+        self,
+        task: str,
+        *,
+        name: str | None,
+        devices: Sequence[str],
+        settings: Mapping[str, Any],
+        user: str | None,
+    ) -> BoardInfo:
+        """Send a task, and make a leaderboard of it."""
+        refuse_user(user)
+        found, files = pack(platform.task_path(task))
+        wanted = {"name": found.name if name is None else name, **settings_object(settings)}
+        return self._api.create_board(wanted | ({"devices": list(devices)} if devices else {}), files)
+
+    def preview(self, update: Update) -> UpdatePreview:
+        """Ask what an update would change."""
+        files = None if update.task is None else pack(platform.task_path(update.task))[1]
+        body = self._api.preview(update.board, settings_object(update.settings), files)
+        try:
+            return read_preview(body)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServerUnavailable(
+                f"{self.server} answers in a form that this version does not know"
+            ) from error
+
+    def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
+        """Change the task as the preview said, then the settings, then judge again."""
+        if update.task is not None:
+            files = pack(platform.task_path(update.task))[1]
+            self._api.replace_task(update.board, files, expected=seen.fingerprint)
+        if update.settings:
+            try:
+                self._api.change_board(update.board, settings_object(update.settings), force=force)
+            except BaseException as error:
+                if update.task is not None:
+                    error.add_note("the task is changed, the settings are not; give them once more")
+                raise
+        jobs = self._api.rejudge(update.board) if rejudge and seen.needs_rejudge else None
+        return Changed(board=seen.board, rejudged_jobs=jobs)
+
+    def delete_board(self, name: str) -> None:
+        """Delete a leaderboard for good."""
+        self._api.delete_board(name)
+
+
+def refuse_user(user: str | None) -> None:
+    """Raise ``InvalidValue`` for a name: at a server the token says who one is."""
+    if user is not None:
+        raise InvalidValue("--user: the server knows you by your token; --local works without one")
+
+
+def settings_object(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a leaderboard as the server reads them."""
+    return {name: _value(value) for name, value in settings.items()}
+
+
+def _value(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.value if isinstance(value, Enum) else value
+
+
+def read_preview(body: Mapping[str, Any]) -> UpdatePreview:
+    """Read a preview from the server's form."""
+    settings = {
+        name: tuple(moment(each) if name in MOMENTS else each for each in pair)
+        for name, pair in body["settings"].items()
+    }
+    values = {field.name: body[field.name] for field in dataclasses.fields(UpdatePreview)}
+    return UpdatePreview(
+        **values
+        | {
+            "settings": settings,
+            "files": tuple(FileChange(**each) for each in body["files"]),
+            "cases": tuple(CaseChange(**each) for each in body["cases"]),
+            "hidden": {name: tuple(pair) for name, pair in body["hidden"].items()},
+            "affected": tuple(Affected(**each) for each in body["affected"]),
+            "reasons": tuple(body["reasons"]),
+            "removed_in_use": tuple(body["removed_in_use"]),
+        }
+    )

@@ -1,0 +1,248 @@
+"""Commands that work with this machine's database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kernelcup.cli import platform, render
+from kernelcup.cli.screening import second_opinion
+from kernelcup.cli.task import without_hidden
+from kernelcup.cli.texts import plain
+from kernelcup.cli.venue import Ask, Changed, Update
+from kernelcup.client_forms import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
+from kernelcup.domain import OPERATOR, JobState
+from kernelcup.errors import Forbidden
+from kernelcup.services import board_changes, boards, rank
+from kernelcup.services import submissions as service
+from kernelcup.services.fitness import outage_text, outages
+from kernelcup.services.progress import GpuOut, JobProgress, Progress
+from kernelcup.services.submissions import JobView, SubmissionView
+from kernelcup.services.submit import submit
+from kernelcup.services.users import actor_of
+
+if TYPE_CHECKING:
+    from kernelcup.config import Config
+    from kernelcup.domain import Standing
+    from kernelcup.screen import Screening
+    from kernelcup.services.board_changes import UpdatePreview
+    from kernelcup.storage.database import Database
+    from kernelcup.storage.faults import DeviceFault
+
+POLL_INTERVAL_S = 0.5
+
+
+class LocalVenue:
+    """This machine's database, as its operator."""
+
+    server = None
+    option = ""
+
+    def __init__(self, config: Config, db: Database) -> None:
+        self._config = config
+        self._db = db
+
+    def check_judges(self) -> None:
+        """Raise ``ConfigError`` if this machine cannot judge."""
+        platform.make_dispatcher(self._config, self._db)
+
+    def submit(self, ask: Ask) -> SubmissionInfo:
+        """Put a submission into the queue."""
+        made = submit(
+            self._db,
+            user=platform.user_name(ask.user),
+            file_name=ask.file_name,
+            content=ask.content,
+            mode=ask.mode,
+            now=datetime.now(UTC),
+            board=ask.board,
+            devices=ask.devices,
+            second_opinion=second_opinion(self._config),
+        )
+        return self.submission(made.id)
+
+    def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
+        """Work off the queue until a submission has ended, with a live line for its stages."""
+        with render.StageLines(quiet=quiet) as lines:
+
+            def take(progress: Progress) -> None:
+                if isinstance(progress, JobProgress) and progress.job.submission_id == submission.id:
+                    lines.take(progress.event)
+                if isinstance(progress, GpuOut) and progress.fault.device in submission.devices:
+                    lines.say(outage_text([progress.fault]))
+
+            try:
+                platform.make_dispatcher(self._config, self._db, take).run_until(submission.id)
+            except BaseException as error:
+                error.add_note(
+                    f"submission {submission.id} stays in the queue; `kernelcup serve` judges it, "
+                    f"`kernelcup cancel {submission.id}` withdraws it"
+                )
+                raise
+
+    def watch(self, submission_id: int, *, quiet: bool) -> None:
+        """Wait until another process has judged a submission."""
+        last = ""
+        while not (view := service.show_submission(self._db, submission_id)).ended:
+            now = progress_text(view, outages(self._db, now=datetime.now(UTC)))
+            if now != last and not quiet:
+                typer.echo(now)
+            last = now
+            time.sleep(POLL_INTERVAL_S)
+
+    def submission(self, submission_id: int) -> SubmissionInfo:
+        """Return a submission with its reports."""
+        return submission_info(service.show_submission(self._db, submission_id))
+
+    def submissions(
+        self, *, user: str | None, board: str | None, tag: str | None, limit: int
+    ) -> list[SubmissionInfo]:
+        """Return the newest submissions."""
+        found = service.list_submissions(self._db, user=user, board=board, tag=tag, limit=limit)
+        return [self.submission(each.id) for each in found]
+
+    def screening(self, submission_id: int) -> Screening | None:
+        """Return what the static screen found."""
+        return service.screening_of(self._db, submission_id)
+
+    def code(self, submission_id: int) -> str:
+        """Return a submission's text."""
+        return service.get_code(self._db, submission_id)
+
+    def cancel(self, submission_id: int, *, user: str | None) -> int:
+        """Cancel what is left of a submission."""
+        with platform.pointing_to("say who you are with --user", Forbidden):
+            by = actor_of(self._db, platform.user_name(user))
+            return service.cancel_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
+
+    def delete_submission(self, submission_id: int, *, user: str | None) -> None:
+        """Delete a submission for good."""
+        with platform.pointing_to("say who you are with --user", Forbidden):
+            by = actor_of(self._db, platform.user_name(user))
+            service.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
+
+    def place(self, board: str, device: str, user: str) -> Standing | None:
+        """Return somebody's place."""
+        return rank.personal_best(self._db, board, device, user)
+
+    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
+        """Return a ranking."""
+        return rank.standings(self._db, board, device, limit=limit)
+
+    def boards(self) -> list[BoardInfo]:
+        """Return all leaderboards."""
+        return [BoardInfo.of(board) for board in boards.list_boards(self._db)]
+
+    def board(self, name: str) -> BoardInfo:
+        """Return a leaderboard."""
+        return BoardInfo.of(boards.get_board(self._db, name))
+
+    def task(self, board: str) -> TaskInfo:
+        """Return a leaderboard's task."""
+        return TaskInfo.of(boards.get_task(self._db, board))
+
+    def task_object(self, board: str) -> Mapping[str, object]:
+        """Return a leaderboard's task as ``--json`` prints it."""
+        return without_hidden(boards.get_task(self._db, board))
+
+    def create_board(
+        self,
+        task: str,
+        *,
+        name: str | None,
+        devices: Sequence[str],
+        settings: Mapping[str, Any],
+        user: str | None,
+    ) -> BoardInfo:
+        """Make a leaderboard."""
+        found = platform.find_task(task)
+        board = boards.create_board(
+            self._db,
+            name=found.name if name is None else name,
+            task=found,
+            devices=devices or [self._config.devices[0].name],
+            creator=platform.user_name(user),
+            now=datetime.now(UTC),
+            known_devices=self._config.devices,
+            **settings,
+        )
+        return BoardInfo.of(board)
+
+    def preview(self, update: Update) -> UpdatePreview:
+        """Return what an update would change."""
+        return board_changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
+
+    def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
+        """Change a leaderboard as the preview said."""
+        done = board_changes.update_board(
+            self._db,
+            OPERATOR,
+            update.board,
+            expected=seen.fingerprint,
+            rejudge=rejudge,
+            force=force,
+            **self._arguments(update),
+        )
+        return Changed(board=done.board.name, rejudged_jobs=done.rejudge.jobs if done.rejudge else None)
+
+    def _arguments(self, update: Update) -> dict[str, Any]:
+        return {
+            "task": None if update.task is None else platform.find_task(update.task),
+            "changes": board_changes.BoardChanges(**update.settings),
+            "known_devices": self._config.devices if "devices" in update.settings else None,
+            "now": datetime.now(UTC),
+        }
+
+    def delete_board(self, name: str) -> None:
+        """Delete a leaderboard for good."""
+        boards.delete_board(self._db, name, now=datetime.now(UTC))
+
+
+def submission_info(view: SubmissionView) -> SubmissionInfo:
+    """Return a submission as commands show it."""
+    each = view.submission
+    return SubmissionInfo(
+        id=each.id,
+        leaderboard=each.leaderboard,
+        user=each.user,
+        mode=each.mode,
+        file_name=each.file_name,
+        devices=each.devices,
+        created_at=each.created_at,
+        ended=view.ended,
+        jobs=tuple(map(job_info, view.jobs)),
+    )
+
+
+def job_info(view: JobView) -> JobInfo:
+    """Return a job as commands show it."""
+    job, run = view.job, view.run
+    return JobInfo(
+        id=job.id,
+        device=job.device,
+        state=job.state,
+        attempt=job.attempt,
+        position=view.position,
+        reason=job.reason,
+        run=run.id if run is not None else None,
+        verdict=run.verdict if run is not None else None,
+        score_s=run.score_s if run is not None else None,
+        report=run.report if run is not None else None,
+    )
+
+
+def progress_text(view: SubmissionView, out: Sequence[DeviceFault] = ()) -> str:
+    """Say in one line where the jobs of a submission are, and what of their devices is out of service."""
+    parts = []
+    for each in view.jobs:
+        place = f", place {each.position}" if each.position is not None else ""
+        parts.append(f"{each.job.device}: {each.job.state.value}{place}")
+    idle = all(each.job.state is not JobState.RUNNING for each in view.jobs)
+    waiting = {each.job.device for each in view.jobs if each.job.state is JobState.QUEUED}
+    if told := outage_text(fault for fault in out if fault.device in waiting):
+        return plain(f"{'; '.join(parts)}   ({told})")
+    return "; ".join(parts) + ("   (is a `kernelcup serve` running?)" if idle else "")

@@ -1,0 +1,272 @@
+"""What a server does for people, as typed calls."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from kernelcup.client import Client, NotReached, StreamEvent, Upload
+from kernelcup.client_forms import BoardInfo, BudgetInfo, SubmissionInfo, TaskInfo, standing_of_json
+from kernelcup.domain import Standing
+from kernelcup.errors import RateLimited, ServerUnavailable
+from kernelcup_harness.protocol import Mode, ProtocolError
+
+PAGE = 200
+"""The server gives no more at once."""
+
+PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+"""Between attempts: a server that is started anew is back by then."""
+
+LONGEST_PAUSE_S = 60
+
+Settings = Mapping[str, Any]
+"""Of a leaderboard, as JSON."""
+
+
+class Api:
+    """One server, as one user."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        on_retry: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._sleep = sleep
+        self._on_retry = on_retry
+
+    @property
+    def server(self) -> str:
+        """Return its address."""
+        return self._client.server
+
+    def submit(
+        self,
+        *,
+        code: str,
+        file_name: str,
+        mode: Mode,
+        key: str,
+        board: str | None = None,
+        devices: tuple[str, ...] = (),
+    ) -> SubmissionInfo:
+        """Submit a file; a server that does not answer is asked again with the same key.
+
+        Args:
+            code: Its text.
+            file_name: Its name.
+            mode: What it is submitted for.
+            key: However often a request with it is sent, it is done once.
+            board: Else as the file says.
+            devices: Else as the file says.
+        """
+        body = {
+            "leaderboard": board,
+            "devices": list(devices),
+            "mode": mode.value,
+            "file_name": file_name,
+            "code": code,
+        }
+        headers = {"Idempotency-Key": key, "X-KernelCup-Client": "cli"}
+        for pause in PAUSES_S:
+            try:
+                return self._sent(body, headers)
+            except NotReached as error:
+                self._on_retry(f"{error}; trying again")
+                self._sleep(pause)
+        return self._sent(body, headers)
+
+    def _sent(self, body: dict[str, Any], headers: dict[str, str]) -> SubmissionInfo:
+        return self._submission(self._client.request("POST", "/submissions", json=body, headers=headers))
+
+    def submission(self, submission_id: int) -> SubmissionInfo:
+        """Return a submission with as much of its reports as one may see."""
+        return self._submission(self._client.request("GET", f"/submissions/{submission_id}"))
+
+    def submissions(
+        self, *, user: str | None = None, board: str | None = None, tag: str | None = None, limit: int = 50
+    ) -> list[SubmissionInfo]:
+        """Return the newest submissions, without reports."""
+        wanted = {"user": user, "leaderboard": board, "tag": tag}
+        params = {name: value for name, value in wanted.items() if value is not None}
+        with self._reading():
+            return [SubmissionInfo.of_json(each) for each in self._pages("/submissions", params, limit)]
+
+    def code(self, submission_id: int) -> str:
+        """Return a submission's text."""
+        with self._reading():
+            return str(self._client.request("GET", f"/submissions/{submission_id}/code")["code"])
+
+    def cancel(self, submission_id: int) -> int:
+        """Cancel what is left of a submission, and return how many jobs that were."""
+        with self._reading():
+            body = self._client.request("POST", f"/submissions/{submission_id}/cancel")
+            return int(body["cancelled_jobs"])
+
+    def delete_submission(self, submission_id: int) -> None:
+        """Delete a submission for good."""
+        self._client.request("DELETE", f"/submissions/{submission_id}")
+
+    def follow(self, submission_id: int) -> Iterator[StreamEvent]:
+        """Yield what happens to a submission until it has ended.
+
+        A stream that breaks is taken up again where it was.
+        """
+        last_id, failed = 0, 0
+        while True:
+            pause = PAUSES_S[min(failed, len(PAUSES_S) - 1)]
+            try:
+                for event in self._client.stream(f"/submissions/{submission_id}/events", last_id=last_id):
+                    failed = 0
+                    last_id = last_id if event.id is None else event.id
+                    yield event
+                if self.submission(submission_id).ended:
+                    return
+                failed += 1
+            except (NotReached, RateLimited) as error:
+                failed += 1
+                if failed > len(PAUSES_S):
+                    raise
+                if isinstance(error, RateLimited):
+                    pause = min(error.retry_after_s, LONGEST_PAUSE_S)
+                else:
+                    self._on_retry(f"{error}; trying again")
+            if failed > len(PAUSES_S):
+                raise ServerUnavailable(f"{self.server} does not say what happens to {submission_id}")
+            self._sleep(pause)
+
+    def boards(self) -> list[BoardInfo]:
+        """Return the leaderboards that one may see."""
+        with self._reading():
+            return [BoardInfo.of_json(each) for each in self._pages("/leaderboards", {}, None)]
+
+    def board(self, name: str) -> BoardInfo:
+        """Return a leaderboard."""
+        with self._reading():
+            return BoardInfo.of_json(self._client.request("GET", _board(name)))
+
+    def task(self, board: str) -> TaskInfo:
+        """Return what one may see of a leaderboard's task."""
+        with self._reading():
+            return TaskInfo.of_json(self._client.request("GET", f"{_board(board)}/task"))
+
+    def task_object(self, board: str) -> dict[str, Any]:
+        """Return a leaderboard's task with its texts, hidden cases as their number."""
+        with self._reading():
+            body = dict(self._client.request("GET", f"{_board(board)}/task"))
+            body.pop("hidden_cases", None)
+            names, languages = body.pop("files"), body.pop("templates")
+            return {
+                **body,
+                "sources": {name: self._text(f"{_board(board)}/task/files/{quote(name)}") for name in names},
+                "templates": {
+                    name: self._text(f"{_board(board)}/templates/{quote(name, safe='')}")
+                    for name in languages
+                },
+            }
+
+    def standings(self, board: str, device: str, *, limit: int | None = None) -> list[Standing]:
+        """Return the ranking of a leaderboard on a device."""
+        path = f"{_board(board)}/standings/{quote(device, safe='')}"
+        with self._reading():
+            return [standing_of_json(each) for each in self._pages(path, {}, limit)]
+
+    def my_place(self, board: str, device: str) -> Standing | None:
+        """Return one's own place, None while there is none."""
+        path = f"{_board(board)}/standings/{quote(device, safe='')}/me"
+        with self._reading():
+            found = self._client.request("GET", path)
+            return None if found is None else standing_of_json(found)
+
+    def create_board(self, settings: Settings, files: Mapping[str, bytes]) -> BoardInfo:
+        """Make a leaderboard from a task's files."""
+        form = {"settings": json.dumps(dict(settings))}
+        with self._reading():
+            return BoardInfo.of_json(
+                self._client.request("POST", "/leaderboards", form=form, files=_parts(files))
+            )
+
+    def preview(self, board: str, settings: Settings, files: Mapping[str, bytes] | None) -> dict[str, Any]:
+        """Return what an update would change."""
+        form = {"settings": json.dumps(dict(settings))}
+        parts = None if files is None else _parts(files)
+        with self._reading():
+            return dict(self._client.request("POST", f"{_board(board)}/preview", form=form, files=parts))
+
+    def replace_task(self, board: str, files: Mapping[str, bytes], *, expected: str) -> BoardInfo:
+        """Replace a leaderboard's task, if it is still as the preview found it."""
+        with self._reading():
+            return BoardInfo.of_json(
+                self._client.request(
+                    "PUT", f"{_board(board)}/task", params={"expected": expected}, files=_parts(files)
+                )
+            )
+
+    def change_board(self, board: str, settings: Settings, *, force: bool) -> BoardInfo:
+        """Change a leaderboard's settings."""
+        with self._reading():
+            return BoardInfo.of_json(
+                self._client.request("PATCH", _board(board), params={"force": force}, json=dict(settings))
+            )
+
+    def rejudge(self, board: str) -> int:
+        """Judge a leaderboard's results again, and return how many jobs that are."""
+        with self._reading():
+            return int(self._client.request("POST", f"{_board(board)}/rejudge", json={})["jobs"])
+
+    def delete_board(self, board: str) -> None:
+        """Delete a leaderboard for good."""
+        self._client.request("DELETE", _board(board), params={"confirm": board})
+
+    def budget(self, board: str, device: str) -> list[BudgetInfo]:
+        """Return how much one may still submit, for each limit that applies."""
+        params = {"leaderboard": board, "device": device}
+        with self._reading():
+            return [
+                BudgetInfo.of_json(each) for each in self._client.request("GET", "/budget", params=params)
+            ]
+
+    def _submission(self, body: Any) -> SubmissionInfo:
+        with self._reading():
+            return SubmissionInfo.of_json(body)
+
+    def _text(self, path: str) -> str:
+        return str(self._client.request("GET", path)["text"])
+
+    def _pages(self, path: str, params: Mapping[str, str], limit: int | None) -> Iterator[Any]:
+        left, after = limit, None
+        while left is None or left > 0:
+            wanted: dict[str, str | int | bool] = {
+                **params,
+                "limit": PAGE if left is None else min(left, PAGE),
+            }
+            page = self._client.request(
+                "GET", path, params=wanted if after is None else wanted | {"after": after}
+            )
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+            left = None if left is None else left - len(page["items"])
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError, ProtocolError) as error:
+            text = f"{self.server} answers in a form that this version does not know ({error}); is it a newer one?"
+            raise ServerUnavailable(text) from error
+
+
+def _board(name: str) -> str:
+    return f"/leaderboards/{quote(name, safe='')}"
+
+
+def _parts(files: Mapping[str, bytes]) -> list[Upload]:
+    return [("files", (path, content)) for path, content in files.items()]

@@ -1,0 +1,249 @@
+"""What commands show, wherever it comes from: built from a server's JSON here, from services elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kernelcup.domain import (
+    CodePolicy,
+    JobState,
+    Leaderboard,
+    RankingBy,
+    StageLimits,
+    Standing,
+    Task,
+    Visibility,
+)
+from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict, from_json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitingInfo:
+    """Why a job waits and for how long."""
+
+    position: int | None
+    starts_in_s: float | None
+    runs_s: float | None
+    reason: str
+
+    @classmethod
+    def of_json(cls, body: Mapping[str, Any]) -> WaitingInfo:
+        """Read it from the server's form."""
+        return cls(
+            position=body["position"],
+            starts_in_s=body["starts_in_s"],
+            runs_s=body["runs_s"],
+            reason=str(body["reason"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobInfo:
+    """A submission on one device, with the run that counts."""
+
+    id: int
+    device: str
+    state: JobState
+    attempt: int
+    position: int | None
+    reason: str
+    run: int | None
+    verdict: Verdict | None
+    score_s: float | None
+    report: RunReport | None
+    waiting: WaitingInfo | None = None
+
+    @classmethod
+    def of_json(cls, body: Mapping[str, Any]) -> JobInfo:
+        """Read it from the server's form."""
+        waiting = None if body["waiting"] is None else WaitingInfo.of_json(body["waiting"])
+        return cls(
+            id=body["id"],
+            device=str(body["device"]),
+            state=JobState(body["state"]),
+            attempt=body["attempt"],
+            position=None if waiting is None else waiting.position,
+            reason=str(body["reason"]),
+            run=body["run"],
+            verdict=None if body["verdict"] is None else Verdict(body["verdict"]),
+            score_s=body["score_s"],
+            report=None if body["report"] is None else from_json(RunReport, body["report"]),
+            waiting=waiting,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SubmissionInfo:
+    """A submission and where its jobs are."""
+
+    id: int
+    leaderboard: str
+    user: str
+    mode: Mode
+    file_name: str
+    devices: tuple[str, ...]
+    created_at: datetime
+    ended: bool
+    jobs: tuple[JobInfo, ...]
+
+    @classmethod
+    def of_json(cls, body: Mapping[str, Any]) -> SubmissionInfo:
+        """Read it from the server's form."""
+        return cls(
+            id=body["id"],
+            leaderboard=str(body["leaderboard"]),
+            user=str(body["user"]),
+            mode=Mode(body["mode"]),
+            file_name=str(body["file_name"]),
+            devices=tuple(map(str, body["devices"])),
+            created_at=datetime.fromisoformat(body["created_at"]),
+            ended=bool(body["ended"]),
+            jobs=tuple(JobInfo.of_json(job) for job in body["jobs"]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BoardInfo:
+    """A leaderboard."""
+
+    name: str
+    devices: tuple[str, ...]
+    harness: HarnessKind
+    task_hash: str
+    creator: str
+    opens_at: datetime | None
+    deadline: datetime | None
+    freeze_at: datetime | None
+    created_at: datetime
+    visibility: Visibility
+    pseudonymous: bool
+    code_policy: CodePolicy
+    max_file_bytes: int | None
+    review_tags: tuple[str, ...] | None
+    """None where a server does not tell them."""
+
+    @classmethod
+    def of(cls, board: Leaderboard) -> BoardInfo:
+        """Take it from a leaderboard of this machine."""
+        return cls(**{name: getattr(board, name) for name in cls.__slots__})
+
+    @classmethod
+    def of_json(cls, body: Mapping[str, Any]) -> BoardInfo:
+        """Read it from the server's form."""
+        tags = body.get("review_tags")
+        return cls(
+            name=str(body["name"]),
+            devices=tuple(map(str, body["devices"])),
+            harness=HarnessKind(body["harness"]),
+            task_hash=str(body["task_hash"]),
+            creator=str(body["creator"]),
+            opens_at=moment(body["opens_at"]),
+            deadline=moment(body["deadline"]),
+            freeze_at=moment(body["freeze_at"]),
+            created_at=datetime.fromisoformat(body["created_at"]),
+            visibility=Visibility(body["visibility"]),
+            pseudonymous=bool(body["pseudonymous"]),
+            code_policy=CodePolicy(body["code_policy"]),
+            max_file_bytes=body["max_file_bytes"],
+            review_tags=None if tags is None else tuple(map(str, tags)),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskInfo:
+    """What participants see of a task."""
+
+    name: str
+    content_hash: str
+    description: str
+    harness: HarnessKind
+    ranking_by: RankingBy
+    limits: StageLimits
+    tests: Sequence[Parameters]
+    benchmarks: Sequence[Parameters]
+    hidden_tests: int
+    hidden_benchmarks: int
+    files: Sequence[str]
+    templates: Sequence[str]
+    devices: Sequence[str] | None
+    """Proposed ones; None where a server does not tell them."""
+
+    @classmethod
+    def of(cls, task: Task) -> TaskInfo:
+        """Take it from a task of this machine."""
+        return cls(
+            name=task.name,
+            content_hash=task.content_hash,
+            description=task.description,
+            harness=task.harness,
+            ranking_by=task.ranking_by,
+            limits=task.limits,
+            tests=task.tests,
+            benchmarks=task.benchmarks,
+            hidden_tests=len(task.hidden_tests),
+            hidden_benchmarks=len(task.hidden_benchmarks),
+            files=sorted(task.sources),
+            templates=list(task.templates),
+            devices=task.devices,
+        )
+
+    @classmethod
+    def of_json(cls, body: Mapping[str, Any]) -> TaskInfo:
+        """Read it from the server's form."""
+        return cls(
+            name=str(body["name"]),
+            content_hash=str(body["content_hash"]),
+            description=str(body["description"]),
+            harness=HarnessKind(body["harness"]),
+            ranking_by=RankingBy(body["ranking_by"]),
+            limits=StageLimits(**body["limits"]),
+            tests=list(map(dict, body["tests"])),
+            benchmarks=list(map(dict, body["benchmarks"])),
+            hidden_tests=int(body["hidden_tests"]),
+            hidden_benchmarks=int(body["hidden_benchmarks"]),
+            files=list(map(str, body["files"])),
+            templates=list(map(str, body["templates"])),
+            devices=None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetInfo:
+    """How much of a limit is left."""
+
+    limit: str
+    used: float
+    remaining: float
+    resets_at: datetime | None
+
+    @classmethod
+    def of_json(cls, body: Mapping[str, Any]) -> BudgetInfo:
+        """Read it from the server's form."""
+        return cls(
+            limit=str(body["limit"]),
+            used=float(body["used"]),
+            remaining=float(body["remaining"]),
+            resets_at=moment(body["resets_at"]),
+        )
+
+
+def standing_of_json(body: Mapping[str, Any]) -> Standing:
+    """Read a place in a ranking from the server's form."""
+    return Standing(
+        rank=int(body["rank"]),
+        user=str(body["user"]),
+        score_s=float(body["score_s"]),
+        submission_id=int(body["submission"]),
+        submitted_at=datetime.fromisoformat(body["submitted_at"]),
+        file_name=str(body["file_name"]),
+        trust=str(body["trust"]),
+        comparable=bool(body["comparable"]),
+    )
+
+
+def moment(text: str | None) -> datetime | None:
+    """Read a moment that may be absent."""
+    return None if text is None else datetime.fromisoformat(text)

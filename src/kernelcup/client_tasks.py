@@ -1,0 +1,59 @@
+"""A task on its way to a server: exactly the files that it names."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelcup.domain import Task
+from kernelcup.errors import NotFound
+from kernelcup.tasks.folder import TASK_FILE, load_folder
+from kernelcup.tasks.loader import load_task, require
+from kernelcup.tasks.roots import find_root
+from kernelcup.tasks.trees import FolderTree
+
+
+@dataclass(frozen=True, slots=True)
+class NotingTree:
+    """A folder's files that notes which were read."""
+
+    tree: FolderTree
+    taken: dict[str, bytes] = field(default_factory=dict)
+
+    def read(self, path: str) -> bytes:
+        """Return a file's content. Raise :class:`Unreadable`."""
+        content = self.tree.read(path)
+        self.taken[path] = content
+        return content
+
+    def label(self, path: str) -> str:
+        """Return what to call the file in a problem line."""
+        return self.tree.label(path)
+
+
+def pack(path: Path) -> tuple[Task, dict[str, bytes]]:
+    """Return the task at ``path``, and its files as a server takes them.
+
+    Of a folder only those are sent that the task names, those beside it included.
+
+    Raises:
+        NotFound: Nothing is there.
+        InvalidTask: With all its problems; nothing is worth sending then.
+    """
+    require(path)
+    folder = path.parent if path.name == TASK_FILE else path
+    if not folder.is_dir():
+        return load_task(path), {path.name: _content(path)}
+    place = folder.resolve()
+    root = find_root(place)
+    base = posixpath.normpath(place.relative_to(root).as_posix()).removeprefix(".")
+    tree = NotingTree(FolderTree(root, base, folder))
+    return load_folder(tree, base, place.name), tree.taken
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise NotFound(f"{path}: {error.strerror}") from error

@@ -1,0 +1,67 @@
+"""A service in use: leaderboards, people, submissions in every state."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from builders import NOW, SUBMISSION, make_board, make_case, make_report, make_stage, make_submission, make_task
+from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.services import limits, membership, pauses, queue, reviews
+from kernelcup.services.submissions import cancel_submission
+from kernelcup.storage.database import Database
+from kernelcup_harness.protocol import Mode, RunReport, StageName, Verdict
+
+PEOPLE = {
+    "bob": Role.PARTICIPANT,
+    "eve": Role.CREATOR,
+    "ada": Role.PARTICIPANT,
+    "grace": Role.CREATOR,
+    "root": Role.ADMIN,
+}
+"""A participant, another leaderboard's creator, the author, the creator, an admin."""
+
+
+def judge(db: Database, report: RunReport | None = None, device: str = "H100") -> int:
+    """Judge the job that is next and return its number."""
+    lease = queue.claim_next(db, owner="test", lease_s=60, devices=[device], now=NOW)
+    assert lease is not None
+    queue.finish(db, lease, report=report or make_report(), harness_hash="f", machine="m", now=NOW)
+    return lease.job.id
+
+
+def play(db: Database, make_person: Any) -> dict[str, Any]:
+    """Fill a database, and return the people by name.
+
+    Submission 1 is judged and its result waits for a review, 2 is judged, 3 is a test that failed,
+    4 is on a closed leaderboard and judged, 5 is cancelled, 6 waits. All are ada's.
+    """
+    people = {name: make_person(name, role) for name, role in PEOPLE.items()}
+    task = make_task(templates={"Python": SUBMISSION}, hidden_tests=[{"size": 32, "seed": 7}])
+    make_board(db, task=task)
+    make_board(db, name="closed", task=task, visibility=Visibility.CLOSED)
+    membership.add_member(db, OPERATOR, "closed", "ada", pseudonym="fox", now=NOW)
+    membership.make_invites(db, OPERATOR, ["closed"], count=2, label="class", now=NOW)
+    make_submission(db, board="double")
+    reviews.quarantine(db, OPERATOR, judge(db), reason="too fast", evidence={"ratio": 0.01}, now=NOW)
+    make_submission(db, board="double")
+    judge(db)
+    make_submission(db, board="double", mode=Mode.TEST)
+    judge(db, failed_report())
+    make_submission(db, board="closed")
+    judge(db)
+    cancelled = make_submission(db, board="double")
+    cancel_submission(db, cancelled.id, by=OPERATOR, now=NOW)
+    make_submission(db, board="double")
+    limits.add_limit(db, OPERATOR, text="1000/hour", now=NOW)
+    pauses.pause(db, OPERATOR, scope="device", key="MI300", reason="repair", now=NOW)
+    return people
+
+
+def failed_report() -> RunReport:
+    """Return the report of a test that found a wrong result."""
+    wrong = dataclasses.replace(make_case(None), verdict=Verdict.WRONG_ANSWER, message="not the double")
+    stage = make_stage([wrong], name=StageName.TEST, verdict=Verdict.WRONG_ANSWER)
+    return make_report(
+        mode=Mode.TEST, verdict=Verdict.WRONG_ANSWER, stage=StageName.TEST, stages=[stage], message="wrong"
+    )

@@ -1,0 +1,393 @@
+"""What browsers and strange requests get: cookies, headers, addresses that no honest client sends."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import re
+import socket
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from route_rules import PREFIX, ROUTES
+from scenes import play
+from starlette.testclient import TestClient
+
+from builders import NOW, make_board
+from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.http import auth
+from kernelcup.http.app import create_app
+from kernelcup.http.platform import Platform
+from kernelcup.services.login_links import make_login_link
+
+STRANGE = {
+    "nul": "%00",
+    "nul-inside": "dou%00ble",
+    "invalid-utf-8": "%ff%fe",
+    "lone-surrogate": "%ed%a0%80",
+    "slash": "a%2Fb",
+    "dots": "%2e%2e",
+    "line": "a%0d%0aX-Evil:%201",
+    "huge": "9" * 40,
+    "beyond-64-bits": str(2**64),
+    "at-64-bits": str(2**63),
+    "negative": "-1",
+    "zero": "0",
+    "float": "1e3",
+    "nan": "NaN",
+    "unicode-digits": quote("١٢"),
+    "wide": quote("ｄｏｕｂｌｅ"),
+    "long": "x" * 5000,
+    "sql": quote("' OR 1=1 --"),
+    "template": quote("{{7*7}}"),
+    "empty-looking": quote("\u200b"),
+    "blank": "%20",
+}
+
+
+MARKS = {"\0": "NUL", "a\0b": "NUL inside", "\ud800": "a lone surrogate", "\u200b": "nothing to see"}
+NUMBERS = (2**31, 2**63, 2**64, -(2**70), 10**40)
+
+
+def routes_of(app: FastAPI) -> list[tuple[str, str]]:
+    """Return every method and address that the application serves, pages and popcorn's included."""
+    found: set[tuple[str, str]] = set()
+
+    def walk(routes: Any, prefix: str) -> None:
+        for route in routes:
+            if (router := getattr(route, "original_router", None)) is not None:
+                walk(router.routes, prefix + route.include_context.prefix)
+            elif getattr(route, "methods", None):
+                found.update((method, prefix + route.path) for method in route.methods)
+
+    walk(app.routes, "")
+    return sorted(found)
+
+
+def parts_of(path: str) -> list[str]:
+    """Return the names of what an address leaves open."""
+    return re.findall(r"{(\w+)(?::\w+)?}", path)
+
+
+def fill(path: str, values: dict[str, str]) -> str:
+    """Put values into an address, as they are."""
+    return re.sub(r"{(\w+)(?::\w+)?}", lambda part: values[part[1]], path)
+
+
+GOOD = {
+    "name": "double",
+    "leaderboard": "double",
+    "device": "H100",
+    "gpu": "H100",
+    "mode": "test",
+    "user": "ada",
+    "user_id": "ada",
+    "file": "reference.py",
+    "language": "Python",
+    "scope": "leaderboard",
+    "key": "double",
+    "code": "AAAA",
+    "provider": "github",
+    "secret": "kc_x",
+    "category": "test",
+    "submission_id": "2",
+    "run_id": "2",
+    "job_id": "2",
+    "review_id": "1",
+    "limit_id": "1",
+    "token_id": "9999",
+}
+"""What stands in an address where nothing strange does."""
+
+
+@pytest.fixture
+def scene(db, person):
+    return play(db, person)
+
+
+@pytest.fixture
+def root(scene):
+    """The headers of an admin, for our routes and for popcorn's."""
+    return scene["root"].headers | {"X-Popcorn-Cli-Id": scene["root"].token}
+
+
+def test_no_address_is_so_strange_that_the_server_fails(app, client, scene, root) -> None:
+    broken = []
+    for method, path in routes_of(app):
+        route = ROUTES.get((method, path.removeprefix(PREFIX)))
+        for part in parts_of(path):
+            for name, strange in STRANGE.items():
+                if path.endswith("/events") and strange.strip("0123456789") == "":
+                    continue
+                answer = client.request(
+                    method,
+                    fill(path, GOOD | {part: strange}),
+                    headers=root,
+                    json=route.json if route is not None else None,
+                    params=route.query if route is not None else None,
+                )
+                if answer.status_code >= 500 or "x-evil" in answer.headers:
+                    broken.append((method, path, part, name, answer.status_code, answer.text[:100]))
+    assert not broken
+
+
+def test_no_text_or_number_in_a_body_makes_the_server_fail(client, scene, root) -> None:
+    broken = []
+    for (method, path), route in ROUTES.items():
+        if not isinstance(route.json, dict) or method == "DELETE" or path.startswith("/auth/"):
+            continue
+        for key, value in route.json.items():
+            for strange in (*MARKS, *NUMBERS, None, [], {}, [None], "x" * 100_000):
+                body = json.dumps({**route.json, key: [strange] if isinstance(value, list) else strange})
+                headers = {**root, "Content-Type": "application/json"}
+                address = PREFIX + fill(path, GOOD | route.values)
+                answer = client.request(method, address, headers=headers, content=body)
+                if answer.status_code >= 500 and answer.json()["error"]["code"] != "paused":
+                    broken.append((method, path, key, strange, answer.text[:100]))
+    assert not broken
+
+
+def test_no_query_makes_the_server_fail(app, client, scene, root) -> None:
+    broken = []
+    for path, methods in app.openapi()["paths"].items():
+        for method, operation in methods.items():
+            route = ROUTES[method.upper(), path.removeprefix(PREFIX)]
+            if method != "get" or route.is_stream:
+                continue
+            names = [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
+            for name in names:
+                for strange in STRANGE.values():
+                    query = "&".join(f"{key}={value}" for key, value in route.query.items() if key != name)
+                    address = f"{fill(path, GOOD | route.values)}?{query}&{name}={strange}"
+                    answer = client.get(address, headers=root)
+                    if answer.status_code >= 500:
+                        broken.append((path, name, strange[:20], answer.text[:100]))
+    assert not broken
+
+
+# Browsers.
+
+HERE = {"Sec-Fetch-Site": "same-origin"}
+ELSEWHERE = (
+    {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Origin": "https://evil.example"},
+    {"Origin": "null"},
+    {},
+)
+LOOKS_AT_NO_SESSION = ("/api/v1/auth/device", "/api/v1/auth/device/token")
+
+
+def use_link(browser: TestClient, db: Any, user_id: int) -> Any:
+    """Sign a browser in by a one-time link."""
+    secret = make_login_link(db, user_id, NOW)
+    return browser.post(f"/auth/link/{secret}", headers=HERE, follow_redirects=False)
+
+
+def cookie_of(answer: Any, name: str) -> dict[str, str]:
+    """Return the attributes of a cookie that an answer sets, their names in small letters."""
+    for header in answer.headers.get_list("set-cookie"):
+        if header.startswith(f"{name}="):
+            pairs = [part.strip().partition("=") for part in header.split(";")[1:]]
+            return {key.lower(): value for key, _, value in pairs}
+    raise AssertionError(f"no cookie {name}")
+
+
+@pytest.mark.parametrize(("url", "secure"), [("https://cup.example.org", True), (None, False)])
+def test_no_script_and_no_other_site_gets_the_session(config, db, clock, person, url, secure) -> None:
+    server = dataclasses.replace(config.server, url=url)
+    platform = Platform(
+        db=db, config=dataclasses.replace(config, server=server), clock=clock, secret="s" * 32
+    )
+    with TestClient(create_app(platform), base_url="http://127.0.0.1:8000") as browser:
+        cookie = cookie_of(use_link(browser, db, person("ada").actor.user_id), auth.COOKIE)
+    assert "httponly" in cookie
+    assert cookie["samesite"].lower() == "lax"
+    assert cookie["path"] == "/"
+    assert "domain" not in cookie
+    assert ("secure" in cookie) is secure
+    assert 0 < int(cookie["max-age"]) <= 30 * 24 * 3600
+
+
+def test_a_session_changes_nothing_for_another_site_wherever_it_is_sent(app, client, db, scene) -> None:
+    assert use_link(client, db, scene["root"].actor.user_id).status_code == 303
+    assert client.get("/api/v1/me").json()["name"] == "root"
+    for method, path in routes_of(app):
+        if method in ("GET", "HEAD") or path in LOOKS_AT_NO_SESSION:
+            continue
+        route = ROUTES.get((method, path.removeprefix(PREFIX)))
+        values = GOOD | (route.values if route is not None else {})
+        for headers in ELSEWHERE:
+            answer = client.request(
+                method,
+                fill(path, values),
+                headers=headers,
+                json=route.json if route is not None and not route.files else None,
+                data=route.form if route is not None else {"user_code": "x"},
+                files=route.files if route is not None else None,
+                params=route.query if route is not None else None,
+            )
+            if route is not None or path.startswith("/auth/"):
+                assert answer.status_code == 403, (method, path, headers, answer.text)
+            else:  # popcorn's routes look at no cookie
+                assert answer.status_code in (400, 401, 422), (method, path, headers, answer.text)
+    assert client.get("/api/v1/me").json()["name"] == "root"
+
+
+def test_a_token_beside_a_session_is_what_counts(client, db, scene) -> None:
+    use_link(client, db, scene["root"].actor.user_id)
+    answer = client.get("/api/v1/me", headers=scene["bob"].headers)
+    assert answer.json()["name"] == "bob"
+    assert client.get("/api/v1/me", headers={"Authorization": "Bearer kc_no"}).status_code == 401
+
+
+SAFE = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+}
+
+
+def check_headers(answer: Any) -> None:
+    for name, value in SAFE.items():
+        assert answer.headers[name] == value, (answer.request.url, name)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy or "default-src 'self'" in policy
+    assert "unsafe-eval" not in policy and "frame-ancestors 'none'" in policy
+    assert re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", answer.headers["x-request-id"])
+    assert not [name for name in answer.headers if name.startswith("access-control-")]
+    assert "server" not in answer.headers and "x-powered-by" not in answer.headers
+
+
+def test_every_answer_has_the_headers_that_keep_browsers_safe(app, client, scene, root) -> None:
+    for method, path in routes_of(app):
+        if method != "GET" or path.endswith("/events"):
+            continue
+        for headers in (root, {}, {"Authorization": "Bearer no"}, {"Origin": "https://evil.example"}):
+            check_headers(client.get(fill(path, GOOD), headers=headers))
+    for address in ("/", "/nowhere", "/api/v1/nowhere", "/api/v1/submissions?limit=0"):
+        check_headers(client.get(address))
+    check_headers(client.post("/api/v1/submissions", content=b"x" * (17 << 20), headers=root))
+
+
+def test_a_bug_has_these_headers_too(client, person, monkeypatch) -> None:
+    monkeypatch.setattr("kernelcup.services.boards.list_boards", lambda *_, **__: 1 / 0)
+    answer = client.get("/api/v1/leaderboards")
+    assert answer.status_code == 500
+    check_headers(answer)
+    assert answer.headers["x-request-id"] == answer.json()["error"]["request_id"]
+
+
+def test_no_other_site_is_let_in_by_cors(app, client, root) -> None:
+    asks = {
+        "Origin": "https://evil.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization",
+    }
+    for _, path in routes_of(app):
+        answer = client.options(fill(path, GOOD), headers=asks)
+        assert answer.status_code in (400, 404, 405), path
+        check_headers(answer)
+
+
+def test_other_methods_do_and_tell_nothing(app, client, root) -> None:
+    for path in sorted({path for _, path in routes_of(app)}):
+        for method in ("HEAD", "TRACE", "CONNECT", "PROPFIND", "X" * 100):
+            answer = client.request(method, fill(path, GOOD), headers=root | {"X-Probe": "canary"})
+            assert answer.status_code < 500, (method, path)
+            assert "canary" not in answer.text
+            if method != "HEAD":
+                assert answer.status_code in (404, 405), (method, path)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("abc-1.2_3", True),
+        ("x" * 64, True),
+        ("x" * 65, False),
+        ("", False),
+        ("a b", False),
+        ("<script>", False),
+        ("a\tb", False),
+        ("id;level=error", False),
+        ("ünïcode", False),
+    ],
+)
+def test_an_id_of_a_request_is_taken_over_if_it_is_one(client, given, kept) -> None:
+    answer = client.get("/livez", headers={"X-Request-Id": given.encode("latin-1")})
+    assert (answer.headers["x-request-id"] == given) is kept
+    assert re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", answer.headers["x-request-id"])
+
+
+def test_no_link_is_made_of_the_name_by_which_the_server_was_asked(app, client, scene, root) -> None:
+    for headers in (
+        {"Host": "evil.example"},
+        {"X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "https", "Forwarded": "host=evil.example"},
+    ):
+        for method, path in routes_of(app):
+            if method == "GET" and not path.endswith("/events"):
+                answer = client.get(fill(path, GOOD), headers=root | headers, follow_redirects=False)
+                assert "evil.example" not in answer.text + str(answer.headers), path
+        started = client.post("/api/v1/auth/device", json={"client": "test"}, headers=headers)
+        assert started.json()["verification_uri"] == "http://127.0.0.1:8000/auth/device"
+        made = client.post(
+            "/api/v1/submissions",
+            json={"leaderboard": "double", "devices": ["H100"], "code": "x = 1"},
+            headers=root | headers,
+        )
+        assert made.headers["location"].startswith("/api/v1/submissions/")
+
+
+# Bytes that no HTTP client would send.
+
+
+@pytest.mark.parametrize(
+    "first_line",
+    [
+        b"GET /api/v1/leaderboards/%00 HTTP/1.1",
+        b"GET /api/v1/leaderboards/\xff\xfe HTTP/1.1",
+        b"GET /api/v1/leaderboards/\x00 HTTP/1.1",
+        b"GET /api/v1/leaderboards/" + b"x" * 100_000 + b" HTTP/1.1",
+        b"GET /api/v1/leaderboards?after=" + b"9" * 60_000 + b" HTTP/1.1",
+        b"GET http://evil.example/api/v1/leaderboards/x HTTP/1.1",
+        b"GET //evil.example/%2e%2e HTTP/1.1",
+        b"GET /api/v1/leaderboards/x HTTP/1.1\r\nX-Long: " + b"x" * 200_000,
+        b"GET /api/v1/leaderboards/x HTTP/1.1\r\nAuthorization: Bearer \xff\xfe",
+        b"GET /api/v1/leaderboards/x HTTP/1.1\r\nCookie: kernelcup_session=\xff; kernelcup_browser=\xfe",
+        b"GET /api/v1/leaderboards/x HTTP/1.1\r\nX-Request-Id: a\r\n b",
+        b"GET /api/v1/leaderboards/x HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked",
+        b"GET /api/v1/leaderboards/x HTTP/1.1\r\nContent-Length: -5",
+        b"BREW /api/v1/leaderboards/x HTTP/9.9",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",
+    ],
+    ids=range(15),
+)
+def test_bytes_that_are_no_request_are_refused_and_the_server_goes_on(server_url, first_line) -> None:
+    host, port = server_url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as sock:
+        with contextlib.suppress(ConnectionError):  # it may hang up before all is sent
+            sock.sendall(first_line + b"\r\nHost: x\r\nConnection: close\r\n\r\n")
+        got = b""
+        with contextlib.suppress(ConnectionError):
+            while part := sock.recv(65536):
+                got += part
+    assert not got or re.match(rb"HTTP/1.1 4\d\d ", got), got[:200]
+    assert b"Traceback" not in got
+    assert httpx.get(f"{server_url}/livez").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["ＡＤＡ", "аda", "ada\u200b", " ada", "ada\n", "ADA", "\u202eada"])
+def test_nobody_gets_a_name_that_looks_like_anothers(client, scene, name) -> None:
+    answer = client.post("/api/v1/users", json={"name": name}, headers=scene["root"].headers)
+    assert answer.status_code in (400, 409), answer.text
+
+
+@pytest.mark.parametrize("name", ["ｄｏｕｂｌｅ", "dоuble", "double\u200b", " double", "DOUBLE", "\u202edouble"])
+def test_no_leaderboard_gets_a_name_that_looks_like_anothers(db, scene, name) -> None:
+    with pytest.raises((InvalidValue, Conflict)):
+        make_board(db, name=name)

@@ -1,0 +1,112 @@
+"""The API against its own description: whatever is sent, nobody gets a 5xx or an undescribed answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from route_rules import PREFIX, ROUTES
+from scenes import play
+from schemathesis.core.failures import Failure
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from starlette.testclient import TestClient
+
+CHECKS = [
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+]
+EXAMPLES = 4
+LAST = ("DELETE", "PUT", "PATCH")
+"""So that what the first ones look at is still there."""
+ORDER = ("GET", "POST", "PATCH", "PUT", "DELETE")
+
+
+@pytest.fixture
+def scene(db, person):
+    return play(db, person)
+
+
+def operations_of(app: Any) -> list[Any]:
+    """Return all operations that are described, those that only look first."""
+    schema = schemathesis.openapi.from_dict(app.openapi())
+    found = [each.ok() for each in schema.get_all_operations()]
+    return sorted(found, key=lambda each: (ORDER.index(each.method.upper()), each.path))
+
+
+def problem_of(case: Any, answer: Any) -> str | None:
+    """Return what is wrong with an answer."""
+    if answer.status_code >= 400:
+        error = answer.json().get("error", {})
+        if not (error.get("code") and error.get("message") and error.get("request_id")):
+            return f"no error of ours: {answer.text[:200]}"
+        if answer.status_code >= 500 and error["code"] != "paused":
+            return f"{answer.status_code}: {answer.text[:200]}"
+    try:
+        case.validate_response(answer, checks=CHECKS)
+    except* Failure as found:
+        return "; ".join(str(each) for each in found.exceptions)[:600]
+    return None
+
+
+def try_operation(
+    operation: Any, send: Callable[[Any], Any], problems: list[str], values: dict[str, str] | None
+) -> None:
+    """Send what the description allows, with addresses of things that are there where values are given."""
+
+    @seed(4)
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy())
+    def attempt(case: Any) -> None:
+        if values is not None:
+            case.path_parameters = {**case.path_parameters, **values}
+        answer = send(case)
+        if (problem := problem_of(case, answer)) is not None:
+            problems.append(f"{operation.label}: {problem}")
+
+    attempt()
+
+
+@pytest.mark.parametrize("who", ["nobody", "bob", "grace", "root"])
+def test_whatever_is_sent_the_answer_is_as_described(app, client: TestClient, scene, person, who) -> None:
+    problems: list[str] = []
+    headers = scene[who].headers if who != "nobody" else {}
+
+    def send(case: Any) -> Any:
+        given = case.as_transport_kwargs(base_url=str(client.base_url))
+        method, url = given.pop("method"), given.pop("url")
+        return client.request(method, url, **translate(given, headers))
+
+    for operation in operations_of(app):
+        key = operation.method.upper(), operation.path.removeprefix(PREFIX)
+        if ROUTES[key].is_stream or key == ("DELETE", "/tokens/current"):
+            continue
+        try_operation(operation, send, problems, None)
+        if ROUTES[key].values:
+            try_operation(operation, send, problems, ROUTES[key].values)
+    assert not problems, "\n".join(sorted(set(problems)))
+
+
+def translate(given: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+    """Return what the client takes of what is meant for another."""
+    return {
+        **{key: given[key] for key in ("params", "json", "data", "files", "cookies") if given.get(key)},
+        "headers": {**given.get("headers", {}), **headers},
+    }
