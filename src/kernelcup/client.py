@@ -111,7 +111,7 @@ class Client:
         body = _json(answer)
         if answer.is_success and body is not NOT_JSON:
             return body
-        raise _error(self.server, answer.status_code, body)
+        raise read_error(self.server, answer.status_code, body)
 
     def stream(self, path: str, *, last_id: int) -> Iterator[StreamEvent]:
         """Yield the events of a stream until the server ends it; it raises as :meth:`request` does."""
@@ -123,7 +123,7 @@ class Client:
         ):
             if not answer.is_success:
                 answer.read()
-                raise _error(self.server, answer.status_code, _json(answer))
+                raise read_error(self.server, answer.status_code, _json(answer))
             yield from _events(answer.iter_lines())
 
     @contextmanager
@@ -172,7 +172,7 @@ def _events(lines: Iterator[str]) -> Iterator[StreamEvent]:
         fields = {}
 
 
-def _error(server: str, status: int, body: Any) -> errors.KernelCupError:
+def read_error(server: str, status: int, body: Any) -> errors.KernelCupError:
     """Return the error that the server tells of."""
     told = body.get("error") if isinstance(body, dict) else None
     if not isinstance(told, dict) or not isinstance(told.get("code"), str):

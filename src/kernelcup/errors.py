@@ -220,6 +220,12 @@ class DeviceNeeded(InvalidSubmission):
 
     code = "device_needed"
 
+    def __init__(self, text: str, *, leaderboard: str = "", devices: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.leaderboard = leaderboard
+        self.devices = tuple(devices)
+        """Between which to choose."""
+
 
 class UnknownDevice(InvalidSubmission):
     """The leaderboard has no such device."""

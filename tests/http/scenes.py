@@ -5,7 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from builders import NOW, SUBMISSION, make_board, make_case, make_report, make_stage, make_submission, make_task
+from builders import (
+    NOW,
+    SUBMISSION,
+    make_board,
+    make_case,
+    make_report,
+    make_stage,
+    make_submission,
+    make_task,
+)
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.services import limits, membership, pauses, queue, reviews
 from kernelcup.services.submissions import cancel_submission

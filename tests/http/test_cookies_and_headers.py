@@ -387,7 +387,9 @@ def test_nobody_gets_a_name_that_looks_like_anothers(client, scene, name) -> Non
     assert answer.status_code in (400, 409), answer.text
 
 
-@pytest.mark.parametrize("name", ["ｄｏｕｂｌｅ", "dоuble", "double\u200b", " double", "DOUBLE", "\u202edouble"])
+@pytest.mark.parametrize(
+    "name", ["ｄｏｕｂｌｅ", "dоuble", "double\u200b", " double", "DOUBLE", "\u202edouble"]
+)
 def test_no_leaderboard_gets_a_name_that_looks_like_anothers(db, scene, name) -> None:
     with pytest.raises((InvalidValue, Conflict)):
         make_board(db, name=name)

@@ -77,6 +77,8 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
     if isinstance(error, errors.InvalidTask):
         names = ("file", "line", "column", "key", "text")
         body["problems"] = [{name: getattr(each, name) for name in names} for each in error.problems]
+    if isinstance(error, errors.DeviceNeeded):
+        body |= {"leaderboard": error.leaderboard, "devices": list(error.devices)}
     if isinstance(error, errors.RateLimited):
         body["retry_after_s"] = error.retry_after_s
     return body

@@ -67,6 +67,8 @@ class ErrorBody(BaseModel):
     next: list[str] | None = Field(default=None, description="What to do now.")
     problems: list[ProblemOut] | None = Field(default=None, description="All that is wrong with a task.")
     details: list[DetailOut] | None = None
+    leaderboard: str | None = Field(default=None, description="Of `device_needed`: which one was meant.")
+    devices: list[str] | None = Field(default=None, description="Of `device_needed`: what it has.")
     retry_after_s: int | None = Field(default=None, description="When to try again, of `rate_limited`.")
 
 
@@ -91,6 +93,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     )
 }
 """With what every route may answer."""
+
+TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+"""Of routes that answer no JSON. As their class, it would be said of their errors, too."""
 
 
 class LeaderboardOut(BaseModel):

@@ -140,7 +140,11 @@ def _devices(board: Leaderboard, wanted: Sequence[str]) -> list[str]:
         return list(board.devices)
     allowed = ", ".join(board.devices)
     if not wanted:
-        raise DeviceNeeded(f"Which device? Leaderboard {board.name!r} has {allowed}.")
+        raise DeviceNeeded(
+            f"Which device? Leaderboard {board.name!r} has {allowed}.",
+            leaderboard=board.name,
+            devices=board.devices,
+        )
     spelling = {device.lower(): device for device in board.devices}
     for name in wanted:
         if name.lower() not in spelling:

@@ -117,7 +117,9 @@ class Attempt:
                 logger.warning("job %d: not stored that a GPU is unfit: %s", self.lease.job.id, error)
         if run is None:
             # Something of ours died, or the task is broken: only a second look can tell them apart.
-            raise BadReport(launched.report.message or "the harness could not judge")
+            # Its message may be about a hidden case, and the reason of a retry is shown to the author.
+            where = f" in its {stage.value} stage" if (stage := launched.report.stage) is not None else ""
+            raise BadReport(f"the harness could not judge{where}")
         return run
 
     def _is_first(self) -> bool:

@@ -340,11 +340,10 @@ def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> l
     """Return views of many submissions, with no more of the reports than everybody may see."""
     all_jobs = jobs.of_submissions(session, [each.id for each in found])
     done = ranking.results(session, [job.id for some in all_jobs.values() for job in some])
-    by_name = {each.leaderboard: boards.find(session, each.leaderboard) for each in found}
+    by_id = boards.some(session, {each.leaderboard_id for each in found})
     views = []
     for submission in found:
-        board, some = by_name[submission.leaderboard], all_jobs.get(submission.id, [])
-        assert board is not None
+        board, some = by_id[submission.leaderboard_id], all_jobs.get(submission.id, [])
         if _sees_all_of(submission, board, viewer):
             plain = tuple(JobView(job=job, position=None, run=done.get(job.id)) for job in some)
             views.append(SubmissionView(submission=submission, jobs=plain))

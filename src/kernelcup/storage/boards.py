@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
 
@@ -115,6 +115,12 @@ def _devices_of() -> Select[str]:
         .where(LeaderboardDeviceRow.leaderboard_id == bindparam("board_id"))
         .order_by(LeaderboardDeviceRow.position)
     )
+
+
+def some(session: Session, board_ids: Collection[int]) -> dict[int, Leaderboard]:
+    """Return leaderboards by their ids."""
+    found = _load(session, _boards().where(LeaderboardRow.id.in_(board_ids)))
+    return {board.id: board for board in found}
 
 
 def forget_freeze(session: Session, board_id: int) -> None:

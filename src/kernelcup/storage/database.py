@@ -20,6 +20,8 @@ from sqlalchemy.orm import DeclarativeBase, Session
 from kernelcup.errors import ConfigError, StorageUnavailable
 
 BUSY_TIMEOUT_MS = 30_000
+POOL: dict[str, Any] = {"pool_size": 15, "max_overflow": 30}
+"""Connections of a process: the web server has up to 40 threads that want one each."""
 
 
 class Database:
@@ -89,11 +91,11 @@ def _engine(url: URL) -> Engine:
     if kind == "postgresql":
         if find_spec("psycopg") is None:
             raise ConfigError("PostgreSQL needs another package: pip install 'kernelcup[postgres]'")
-        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, **POOL)
     if kind != "sqlite" or not url.database or url.database == ":memory:":
         raise ConfigError(f"database url {url!r}: expected {_EXPECTED}")
     Path(url.database).absolute().parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}, **POOL)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

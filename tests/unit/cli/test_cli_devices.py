@@ -13,9 +13,9 @@ import pytest
 
 from builders import make_board, make_device, make_submission
 from kernelcup.cli import logs, platform
-from kernelcup.cli.competing import progress_text
 from kernelcup.cli.entry import execute
 from kernelcup.cli.serving import log
+from kernelcup.cli.venue_local import progress_text
 from kernelcup.errors import UnfitDevice
 from kernelcup.services.fitness import outages, take_out
 from kernelcup.services.progress import GpuBack, GpuOut, JobReturned

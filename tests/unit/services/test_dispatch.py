@@ -168,7 +168,7 @@ def test_a_harness_that_could_not_judge_is_asked_once_more(stage) -> None:
     stage.dispatcher(FakeLauncher(broken)).run_until_idle()
     assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.ACCEPTED, 2)
     (retried,) = stage.told(JobRetried)
-    assert "the judge died" in retried.reason
+    assert retried.reason == "BadReport: the harness could not judge"
 
 
 def test_what_the_harness_cannot_judge_twice_ends_with_its_own_report(stage) -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from builders import make_device
+from builders import NOW, make_device
 from fakes import FakeGpuLauncher, FakeLauncher
 from kernelcup.errors import NotFound, UnfitDevice
 from kernelcup.services.fitness import (

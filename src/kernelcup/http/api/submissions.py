@@ -11,7 +11,7 @@ from sse_starlette import EventSourceResponse
 
 from kernelcup.http import live
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, PlatformDep
-from kernelcup.http.schemas import Done, EventOut, Page, SubmissionIn, SubmissionOut
+from kernelcup.http.schemas import STREAM, TEXT, Done, EventOut, Page, SubmissionIn, SubmissionOut
 from kernelcup.services import events, waiting
 from kernelcup.services import submissions as service
 from kernelcup.services.submit import submit
@@ -114,7 +114,7 @@ def show_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CodeO
     return CodeOut(submission=submission_id, file_name=view.submission.file_name, code=code)
 
 
-@router.get("/{submission_id}/raw", response_class=PlainTextResponse)
+@router.get("/{submission_id}/raw", response_class=Response, responses=TEXT)
 def raw_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> PlainTextResponse:
     """Return the code as it was sent."""
     return PlainTextResponse(service.get_code(db, submission_id, viewer=actor, now=now))
@@ -131,7 +131,7 @@ def list_events(
     return Page(items=items, next=items[-1].id if len(found) > limit else None)
 
 
-@router.get("/{submission_id}/events", response_class=EventSourceResponse)
+@router.get("/{submission_id}/events", response_class=Response, responses=STREAM)
 def follow(
     submission_id: Number,
     platform: PlatformDep,

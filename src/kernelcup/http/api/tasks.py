@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 from kernelcup.errors import NotFound
 from kernelcup.http.deps import ActorDep, Db
-from kernelcup.http.schemas import FileOut, TaskOut
+from kernelcup.http.schemas import TEXT, FileOut, TaskOut
 from kernelcup.services import boards
 from kernelcup.tasks.judging_code import judging_code
 
@@ -42,7 +42,7 @@ def show_template(name: str, language: str, db: Db, actor: ActorDep) -> FileOut:
     return FileOut(name=wanted, text=task.templates[wanted])
 
 
-@router.get("/starter", response_class=PlainTextResponse)
+@router.get("/starter", response_class=Response, responses=TEXT)
 def show_starter(name: str, db: Db, actor: ActorDep) -> PlainTextResponse:
     """Return the first template with the leaderboard's directive, ready to be submitted."""
     board = boards.get_board(db, name, viewer=actor)
