@@ -7,7 +7,7 @@ TORCH_INDEX ?=
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 TORCH := torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 
-.PHONY: help demo test attacks check serve docs clean sandbox-package system-packages
+.PHONY: help demo test attacks check serve docs transcripts clean sandbox-package system-packages
 
 help:
 	@echo "make demo    a whole competition on this machine, with standings at the end"
@@ -16,6 +16,7 @@ help:
 	@echo "make check   ruff, mypy, import-linter, documentation"
 	@echo "make serve   judge what is submitted"
 	@echo "make docs    build the documentation into site/"
+	@echo "make transcripts  what people see of the Discord bot, as text and pictures for the docs"
 
 demo: $(VENV)/runner sandbox-package
 	$(BIN)/kernelcup demo --directory .demo
@@ -31,13 +32,16 @@ check: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
-	$(BIN)/mkdocs build --quiet --strict
+	$(BIN)/mkdocs build --strict > $(VENV)/docs.log 2>&1 || { cat $(VENV)/docs.log; exit 1; }
 
 serve: $(VENV)/runner sandbox-package
 	$(BIN)/kernelcup serve
 
 docs: $(VENV)/dev
 	$(BIN)/mkdocs build --strict
+
+transcripts: $(VENV)/dev sandbox-package
+	$(BIN)/python scripts/transcripts
 
 clean:
 	rm -rf $(VENV) .demo site dist

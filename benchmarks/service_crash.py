@@ -174,7 +174,7 @@ async def storm(
     ]
     begun = time.monotonic()
     try:
-        kills = await kill_all(parts, given.kills, chance, restarter(given.database))
+        kills = await kill_all(parts, base, given.kills, chance, restarter(given.database))
         stop.set()
         await asyncio.gather(*clients)
         drained = await drain(url, parts)
@@ -196,15 +196,34 @@ def restarter(database: str) -> Callable[[], None] | None:
     return restart_postgres if database == "postgresql" else None
 
 
+async def answers(base: str) -> bool:
+    """Tell whether the server serves requests."""
+    connection = Connection(base, "")
+    try:
+        status, _ = await asyncio.wait_for(connection.request("GET", "/api/v1/devices"), 5)
+    except (ConnectionError, TimeoutError):
+        return False
+    finally:
+        connection.close()
+    return status < 500
+
+
 async def kill_all(
-    parts: dict[str, Part], count: int, chance: random.Random, restart: Callable[[], None] | None
+    parts: dict[str, Part],
+    base: str,
+    count: int,
+    chance: random.Random,
+    restart: Callable[[], None] | None,
 ) -> dict[str, int]:
     """Kill so many processes at random moments; return how many of each kind."""
     kills: dict[str, int] = {}
-    await asyncio.sleep(5)
+    while not await answers(base):  # noqa: ASYNC110
+        await asyncio.sleep(0.2)
     while sum(kills.values()) < count:
-        await asyncio.sleep(chance.uniform(0.2, 2.5))
+        await asyncio.sleep(chance.uniform(0.0, 2.0))
         kind = chance.choice(PARTS)
+        if kind == "http" and not await answers(base):
+            continue  # it is being started: a server that is never up has nothing to lose
         if kind == "harness":
             if not kill_harness(parts["real"].process.pid, chance):
                 continue

@@ -81,6 +81,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         form: Mapping[str, str] | None = None,
         files: Sequence[Upload] | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> Any:
         """Return what the server answers, from JSON.
 
@@ -92,6 +93,7 @@ class Client:
             headers: Further headers.
             form: Fields of a form, instead of ``json``.
             files: Files of a form.
+            timeout_s: How long the server may say nothing.
 
         Raises:
             UserError: The server refuses; the error is of the same kind as there.
@@ -107,6 +109,7 @@ class Client:
                 headers=dict(headers or {}),
                 data=dict(form) if form is not None else None,
                 files=list(files) if files is not None else None,
+                timeout=timeout_s,
             )
         body = _json(answer)
         if answer.is_success and body is not NOT_JSON:

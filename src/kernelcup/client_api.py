@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from kernelcup.client import Client, NotReached, StreamEvent, Upload
@@ -22,6 +22,11 @@ PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
 """Between attempts: a server that is started anew is back by then."""
 
 LONGEST_PAUSE_S = 60
+
+LONG_S = 600.0
+"""How long a server may take for what it does at once, such as fetching a repository."""
+
+T = TypeVar("T")
 
 Settings = Mapping[str, Any]
 """Of a leaderboard, as JSON."""
@@ -113,7 +118,7 @@ class Api:
         """Delete a submission for good."""
         self._client.request("DELETE", f"/submissions/{submission_id}")
 
-    def follow(self, submission_id: int) -> Iterator[StreamEvent]:
+    def follow(self, submission_id: int) -> Generator[StreamEvent, None, None]:
         """Yield what happens to a submission until it has ended.
 
         A stream that breaks is taken up again where it was.
@@ -231,6 +236,38 @@ class Api:
             return [
                 BudgetInfo.of_json(each) for each in self._client.request("GET", "/budget", params=params)
             ]
+
+    def ask(
+        self,
+        read: Callable[[Any], T],
+        method: str,
+        path: str,
+        *,
+        json: Mapping[str, object] | None = None,
+        params: Mapping[str, str | int | bool] | None = None,
+    ) -> T:
+        """Return the answer to a request that has no method here, as ``read`` reads it."""
+        with self._reading():
+            return read(
+                self._client.request(
+                    method,
+                    path,
+                    json=None if json is None else dict(json),
+                    params=params,
+                    timeout_s=LONG_S,
+                )
+            )
+
+    def tell(self, method: str, path: str, *, json: Mapping[str, object] | None = None) -> None:
+        """Have something done whose answer says nothing."""
+        self.ask(lambda _: None, method, path, json=json)
+
+    def pages(
+        self, read: Callable[[Any], T], path: str, params: Mapping[str, str], *, limit: int | None
+    ) -> list[T]:
+        """Return the items of a list that comes in pages."""
+        with self._reading():
+            return [read(each) for each in self._pages(path, params, limit)]
 
     def _submission(self, body: Any) -> SubmissionInfo:
         with self._reading():

@@ -19,6 +19,9 @@ from kernelcup_harness.protocol import (
     to_json,
 )
 
+LARGEST_ID = 2**31 - 1
+"""No submission, run, user, ... has a larger number: databases keep them in 32 bits."""
+
 
 class Language(StrEnum):
     """What a task's submissions are written in."""

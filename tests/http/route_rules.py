@@ -23,6 +23,7 @@ class Who(StrEnum):
     CREATOR = "creators and admins"
     MANAGER = "the leaderboard's creator, admins"
     ADMIN = "admins"
+    BOT = "a bot that acts for somebody"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/auth/device/token"): Route(who=Who.EVERYBODY, json={"device_code": "x"}, status=400),
     ("GET", "/me"): Route(who=Who.SIGNED_IN),
     ("DELETE", "/me/identities/{provider}"): Route(who=Who.PERSON, values={"provider": "github"}, status=404),
+    ("POST", "/me/link-codes"): Route(who=Who.PERSON, status=201),
+    ("POST", "/link"): Route(who=Who.BOT, json={"code": "BCDF-GHJK"}, status=403),
+    ("POST", "/unlink"): Route(who=Who.BOT, status=403),
     ("GET", "/tokens"): Route(who=Who.SIGNED_IN),
     ("POST", "/tokens"): Route(who=Who.PERSON, json={"name": "mine", "scopes": ["read"]}, status=201),
     ("DELETE", "/tokens/current"): Route(who=Who.SIGNED_IN),

@@ -25,13 +25,14 @@ from builders import (
     make_submission,
     make_task,
 )
+from kernelcup.cli.entry import execute
 from kernelcup.config import Config
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.http import logs
 from kernelcup.http.app import create_app
 from kernelcup.http.platform import Platform
 from kernelcup.providers import SignInSection
-from kernelcup.services import membership, pauses, queue, reviews
+from kernelcup.services import membership, pauses, queue, rejudge, reviews
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import CapturedOutput, StageName
 
@@ -43,6 +44,7 @@ OPERATORS = {COOKIE_SECRET, CLIENT_SECRET, DATABASE_PASSWORD}
 
 HIDDEN_CASE = "918273645"
 SEED_OF_REVIEWED = "ab12" * 16
+SEED_OF_DONE = "cd34" * 16
 CODE = "canary_in_the_code"
 PRIVATE_FILE = "canary_in_a_private_file"
 PRIVATE_STATEMENT = "canary_in_the_statement"
@@ -54,7 +56,7 @@ REAL_NAME = "canary_user"
 
 MANAGERS_ONLY = {HIDDEN_CASE, SEED_OF_REVIEWED, PRINTED, EVIDENCE, INVITED}
 MEMBERS_ONLY = {PRIVATE_FILE, PRIVATE_STATEMENT}
-AUTHORS_ONLY = {CODE, REVIEW_REASON}
+AUTHORS_ONLY = {CODE, REVIEW_REASON, SEED_OF_DONE}
 
 MAY_NOT_SEE = {
     "nobody": OPERATORS | MANAGERS_ONLY | MEMBERS_ONLY | AUTHORS_ONLY | {REAL_NAME},
@@ -65,6 +67,7 @@ MAY_NOT_SEE = {
     "root": set(OPERATORS),
 }
 BOARDS, SUBMISSIONS = ("double", "closed", "masked"), 5
+FILES = ["report.json", "stdout.txt", "stderr.txt", "profile-0.txt"]
 
 
 @pytest.fixture
@@ -101,12 +104,12 @@ def scene(db, person) -> dict[str, Any]:
     membership.add_member(db, OPERATOR, "closed", "ada", pseudonym=None, now=NOW)
     membership.make_invites(db, OPERATOR, ["closed"], count=1, label=INVITED, now=NOW)
     code = f"{SUBMISSION}# {CODE}\n".encode()
-    for board in ("double", "double", "closed"):
+    make_submission(db, board="double", content=code)
+    job = judge(db, report(SEED_OF_REVIEWED))
+    reviews.quarantine(db, OPERATOR, job, reason=REVIEW_REASON, evidence={"why": EVIDENCE}, now=NOW)
+    for board in ("double", "closed"):
         make_submission(db, board=board, content=code)
-        job = judge(db, report())
-        if job == 1:
-            evidence = {"why": EVIDENCE}
-            reviews.quarantine(db, OPERATOR, job, reason=REVIEW_REASON, evidence=evidence, now=NOW)
+        judge(db, report())
     make_submission(db, board="masked", user=REAL_NAME, content=code, file_name=f"{CODE}.py")
     judge(db, report())
     make_submission(db, board="double", content=code)
@@ -114,7 +117,7 @@ def scene(db, person) -> dict[str, Any]:
     return people
 
 
-def report() -> Any:
+def report(seed: str = SEED_OF_DONE) -> Any:
     """Return the report of an accepted ranked run that has a secret in all its places."""
     seen = make_case(1000.0)
     hidden = make_case(
@@ -122,7 +125,7 @@ def report() -> Any:
     )
     return make_report(
         stages=[make_stage([hidden], name=StageName.TEST), make_stage([seen])],
-        secret_seed=SEED_OF_REVIEWED,
+        secret_seed=seed,
         stdout=CapturedOutput(text=PRINTED, total_bytes=len(PRINTED)),
         stderr=CapturedOutput(text=PRINTED, total_bytes=len(PRINTED)),
         extra={"note": HIDDEN_CASE},
@@ -136,6 +139,7 @@ def log() -> Iterator[io.StringIO]:
     before = (root.handlers, root.level)
     sys.stderr = written
     logs.set_up(as_json=True, level=logging.DEBUG)
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # that is the client of these tests
     sys.stderr = stderr
     yield written
     root.handlers, level = before[0], before[1]
@@ -159,11 +163,11 @@ def addresses(app: Any) -> list[str]:
                 for user in ("ada", REAL_NAME):
                     each = str(number)
                     values = GOOD | {"name": board, "leaderboard": board, "user": user, "user_id": user}
-                    values |= {key: each for key in ("submission_id", "run_id", "job_id", "review_id")}
+                    values |= dict.fromkeys(("submission_id", "run_id", "job_id", "review_id"), each)
                     if "/users/" in path:
                         values["name"] = user
-                    for name in ("report.json", "stdout.txt", "stderr.txt", "profile-0.txt"):
-                        found.append(fill(path, values | ({"name": name} if "artifacts" in path else {})))
+                    names = FILES if "artifacts" in path else [values["name"]]
+                    found += [fill(path, values | {"name": name}) for name in names]
     for path in ("/api/v1/submissions", "/api/v1/leaderboards/masked/standings/H100/history"):
         found += [f"{path}?user={name}" for name in ("ada", REAL_NAME, "participant 4", "me")]
     found += [
@@ -266,19 +270,11 @@ def test_secrets_in_addresses_and_cookies_are_not_logged(client, db, scene, log)
 
 
 def test_the_seed_of_a_job_that_waits_again_is_not_told(db, client, scene) -> None:
-    from kernelcup.services import rejudge
-
     rejudge.rejudge_submission(db, OPERATOR, 2, now=NOW)
-    for number in (1, 2):
-        for path in (
-            f"/api/v1/submissions/{number}",
-            f"/api/v1/runs/{number}",
-            f"/user/submissions/{number}",
-        ):
-            assert SEED_OF_REVIEWED not in client.get(path, headers=headers_of(scene, "ada")).text
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
-    assert lease is not None
-    assert SEED_OF_REVIEWED not in client.get("/api/v1/submissions/2", headers=headers_of(scene, "ada")).text
+    for _ in range(2):  # it waits, then it runs
+        for path in ("/api/v1/submissions/2", "/api/v1/runs/2", "/user/submissions/2"):
+            assert SEED_OF_DONE not in client.get(path, headers=headers_of(scene, "ada")).text
+        queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
 
 
 def test_what_is_kept_of_who_did_what_has_no_secret(client, scene) -> None:
@@ -291,3 +287,31 @@ def test_what_is_kept_of_who_did_what_has_no_secret(client, scene) -> None:
         assert not [
             each for each in (made, code, CODE, HIDDEN_CASE, SEED_OF_REVIEWED, PRINTED) if each in told
         ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (f"[database]\nurl = 'postgresql://cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n", 0),
+        (f"[database]\nurl = 'mysql://cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n", None),
+        (f"[database]\nurl = 'postgresql//cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n", None),
+        (f"[database]\npassword = '{DATABASE_PASSWORD}'\n", None),
+        (f"[database]\nurl = ['{DATABASE_PASSWORD}']\n", None),
+        (f"[signin.github]\nclient_id = 'x'\nclient_secret = '{DATABASE_PASSWORD}'\n", None),
+    ],
+    ids=range(6),
+)
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_the_check_of_the_configuration_tells_no_secret(
+    tmp_path, monkeypatch, capsys, text, code, options
+) -> None:
+    file = tmp_path / "kernelcup.toml"
+    file.write_text(f"{text}\n[signin.discord]\nclient_id = 'x'\n", encoding="utf-8")
+    monkeypatch.setenv("KERNELCUP_HOME", str(tmp_path))
+    monkeypatch.setenv("KERNELCUP_CONFIG", str(file))
+    monkeypatch.setenv("KERNELCUP_DISCORD_SECRET", CLIENT_SECRET)
+    monkeypatch.setenv("KERNELCUP_SECRET", COOKIE_SECRET)
+    ended = execute(["config", "check", *options])
+    out, err = capsys.readouterr()
+    assert ended == 0 if code == 0 else ended != 0
+    assert not [each for each in OPERATORS if each in out + err]

@@ -23,6 +23,7 @@ ALLOWED = {
     Who.CREATOR: {"eve", "grace", "root"},
     Who.MANAGER: {"grace", "root"},
     Who.ADMIN: {"root"},
+    Who.BOT: set(),
 }
 
 

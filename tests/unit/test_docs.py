@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import inspect
 import re
+import sys
 import tomllib
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -18,6 +19,7 @@ from ruamel.yaml import YAML
 import kernelcup.config
 from kernelcup.cli import exits
 from kernelcup.config import Config
+from kernelcup.providers import SignInSection
 from kernelcup.screen.findings import MAX_PER_TAG, MEANINGS, Tag
 from kernelcup.screen.kernelguard import LIMIT_S, MEMORY_BYTES
 from kernelcup.screen.screening import MAX_TOKENS
@@ -40,11 +42,13 @@ def load_script(name: str) -> ModuleType:
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
     module = module_from_spec(spec)
+    sys.modules[loader.name] = module  # dataclasses look themselves up there
     loader.exec_module(module)
     return module
 
 
 cli_docs = load_script("cli-docs")
+api_docs = load_script("api-docs")
 
 
 def read(page: str | Path) -> str:
@@ -207,8 +211,11 @@ def test_every_key_of_a_task_is_documented_in_the_json_page():
 def test_every_key_of_the_configuration_is_documented():
     text = read("configuration.md")
     sections = kernelcup.config._File.model_fields
-    assert set(sections) == {"database", "screen", "sandbox", "devices"}
+    assert set(sections) == {"database", "server", "signin", "screen", "sandbox", "popcorn", "devices"}
     keys = [f"database.{key}" for key in kernelcup.config._Database.model_fields]
+    keys += [f"server.{key}" for key in kernelcup.config._Server.model_fields]
+    keys += [f"signin.{key}" for key in kernelcup.config._SignIn.model_fields]
+    keys += [f"popcorn.{key}" for key in kernelcup.config._Popcorn.model_fields]
     keys += [f"screen.{key}" for key in kernelcup.config._Screen.model_fields]
     keys += [f"sandbox.{key}" for key in kernelcup.config._Sandbox.model_fields]
     keys += [f"devices.{key}" for key in kernelcup.config._Device.model_fields]
@@ -221,6 +228,8 @@ def test_the_configuration_of_the_documentation_can_be_read(tmp_path):
     file.write_text(text)
     config = Config.load(file, {"HOME": str(tmp_path)})
     assert config.database_url.startswith("postgresql://")
+    assert config.server.public_url == "https://cup.example.org"
+    assert [name for name, _ in config.signin_sections] == ["github"]
     assert [device.name for device in config.configured_devices] == ["H100", "emulated"]
     assert tomllib.loads(text)
 
@@ -229,6 +238,24 @@ def test_every_environment_variable_is_documented():
     names = set(re.findall(r'"(KERNELCUP_[A-Z]+)"', inspect.getsource(kernelcup.config)))
     names |= {"CUDA_VISIBLE_DEVICES"}
     assert {name for name in names if f"`{name}`" not in read("configuration.md")} == set()
+
+
+def test_every_key_of_a_sign_in_provider_is_documented():
+    text = read("configuration.md")
+    assert {key for key in SignInSection.model_fields if f"`signin.github.{key}`" not in text} == set()
+
+
+def test_the_table_of_routes_is_up_to_date():
+    assert api_docs.render(read("http-api.md")) == read("http-api.md"), "run scripts/api-docs"
+
+
+def test_every_event_of_a_submission_is_documented():
+    sources = [*(ROOT / "src/kernelcup/services").glob("*.py"), ROOT / "src/kernelcup/storage/events.py"]
+    written = "\n".join(path.read_text() for path in sources)
+    kinds = set(re.findall(r'record(?:_many|_first)?\(\s*session, [\w.]+, "(\w+)"', written))
+    assert {"accepted", "started", "finished", "done"} <= kinds
+    text = read("http-api.md").partition("## Events")[2]
+    assert {kind for kind in kinds if f"`{kind}`" not in text} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
@@ -260,8 +287,9 @@ def check_line(line: str, commands: dict[str, object]) -> None:
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), line
     if match := re.search(r"\bkernelcup ((?:[a-z-]+ ?)+)", line):
         words = match[1].split()
-        path = " ".join(words[:2]) if " ".join(words[:2]) in commands else words[0]
-        assert path in commands, line
+        prefixes = [" ".join(words[:count]) for count in (3, 2, 1)]
+        path = next((prefix for prefix in prefixes if prefix in commands), "")
+        assert path, line
         options = re.findall(r"(--[a-z-]+)", line[match.start() :].partition("|")[0])
         known = {opt for param in commands[path].params for opt in [*param.opts, *param.secondary_opts]}
         assert set(options) <= known | {"--help"}, line
@@ -293,7 +321,7 @@ def test_hooks_are_local():
 
 
 def test_scripts_of_the_documentation_say_how_they_are_used():
-    for name in ("cli-docs", "demo-picture"):
+    for name in ("api-docs", "cli-docs", "demo-picture"):
         path = ROOT / "scripts" / name
         assert path.stat().st_mode & 0o111, name
         assert f"scripts/{name}" in (ast.get_docstring(ast.parse(path.read_text())) or "")

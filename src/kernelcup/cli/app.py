@@ -10,6 +10,7 @@ from kernelcup.cli import (
     accounts,
     board,
     board_admin,
+    bot,
     competing,
     database,
     demo,
@@ -68,6 +69,7 @@ app.add_typer(submissions.app, name="submissions")
 app.command("replay")(replaying.replay)
 app.command("standings")(competing.standings)
 app.command("serve")(serving.serve)
+app.command("bot")(bot.bot)
 app.add_typer(database.app, name="db")
 app.add_typer(settings.app, name="config")
 app.command("devices")(devices.devices)

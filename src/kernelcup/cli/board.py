@@ -15,13 +15,16 @@ from kernelcup.cli.options import (
     ConfigOption,
     HarnessOption,
     JsonOption,
+    LocalOption,
+    ServerOption,
     TaskArgument,
     UserOption,
 )
+from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
-    from kernelcup.domain import Leaderboard
-    from kernelcup.storage.database import Database
+    from kernelcup.cli.venue import Venue
+    from kernelcup.client_forms import BoardInfo
 
 app = typer.Typer(help="Make, list, show, change and delete leaderboards.", no_args_is_help=True)
 
@@ -32,7 +35,11 @@ def create(
     name: Annotated[str | None, typer.Option("--name", "-n", help="Default: the task's name.")] = None,
     device: Annotated[
         list[str] | None,
-        typer.Option("--device", "-d", help="May be given several times; default: the best here."),
+        typer.Option(
+            "--device",
+            "-d",
+            help="May be given several times; default: the best here, at a server those of the task.",
+        ),
     ] = None,
     deadline: settings_of.DeadlineOption = None,
     opens: settings_of.OpensOption = None,
@@ -45,17 +52,16 @@ def create(
     harness: HarnessOption = None,
     user: UserOption = None,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Make a leaderboard from a task. A bare date as deadline means the end of that day."""
-    from kernelcup.cli import options, platform
-    from kernelcup.services.boards import create_board
+    from kernelcup.cli import options
+    from kernelcup.cli.venue import open_venue
 
-    settings = platform.load_config(config)
-    found = platform.find_task(task)
-    now = datetime.now(UTC)
     given = settings_of.read(
-        now,
+        datetime.now(UTC),
         deadline=deadline,
         opens=opens,
         freeze=freeze,
@@ -65,34 +71,32 @@ def create(
         max_file_bytes=max_file_bytes,
         review_tags=review_tag,
     )
-    with platform.open_database(settings) as db:
-        board = create_board(
-            db,
-            name=found.name if name is None else name,
-            task=found,
-            devices=device or [settings.devices[0].name],
-            creator=platform.user_name(user),
-            now=now,
-            harness=options.read_harness(harness),
-            known_devices=settings.devices,
-            **given,
-        )
+    kind = options.read_harness(harness)
+    if kind is not None:
+        given["harness"] = kind
+    with open_venue(server, local, config) as venue:
+        board = venue.create_board(task, name=name, devices=device or (), settings=given, user=user)
     if as_json:
         typer.echo(json.dumps(as_object(board)))
         return
-    typer.echo(f"leaderboard {board.name} takes submissions on {', '.join(board.devices)}; {times(board)}")
-    typer.echo(f"Next: kernelcup submit FILE --board {board.name}")
+    accepted = ", ".join(board.devices)
+    typer.echo(plain(f"leaderboard {board.name} takes submissions on {accepted}; {times(board)}"))
+    typer.echo(f"Next: kernelcup submit FILE --board {board.name}{venue.option}")
 
 
 @app.command("list")
-def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def list_all(
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
     """List all leaderboards."""
-    from kernelcup.cli import platform
+    from kernelcup.cli.venue import open_venue
     from kernelcup.domain import Visibility
-    from kernelcup.services.boards import list_boards
 
-    with platform.open_database(platform.load_config(config)) as db:
-        boards = list_boards(db)
+    with open_venue(server, local, config) as venue:
+        boards = venue.boards()
     if as_json:
         typer.echo(json.dumps({"leaderboards": [as_object(board) for board in boards]}))
         return
@@ -100,22 +104,28 @@ def list_all(as_json: JsonOption = False, config: ConfigOption = None) -> None:
         typer.echo("There is no leaderboard yet. Next: kernelcup board create TASK")
     for board in boards:
         closed = " (closed)" if board.visibility is Visibility.CLOSED else ""
-        typer.echo(f"{board.name}{closed}  [{', '.join(board.devices)}]  {times(board)}")
+        typer.echo(plain(f"{board.name}{closed}  [{', '.join(board.devices)}]  {times(board)}"))
 
 
 @app.command()
-def show(name: BoardArgument, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def show(
+    name: BoardArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
     """Show a leaderboard and the task behind it."""
-    from kernelcup.cli import platform
-    from kernelcup.cli.task import describe, without_hidden
-    from kernelcup.services.boards import get_task
+    from kernelcup.cli.task import describe
+    from kernelcup.cli.venue import open_venue
 
-    with platform.open_database(platform.load_config(config)) as db:
-        board, task = find_board(db, name), get_task(db, name)
-    if as_json:
-        typer.echo(json.dumps({**as_object(board), "task": without_hidden(task)}))
-        return
-    typer.echo(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}\n")
+    with open_venue(server, local, config) as venue:
+        board = find_board(venue, name)
+        if as_json:
+            typer.echo(json.dumps({**as_object(board), "task": venue.task_object(name)}))
+            return
+        task = venue.task(name)
+    typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}\n"))
     describe(task)
 
 
@@ -126,41 +136,41 @@ def delete(
         str | None, typer.Option("--confirm", help="The name once more, instead of being asked for it.")
     ] = None,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Delete a leaderboard with all its submissions.
 
     Their history goes too, for good.
     """
-    from kernelcup.cli import platform
+    from kernelcup.cli.venue import open_venue
     from kernelcup.errors import InvalidValue
-    from kernelcup.services.boards import delete_board
 
-    with platform.open_database(platform.load_config(config)) as db:
-        board = find_board(db, name)
+    with open_venue(server, local, config) as venue:
+        board = find_board(venue, name)
         if confirm is None and (as_json or not sys.stdin.isatty()):
             raise InvalidValue(f"nobody can be asked here; give --confirm {board.name}")
         typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it for good")
         if typed != board.name:
             raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
-        delete_board(db, name, now=datetime.now(UTC))
+        venue.delete_board(name)
     if as_json:
         typer.echo(json.dumps({"deleted": board.name}))
     else:
         typer.echo(f"leaderboard {board.name} and all its submissions are deleted")
 
 
-def find_board(db: Database, name: str) -> Leaderboard:
+def find_board(venue: Venue, name: str) -> BoardInfo:
     """Return a leaderboard. Raise ``NotFound`` with what to do next."""
     from kernelcup.cli import platform
     from kernelcup.errors import NotFound
-    from kernelcup.services.boards import get_board
 
-    with platform.pointing_to("kernelcup board list", NotFound):
-        return get_board(db, name)
+    with platform.pointing_to(f"kernelcup board list{venue.option}", NotFound):
+        return venue.board(name)
 
 
-def times(board: Leaderboard) -> str:
+def times(board: BoardInfo) -> str:
     """Say when a leaderboard opens and closes."""
     opens = f"opens {moment(board.opens_at)}; " if board.opens_at is not None else ""
     return opens + ("no deadline" if board.deadline is None else f"closes {moment(board.deadline)}")
@@ -173,9 +183,9 @@ def moment(utc: datetime) -> str:
     return f"{utc:%Y-%m-%d %H:%M:%S} UTC{here}"
 
 
-def as_object(board: Leaderboard) -> dict[str, object]:
-    """Return a leaderboard as ``--json`` prints it."""
-    return {
+def as_object(board: BoardInfo) -> dict[str, object]:
+    """Return a leaderboard as ``--json`` prints it; a server does not tell the tags for review."""
+    body: dict[str, object] = {
         "name": board.name,
         "devices": list(board.devices),
         "harness": board.harness.value,
@@ -189,5 +199,7 @@ def as_object(board: Leaderboard) -> dict[str, object]:
         "code_policy": board.code_policy.value,
         "freeze_at": board.freeze_at.isoformat() if board.freeze_at else None,
         "max_file_bytes": board.max_file_bytes,
-        "review_tags": list(board.review_tags),
     }
+    if board.review_tags is not None:
+        body["review_tags"] = list(board.review_tags)
+    return body

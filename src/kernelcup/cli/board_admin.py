@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelcup.cli import board_settings as settings_of
-from kernelcup.cli.options import BoardArgument, ConfigOption, HarnessOption, JsonOption, UserOption
+from kernelcup.cli.options import (
+    BoardArgument,
+    ConfigOption,
+    HarnessOption,
+    JsonOption,
+    LocalOption,
+    ServerOption,
+    UserOption,
+)
 
 if TYPE_CHECKING:
+    from kernelcup.cli.venue import Update, Venue
     from kernelcup.services.board_changes import Affected, UpdatePreview
     from kernelcup.services.problem_sync import SyncResult
     from kernelcup.services.stats import Stats
-    from kernelcup.storage.database import Database
 
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only say what would change.")]
 RejudgeOption = Annotated[
@@ -46,18 +54,19 @@ def update(
     force: ForceOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Change a leaderboard's settings or task, after a look at what that changes.
 
     The word none takes a deadline, an opening, a freeze, a size limit or the review tags away.
     """
-    from kernelcup.cli import options, platform
-    from kernelcup.services.board_changes import BoardChanges
+    from kernelcup.cli import options
+    from kernelcup.cli.venue import Update, open_venue
 
-    now = datetime.now(UTC)
     given = settings_of.read(
-        now,
+        datetime.now(UTC),
         deadline=deadline,
         opens=opens,
         freeze=freeze,
@@ -72,22 +81,14 @@ def update(
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
-    found = None if task is None else platform.find_task(task)
-    configured = platform.load_config(config)
-    with platform.open_database(configured) as db:
-        arguments: dict[str, Any] = {
-            "task": found,
-            "changes": BoardChanges(**given),
-            "known_devices": configured.devices if device else None,
-            "now": now,
-        }
-        change(db, name, arguments, preview=preview, rejudge=rejudge, force=force, yes=yes, as_json=as_json)
+    wanted = Update(board=name, task=task, settings=given)
+    with open_venue(server, local, config) as venue:
+        change(venue, wanted, preview=preview, rejudge=rejudge, force=force, yes=yes, as_json=as_json)
 
 
 def change(
-    db: Database,
-    name: str,
-    arguments: dict[str, Any],
+    venue: Venue,
+    wanted: Update,
     *,
     preview: bool,
     rejudge: bool,
@@ -97,12 +98,10 @@ def change(
 ) -> None:
     """Show what changes, ask, and do it."""
     from kernelcup.cli.board import find_board
-    from kernelcup.domain import OPERATOR
     from kernelcup.errors import InvalidValue
-    from kernelcup.services.board_changes import preview_update, update_board
 
-    find_board(db, name)
-    seen = preview_update(db, OPERATOR, name, **arguments)
+    find_board(venue, wanted.board)
+    seen = venue.preview(wanted)
     if not as_json:
         show_preview(seen)
     if preview or not seen.changes_anything:
@@ -113,16 +112,14 @@ def change(
         if as_json or not sys.stdin.isatty():
             raise InvalidValue("nobody can be asked here; look with --preview, then give --yes")
         typer.confirm(f"Change {seen.board}?", abort=True)
-    done = update_board(
-        db, OPERATOR, name, expected=seen.fingerprint, rejudge=rejudge, force=force, **arguments
-    )
+    done = venue.update(wanted, seen, rejudge=rejudge, force=force)
     if as_json:
-        jobs = 0 if done.rejudge is None else done.rejudge.jobs
+        jobs = done.rejudged_jobs or 0
         typer.echo(json.dumps({**preview_object(seen), "updated": True, "rejudged_jobs": jobs}))
         return
-    typer.echo(f"leaderboard {done.board.name} is changed")
-    if done.rejudge is not None:
-        typer.echo(f"{done.rejudge.jobs} ranked results are judged again")
+    typer.echo(f"leaderboard {done.board} is changed")
+    if done.rejudged_jobs is not None:
+        typer.echo(f"{done.rejudged_jobs} ranked results are judged again")
     elif seen.needs_rejudge:
         typer.echo("Its ranked results were left as they are; --rejudge would have judged them again.")
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -36,14 +36,20 @@ class Finding:
     """Without it nothing can be judged here."""
 
 
-def doctor(as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def doctor(
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+    discord: Annotated[
+        bool, typer.Option("--discord", help="Look at what the Discord bot needs instead.")
+    ] = False,
+) -> None:
     """Say what is missing here for judging, and how to get it.
 
-    Exit code 0 if submissions can be judged here, 4 otherwise.
+    Exit code 0 if submissions can be judged here (with --discord: if the bot can work), 4 otherwise.
     """
     from kernelcup.cli import exits
 
-    findings = list(look_around(config))
+    findings = list(look_at_discord(config) if discord else look_around(config))
     if as_json:
         typer.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}))
     else:
@@ -68,6 +74,21 @@ def look_around(config: Path | None) -> Iterator[Finding]:
     where = f"from {settings.file}" if settings.file is not None else "no file, so the defaults"
     yield Finding("config", "ok", where, needed=True)
     yield from (gpu(settings), database(settings), out_of_service(settings), disk(settings))
+
+
+def look_at_discord(config: Path | None) -> Iterator[Finding]:
+    """Look at the bot's tokens, its guilds, and what it may do there."""
+    from kernelcup.cli import platform
+    from kernelcup.cli.bot import look
+    from kernelcup.errors import ConfigError
+
+    try:
+        found = look(platform.load_config(config))
+    except ConfigError as error:
+        yield Finding("config", "broken", str(error), needed=True)
+        return
+    for each in found:
+        yield Finding(each.name, "ok" if each.good else "broken", each.text, needed=True)
 
 
 def python() -> Finding:

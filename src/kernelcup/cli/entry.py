@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -20,6 +21,9 @@ from kernelcup.errors import InvalidTask, KernelCupError
 
 # The root of what typer finds wrong with a command line; it has no public name in every version.
 UsageError: Any = typer.BadParameter.mro()[2]
+
+TOKEN = re.compile(r"kc_\S+")
+"""Reports of crashes are sent to others."""
 
 
 def main() -> NoReturn:
@@ -115,7 +119,8 @@ def problem_object(problem: Any) -> dict[str, object]:
 
 
 def write_crash(error: BaseException) -> str:
-    """Write the traceback to a file and return its name."""
+    """Write the traceback to a file and return its name; tokens are left out."""
+    text = f"{' '.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}"
     with tempfile.NamedTemporaryFile("w", prefix="kernelcup-crash-", suffix=".txt", delete=False) as file:
-        file.write(f"{' '.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}")
+        file.write(TOKEN.sub("kc_[left out]", text))
     return file.name

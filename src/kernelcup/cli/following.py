@@ -66,8 +66,9 @@ class Follower:
                 verdict = Verdict(data["verdict"])
             except ValueError:
                 return
-            # How many passed is told by the report.
-            self._lines.end_stage(f"{device} {stage}", verdict, planned, planned if verdict is PASSED else 0)
+            # How many passed of a stage that failed is told by the report.
+            counted = planned if verdict is Verdict.ACCEPTED else 0
+            self._lines.end_stage(f"{device} {stage}", verdict, counted, counted)
         elif "case" in data:
             self._lines.show(f"{device}: {stage} case {data['case']}{f' of {planned}' if planned else ''}")
         else:
@@ -95,14 +96,12 @@ class Follower:
             self._lines.say(text)
 
 
-PASSED = Verdict.ACCEPTED
-
-
 def waiting_text(waiting: WaitingInfo) -> str:
     """Say where a job waits, for how long and why."""
     parts = ["waits" if waiting.position is None else f"number {waiting.position} in the queue"]
     if waiting.starts_in_s is not None:
-        parts.append(f"starts in about {about(waiting.starts_in_s)}")
+        soon = waiting.starts_in_s < 1
+        parts.append("starts at once" if soon else f"starts in about {about(waiting.starts_in_s)}")
     if waiting.runs_s is not None:
         parts.append(f"runs about {about(waiting.runs_s)}")
     return f"{', '.join(parts)}{f' ({waiting.reason})' if waiting.reason else ''}"

@@ -15,9 +15,10 @@ import typer
 from kernelcup.cli.options import JsonOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kernelcup.client import Client
+    from kernelcup.client_forms import BudgetInfo
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 SLOWER_S = 5
@@ -87,21 +88,65 @@ def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
     typer.echo(json.dumps({"signed_out": where}) if as_json else f"You are signed out of {where}.")
 
 
-def whoami(server: ServerArgument = None, as_json: JsonOption = False) -> None:
+def whoami(
+    server: ServerArgument = None,
+    board: Annotated[
+        str | None, typer.Option("--board", "-b", help="Also how much you may still submit to it.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show who you are at a server and what your token may do."""
     from kernelcup.cli.credentials import Credentials
     from kernelcup.client import Client, read_server
 
-    wanted = read_server(server) if server is not None else None
+    named = server or os.environ.get("KERNELCUP_SERVER")
+    wanted = read_server(named) if named else None
     where, secret = Credentials.load(os.environ).find(wanted)
     with Client(where, secret) as client:
         me = client.request("GET", "/me")
+        left = budgets(client, board) if board is not None else {}
     if as_json:
         body = {"server": where, "user": me["name"], "role": me["role"], "scopes": me["scopes"]}
+        if board is not None:
+            body["budget"] = {
+                device: [budget_object(each) for each in found] for device, found in left.items()
+            }
         typer.echo(json.dumps(body))
         return
     scopes = plainly(", ".join(me["scopes"]))
     typer.echo(f"You are {plainly(me['name'])} ({plainly(me['role'])}) at {where}; the token may: {scopes}.")
+    for device, found in left.items():
+        typer.echo(plainly(f"{board} on {device}: {budget_text(found)}"))
+
+
+def budgets(client: Client, board: str) -> dict[str, list[BudgetInfo]]:
+    """Return what may still be submitted to a leaderboard, by device."""
+    from kernelcup.client_api import Api
+
+    api = Api(client)
+    found = api.board(board)
+    return {device: api.budget(found.name, device) for device in found.devices}
+
+
+def budget_text(found: Sequence[BudgetInfo]) -> str:
+    """Say how much of each limit is left."""
+    from kernelcup.cli.board import moment
+
+    parts = []
+    for each in found:
+        more = f", more from {moment(each.resets_at)}" if each.resets_at is not None else ""
+        parts.append(f"{each.limit}: {each.used:g} used, {each.remaining:g} left{more}")
+    return "; ".join(parts) or "no limit"
+
+
+def budget_object(budget: BudgetInfo) -> dict[str, object]:
+    """Return what is left of a limit as ``--json`` prints it."""
+    return {
+        "limit": budget.limit,
+        "used": budget.used,
+        "remaining": budget.remaining,
+        "resets_at": budget.resets_at.isoformat() if budget.resets_at is not None else None,
+    }
 
 
 def read_token(given: str | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,11 @@ class RemoteVenue:
         """Return the server's address."""
         return self._api.server
 
+    @property
+    def api(self) -> Api:
+        """Return the server, for what has no method here."""
+        return self._api
+
     def check_judges(self) -> None:
         """Nothing is judged by this machine."""
 
@@ -58,24 +64,30 @@ class RemoteVenue:
         )
 
     def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
-        """Follow a submission until it has ended; to go away does not end it."""
-        follower = Follower(submission, quiet=quiet)
+        """Follow a submission that was just made; to go away does not end it."""
+        self.watch(submission.id, quiet=quiet)
+
+    def watch(self, submission_id: int, *, quiet: bool) -> None:
+        """Follow a submission until it has ended."""
         try:
-            with follower:
-                for event in self._api.follow(submission.id):
-                    follower.take(event)
-        except BaseException as error:
+            # Only this tells what it waits for, at once.
+            submission = self._api.submission(submission_id)
+            if not submission.ended:
+                self._follow(submission, quiet=quiet)
+        except (KeyboardInterrupt, SystemExit, ServerUnavailable) as error:
             error.add_note(
-                f"kernelcup watch {submission.id}{self.option}   (submission {submission.id} goes on at the "
-                f"server; kernelcup cancel {submission.id}{self.option} withdraws it)"
+                f"kernelcup watch {submission_id}{self.option}   (submission {submission_id} goes on at the "
+                f"server; kernelcup cancel {submission_id}{self.option} withdraws it)"
             )
             raise
 
-    def watch(self, submission_id: int, *, quiet: bool) -> None:
-        """Follow a submission, if it has not ended."""
-        submission = self._api.submission(submission_id)
-        if not submission.ended:
-            self.judge(submission, quiet=quiet)
+    def _follow(self, submission: SubmissionInfo, *, quiet: bool) -> None:
+        with (
+            Follower(submission, quiet=quiet) as follower,
+            closing(self._api.follow(submission.id)) as events,
+        ):
+            for event in events:
+                follower.take(event)
 
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
@@ -178,7 +190,9 @@ class RemoteVenue:
 def refuse_user(user: str | None) -> None:
     """Raise ``InvalidValue`` for a name: at a server the token says who one is."""
     if user is not None:
-        raise InvalidValue("--user: the server knows you by your token; --local works without one")
+        raise InvalidValue(
+            "--user: the server knows you by your token; it is for this machine's database (--local)"
+        )
 
 
 def settings_object(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -253,9 +253,7 @@ def score(out: Console, report: RunReport, ranking_by: RankingBy | None) -> None
         )
 
 
-def standings(
-    out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]
-) -> None:
+def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]) -> None:
     """Print the ranking of one (leaderboard, device)."""
     title = f"{board.name} on {device}"
     if not places:

@@ -16,6 +16,8 @@ from kernelcup.cli.options import ConfigOption
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kernelcup.config import Config
     from kernelcup.http.platform import Platform
     from kernelcup.http.serving import Workers
@@ -100,10 +102,14 @@ class Service:
     def run(self, *, judge: bool, drain: bool) -> None:
         """Serve until a signal comes. Raise ``ConfigError``."""
         from kernelcup.cli import platform
+        from kernelcup.http import logs
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        dispatcher = platform.make_dispatcher(self._settings, self._db, log) if judge else None
+        if self._with_http or self._as_json:
+            logs.set_up(as_json=self._as_json)
+        told = step_logger(as_json=self._as_json)
+        dispatcher = platform.make_dispatcher(self._settings, self._db, told) if judge else None
         with contextlib.ExitStack() as parts:
             if self._with_http:
                 self._open_doors(parts)
@@ -120,13 +126,14 @@ class Service:
         self._stop.set()
 
     def _open_doors(self, parts: contextlib.ExitStack) -> None:
-        from kernelcup.http import logs
+        from kernelcup.http.platform import cookie_secret
         from kernelcup.http.serving import WebServer, listen, url_of
 
         server = self._settings.server
+        cookie_secret(self._settings)
+        _ = self._settings.signin  # what is wrong there is told before we listen
         sock = listen(server.host, server.port)
         parts.callback(sock.close)
-        logs.set_up(as_json=self._as_json)
         if server.processes == 1:
             web = WebServer(make_platform(self._settings, self._db, sock), sock)
             parts.callback(web.stop)
@@ -135,6 +142,16 @@ class Service:
             self._start_workers(parts, sock)
         typer.echo(f"listening on {url_of(sock)}")
         offer_sign_in(self._settings, self._db, url_of(sock))
+        self._start_bot(parts, url_of(sock))
+
+    def _start_bot(self, parts: contextlib.ExitStack, url: str) -> None:
+        from kernelcup.bot.parts import is_configured
+
+        if is_configured(self._settings.environ):
+            from kernelcup.cli.bot import BotThread
+
+            parts.callback(BotThread(self._settings, url).stop)
+            typer.echo("the Discord bot is started")
 
     def _start_workers(self, parts: contextlib.ExitStack, sock: socket.socket) -> None:
         from kernelcup.http.serving import Workers
@@ -213,31 +230,53 @@ def offer_sign_in(settings: Config, db: Database, url: str) -> None:
     typer.echo(f"sign in as admin, once, within 15 minutes: {url}/auth/link/{secret}")
 
 
+def step_logger(*, as_json: bool) -> Callable[[Progress], None]:
+    """Return what tells of each step of a job: a line for people, or a structured record."""
+    return log_structured if as_json else log
+
+
+def log_structured(progress: Progress) -> None:
+    """Log one record for each step of a job."""
+    import structlog
+
+    if (told := step_text(progress)) is None:
+        return
+    job = getattr(progress, "job", None)
+    facts = {} if job is None else {"job": job.id, "attempt": job.attempt, "submission": job.submission_id}
+    structlog.get_logger("kernelcup.jobs").info(told, **facts)
+
+
 def log(progress: Progress) -> None:
     """Print one line for each step of a job."""
+    if (told := step_text(progress)) is None:
+        return
+    job = getattr(progress, "job", None)
+    if job is not None:
+        where = f"submission {job.submission_id}, {job.device}, {job.mode.value}"
+        told = f"job {job.id}.{job.attempt} ({where}): {told}"
+    typer.echo(plain(told))
+
+
+def step_text(progress: Progress) -> str | None:
+    """Say what a step is, None for what is not worth a line."""
     from kernelcup.services import progress as steps
 
     match progress:
         case steps.JobStarted():
-            text = "started"
+            return "started"
         case steps.JobProgress(event={"event": "stage_end", "stage": stage, "verdict": verdict}):
-            text = f"{stage} stage: {verdict}"
+            return f"{stage} stage: {verdict}"
         case steps.JobFinished(run=run):
-            text = f"{run.verdict.value} after {run.report.duration_s:.1f} s"
+            return f"{run.verdict.value} after {run.report.duration_s:.1f} s"
         case steps.JobRetried(reason=reason):
-            text = f"will be tried again: {reason}"
+            return f"will be tried again: {reason}"
         case steps.JobReturned(reason=reason):
-            text = f"waits again: {reason}"
+            return f"waits again: {reason}"
         case steps.GpuOut(fault=fault):
-            typer.echo(plain(f"GPU {fault.gpu} is out of service: {fault.reason}"))
-            return
+            return f"GPU {fault.gpu} is out of service: {fault.reason}"
         case steps.GpuBack(fault=fault):
-            typer.echo(plain(f"GPU {fault.gpu} is in service again"))
-            return
+            return f"GPU {fault.gpu} is in service again"
         case steps.JobDropped():
-            text = "dropped: it was cancelled, deleted or taken over"
+            return "dropped: it was cancelled, deleted or taken over"
         case _:
-            return
-    job = progress.job
-    where = f"submission {job.submission_id}, {job.device}, {job.mode.value}"
-    typer.echo(plain(f"job {job.id}.{job.attempt} ({where}): {text}"))
+            return None

@@ -25,9 +25,11 @@ def check(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     Every fault is named with file and key. Secrets are told to be set or not, never shown.
     """
     from kernelcup.cli import platform
+    from kernelcup.http.platform import given_secret
     from kernelcup.storage.database import make_engine
 
     settings = platform.load_config(config)
+    given_secret(settings)
     engine = make_engine(settings.database_url)
     engine.dispose()
     server = settings.server

@@ -224,6 +224,7 @@ def show(
     Hidden cases are counted, not shown. With --file and --harness --json prints the texts by name.
     """
     from kernelcup.cli import options, platform
+    from kernelcup.client_forms import TaskInfo
     from kernelcup.tasks.judging_code import judging_code
 
     task = platform.find_task(path)

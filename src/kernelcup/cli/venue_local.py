@@ -46,6 +46,16 @@ class LocalVenue:
         self._config = config
         self._db = db
 
+    @property
+    def db(self) -> Database:
+        """Return the database, for what has no method here."""
+        return self._db
+
+    @property
+    def config(self) -> Config:
+        """Return this machine's configuration."""
+        return self._config
+
     def check_judges(self) -> None:
         """Raise ``ConfigError`` if this machine cannot judge."""
         platform.make_dispatcher(self._config, self._db)

@@ -12,6 +12,7 @@ from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
 from kernelcup.services import access, tokens
 from kernelcup.storage.database import Database
+from kernelcup.storage.identities import Identity
 
 COOKIE = "kernelcup_session"
 ACT_FOR = "X-KernelCup-Act-For"
@@ -67,7 +68,7 @@ def check_settings(connection: HTTPConnection, actor: Actor) -> None:
     door = connection.state.door
     if door == SESSION or (door == TOKEN and actor.role is Role.ADMIN and Scope.ADMIN in actor.scopes):
         return
-    raise ScopeMissing("A token cannot do this; sign in in a browser, or use `kernelcup login`.")
+    raise ScopeMissing("A token cannot do this; sign in in a browser, or let an admin do it.")
 
 
 def set_session(response: Response, secret: str, *, secure: bool) -> None:
@@ -85,6 +86,11 @@ def set_session(response: Response, secret: str, *, secure: bool) -> None:
 def clear_session(response: Response, *, secure: bool) -> None:
     """Take a browser's session away."""
     response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=secure)
+
+
+def named_identity(connection: HTTPConnection) -> str:
+    """Return the identity that a bot names, without its login, which its owner can change."""
+    return ":".join(connection.headers.get(ACT_FOR, "").split(":")[:2])
 
 
 def _of_session(connection: HTTPConnection, db: Database, now: datetime) -> Actor:
@@ -110,4 +116,7 @@ def _acting(connection: HTTPConnection, db: Database, actor: Actor, now: datetim
     subject, _, login = rest.partition(":")
     if not (provider and subject and login):
         raise InvalidValue(f"{ACT_FOR}: expected PROVIDER:SUBJECT:LOGIN, such as discord:42:ada.")
-    return tokens.act_for(db, actor, provider=provider, subject=subject, login=unquote(login), now=now)
+    known = Identity(provider=provider, subject=subject, login=unquote(login))
+    acting = tokens.act_for(db, actor, provider=provider, subject=subject, login=known.login, now=now)
+    connection.state.acting_as = known
+    return acting

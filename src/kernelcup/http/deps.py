@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Path, Query
 from starlette.requests import HTTPConnection
 
-from kernelcup.domain import Actor
+from kernelcup.domain import LARGEST_ID, Actor
 from kernelcup.http import auth
 from kernelcup.http.platform import Platform
 from kernelcup.storage.database import Database
@@ -46,7 +46,7 @@ Now = Annotated[datetime, Depends(get_now)]
 ActorDep = Annotated[Actor, Depends(get_actor)]
 Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
 After = Annotated[
-    int | None, Query(ge=0, le=2**62, description="`next` of the page before; none for the first page.")
+    int | None, Query(ge=0, le=LARGEST_ID, description="`next` of the page before; none for the first page.")
 ]
-Number = Annotated[int, Path(ge=1, le=2**62)]
-"""Of a submission, a run, a job, ...; a larger one is too large for databases."""
+Number = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+"""Of a submission, a run, a job, ...; databases fail at larger ones than any has."""

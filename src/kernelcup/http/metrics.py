@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from kernelcup.errors import StorageUnavailable
 from kernelcup.services.waiting import queue_status
 from kernelcup.storage.database import Database
 
@@ -65,7 +66,10 @@ class QueueCollector(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Return the figures of all devices."""
         now = self._clock()
-        queues = queue_status(self._db, now)
+        try:
+            queues = queue_status(self._db, now)
+        except StorageUnavailable:
+            return []  # what this process counted by itself is told all the same
         queued = GaugeMetricFamily("kernelcup_jobs_queued", "Jobs that wait", labels=["device"])
         running = GaugeMetricFamily("kernelcup_jobs_running", "Jobs that run", labels=["device"])
         slots = GaugeMetricFamily("kernelcup_slots", "Jobs that can run at once", labels=["device"])

@@ -140,7 +140,9 @@ async def _refuse(scope: Scope, send: Send, limit: int) -> None:
 
 def _route(scope: Scope) -> str:
     """Return the pattern of the address that was asked for, ``none`` where there is none."""
-    path: str = getattr(scope.get("route"), "path", "none")
+    path: str | None = getattr(scope.get("route"), "path", None)
+    if path is None:
+        return "none"
     # FastAPI keeps a router's prefix apart from the routes in it.
     return f"{API}{path}" if scope["path"].startswith(API) and not path.startswith(API) else path
 

@@ -42,15 +42,21 @@ class Platform:
 
 def cookie_secret(config: Config) -> str:
     """Return what signs cookies: from the environment, else from a file that is made when missing."""
-    if given := config.environ.get(SECRET_VARIABLE):
-        if len(given) < SECRET_BYTES:
-            raise ConfigError(f"{SECRET_VARIABLE}: expected at least {SECRET_BYTES} characters")
+    if given := given_secret(config):
         return given
     path = config.data_dir / "cookie-secret"
     try:
         return path.read_text(encoding="ascii").strip() or _make_secret(path)
     except FileNotFoundError:
         return _make_secret(path)
+
+
+def given_secret(config: Config) -> str | None:
+    """Return the secret of the environment, None without one. Raise ``ConfigError`` if it is too short."""
+    given = config.environ.get(SECRET_VARIABLE)
+    if given and len(given) < SECRET_BYTES:
+        raise ConfigError(f"{SECRET_VARIABLE}: expected at least {SECRET_BYTES} characters")
+    return given or None
 
 
 def _make_secret(path: Path) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from kernelcup.domain import CodePolicy, Leaderboard, Run, Standing, Submission, Visibility
+from kernelcup.errors import InvalidValue
 from kernelcup.services.boards import VisibleTask
 from kernelcup.services.submissions import JobView, SubmissionView
 from kernelcup.services.waiting import DeviceQueue, Waiting
@@ -18,6 +20,20 @@ T = TypeVar("T")
 
 LONGEST_CODE = 1_100_000
 """A little more than a submission may have: its own error says it better."""
+
+
+def moment(parse: Callable[[str], datetime]) -> Callable[[object], object]:
+    """Return what reads the moments of a request as the command line reads them."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse(value)
+        except InvalidValue as error:
+            raise ValueError(str(error)) from error
+
+    return read
 
 
 class Form(BaseModel):

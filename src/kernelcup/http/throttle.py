@@ -17,10 +17,15 @@ RETRY_S = 60
 
 def throttled(name: str, per_minute: int) -> Callable[[Request], None]:
     """Return a dependency that refuses an address what it asks for too often."""
+    return throttled_by(name, per_minute, address_of)
+
+
+def throttled_by(name: str, per_minute: int, key: Callable[[Request], str]) -> Callable[[Request], None]:
+    """Return a dependency that refuses whoever has one key what they ask for too often."""
     item = RateLimitItemPerMinute(per_minute)
 
     def check(request: Request) -> None:
-        if not _limiter(request).hit(item, name, address_of(request)):
+        if not _limiter(request).hit(item, name, key(request)):
             raise RateLimited(
                 f"Too many requests of this kind; {per_minute} a minute are allowed.", retry_after_s=RETRY_S
             )

@@ -54,6 +54,7 @@ RESERVED_NAMES = frozenset(
         "invites",
         "join",
         "leaderboards",
+        "livez",
         "login",
         "logout",
         "mcp",

@@ -39,6 +39,11 @@ def parse_deadline(text: str, now: datetime) -> datetime:
     return deadline
 
 
+def parse_end(text: str) -> datetime:
+    """Read a moment at which something ends, past or not: a date alone means its last second."""
+    return _parse(text, bare_date_means=_DAY_END)
+
+
 def parse_opening(text: str) -> datetime:
     """Read the moment at which something opens: like a deadline, but a date alone means its start."""
     return _parse(text, bare_date_means=_DAY_START)

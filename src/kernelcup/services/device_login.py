@@ -95,7 +95,7 @@ def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], no
             raise RateLimited("Too many sign-ins wait for their person; try again later.", retry_after_s=60)
         while True:
             pending = PendingLogin(
-                user_code=_new_user_code(),
+                user_code=new_user_code(),
                 client=shown,
                 scopes=wanted,
                 created_at=now,
@@ -183,7 +183,7 @@ def read_user_code(typed: str) -> str:
     return f"{letters[:_HALF]}-{letters[_HALF:]}"
 
 
-def _new_user_code() -> str:
+def new_user_code() -> str:
     return read_user_code("".join(secrets.choice(_LETTERS) for _ in range(2 * _HALF)))
 
 

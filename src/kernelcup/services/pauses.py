@@ -39,7 +39,14 @@ def pause(
         made = Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name)
         pauses.put(session, made)
         (made,) = pauses.every(session, [(kind, stored)])
-        audit.record(session, actor, f"{kind.value}.pause", _audited(kind, shown), {"reason": reason}, now)
+        audit.record(
+            session,
+            actor,
+            f"{_KIND.get(kind, kind.value)}.pause",
+            _audited(kind, shown),
+            {"reason": reason},
+            now,
+        )
     return dataclasses.replace(made, key=shown)
 
 
@@ -49,7 +56,7 @@ def unpause(db: Database, actor: Actor, *, scope: PauseScope | str, key: str = "
         kind, stored, shown = _target(session, actor, scope, key)
         if not pauses.remove(session, kind, stored):
             raise NotFound(f"{_subject(kind, shown)} is not paused.")
-        audit.record(session, actor, f"{kind.value}.unpause", _audited(kind, shown), {}, now)
+        audit.record(session, actor, f"{_KIND.get(kind, kind.value)}.unpause", _audited(kind, shown), {}, now)
 
 
 def all_pauses(db: Database, viewer: Actor = OPERATOR) -> list[Pause]:
@@ -101,6 +108,10 @@ def _target(session: Session, actor: Actor, scope: PauseScope | str, key: str) -
     if (kind is PauseScope.SERVICE) != (key == ""):
         raise InvalidValue("A device is paused by its name, the service without a name.")
     return kind, key.lower(), key
+
+
+_KIND = {PauseScope.LEADERBOARD: "board"}
+"""How actions of the audit log call it, as in ``board.update``."""
 
 
 def _subject(kind: PauseScope, key: str) -> str:

@@ -6,6 +6,8 @@ submodules, no credentials.
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 import stat
 import struct
 import time
@@ -123,6 +125,17 @@ def check_repository(actor: Actor, repository: str) -> None:
         raise InvalidValue(f"Repository {repository!r}: expected {allowed}.")
     if url.username or url.password or not plain or url.query or url.fragment:
         raise InvalidValue("The repository's URL may have no user, password, port, query or fragment.")
+    if not operator and not _is_public(url.hostname):
+        raise InvalidValue(f"Repository {repository!r}: {url.hostname} is no host of the public internet.")
+
+
+def _is_public(host: str) -> bool:
+    """Tell whether a host has only addresses that everybody reaches: others may be of our own network."""
+    try:
+        found = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return False
+    return bool(found) and all(ipaddress.ip_address(address[0]).is_global for *_, address in found)
 
 
 def _client(actor: Actor, repository: str) -> tuple[GitClient, str]:

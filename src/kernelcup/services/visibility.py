@@ -8,14 +8,14 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Actor, Leaderboard
+from kernelcup.domain import LARGEST_ID, Actor, Leaderboard
 from kernelcup.services import access
 from kernelcup.storage import members, submissions, users
 
 UNNAMED = "participant"
 """Somebody without a pseudonym is ``participant 7``, after their first submission to the leaderboard."""
 
-_UNNAMED = re.compile(rf"{UNNAMED} (\d{{1,18}})", re.IGNORECASE | re.ASCII)
+_UNNAMED = re.compile(rf"{UNNAMED} (\d{{1,10}})", re.IGNORECASE | re.ASCII)
 
 
 def is_masked(board: Leaderboard, viewer: Actor) -> bool:
@@ -45,7 +45,8 @@ def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -
     if chosen is not None:
         return chosen
     match = _UNNAMED.fullmatch(name)
-    first = None if match is None else submissions.find(session, int(match[1]))
+    number = LARGEST_ID + 1 if match is None else int(match[1])
+    first = submissions.find(session, number) if number <= LARGEST_ID else None
     if first is None or first.leaderboard_id != board.id:
         return None
     shown = shown_names(session, board, {first.user_id: first.user}, viewer)

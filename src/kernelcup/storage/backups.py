@@ -30,6 +30,7 @@ def back_up(db: Database, file: Path) -> int:
         raise Conflict(f"{file} is there already; nothing was written.")
     part = file.with_name(f".{file.name}.part")
     try:
+        part.touch(mode=0o600)
         if _is_sqlite(db):
             _copy_sqlite(_sqlite_path(db), part)
         else:

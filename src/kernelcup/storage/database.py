@@ -94,7 +94,10 @@ def _engine(url: URL) -> Engine:
         return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, **POOL)
     if kind != "sqlite" or not url.database or url.database == ":memory:":
         raise ConfigError(f"database url {url!r}: expected {_EXPECTED}")
-    Path(url.database).absolute().parent.mkdir(parents=True, exist_ok=True)
+    file = Path(url.database).absolute()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists():
+        file.touch(mode=0o600)  # it holds hidden cases and everybody's code; SQLite's other files follow it
     engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}, **POOL)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

@@ -72,7 +72,8 @@ class Limit:
     @property
     def text(self) -> str:
         """The limit in words, such as ``10 ranked submissions per hour on H100, for each user``."""
-        what = "GPU-seconds" if self.quantity is Quantity.GPU_SECONDS else "submissions"
+        one = "" if self.amount == 1 else "s"
+        what = f"GPU-second{one}" if self.quantity is Quantity.GPU_SECONDS else f"submission{one}"
         kinds = f"{self.mode_group.value} " if self.mode_group is not None else ""
         where = f" to {self.board}" if self.board is not None else ""
         device = f" on {self.device}" if self.device is not None else ""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 from test_cli_commands import Command, Ended, command, home
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_device, make_report, make_task
@@ -24,7 +25,7 @@ from kernelcup.client_api import Api
 from kernelcup.client_tasks import pack
 from kernelcup.config import Config
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.errors import ConfigError, InvalidTask, NotFound, Paused, ServerUnavailable
+from kernelcup.errors import Conflict, InvalidTask, NotFound, Paused, ServerUnavailable
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen, url_of
 from kernelcup.services import limits, queue
@@ -44,6 +45,14 @@ OnEvent = Callable[[str], None]
 
 
 @pytest.fixture
+def db_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """The server's database: of one kind, as who asks over HTTP sees no difference."""
+    path = tmp_path / "server.db"
+    shutil.copy(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
 def server(db: Database, db_url: str, tmp_path: Path, clock: FakeClock) -> Iterator[str]:
     """A web server with two devices; nothing dispatches."""
     config = Config(
@@ -59,8 +68,9 @@ def server(db: Database, db_url: str, tmp_path: Path, clock: FakeClock) -> Itera
     sock = listen("127.0.0.1", 0)
     web = WebServer(Platform(db=db, config=config, clock=clock, secret="a-secret-of-tests" * 3), sock)
     web.wait_until_ready()
-    yield url_of(sock)
-    web.stop()
+    with capture_logs():  # which would be in what commands print: it is the same process
+        yield url_of(sock)
+        web.stop()
     sock.close()
 
 
@@ -190,9 +200,8 @@ def test_who_goes_away_is_told_how_to_come_back_and_does(command, ada, board, db
     def interrupt(kind: str) -> None:
         raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context():
-        on_event(interrupt)
-        ended = command("submit", "kernel.py", "--board", board)
+    on_event(interrupt)
+    ended = command("submit", "kernel.py", "--board", board)
     assert ended.code == 130
     assert "Next: kernelcup watch 1 " in ended.err
     assert not show_submission(db, 1).ended
@@ -308,6 +317,20 @@ def test_a_task_is_replaced_and_its_results_are_judged_again(
     assert not show_submission(db, 1).ended
 
 
+def test_an_update_that_is_done_by_half_says_so(
+    command, ada, db, task_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise Conflict("changed meanwhile")
+
+    command("board", "create", str(task_folder), "--device", "H100")
+    (task_folder / "reference.py").write_text(make_task().sources["reference.py"] + "# new\n")
+    monkeypatch.setattr(Api, "change_board", refuse)
+    ended = command("board", "update", "mine", str(task_folder), "--closed", "--yes")
+    assert ended.code == 3
+    assert "Next: the task is changed, the settings are not" in ended.err
+
+
 def test_a_task_with_faults_is_not_sent(command, ada, db, task_folder: Path) -> None:
     (task_folder / "task.yml").write_text("lang: py\n")
     ended = command("board", "create", str(task_folder), "--device", "H100", "--json")
@@ -371,8 +394,9 @@ def test_whoami_shows_how_much_may_still_be_submitted(command, ada, board, db) -
     limits.add_limit(db, OPERATOR, text="10/hour", board=board, now=NOW)
     command("submit", "kernel.py", "--board", board, "--no-wait")
     (left,) = command("whoami", "--board", board, "--json").body["budget"]["H100"]
-    assert (left["limit"], left["used"], left["remaining"]) == ("10/hour", 1, 9)
-    assert "double on H100: 9 of 10/hour left" in command("whoami", "--board", board).out
+    assert (left["used"], left["remaining"]) == (1, 9)
+    text = f"double on H100: {left['limit']}: 1 used, 9 left, more from 2026-06-01 13:00:00 UTC"
+    assert text in command("whoami", "--board", board).out
     assert "budget" not in command("whoami", "--json").body
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kernelcup.errors import InvalidValue
-from kernelcup.services.users import check_user_name, ensure_user
+from kernelcup.services.users import check_account_name, check_user_name, ensure_user
 
 
 def test_a_user_keeps_the_name_as_it_was_first_written(db, clock) -> None:
@@ -24,3 +24,14 @@ def test_a_name_is_the_same_however_its_accents_are_encoded() -> None:
 def test_names_that_would_deceive_or_break_something_are_refused(name: str) -> None:
     with pytest.raises(InvalidValue):
         check_user_name(name)
+
+
+@pytest.mark.parametrize("name", ["\u0430da", "gr\u0430ce", "\u0391da"])
+def test_nobody_signs_in_under_a_name_of_mixed_alphabets(name: str) -> None:
+    with pytest.raises(InvalidValue):
+        check_account_name(name)
+
+
+@pytest.mark.parametrize("name", ["ада", "Ἀδα", "Zoë-2", "名前ada", "ada.42_x"])
+def test_a_name_of_one_alphabet_is_taken(name: str) -> None:
+    assert check_account_name(name)

@@ -33,6 +33,7 @@ from kernelcup.services.submissions import (
     screening_of,
     show_submission,
 )
+from kernelcup.services.visibility import find_shown
 from kernelcup_harness.protocol import CapturedOutput, Mode, dumps
 
 HOUR = timedelta(hours=1)
@@ -334,3 +335,10 @@ def test_pages_of_standings_and_history_continue_each_other(db, play) -> None:
     older = history(db, "double", "H100", before_id=newest[-1].id)
     assert [*newest, *older] == history(db, "double", "H100")
     assert records(db, user="ADA") == [("ada", 2000)]
+
+
+def test_a_number_that_no_submission_can_have_names_nobody(db) -> None:
+    board = make_board(db, pseudonymous=True)
+    with db.read() as session:
+        for number in (2**31 - 1, 2**31, 10**10 - 1, 10**17):
+            assert find_shown(session, board, f"participant {number}", NOBODY) is None

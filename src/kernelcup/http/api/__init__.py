@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelcup.http.api import (
     administration,
     leaderboards,
+    linking,
     queues,
     rules,
     runs,
@@ -22,4 +23,5 @@ routers = [
     queues.router,
     rules.router,
     administration.router,
+    linking.router,
 ]

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import NotFound, SignInNeeded
 from kernelcup.http import auth
-from kernelcup.http.deps import ActorDep, After, Db, Limit, Now
+from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number
 from kernelcup.http.schemas import Done, Form, Page, Reason
 from kernelcup.services import accounts, audit, tokens
 from kernelcup.services.accounts import User
@@ -20,7 +20,6 @@ from kernelcup.services.tokens import Token
 router = APIRouter()
 
 UserName = Annotated[str, Path(min_length=1, max_length=100)]
-TokenId = Annotated[int, Path(ge=1, le=2**62)]
 AnyRole = Literal["participant", "creator", "admin"]
 
 
@@ -178,7 +177,7 @@ def revoke_current_token(request: Request, db: Db, actor: ActorDep, now: Now) ->
 
 
 @router.delete("/tokens/{token_id}", tags=["account"])
-def revoke_token(token_id: TokenId, db: Db, actor: ActorDep, now: Now) -> Done:
+def revoke_token(token_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
     """Revoke a token: one's own; for admins anybody's."""
     tokens.revoke_token(db, actor, token_id, now)
     return Done()

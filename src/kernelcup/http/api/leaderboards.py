@@ -6,15 +6,16 @@ import dataclasses
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
-from pydantic import AwareDatetime, Field, Json
+from pydantic import AwareDatetime, BeforeValidator, Field, Json
 
 from kernelcup.domain import CodePolicy, Role, Scope, Task, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.http import schemas
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
-from kernelcup.http.schemas import Done, LeaderboardOut, Page
+from kernelcup.http.schemas import Done, LeaderboardOut, Page, moment
 from kernelcup.services import access, board_changes, boards, rank, rejudge
 from kernelcup.services.board_changes import BoardChanges
+from kernelcup.services.deadlines import parse_end, parse_opening
 from kernelcup.services.task_upload import load_upload
 from kernelcup_harness.protocol import HarnessKind
 
@@ -26,6 +27,17 @@ Files = Annotated[
 ]
 
 
+Opening = Annotated[
+    AwareDatetime,
+    BeforeValidator(moment(parse_opening)),
+    Field(description="A date alone means its start; without a zone UTC.", examples=["2026-12-01"]),
+]
+Ending = Annotated[
+    AwareDatetime,
+    BeforeValidator(moment(parse_end)),
+    Field(description="A date alone means its end; without a zone UTC.", examples=["2026-12-20 23:59"]),
+]
+
 MAY_BE_ABSENT = ("opens_at", "deadline", "freeze_at", "max_file_bytes", "name")
 
 
@@ -34,8 +46,8 @@ class SettingsIn(schemas.Form):
 
     devices: list[Annotated[str, Field(max_length=100)]] | None = Field(default=None, max_length=50)
     harness: HarnessKind | None = None
-    opens_at: AwareDatetime | None = None
-    deadline: AwareDatetime | None = None
+    opens_at: Opening | None = None
+    deadline: Ending | None = None
     visibility: Visibility | None = None
     pseudonymous: bool | None = None
     code_policy: CodePolicy | None = None

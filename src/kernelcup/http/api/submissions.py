@@ -9,6 +9,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
+from kernelcup.domain import LARGEST_ID
 from kernelcup.http import live
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.schemas import STREAM, TEXT, Done, EventOut, Page, SubmissionIn, SubmissionOut
@@ -136,7 +137,7 @@ def follow(
     submission_id: Number,
     platform: PlatformDep,
     actor: ActorDep,
-    last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=2**62)] = 0,
+    last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=LARGEST_ID)] = 0,
 ) -> EventSourceResponse:
     """Follow a submission live, as server-sent events that end with `done`.
 

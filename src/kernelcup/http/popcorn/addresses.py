@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
 
-from fastapi import Path
 from starlette.convertors import Convertor, register_url_convertor
 
 from kernelcup.services.boards import RESERVED_NAMES
@@ -45,6 +43,3 @@ register_url_convertor("popcorn_mode", ModeConvertor())
 
 BOARD = "{leaderboard:popcorn_board}"
 MODE = "{mode:popcorn_mode}"
-
-Number = Annotated[int, Path(ge=1, le=2**62)]
-"""Of a submission; a larger one is too large for databases."""

@@ -11,8 +11,7 @@ from pydantic import BaseModel, Field
 
 from kernelcup.domain import Actor, Visibility
 from kernelcup.errors import Conflict, NotFound
-from kernelcup.http.deps import Db, Now, PlatformDep
-from kernelcup.http.popcorn.addresses import Number
+from kernelcup.http.deps import Db, Now, Number, PlatformDep
 from kernelcup.http.popcorn.figures import figures
 from kernelcup.http.popcorn.identity import Admin
 from kernelcup.http.popcorn.route import PopcornRoute

@@ -117,8 +117,12 @@ def _folder(root: Path | None, directory: str) -> Path:
         )
     base = root.resolve()
     # Links count for where they lead: what is outside cannot be read.
-    folder = (base / directory.rstrip("/")).resolve()
-    if folder == base or not folder.is_relative_to(base) or not folder.is_dir():
+    try:
+        folder = (base / directory.rstrip("/")).resolve()
+        is_ours = folder != base and folder.is_relative_to(base) and folder.is_dir()
+    except (OSError, ValueError):  # no name that a folder could have
+        is_ours = False
+    if not is_ours:
         raise NotFound(f"There is no folder {directory!r} among this server's problems.")
     return folder
 

@@ -9,9 +9,8 @@ from pydantic import BaseModel, Field
 
 from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Forbidden
-from kernelcup.http.deps import Db, Now
+from kernelcup.http.deps import Db, Now, Number
 from kernelcup.http.popcorn import shapes
-from kernelcup.http.popcorn.addresses import Number
 from kernelcup.http.popcorn.identity import Caller
 from kernelcup.http.popcorn.route import PopcornRoute
 from kernelcup.services import access, membership, waiting

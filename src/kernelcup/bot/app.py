@@ -1,0 +1,160 @@
+"""The bot: a client of Discord with our commands."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import discord
+from discord import app_commands
+
+from kernelcup.bot import admin, creator, forum, linking, participant, rankings, replies, reviews, roles
+from kernelcup.bot.api import Api
+from kernelcup.bot.following import Follower
+from kernelcup.bot.memory import Memory
+from kernelcup.bot.parts import BotConfig, Parts
+from kernelcup.bot.setup import Guilds
+
+logger = logging.getLogger(__name__)
+
+ROLES_EVERY_S = 600
+SYNC_AGAIN_S = 30.0
+
+
+class Module(Protocol):
+    """A module of commands."""
+
+    def register(self, tree: app_commands.CommandTree[Any], parts: Parts) -> None:
+        """Add the module's commands."""
+
+
+class Background(Protocol):
+    """A module that has something to do beside commands."""
+
+    async def run(self, bot: KernelCupBot, parts: Parts) -> None:
+        """Work until cancelled."""
+
+
+class Tree(app_commands.CommandTree["KernelCupBot"]):
+    """Commands whose errors are said in words."""
+
+    async def on_error(
+        self, interaction: discord.Interaction[Any], error: app_commands.AppCommandError
+    ) -> None:
+        """Say what went wrong, to the person only."""
+        await replies.answer_error(interaction, error)
+
+
+class KernelCupBot(discord.Client):
+    """One bot in any number of guilds.
+
+    Args:
+        config: The settings.
+        api: The platform; default: as the settings say.
+        modules: Modules of commands.
+        background: What else runs while the bot is connected.
+    """
+
+    def __init__(
+        self,
+        config: BotConfig,
+        *,
+        api: Api | None = None,
+        modules: Sequence[Module] | None = None,
+        background: Sequence[Background] | None = None,
+    ) -> None:
+        super().__init__(
+            intents=discord.Intents(guilds=True),
+            allowed_mentions=discord.AllowedMentions.none(),
+            max_messages=None,
+        )
+        self.tree = Tree(self)
+        memory = Memory(config.memory_file)
+        self.parts = Parts(
+            config=config,
+            api=api or Api(config.api_url, config.service_token),
+            memory=memory,
+            follower=Follower(self),
+            guilds=Guilds(memory),
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._background = default_background() if background is None else background
+        self._started = False
+        for module in default_modules() if modules is None else modules:
+            module.register(self.tree, self.parts)
+
+    async def setup_hook(self) -> None:
+        """Tell Discord our commands."""
+        self.spawn(self._sync())
+
+    async def on_ready(self) -> None:
+        """Set every guild up; the first time take up what was being followed."""
+        for guild in self.guilds:
+            await self.parts.guilds.set_up(guild)
+        if self._started:
+            return
+        self._started = True
+        self.parts.follower.resume()
+        self.spawn(self._look_at_roles())
+        for module in self._background:
+            self.spawn(module.run(self, self.parts))
+
+    async def on_guild_join(self, guild: discord.Guild) -> None:
+        """Set a new guild up."""
+        await self.parts.guilds.set_up(guild)
+
+    async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
+        """Log what failed in an event."""
+        logger.exception("the event %s failed", event_method)
+
+    def spawn(self, work: Any) -> asyncio.Task[None]:
+        """Run something until it ends or the bot does."""
+        task: asyncio.Task[None] = asyncio.create_task(_logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """End. What is followed goes on with the next start."""
+        if self.is_closed():
+            return
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await super().close()
+        await self.parts.api.close()
+        self.parts.memory.close()
+
+    async def _sync(self) -> None:
+        while True:
+            try:
+                await self.tree.sync()
+            except discord.DiscordServerError as error:
+                logger.warning("Discord does not take the commands now: %s", error)
+                await asyncio.sleep(SYNC_AGAIN_S)
+            else:
+                return
+
+    async def _look_at_roles(self) -> None:
+        while True:
+            await roles.review_given(self.parts, self)
+            await asyncio.sleep(ROLES_EVERY_S)
+
+
+def default_modules() -> list[Module]:
+    """Return all modules of commands."""
+    return [participant, linking, rankings, creator, admin, reviews]
+
+
+def default_background() -> list[Background]:
+    """Return all that runs beside commands."""
+    return [forum]
+
+
+async def _logged(work: Any) -> None:
+    try:
+        await work
+    except Exception:
+        logger.exception("something in the background failed")

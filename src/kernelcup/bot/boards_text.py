@@ -1,0 +1,135 @@
+"""Leaderboards, rankings and what changed of them, as people on Discord read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import discord
+
+from kernelcup.bot import texts
+from kernelcup.bot.live import duration
+
+Json = Mapping[str, Any]
+
+PAGE = 10
+"""Places on a page of a ranking."""
+
+ACCENT = 0x5865F2
+LONGEST_DESCRIPTION = 1100
+MOST_CHANGES = 5
+
+
+def stamp(moment: datetime | str, style: str = "f") -> str:
+    """Return a moment that Discord shows in each reader's own time zone."""
+    when = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    return f"<t:{int(when.timestamp())}:{style}>"
+
+
+def deadline_text(board: Json) -> str:
+    """Return when a leaderboard ends."""
+    if board["deadline"] is None:
+        return "no deadline"
+    return f"{stamp(board['deadline'])} ({stamp(board['deadline'], 'R')})"
+
+
+def devices_text(board: Json) -> str:
+    """Return the devices of a leaderboard."""
+    return _names(board["devices"])
+
+
+def ranking_embed(
+    board: str, device: str, places: Sequence[Json], *, offset: int, link: str | None = None
+) -> discord.Embed:
+    """Return a page of a ranking, the fastest first."""
+    page = offset // PAGE + 1
+    lines = [_place_line(each) for each in places]
+    table = texts.block("\n".join([f"{'#':>4}  {'User':<20} {'Time':>10}  Submission", *lines]))
+    embed = discord.Embed(
+        title=texts.title(f"{board} on {device}", 256),
+        description=table if places else "Nobody is ranked here yet.",
+        colour=ACCENT,
+        url=link,
+    )
+    notes = [f"Page {page}", "lower is better", *_notes(places)]
+    embed.set_footer(text=" · ".join(notes))
+    return embed
+
+
+def first_message(board: Json, task: Json, changes: Sequence[str], *, link: str) -> str:
+    """Return what stands at the top of a leaderboard's thread.
+
+    Args:
+        board: The leaderboard, as the API tells it.
+        task: Its task.
+        changes: What changed of it, the newest first, ready to be shown.
+        link: Its page.
+    """
+    parts = []
+    if changes:
+        parts.append("**Changes**\n" + texts.bullet_list(changes[:MOST_CHANGES]))
+    parts.append(f"**Deadline** {deadline_text(board)}\n**GPUs** {devices_text(board)}")
+    if description := description_text(task["description"]):
+        parts.append(description)
+    parts.append(f"Submit with {texts.code('/leaderboard submit ranked')}; all about it: <{link}>")
+    return "\n\n".join(parts)
+
+
+def description_text(text: str, limit: int = LONGEST_DESCRIPTION) -> str:
+    """Return as much of a task's description as fits: its signs are escaped, so that it may grow."""
+    tries = (texts.plain_lines(text, limit // share) for share in (1, 2, 3))
+    return next((found for found in tries if len(found) <= limit), "")
+
+
+def facts(board: Json) -> dict[str, Any]:
+    """Return what of a leaderboard is told when it changes."""
+    names = ("deadline", "opens_at", "freeze_at", "devices", "task_hash", "max_file_bytes")
+    return {name: board[name] for name in names}
+
+
+def changes_between(before: Json, after: Json) -> list[str]:
+    """Return in words what changed from one state of a leaderboard to another."""
+    found = []
+    for name, words in (
+        ("deadline", "deadline"),
+        ("opens_at", "opening"),
+        ("freeze_at", "freeze of the ranking"),
+    ):
+        if before.get(name) != after.get(name):
+            moment = after.get(name)
+            found.append(f"{words}: {stamp(moment) if moment else 'none'}")
+    added = [each for each in after["devices"] if each not in before.get("devices", [])]
+    removed = [each for each in before.get("devices", []) if each not in after["devices"]]
+    if added:
+        found.append(f"GPUs added: {_names(added)}")
+    if removed:
+        found.append(f"GPUs removed: {_names(removed)}")
+    if before.get("task_hash") != after.get("task_hash"):
+        found.append("the task changed; ask for the template and the task again")
+    if before.get("max_file_bytes") != after.get("max_file_bytes"):
+        size = after.get("max_file_bytes")
+        found.append(f"largest submission: {f'{size:,} bytes' if size else 'as everywhere'}")
+    return found
+
+
+def _names(names: Sequence[str], most: int = 10) -> str:
+    shown = ", ".join(texts.code(name, 30) for name in names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def _place_line(place: Json) -> str:
+    user = texts.shortened(texts.one_line(place["user"]), 20)
+    file = texts.shortened(texts.one_line(place["file_name"]), 24)
+    time = duration(place["score_s"])
+    return f"{place['rank']:>4}  {user:<20} {time:>10}  #{place['submission']} {file}"
+
+
+def _notes(places: Sequence[Json]) -> list[str]:
+    notes = []
+    if any(not place["comparable"] for place in places):
+        notes.append("times of an emulated device tell nothing about a GPU")
+    levels = sorted({place["trust"] for place in places} - {"audited"})
+    if levels:
+        notes.append(f"some times are {' or '.join(levels)}")
+    return notes

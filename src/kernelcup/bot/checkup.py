@@ -1,0 +1,80 @@
+"""Whether a bot could do its work: the tokens, the server, the guilds and what it may do there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import discord
+
+from kernelcup.bot.api import SERVICE, Api
+from kernelcup.bot.parts import BotConfig
+from kernelcup.bot.setup import ADMIN_ROLE, CATEGORY, CREATOR_ROLE, FORUM, GENERAL, NEEDED, SUBMISSIONS
+from kernelcup.errors import KernelCupError
+
+PATIENCE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """One thing looked at."""
+
+    name: str
+    good: bool
+    text: str
+
+
+async def look(config: BotConfig) -> AsyncIterator[Looked]:
+    """Look at everything, without the gateway: nothing is changed and nobody notices."""
+    yield await _platform(config)
+    client = discord.Client(intents=discord.Intents(guilds=True))
+    async with client:
+        try:
+            await client.login(config.token)
+        except discord.LoginFailure:
+            yield Looked("token", False, "Discord does not know KERNELCUP_DISCORD_TOKEN")
+            return
+        except (discord.HTTPException, OSError) as error:
+            yield Looked("discord", False, f"Discord cannot be reached: {error}")
+            return
+        assert client.user is not None
+        yield Looked("token", True, f"the bot is {client.user}")
+        url = discord.utils.oauth_url(client.user.id, permissions=NEEDED)
+        guilds = [each async for each in client.fetch_guilds(limit=200)]
+        if not guilds:
+            yield Looked("guilds", False, f"the bot is in none; invite it: {url}")
+        for guild in guilds:
+            yield await _guild(client, guild.id, url)
+        if not config.role_guilds and len(guilds) > 1:
+            yield Looked(
+                "roles", False, "of several guilds none is trusted: name those in KERNELCUP_DISCORD_GUILDS"
+            )
+
+
+async def _platform(config: BotConfig) -> Looked:
+    api = Api(config.api_url, config.service_token)
+    try:
+        me = await api.get("/me", SERVICE, patience_s=PATIENCE_S)
+    except KernelCupError as error:
+        return Looked("server", False, f"{config.api_url}: {error}")
+    finally:
+        await api.close()
+    if missing := {"act", "admin"} - set(me["scopes"]):
+        text = f"the token of {me['name']} lacks the scope {', '.join(sorted(missing))}"
+        return Looked("server", "act" not in missing, text)
+    return Looked("server", True, f"{config.api_url}, as {me['name']}")
+
+
+async def _guild(client: discord.Client, guild_id: int, url: str) -> Looked:
+    guild = await client.fetch_guild(guild_id)
+    assert client.user is not None
+    member = await guild.fetch_member(client.user.id)
+    missing = [name for name, needed in NEEDED if needed and not getattr(member.guild_permissions, name)]
+    if missing and not member.guild_permissions.administrator:
+        words = ", ".join(name.replace("_", " ") for name in missing)
+        return Looked(guild.name, False, f"the bot may not: {words}; invite it again: {url}")
+    there = {channel.name for channel in await guild.fetch_channels()} | {role.name for role in guild.roles}
+    wanted = (CATEGORY, SUBMISSIONS, GENERAL, FORUM, ADMIN_ROLE, CREATOR_ROLE)
+    if absent := [name for name in wanted if name not in there]:
+        return Looked(guild.name, True, f"the bot will make {', '.join(absent)} when it starts")
+    return Looked(guild.name, True, "roles and channels are there")

@@ -1,0 +1,297 @@
+"""Commands of those who make leaderboards: create, delete, update from a git repository."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import discord
+from discord import app_commands
+
+from kernelcup.bot import boards_text, groups, replies, roles, texts
+from kernelcup.bot.api import Api, Person, at
+from kernelcup.bot.parts import Parts
+from kernelcup.bot.questions import MOST_OPTIONS, Confirm, Menu, TypedName
+from kernelcup.errors import FileTooLarge, InvalidValue, WrongFileType
+from kernelcup.services.deadlines import parse_deadline
+
+LARGEST_TASK = 10 * 2**20
+ENDINGS = (".zip", ".py")
+SYNC_PATIENCE_S = 300.0
+
+Json = Mapping[str, Any]
+Harness = Literal["standard", "own"]
+
+
+def register(tree: groups.Tree, parts: Parts) -> None:
+    """Add the commands."""
+    board = groups.leaderboard(tree)
+    board.add_command(_create(parts))
+    for group, name in ((board, "delete"), (groups.admin(tree), "delete-leaderboard")):
+        group.add_command(_delete(parts, name))
+    for group, name in ((board, "update"), (groups.admin(tree), "update-problems")):
+        group.add_command(_update(parts, name))
+
+
+async def begin(parts: Parts, interaction: discord.Interaction) -> None:
+    """Acknowledge, then give the person the role that they have in this guild."""
+    await replies.think(interaction)
+    await roles.ensure(parts, interaction)
+
+
+def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
+    @app_commands.command(name="create", description="Make a leaderboard from a task")
+    @app_commands.describe(
+        leaderboard_name="How it is called",
+        deadline="YYYY-MM-DD, or YYYY-MM-DD HH:MM; UTC unless a zone follows",
+        task_zip="The task: a zipped folder, or one .py with the reference code",
+        gpus="GPUs, with commas between; without it a menu asks",
+        closed="Only those with an invite see it",
+        harness="Whose code judges: ours, or the task's own",
+    )
+    async def create(
+        interaction: discord.Interaction,
+        leaderboard_name: str,
+        deadline: str,
+        task_zip: discord.Attachment,
+        gpus: str | None = None,
+        closed: bool = False,
+        harness: Harness | None = None,
+    ) -> None:
+        await begin(parts, interaction)
+        settings: dict[str, Any] = {
+            "name": leaderboard_name,
+            "deadline": parse_deadline(deadline, discord.utils.utcnow()).isoformat(),
+            "visibility": "closed" if closed else "public",
+        }
+        if harness is not None:
+            settings["harness"] = harness
+        maker = _Maker(parts, settings, task_zip.filename, await _read_task(task_zip))
+        await maker.begin(interaction, gpus)
+
+    return create
+
+
+class _Maker:
+    """A leaderboard that is being made."""
+
+    def __init__(self, parts: Parts, settings: dict[str, Any], file_name: str, content: bytes) -> None:
+        self._parts = parts
+        self._settings = settings
+        self._file = ("files", (file_name, content))
+
+    async def begin(self, interaction: discord.Interaction, gpus: str | None) -> None:
+        """Ask for the GPUs unless they are given."""
+        if gpus is not None:
+            await replies.answer(interaction, await self.make(interaction, split_names(gpus)))
+            return
+        devices = [str(each["name"]) for each in await self._parts.api.get("/devices", None)]
+        if not devices:
+            raise InvalidValue("No GPUs are configured here.")
+        left = len(devices) - MOST_OPTIONS
+        more = f" {left} more do not fit the menu: name them with {texts.code('gpus')}." if left > 0 else ""
+        name = texts.code(self._settings["name"])
+        menu = Menu(interaction, "Select GPUs for this leaderboard...", devices, self._chosen, several=True)
+        text = f"On which GPUs may people submit to {name}?{more}"
+        await replies.answer(interaction, text, view=menu)
+
+    async def _chosen(self, interaction: discord.Interaction, devices: list[str]) -> None:
+        await interaction.response.defer()
+        text = await self.make(interaction, devices)
+        await interaction.edit_original_response(content=text, view=None)
+
+    async def make(self, interaction: discord.Interaction, devices: list[str]) -> str:
+        """Make it, and return what to say."""
+        board = await self._parts.api.send(
+            "POST",
+            "/leaderboards",
+            replies.who(interaction),
+            data={"settings": json.dumps({**self._settings, "devices": devices})},
+            files=[self._file],
+        )
+        self._parts.boards_changed.set()
+        lines = [
+            f"✅ Leaderboard {texts.code(board['name'])} is open.",
+            f"**Deadline** {boards_text.stamp(board['deadline'], 'F')}" if board["deadline"] else "",
+            f"**GPUs** {boards_text.devices_text(board)}",
+            f"**Judged by** {_harness_text(board['harness'])}",
+        ]
+        if board["visibility"] == "closed":
+            lines.append(f"Only members see it; make codes with {texts.code('/admin invites make')}.")
+        return "\n".join(line for line in lines if line)
+
+
+def _harness_text(kind: str) -> str:
+    if kind == "own":
+        return "the task's own harness; its results are marked self-measured"
+    return "the standard harness"
+
+
+async def _read_task(task: discord.Attachment) -> bytes:
+    if not task.filename.lower().endswith(ENDINGS):
+        raise WrongFileType(f"{task.filename}: expected a .zip of a task's folder, or one .py.")
+    if task.size > LARGEST_TASK:
+        raise FileTooLarge(f"{task.filename}: a task may have {LARGEST_TASK // 2**20} MiB.")
+    return await task.read()
+
+
+def split_names(text: str) -> list[str]:
+    """Return the names in a list with commas. Raise ``InvalidValue`` if there is none."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InvalidValue("Name at least one GPU.")
+    return names
+
+
+# ---- delete
+
+
+def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
+    @app_commands.command(name=name, description="Delete a leaderboard with all its submissions")
+    @app_commands.describe(leaderboard_name="Which; without it a menu asks")
+    async def delete(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
+        if leaderboard_name is not None:
+            # A form must be the first answer, so nothing is asked of the API before.
+            await interaction.response.send_modal(_deletion(parts, leaderboard_name))
+            return
+        await begin(parts, interaction)
+        names = await managed_boards(parts.api, replies.who(interaction))
+        if not names:
+            await replies.answer(interaction, "There is no leaderboard that you may delete.")
+            return
+
+        async def chosen(interaction: discord.Interaction, values: list[str]) -> None:
+            await interaction.response.send_modal(_deletion(parts, values[0]))
+
+        left = len(names) - MOST_OPTIONS
+        more = f" {left} more do not fit the menu: give the name with the command." if left > 0 else ""
+        menu = Menu(interaction, "Select the leaderboard to delete...", names, chosen)
+        await replies.answer(interaction, f"Which leaderboard is to be deleted?{more}", view=menu)
+
+    delete.autocomplete("leaderboard_name")(managed_completion(parts))
+    return delete
+
+
+def _deletion(parts: Parts, board: str) -> TypedName:
+    async def act(interaction: discord.Interaction) -> None:
+        await begin(parts, interaction)
+        who = replies.who(interaction)
+        await parts.api.send("DELETE", at("leaderboards", board), who, params={"confirm": board})
+        parts.boards_changed.set()
+        await replies.answer(
+            interaction, f"🗑️ {texts.code(board)} was deleted, with its submissions and their history."
+        )
+
+    return TypedName("Delete for good", board, act)
+
+
+async def managed_boards(api: Api, who: Person) -> list[str]:
+    """Return the leaderboards that somebody manages, the newest first."""
+    me = await api.get("/me", who)
+    if me["role"] not in ("creator", "admin"):
+        return []
+    found = await all_boards(api, who)
+    return [
+        str(board["name"])
+        for board in reversed(found)
+        if me["role"] == "admin" or board["creator"] == me["name"]
+    ]
+
+
+async def all_boards(api: Api, who: Person | None) -> list[Json]:
+    """Return all leaderboards that somebody may see, the oldest first."""
+    found: list[Json] = []
+    after: int | None = None
+    while True:
+        page = await api.get("/leaderboards", who, after=after, limit=200)
+        found += page["items"]
+        after = page["next"]
+        if after is None:
+            return found
+
+
+def managed_completion(parts: Parts) -> Any:
+    """Return what offers the leaderboards that somebody manages while they type."""
+
+    async def offer(interaction: discord.Interaction, typed: str) -> list[app_commands.Choice[str]]:
+        names = await managed_boards(parts.api, replies.who(interaction))
+        fitting = [name for name in names if typed.lower() in name.lower()]
+        return [app_commands.Choice(name=name, value=name) for name in fitting[:MOST_OPTIONS]]
+
+    return offer
+
+
+# ---- update from git
+
+
+def _update(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
+    @app_commands.command(name=name, description="Make and update leaderboards from a git repository")
+    @app_commands.describe(
+        repository_name="Address of the repository, or OWNER/NAME on GitHub",
+        problem_set="Which problem set; without it all",
+        branch="Its branch",
+        force="Also where results can then not be compared any more",
+    )
+    async def update(
+        interaction: discord.Interaction,
+        repository_name: str,
+        problem_set: str | None = None,
+        branch: str = "main",
+        force: bool = False,
+    ) -> None:
+        await begin(parts, interaction)
+        body = {
+            "repository": repository_address(repository_name),
+            "branch": branch,
+            "problem_set": problem_set,
+            "force": force,
+        }
+        plan = await _sync(parts, replies.who(interaction), body, preview=True)
+        if not plan["created"] and not plan["updated"]:
+            await replies.answer(interaction, sync_text(plan))
+            return
+
+        async def act(interaction: discord.Interaction) -> str:
+            done = await _sync(parts, replies.who(interaction), body, preview=False)
+            parts.boards_changed.set()
+            return sync_text(done)
+
+        view = Confirm(interaction, "Make these changes", act)
+        await replies.answer(interaction, sync_text(plan), view=view)
+
+    return update
+
+
+async def _sync(parts: Parts, who: Person, body: Json, *, preview: bool) -> Json:
+    result: Json = await parts.api.send(
+        "POST", "/problem-sets/sync", who, json={**body, "preview": preview}, timeout_s=SYNC_PATIENCE_S
+    )
+    return result
+
+
+def repository_address(text: str) -> str:
+    """Return a repository's address; ``OWNER/NAME`` is one on GitHub."""
+    text = text.strip()
+    if "://" not in text and text.count("/") == 1 and not text.startswith((".", "/")):
+        return f"https://github.com/{text}"
+    return text
+
+
+def sync_text(result: Json) -> str:
+    """Return what a sync did or would do."""
+    would = "would be " if result["preview"] else ""
+    lines = [f"**{'Preview' if result['preview'] else 'Done'}**, commit {texts.code(result['commit'][:12])}"]
+    for key, words in (("created", "made"), ("updated", "updated")):
+        if result[key]:
+            lines.append(f"{len(result[key])} {would}{words}: {', '.join(map(texts.code, result[key]))}")
+    lines += [
+        f"- {texts.code(each['name'])} stays: {texts.plain(each['reason'], 200)}"
+        for each in result["skipped"]
+    ]
+    lines += [
+        f"- ❌ {texts.code(each['name'])}: {texts.plain(each['error'], 300)}" for each in result["errors"]
+    ]
+    if not any(result[key] for key in ("created", "updated", "skipped", "errors")):
+        lines.append("There is nothing to do.")
+    return "\n".join(lines)

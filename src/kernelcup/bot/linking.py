@@ -1,0 +1,27 @@
+"""Joining a Discord account with an account of the platform."""
+
+from __future__ import annotations
+
+import discord
+from discord import app_commands
+
+from kernelcup.bot import groups, texts
+from kernelcup.bot.parts import Parts
+from kernelcup.bot.replies import answer, think, who
+
+
+def register(tree: groups.Tree, parts: Parts) -> None:
+    """Add the commands."""
+
+    @tree.command(name="link", description="Join your Discord account with your account on the web")
+    @app_commands.describe(code="The code that your account's page on the web shows")
+    async def link(interaction: discord.Interaction, code: app_commands.Range[str, 1, 64]) -> None:
+        await think(interaction)
+        linked = await parts.api.send("POST", "/link", who(interaction), json={"code": code})
+        await answer(interaction, f"🔗 You are {texts.code(linked['user'])} here from now on.")
+
+    @tree.command(name="unlink", description="Take your Discord account from your account on the web")
+    async def unlink(interaction: discord.Interaction) -> None:
+        await think(interaction)
+        await parts.api.send("POST", "/unlink", who(interaction))
+        await answer(interaction, "🔗 Your Discord account is no longer joined with that account.")

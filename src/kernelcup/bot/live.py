@@ -1,0 +1,167 @@
+"""Where a submission is, in one message that is edited as it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kernelcup.bot import texts
+from kernelcup.bot.api import Happening
+from kernelcup.bot.replies import waiting
+
+MODES = {"leaderboard": "ranked"}
+STAGES = {
+    "import": "compiling",
+    "test": "testing",
+    "benchmark": "benchmarking",
+    "ranked": "measuring for the ranking",
+    "profile": "profiling",
+}
+ENDED = ("done", "cancelled", "quarantined")
+
+
+@dataclass(slots=True, kw_only=True)
+class JobLine:
+    """One device's line."""
+
+    device: str
+    state: str = "queued"
+    reason: str = ""
+    position: int | None = None
+    starts_in_s: float | None = None
+    stage: str = ""
+    case: int | None = None
+    cases: int | None = None
+    verdict: str | None = None
+    score_s: float | None = None
+
+    def text(self) -> str:
+        """Return the line."""
+        device = f"**{texts.plain(self.device)}**"
+        match self.state:
+            case "queued":
+                return f"⏳ {device}: {self._waits()}"
+            case "running":
+                return f"🏃 {device}: {self._runs()}"
+            case "cancelled":
+                return f"🚫 {device}: cancelled"
+            case "quarantined":
+                return f"🔎 {device}: finished; a person looks at the result before it counts"
+        if self.verdict == "accepted":
+            return f"✅ {device}: {'success' if self.score_s is None else duration(self.score_s)}"
+        return f"❌ {device}: {(self.verdict or 'no result').replace('_', ' ')}"
+
+    def _waits(self) -> str:
+        place = f"{ordinal(self.position)} in the queue" if self.position is not None else "in the queue"
+        when = f", starts in about {waiting(self.starts_in_s)}" if self.starts_in_s is not None else ""
+        why = f" ({texts.plain(self.reason, 200)})" if self.reason else ""
+        return f"{place}{when}{why}"
+
+    def _runs(self) -> str:
+        if not self.stage:
+            return "starting"
+        name = STAGES.get(self.stage, texts.plain(self.stage))
+        if self.case is None or not self.cases:
+            return name
+        return f"{name}, {min(self.case + 1, self.cases)} of {self.cases} cases"
+
+
+class Live:
+    """A submission as its events tell of it."""
+
+    def __init__(self, jobs: dict[int, JobLine]) -> None:
+        self.jobs = jobs
+
+    @classmethod
+    def of(cls, submission: Mapping[str, Any], told: Mapping[str, Any]) -> Live:
+        """Begin with what the API shows, and with what events had told before."""
+        jobs = {}
+        for job in submission["jobs"]:
+            line = JobLine(device=job["device"])
+            if (before := told.get(str(job["id"]))) is not None:
+                line = JobLine(**before)
+            _show(line, job)
+            jobs[int(job["id"])] = line
+        return cls(jobs)
+
+    def apply(self, happening: Happening) -> None:
+        """Take an event in."""
+        if happening.kind == "waiting":
+            for job_id, told in happening.data.items():
+                if (line := self.jobs.get(int(job_id))) is not None and line.state == "queued":
+                    _wait(line, told)
+            return
+        if happening.job is not None and (line := self.jobs.get(happening.job)) is not None:
+            _move(line, happening.kind, happening.data)
+
+    def progress(self) -> dict[str, Any]:
+        """Return what to remember."""
+        return {str(job_id): asdict(line) for job_id, line in self.jobs.items()}
+
+    @property
+    def ended(self) -> bool:
+        """Whether no job waits or runs."""
+        return all(line.state in ENDED for line in self.jobs.values())
+
+    @property
+    def mark(self) -> str:
+        """Return one sign for all of it."""
+        if not self.ended:
+            return "⏳"
+        return "✅" if all(line.verdict == "accepted" for line in self.jobs.values()) else "❌"
+
+
+def render(submission: Mapping[str, Any], live: Live, url: str) -> str:
+    """Return the message."""
+    mode = MODES.get(submission["mode"], submission["mode"])
+    head = f"## Submission #{submission['id']}: {texts.code(submission['file_name'])}"
+    where = f"{mode} · {texts.code(submission['leaderboard'])} · <{url}>"
+    return "\n".join([head, where, *(line.text() for line in live.jobs.values())])[: texts.ROOM]
+
+
+def duration(seconds: float) -> str:
+    """Return a time with a unit and four digits."""
+    ns = seconds * 1e9
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size:
+            return f"{_digits(ns / size)} {unit}"
+    return f"{_digits(ns)} ns"
+
+
+def ordinal(number: int) -> str:
+    """Return 1st, 2nd, 3rd, 4th."""
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 10_000 else f"{value:.4g}"
+
+
+def _show(line: JobLine, job: Mapping[str, Any]) -> None:
+    line.state, line.reason = job["state"], job["reason"]
+    line.verdict, line.score_s = job["verdict"], job["score_s"]
+    if job.get("waiting"):
+        _wait(line, job["waiting"])
+
+
+def _wait(line: JobLine, told: Mapping[str, Any]) -> None:
+    line.position, line.starts_in_s, line.reason = told["position"], told["starts_in_s"], told["reason"]
+
+
+def _move(line: JobLine, kind: str, data: Mapping[str, Any]) -> None:
+    if kind in ("queued", "rejudging"):
+        line.state, line.reason = "queued", str(data.get("reason", ""))
+        line.position = line.starts_in_s = None
+    elif kind == "started":
+        line.state, line.stage, line.case, line.cases = "running", "", None, None
+    elif kind == "progress":
+        line.state, line.stage = "running", str(data.get("stage", ""))
+        line.case, line.cases = data.get("case"), data.get("cases")
+    elif kind == "finished":
+        line.state, line.verdict, line.score_s = "done", data.get("verdict"), data.get("score_s")
+    elif kind in ("cancelled", "quarantined"):
+        line.state = kind
+    elif kind in ("released", "rejected"):
+        line.state = "done"

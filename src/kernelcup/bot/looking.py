@@ -1,0 +1,289 @@
+"""What people look at: leaderboards, rankings, tasks, submissions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import discord
+from discord import ui
+
+from kernelcup.bot import boards_text, rankings, replies, reports, texts
+from kernelcup.bot.api import Person, at
+from kernelcup.bot.live import JobLine, Live, duration, render
+from kernelcup.bot.offering import is_over, visible_boards
+from kernelcup.bot.parts import Parts
+from kernelcup.bot.replies import answer, think, who
+from kernelcup.bot.texts import Attached
+from kernelcup.errors import InvalidValue, NotFound, UserError
+
+BOARDS_A_PAGE = 5
+MENU_OPTIONS = 25
+MOST_EMBEDS = 10
+PERSONAL_SHOWN = 15
+MOST_FILES = 40
+
+HELP = """\
+## KernelCup
+- `/leaderboard list` shows the leaderboards, `/leaderboard show` their rankings, `/leaderboard show-personal` yours
+- `/leaderboard template` and `/leaderboard task` give you something to start from, \
+`/leaderboard reference-code` what is to be beaten, `/leaderboard eval-code` what judges
+- `/leaderboard submit test`, `benchmark`, `profile`, `ranked` take a file; `/leaderboard submit code` a code block
+- the leaderboard and the GPUs can also be named in the file: `#!POPCORN leaderboard NAME`, `#!POPCORN gpus NAME`
+- `/leaderboard get-submission` and `/leaderboard cancel` are for what you submitted
+- `/link` joins your Discord account with an account on the web, `/unlink` undoes it"""
+
+
+async def list_boards(interaction: discord.Interaction, parts: Parts) -> None:
+    """Show the leaderboards that somebody sees, open ones first."""
+    await think(interaction)
+    found = sorted(await visible_boards(parts.api, who(interaction)), key=is_over)
+    pager = BoardPages(interaction, parts, found)
+    await answer(interaction, embed=pager.embed(), view=pager if pager.pages > 1 else None)
+
+
+async def show(
+    interaction: discord.Interaction, parts: Parts, board: str, *, gpu: str | None, image: bool
+) -> None:
+    """Show rankings; which, is asked with a menu where a leaderboard has several."""
+    await think(interaction)
+    shown = await parts.api.get(at("leaderboards", board), who(interaction))
+    devices = list(shown["devices"])
+    if gpu:
+        devices = _chosen(gpu, devices, board)
+    elif len(devices) > 1:
+        view = DeviceMenu(interaction, parts, shown, devices[:MENU_OPTIONS], image=image)
+        await answer(interaction, f"{texts.code(shown['name'])}: which rankings?", view=view)
+        return
+    await rankings.show(interaction, parts, shown, devices[:MOST_EMBEDS], picture=image)
+
+
+async def show_personal(interaction: discord.Interaction, parts: Parts, board: str) -> None:
+    """Show somebody's own submissions to a leaderboard, and their place on each device."""
+    await think(interaction)
+    person = who(interaction)
+    shown = await parts.api.get(at("leaderboards", board), person)
+    name = shown["name"]
+    page = await parts.api.get("/submissions", person, user="me", leaderboard=name, limit=PERSONAL_SHOWN)
+    lines = []
+    for device in shown["devices"]:
+        mine = await parts.api.get(at("leaderboards", name, "standings", device, "me"), person)
+        if mine is not None:
+            lines.append(f"**{texts.plain(device)}**: rank {mine['rank']}, {duration(mine['score_s'])}")
+    table = [_personal_line(each, job) for each in page["items"] for job in each["jobs"]]
+    if not table:
+        await answer(interaction, f"You have submitted nothing to {texts.code(name)} yet.")
+        return
+    head = f"{'ID':>6}  {'mode':<9}  {'GPU':<12}  {'score':>11}  {'time (UTC)':<16}  file"
+    await answer(interaction, "\n".join([f"### Your submissions to {texts.code(name)}", *lines]))
+    for each in texts.split_code("\n".join([head, *table])):
+        await answer(interaction, each)
+
+
+async def task(interaction: discord.Interaction, parts: Parts, board: str) -> None:
+    """Send a task's statement and files."""
+    await think(interaction)
+    person = who(interaction)
+    shown = await parts.api.get(at("leaderboards", board, "task"), person)
+    files = [await _file(parts, person, board, name) for name in shown["files"][:MOST_FILES]]
+    head = f"### Task {texts.code(shown['name'])}\n{texts.plain_lines(shown['description'], 1500)}"
+    left = len(shown["files"]) - MOST_FILES
+    more = f"\n{left} more files are on the web." if left > 0 else ""
+    await answer(interaction, head + more, files=files)
+
+
+async def reference_code(interaction: discord.Interaction, parts: Parts, board: str) -> None:
+    """Send the file with the reference of a task."""
+    await think(interaction)
+    person = who(interaction)
+    shown = await parts.api.get(at("leaderboards", board, "task"), person)
+    found = [name for name in shown["files"] if name.rpartition("/")[2].startswith("reference")]
+    if not found:
+        raise NotFound(
+            f"The task has no file of that name; /leaderboard task gives all: {', '.join(shown['files'])}"
+        )
+    files = [await _file(parts, person, board, name) for name in found]
+    files = [Attached(f"{texts.file_name(board)}_{each.name}", each.data) for each in files]
+    await answer(interaction, f"The reference of {texts.code(board)}:", files=files)
+
+
+async def eval_code(interaction: discord.Interaction, parts: Parts, language: str, board: str | None) -> None:
+    """Send the code that judges: of a leaderboard, else of any that is judged by ours in that language."""
+    await think(interaction)
+    person = who(interaction)
+    name = board or await _judged_by_ours(parts, person, language)
+    found = await parts.api.get(at("leaderboards", name, "harness"), person)
+    files = [Attached(each["name"].rpartition("/")[2], each["text"].encode()) for each in found]
+    text = f"This judges {texts.code(name)}; what matters most comes first."
+    await answer(interaction, text, files=files)
+
+
+async def template(interaction: discord.Interaction, parts: Parts, board: str, lang: str | None) -> None:
+    """Send something to start from, with the directive that names the leaderboard."""
+    await think(interaction)
+    person = who(interaction)
+    shown = await parts.api.get(at("leaderboards", board), person)
+    about = await parts.api.get(at("leaderboards", board, "task"), person)
+    languages = about["templates"]
+    if not languages:
+        raise NotFound(f"{board} has no template.")
+    found = await parts.api.get(at("leaderboards", board, "templates", lang or languages[0]), person)
+    ending = about["lang"]
+    text = _header(shown, about, "//" if ending == "cu" else "#") + found["text"]
+    file = Attached(f"{texts.file_name(shown['name'])}.{ending}", text.encode())
+    await answer(interaction, f"Start from this for {texts.code(shown['name'])}:", files=[file])
+
+
+async def get_submission(interaction: discord.Interaction, parts: Parts, number: int) -> None:
+    """Show a submission with its reports and its code, as far as somebody may see them."""
+    await think(interaction)
+    person = who(interaction)
+    shown = await parts.api.get(f"/submissions/{number}", person)
+    url = f"{parts.config.public_url}/s/{number}"
+    text = render(shown, Live.of(shown, {}), url)
+    when = boards_text.stamp(shown["created_at"])
+    files = []
+    try:
+        code = await parts.api.get(f"/submissions/{number}/code", person)
+        files.append(Attached(texts.file_name(code["file_name"]), code["code"].encode()))
+    except UserError as error:
+        text += f"\n-# {texts.plain(error)}"
+    await answer(interaction, f"{text}\nby {texts.code(shown['user'])}, {when}", files=files)
+    for job in shown["jobs"]:
+        if job["run"] is not None:
+            for each in reports.private_report(job, url):
+                await answer(interaction, each.text, files=each.files)
+
+
+async def cancel(interaction: discord.Interaction, parts: Parts, number: int) -> None:
+    """Cancel what is left of a submission."""
+    await think(interaction)
+    done = await parts.api.send("POST", f"/submissions/{number}/cancel", who(interaction))
+    count = done["cancelled_jobs"]
+    text = f"🚫 Cancelled {count} job{'s' if count != 1 else ''} of submission #{number}."
+    await answer(interaction, text if count else f"Nothing of submission #{number} was left to cancel.")
+
+
+def help_text(interaction: discord.Interaction, parts: Parts) -> str:
+    """Return what can be done here, and where."""
+    where = parts.guilds.submissions(interaction.guild_id or 0)
+    place = f"\nSubmit in <#{where}>." if where is not None else ""
+    return f"{HELP}{place}\nOn the web: <{parts.config.public_url}>"
+
+
+class BoardPages(replies.View):
+    """The leaderboards, some on a page."""
+
+    def __init__(self, asked: discord.Interaction, parts: Parts, boards: Sequence[dict[str, Any]]) -> None:
+        super().__init__(asked.user.id)
+        self._parts, self._boards, self._page = parts, boards, 0
+        self._settle()
+
+    @property
+    def pages(self) -> int:
+        """How many there are."""
+        return max(1, -(-len(self._boards) // BOARDS_A_PAGE))
+
+    def embed(self) -> discord.Embed:
+        """Return the page."""
+        embed = discord.Embed(title="Leaderboards", colour=boards_text.ACCENT)
+        start = self._page * BOARDS_A_PAGE
+        for board in self._boards[start : start + BOARDS_A_PAGE]:
+            mark = "🏁 " if is_over(board) else ""
+            value = f"{boards_text.deadline_text(board)}\n{boards_text.devices_text(board)}"
+            embed.add_field(name=mark + texts.plain(board["name"], 120), value=value[:1024], inline=False)
+        if not self._boards:
+            embed.description = "There are no leaderboards yet."
+        embed.set_footer(text=f"Page {self._page + 1}/{self.pages}")
+        return embed
+
+    @ui.button(label="◀", custom_id="boards-back")
+    async def back(self, interaction: discord.Interaction, _: ui.Button[BoardPages]) -> None:
+        """Turn back."""
+        await self._turn(interaction, -1)
+
+    @ui.button(label="▶", custom_id="boards-on")
+    async def on(self, interaction: discord.Interaction, _: ui.Button[BoardPages]) -> None:
+        """Turn on."""
+        await self._turn(interaction, 1)
+
+    async def _turn(self, interaction: discord.Interaction, by: int) -> None:
+        self._page = min(max(self._page + by, 0), self.pages - 1)
+        self._settle()
+        await interaction.response.edit_message(embed=self.embed(), view=self)
+
+    def _settle(self) -> None:
+        self.back.disabled, self.on.disabled = self._page == 0, self._page == self.pages - 1
+
+
+class DeviceMenu(replies.View):
+    """Which rankings somebody wants to see."""
+
+    def __init__(
+        self,
+        asked: discord.Interaction,
+        parts: Parts,
+        board: dict[str, Any],
+        devices: Sequence[str],
+        *,
+        image: bool,
+    ) -> None:
+        super().__init__(asked.user.id)
+        self._parts, self._board, self._image = parts, board, image
+        self._select: ui.Select[DeviceMenu] = ui.Select(
+            placeholder="Select GPUs...",
+            max_values=len(devices),
+            options=[discord.SelectOption(label=texts.title(name), value=name) for name in devices],
+        )
+        self._select.callback = self._chosen  # type: ignore[method-assign]
+        self.add_item(self._select)
+
+    async def _chosen(self, interaction: discord.Interaction) -> None:
+        await think(interaction)
+        chosen = list(self._select.values)
+        await rankings.show(interaction, self._parts, self._board, chosen[:MOST_EMBEDS], picture=self._image)
+
+
+def _chosen(gpu: str, devices: Sequence[str], board: str) -> list[str]:
+    known = {name.lower(): name for name in devices}
+    wanted = [name.strip() for name in gpu.split(",") if name.strip()]
+    if unknown := [name for name in wanted if name.lower() not in known]:
+        raise InvalidValue(f"{board} has no GPU {', '.join(unknown)}; it has {', '.join(devices)}.")
+    return [known[name.lower()] for name in wanted]
+
+
+def _personal_line(submission: dict[str, Any], job: dict[str, Any]) -> str:
+    line = JobLine(device=job["device"], state=job["state"], verdict=job["verdict"], score_s=job["score_s"])
+    outcome = str(line.verdict or line.state).replace("_", " ")
+    score = outcome if line.score_s is None else duration(line.score_s)
+    mode = "ranked" if submission["mode"] == "leaderboard" else submission["mode"]
+    when = str(submission["created_at"])[:16].replace("T", " ")
+    device = texts.shortened(texts.one_line(job["device"]), 12)
+    file = texts.shortened(texts.one_line(submission["file_name"]), 40)
+    return f"{submission['id']:>6}  {mode:<9}  {device:<12}  {score:>11}  {when:<16}  {file}"
+
+
+async def _file(parts: Parts, person: Person, board: str, name: str) -> Attached:
+    address = f"{at('leaderboards', board, 'task')}/files{at(*name.split('/'))}"
+    found = await parts.api.get(address, person)
+    return Attached(name.replace("/", "_"), found["text"].encode())
+
+
+async def _judged_by_ours(parts: Parts, person: Person, language: str) -> str:
+    wanted = "cu" if language == "cuda" else "py"
+    for board in await visible_boards(parts.api, person):
+        if board["harness"] == "standard":
+            about = await parts.api.get(at("leaderboards", board["name"], "task"), person)
+            if about["lang"] == wanted:
+                return str(board["name"])
+    raise NotFound(
+        f"There is no {language} leaderboard that our own code judges; name one with leaderboard_name."
+    )
+
+
+def _header(board: dict[str, Any], about: dict[str, Any], comment: str) -> str:
+    first = f"{comment}!POPCORN leaderboard {texts.one_line(board['name'])}\n\n"
+    lines = texts.fenced(about["description"]).splitlines()[:60]
+    lines += ["", f"deadline: {board['deadline'] or 'none'}"]
+    lines += [f"GPUs: {', '.join(board['devices'])}; choose with a line {comment}!POPCORN gpus NAME"]
+    return first + "".join(f"{comment} {line}".rstrip() + "\n" for line in lines) + "\n"

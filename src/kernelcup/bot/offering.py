@@ -1,0 +1,163 @@
+"""What is offered while somebody types."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from datetime import datetime
+from typing import Any
+
+import discord
+from discord import app_commands
+
+from kernelcup.bot import texts
+from kernelcup.bot.api import Api, Person, at
+from kernelcup.bot.parts import Parts
+from kernelcup.bot.replies import who
+from kernelcup.errors import KernelCupError
+
+MOST = 25
+LONGEST = 100
+IN_TIME_S = 2.0
+"""Discord waits three seconds for what is offered."""
+FRESH_S = 5.0
+
+TextChoices = list[app_commands.Choice[str]]
+Offer = Callable[[discord.Interaction[Any], str], Coroutine[Any, Any, TextChoices]]
+NumberOffer = Callable[[discord.Interaction[Any], Any], Coroutine[Any, Any, list[app_commands.Choice[Any]]]]
+
+
+async def visible_boards(api: Api, person: Person) -> list[dict[str, Any]]:
+    """Return all leaderboards that somebody sees."""
+    found: list[dict[str, Any]] = []
+    after: int | None = 0
+    while after is not None:
+        page = await api.get("/leaderboards", person, after=after or None, limit=200)
+        found += page["items"]
+        after = page["next"]
+    return found
+
+
+def is_over(board: dict[str, Any]) -> bool:
+    """Tell whether a deadline has passed, for the order in which boards are shown."""
+    return (
+        board["deadline"] is not None and datetime.fromisoformat(board["deadline"]) <= discord.utils.utcnow()
+    )
+
+
+def boards(parts: Parts) -> Offer:
+    """Offer the leaderboards that somebody sees, open ones first."""
+    recent = Recent(parts)
+
+    async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
+        found = await _in_time(recent.boards(who(interaction)), [])
+        return _choices((board["name"] for board in sorted(found, key=is_over)), typed)
+
+    return offer
+
+
+def open_boards(parts: Parts) -> Offer:
+    """Offer the leaderboards whose deadline is to come."""
+    recent = Recent(parts)
+
+    async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
+        found = await _in_time(recent.boards(who(interaction)), [])
+        return _choices((board["name"] for board in found if not is_over(board)), typed)
+
+    return offer
+
+
+def devices(parts: Parts) -> Offer:
+    """Offer the devices of the leaderboard that was named before; after a comma another one."""
+
+    async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
+        known = await _in_time(_devices(parts.api, interaction), [])
+        before, comma, last = typed.rpartition(",")
+        taken = {name.strip().lower() for name in before.split(",")}
+        start = f"{before}{comma} ".lstrip() if comma else ""
+        fitting = (
+            name for name in known if name.lower() not in taken and last.strip().lower() in name.lower()
+        )
+        return _choices((f"{start}{name}" for name in fitting), "")
+
+    return offer
+
+
+def templates(parts: Parts) -> Offer:
+    """Offer the templates of the leaderboard that was named before."""
+
+    async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
+        name = _named(interaction)
+        if not name:
+            return []
+        address = at("leaderboards", name, "task")
+        task = await _in_time(parts.api.get(address, who(interaction), patience_s=0), {"templates": []})
+        return _choices(task["templates"], typed)
+
+    return offer
+
+
+def own_submissions(parts: Parts, *, running: bool = False) -> NumberOffer:
+    """Offer somebody's last submissions."""
+
+    async def offer(interaction: discord.Interaction, typed: Any) -> list[app_commands.Choice[Any]]:
+        address = "/submissions"
+        nothing: dict[str, Any] = {"items": []}
+        asked = parts.api.get(address, who(interaction), user="me", limit=100, patience_s=0)
+        page = await _in_time(asked, nothing)
+        beginning = str(typed) if typed else ""
+        fitting = [
+            each
+            for each in page["items"]
+            if str(each["id"]).startswith(beginning) and not (running and each["ended"])
+        ]
+        return [app_commands.Choice(name=_label(each), value=each["id"]) for each in fitting[:MOST]]
+
+    return offer
+
+
+class Recent:
+    """Leaderboards as somebody saw them a moment ago: each letter typed asks again."""
+
+    def __init__(self, parts: Parts, clock: Callable[[], float] = time.monotonic) -> None:
+        self._parts, self._clock = parts, clock
+        self._known: dict[int, tuple[float, list[dict[str, Any]]]] = {}
+
+    async def boards(self, person: Person) -> list[dict[str, Any]]:
+        """Return the leaderboards that somebody sees."""
+        now = self._clock()
+        self._known = {key: each for key, each in self._known.items() if now - each[0] < FRESH_S}
+        if person.id not in self._known:
+            self._known[person.id] = (now, await visible_boards(self._parts.api, person))
+        return self._known[person.id][1]
+
+
+async def _devices(api: Api, interaction: discord.Interaction) -> list[str]:
+    if name := _named(interaction):
+        board = await api.get(at("leaderboards", name), who(interaction), patience_s=0)
+        return list(board["devices"])
+    return [each["name"] for each in await api.get("/devices", who(interaction), patience_s=0)]
+
+
+def _named(interaction: discord.Interaction) -> str:
+    return str(getattr(interaction.namespace, "leaderboard_name", None) or "")
+
+
+async def _in_time(asked: Awaitable[Any], otherwise: Any) -> Any:
+    try:
+        return await asyncio.wait_for(asked, IN_TIME_S)
+    except (KernelCupError, TimeoutError):
+        return otherwise
+
+
+def _choices(names: Iterable[str], typed: str) -> TextChoices:
+    part = typed.strip().lower()
+    fitting = [name for name in names if part in name.lower() and len(name) <= LONGEST]
+    return [app_commands.Choice(name=texts.title(name), value=name) for name in fitting[:MOST]]
+
+
+def _label(submission: dict[str, Any]) -> str:
+    state = "" if submission["ended"] else ", running"
+    text = f"#{submission['id']} {submission['leaderboard']} {submission['file_name']}{state}"
+    return texts.title(text)

@@ -1,0 +1,93 @@
+"""What the bot's commands work with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kernelcup.config import Config
+from kernelcup.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kernelcup.bot.api import Api
+    from kernelcup.bot.following import Follower
+    from kernelcup.bot.memory import Memory
+    from kernelcup.bot.setup import Guilds
+
+TOKEN_VARIABLE = "KERNELCUP_DISCORD_TOKEN"
+SERVICE_VARIABLE = "KERNELCUP_BOT_TOKEN"
+API_VARIABLE = "KERNELCUP_API_URL"
+GUILDS_VARIABLE = "KERNELCUP_DISCORD_GUILDS"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BotConfig:
+    """How the bot reaches Discord and the platform."""
+
+    token: str = field(repr=False)
+    """Discord's token of the application."""
+    service_token: str = field(repr=False)
+    """Ours, with the scope ``act``; with ``admin`` too it maps roles of guilds to ours."""
+    api_url: str
+    public_url: str
+    """Where people find the web pages."""
+    data_dir: Path
+    role_guilds: frozenset[int] = frozenset()
+    """Guilds whose roles make creators and admins; with none named, the only guild that the bot is in."""
+    edit_every_s: float = 1.5
+    """The least time between two edits of one message."""
+
+    @property
+    def memory_file(self) -> Path:
+        """Where the bot remembers what must outlive it."""
+        return self.data_dir / "bot.db"
+
+    @classmethod
+    def of(cls, config: Config) -> BotConfig:
+        """Read the bot's settings. Raise ``ConfigError`` where a token is missing or a guild is no number."""
+        environ = config.environ
+        return cls(
+            token=_needed(environ, TOKEN_VARIABLE, "the token of your Discord application's bot"),
+            service_token=_needed(
+                environ, SERVICE_VARIABLE, "a token of an admin: kernelcup admin token create --scope act ..."
+            ),
+            api_url=environ.get(API_VARIABLE) or config.server.public_url,
+            public_url=config.server.public_url,
+            data_dir=config.data_dir,
+            role_guilds=_numbers(environ.get(GUILDS_VARIABLE, "")),
+        )
+
+
+@dataclass(kw_only=True)
+class Parts:
+    """One running bot, as its commands see it."""
+
+    config: BotConfig
+    api: Api
+    memory: Memory
+    follower: Follower
+    guilds: Guilds
+    boards_changed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set by who made, changed or deleted a leaderboard: the forum follows at once."""
+
+
+def is_configured(environ: Mapping[str, str]) -> bool:
+    """Tell whether a bot can be started from this environment."""
+    return bool(environ.get(TOKEN_VARIABLE) and environ.get(SERVICE_VARIABLE))
+
+
+def _needed(environ: Mapping[str, str], name: str, what: str) -> str:
+    value = environ.get(name, "").strip()
+    if not value:
+        raise ConfigError(f"{name} is not set: {what}")
+    return value
+
+
+def _numbers(text: str) -> frozenset[int]:
+    words = text.replace(",", " ").split()
+    if any(not word.isdecimal() for word in words):
+        raise ConfigError(f"{GUILDS_VARIABLE}={text}: expected ids of guilds, with commas between them")
+    return frozenset(int(word) for word in words)

@@ -1,0 +1,151 @@
+"""A ranking as a picture, for those who want to show it around."""
+
+from __future__ import annotations
+
+import io
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from PIL import Image, ImageDraw, ImageFont
+
+SCALE = 2
+WIDTH = 760
+MARGIN = 28
+HEAD = 92
+ROW = 44
+FOOT = 40
+MOST_ROWS = 25
+"""What is below is left out; the footer says so."""
+
+BACKGROUND = "#1e1f22"
+STRIPE = "#2b2d31"
+TEXT = "#f2f3f5"
+FAINT = "#a6a9b0"
+BAR = "#5865f2"
+MEDALS = {1: "#e8b923", 2: "#b8bec8", 3: "#c77b3f"}
+
+PLACE_X = MARGIN + 18
+USER_X = MARGIN + 54
+SCORE_X = 420
+BAR_X = 440
+BAR_WIDTH = WIDTH - MARGIN - BAR_X
+
+FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "Arial.ttf")
+"""The first that the machine has; else the one that comes with Pillow, which knows Latin only."""
+
+Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """A place in a ranking."""
+
+    rank: int
+    user: str
+    time: str
+    """As people read it."""
+    score_s: float
+
+
+def draw_ranking(board: str, device: str, rows: Sequence[Row], *, more: bool = False) -> bytes:
+    """Return a PNG of a ranking, the fastest first.
+
+    Args:
+        board: The leaderboard's name.
+        device: The device's name.
+        rows: The places; only the first of them fit.
+        more: Whether there are more than these.
+    """
+    shown = rows[:MOST_ROWS]
+    height = HEAD + ROW * max(len(shown), 1) + FOOT
+    image = Image.new("RGB", (WIDTH * SCALE, height * SCALE), BACKGROUND)
+    canvas = _Canvas(ImageDraw.Draw(image))
+    canvas.text((MARGIN, 24), board, 26, TEXT, width=WIDTH - 2 * MARGIN)
+    canvas.text((MARGIN, 58), f"on {device}", 16, FAINT, width=WIDTH - 2 * MARGIN)
+    slowest = max((row.score_s for row in shown), default=0.0)
+    for i, row in enumerate(shown):
+        _draw_row(canvas, HEAD + ROW * i, row, slowest=slowest, striped=i % 2 == 0)
+    if not shown:
+        canvas.text((MARGIN, HEAD + 10), "Nobody is ranked yet.", 17, FAINT)
+    canvas.text((MARGIN, height - FOOT + 12), _foot(more or len(rows) > len(shown)), 13, FAINT)
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def _foot(more: bool) -> str:
+    told = "lower is better; bars are times"
+    return f"{told}; there are more below" if more else told
+
+
+def _draw_row(canvas: _Canvas, y: int, row: Row, *, slowest: float, striped: bool) -> None:
+    if striped:
+        canvas.box((MARGIN - 12, y, WIDTH - MARGIN + 12, y + ROW), STRIPE, radius=6)
+    medal = MEDALS.get(row.rank)
+    if medal is not None:
+        canvas.disc((PLACE_X, y + ROW // 2), 13, medal)
+    place_y = y + 12
+    canvas.text((PLACE_X, place_y), str(row.rank), 15, BACKGROUND if medal else FAINT, anchor="ma")
+    canvas.text((USER_X, y + 11), row.user, 17, TEXT, width=SCORE_X - USER_X - 110)
+    canvas.text((SCORE_X, y + 12), row.time, 16, TEXT, anchor="ra")
+    share = row.score_s / slowest if slowest > 0 else 0.0
+    length = max(4, round(BAR_WIDTH * share))
+    canvas.box((BAR_X, y + 16, BAR_X + length, y + ROW - 16), medal or BAR, radius=5)
+
+
+class _Canvas:
+    """Draws in units of which a picture has more pixels than one."""
+
+    def __init__(self, draw: ImageDraw.ImageDraw) -> None:
+        self._draw = draw
+
+    def text(
+        self,
+        at: tuple[int, int],
+        text: str,
+        size: int,
+        colour: str,
+        *,
+        anchor: str = "la",
+        width: int | None = None,
+    ) -> None:
+        """Write one line; what does not fit the width ends in an ellipsis."""
+        font = _font(size * SCALE)
+        line = _fitted(_printable(text), font, None if width is None else width * SCALE)
+        self._draw.text((at[0] * SCALE, at[1] * SCALE), line, fill=colour, font=font, anchor=anchor)
+
+    def box(self, edges: tuple[int, int, int, int], colour: str, *, radius: int) -> None:
+        """Fill a box with round corners."""
+        scaled = [edge * SCALE for edge in edges]
+        self._draw.rounded_rectangle(scaled, radius=radius * SCALE, fill=colour)
+
+    def disc(self, centre: tuple[int, int], radius: int, colour: str) -> None:
+        """Fill a circle."""
+        x, y, r = (value * SCALE for value in (*centre, radius))
+        self._draw.ellipse((x - r, y - r, x + r, y + r), fill=colour)
+
+
+def _fitted(line: str, font: Font, width: int | None) -> str:
+    if width is None or font.getlength(line) <= width:
+        return line
+    kept = line
+    while kept and font.getlength(f"{kept}…") > width:
+        kept = kept[:-1]
+    return f"{kept}…"
+
+
+def _printable(text: str) -> str:
+    """Return one line without characters that draw nothing or turn the direction of writing."""
+    return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
+
+
+@cache
+def _font(size: int) -> Font:
+    for name in FONTS:
+        try:
+            return ImageFont.truetype(name, size)
+        except OSError:
+            continue
+    return ImageFont.load_default(size)

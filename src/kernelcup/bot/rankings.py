@@ -1,0 +1,154 @@
+"""Rankings in messages: pages with buttons, and pictures. The buttons outlive a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import discord
+from discord import ui
+
+from kernelcup.bot import boards_text, groups, pictures, replies, texts
+from kernelcup.bot.api import Person, at
+from kernelcup.bot.live import duration
+from kernelcup.bot.parts import Parts
+from kernelcup.errors import KernelCupError, UnknownDevice
+
+Json = Mapping[str, Any]
+
+
+def register(tree: groups.Tree, _: Parts) -> None:
+    """Take up the buttons of messages from before a restart."""
+    tree.client.add_dynamic_items(PageButton, PictureButton)
+
+
+async def show(
+    interaction: discord.Interaction,
+    parts: Parts,
+    board: Json,
+    devices: Sequence[str],
+    *,
+    picture: bool = False,
+) -> None:
+    """Answer with a leaderboard's rankings, one message for each device."""
+    for device in devices:
+        if picture:
+            await _answer_picture(interaction, parts, str(board["name"]), device)
+            continue
+        embed, view = await page(parts, replies.who(interaction), board, device, 0)
+        await replies.answer(interaction, embed=embed, view=view)
+
+
+async def page(
+    parts: Parts, who: Person, board: Json, device: str, offset: int
+) -> tuple[discord.Embed, ui.View]:
+    """Return a page of a ranking with its buttons."""
+    name = str(board["name"])
+    found = await _standings(parts, who, name, device, offset, boards_text.PAGE)
+    link = f"{parts.config.public_url}/b/{name}"
+    embed = boards_text.ranking_embed(name, device, found["items"], offset=offset, link=link)
+    number = board["devices"].index(device)
+    view = ui.View(timeout=None)
+    before = max(0, offset - boards_text.PAGE)
+    view.add_item(PageButton("◀", name, number, before, disabled=offset == 0))
+    after = offset + boards_text.PAGE
+    view.add_item(PageButton("▶", name, number, after, disabled=found["next"] is None))
+    view.add_item(PictureButton(name, number))
+    return embed, view
+
+
+async def _standings(parts: Parts, who: Person, board: str, device: str, offset: int, limit: int) -> Json:
+    path = at("leaderboards", board, "standings", device)
+    found: Json = await parts.api.get(path, who, after=offset, limit=limit)
+    return found
+
+
+async def _answer_picture(interaction: discord.Interaction, parts: Parts, board: str, device: str) -> None:
+    found = await _standings(parts, replies.who(interaction), board, device, 0, pictures.MOST_ROWS)
+    rows = [
+        pictures.Row(
+            rank=place["rank"], user=place["user"], time=duration(place["score_s"]), score_s=place["score_s"]
+        )
+        for place in found["items"]
+    ]
+    more = found["next"] is not None
+    drawn = await asyncio.to_thread(pictures.draw_ranking, board, device, rows, more=more)
+    name = texts.file_name(f"{board}-{device}.png")
+    about = f"{texts.code(board)} on {texts.code(device)}"
+    await replies.answer(interaction, about, files=[texts.Attached(name, drawn)])
+
+
+async def _board_and_device(parts: Parts, who: Person, name: str, number: int) -> tuple[Json, str]:
+    board: Json = await parts.api.get(at("leaderboards", name), who)
+    if number >= len(board["devices"]):
+        raise UnknownDevice(f"{name} has other GPUs now; ask for its rankings again.")
+    return board, str(board["devices"][number])
+
+
+class PageButton(
+    ui.DynamicItem[ui.Button[Any]],
+    template=r"kc:page:(?P<way>[<>]):(?P<number>\d{1,4}):(?P<offset>\d{1,9}):(?P<board>.{1,64})",
+):
+    """Turns to another page of a ranking; with a leaderboard's names of any allowed length it fits an id."""
+
+    def __init__(self, label: str, board: str, number: int, offset: int, *, disabled: bool = False) -> None:
+        self._board, self._number, self._offset = board, number, offset
+        way = "<" if label == "◀" else ">"
+        button: ui.Button[Any] = ui.Button(
+            label=label,
+            style=discord.ButtonStyle.secondary,
+            custom_id=f"kc:page:{way}:{number}:{offset}:{board}",
+            disabled=disabled,
+        )
+        super().__init__(button)
+
+    @classmethod
+    async def from_custom_id(cls, _: Any, __: ui.Item[Any], match: re.Match[str], /) -> Self:
+        """Return the button that was pressed."""
+        label = "◀" if match["way"] == "<" else "▶"
+        return cls(label, match["board"], int(match["number"]), int(match["offset"]))
+
+    async def callback(self, interaction: discord.Interaction[Any]) -> None:
+        """Show the page in the same message."""
+        parts: Parts = interaction.client.parts
+        await interaction.response.defer()
+        try:
+            who = replies.who(interaction)
+            board, device = await _board_and_device(parts, who, self._board, self._number)
+            embed, view = await page(parts, who, board, device, self._offset)
+            await interaction.edit_original_response(embed=embed, view=view)
+        except (KernelCupError, discord.HTTPException) as error:
+            await replies.answer_error(interaction, error)
+
+
+class PictureButton(
+    ui.DynamicItem[ui.Button[Any]], template=r"kc:picture:(?P<number>\d{1,4}):(?P<board>.{1,64})"
+):
+    """Draws a ranking."""
+
+    def __init__(self, board: str, number: int) -> None:
+        self._board, self._number = board, number
+        button: ui.Button[Any] = ui.Button(
+            label="As a picture",
+            style=discord.ButtonStyle.secondary,
+            custom_id=f"kc:picture:{number}:{board}",
+        )
+        super().__init__(button)
+
+    @classmethod
+    async def from_custom_id(cls, _: Any, __: ui.Item[Any], match: re.Match[str], /) -> Self:
+        """Return the button that was pressed."""
+        return cls(match["board"], int(match["number"]))
+
+    async def callback(self, interaction: discord.Interaction[Any]) -> None:
+        """Answer with the picture, to the person only."""
+        parts: Parts = interaction.client.parts
+        await replies.think(interaction)
+        try:
+            who = replies.who(interaction)
+            board, device = await _board_and_device(parts, who, self._board, self._number)
+            await _answer_picture(interaction, parts, str(board["name"]), device)
+        except (KernelCupError, discord.HTTPException) as error:
+            await replies.answer_error(interaction, error)

@@ -1,0 +1,309 @@
+"""What a submission found, in words: the whole for its author, the result for everybody."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import discord
+
+from kernelcup.bot import texts
+from kernelcup.bot.api import at
+from kernelcup.bot.live import duration, ordinal
+from kernelcup.bot.memory import Followed
+from kernelcup.bot.places import PlaceLost, patiently, send
+from kernelcup.bot.texts import Attached, Log, Outgoing
+from kernelcup.errors import UserError
+from kernelcup_harness.protocol import (
+    CapturedOutput,
+    CaseResult,
+    Mismatch,
+    ProtocolError,
+    RunReport,
+    StageName,
+    StageReport,
+    Timing,
+    Verdict,
+    from_json,
+)
+
+if TYPE_CHECKING:
+    from kernelcup.bot.app import KernelCupBot
+
+Block = str | Log | Attached
+
+MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
+NORMAL_95 = 1.96
+STAGES = {
+    StageName.IMPORT: ("Compilation successful", "Compilation failed"),
+    StageName.TEST: ("Testing successful", "Testing failed"),
+    StageName.BENCHMARK: ("Benchmarking successful", "Benchmarking failed"),
+    StageName.PROFILE: ("Profiling successful", "Profiling failed"),
+    StageName.RANKED: ("Leaderboard run successful", "Leaderboard run failed"),
+}
+HEADINGS = {
+    StageName.TEST: "Tests",
+    StageName.BENCHMARK: "Benchmarks",
+    StageName.PROFILE: "Profiles",
+    StageName.RANKED: "Ranked benchmarks",
+}
+ENVIRONMENT = (
+    ("GPU", "device"),
+    ("Torch", "torch"),
+    ("CUDA", "cuda"),
+    ("Triton", "triton"),
+    ("Python", "python"),
+    ("Platform", "system"),
+)
+
+
+def private_report(job: Mapping[str, Any], url: str) -> list[Outgoing]:
+    """Return the messages that tell a job's whole report."""
+    return texts.pack(_job_blocks(job, url))
+
+
+async def public_report(bot: KernelCupBot, followed: Followed, submission: Mapping[str, Any]) -> int | None:
+    """Tell everybody of a ranked submission, as far as everybody may know, and return the thread.
+
+    The API is asked as nobody: what it does not show to all is not told here.
+    """
+    if submission["mode"] != "leaderboard":
+        return None
+    api, memory = bot.parts.api, bot.parts.memory
+    try:
+        shown = await api.get(f"/submissions/{submission['id']}", None)
+    except UserError:
+        return None
+    if shown["user"] != submission["user"]:
+        return None  # a pseudonym, which is not to be given away
+    lines = [
+        line
+        for job in shown["jobs"]
+        if job["verdict"] == Verdict.ACCEPTED and job["score_s"] is not None
+        for line in await _place_lines(bot, shown, job)
+    ]
+    if not lines:
+        return None
+    name = f"#{shown['id']} {shown['leaderboard']} by {shown['user']}"
+    try:
+        channel = await _public_thread(bot, followed, name)
+        if memory.said(followed.key, "public") is None:
+            url = f"{bot.parts.config.public_url}/s/{shown['id']}"
+            text = _public_text(followed, shown, lines, url)
+            memory.say(followed.key, "public", await send(channel, Outgoing(text[: texts.ROOM])))
+    except (PlaceLost, discord.HTTPException):
+        return None
+    return channel.id
+
+
+def score_text(job: Mapping[str, Any]) -> str:
+    """Return a job's score, with its interval where the report has it."""
+    score = duration(job["score_s"])
+    report = read(job)
+    stage = report.stage_report(StageName.RANKED) if report is not None else None
+    timed = [case.timing for case in stage.cases if case.timing is not None] if stage is not None else []
+    match = next((t for t in reversed(timed) if math.isclose(t.score_ns, job["score_s"] * 1e9)), None)
+    return f"**{score}**{_interval(match)}"
+
+
+def read(job: Mapping[str, Any]) -> RunReport | None:
+    """Return a job's report, None where there is none that we understand."""
+    if not job.get("report"):
+        return None
+    try:
+        return from_json(RunReport, job["report"])
+    except ProtocolError:
+        return None
+
+
+async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
+    """Return what everybody may know of a score: place, medal, ties."""
+    api, device = bot.parts.api, job["device"]
+    where = at("leaderboards", shown["leaderboard"], "standings", device)
+    page = await api.get(where, None, limit=200)
+    mine = next((each for each in page["items"] if each["user"] == shown["user"]), None)
+    head = f"**{texts.plain(device)}**: {score_text(job)}"
+    if mine is None or mine["submission"] != shown["id"]:
+        best = f"; the personal best stays {duration(mine['score_s'])}" if mine is not None else ""
+        return [f"✅ {head}, successful{best}"]
+    history = await api.get(f"{where}/history", None, user=shown["user"], limit=2)
+    first = len(history["items"]) <= 1
+    rank = int(mine["rank"])
+    ties = sum(each["rank"] == rank for each in page["items"]) - 1
+    tied = f", shared with {ties} other{'s' if ties > 1 else ''}" if ties else ""
+    kind = "🍾 first successful submission" if first else "personal best"
+    return [f"{MEDALS.get(rank, '🏅')} {head}, **{ordinal(rank)} place**{tied}; {kind}"]
+
+
+async def _public_thread(
+    bot: KernelCupBot, followed: Followed, name: str
+) -> discord.Thread | discord.TextChannel:
+    """Return a thread for all; the channel itself where there can be no more threads."""
+    memory = bot.parts.memory
+    channel: object = bot.get_channel(followed.channel_id) or await bot.fetch_channel(followed.channel_id)
+    if isinstance(channel, discord.Thread):
+        channel = channel.parent
+    if not isinstance(channel, discord.TextChannel):
+        raise PlaceLost("there is no channel for the result")
+    text_channel = channel
+    known = memory.said(followed.key, "public-thread")
+    if known == channel.id:
+        return channel
+    if known is not None:
+        found = channel.get_thread(known) or await bot.fetch_channel(known)
+        if isinstance(found, discord.Thread):
+            return found
+    try:
+        made = await patiently(
+            lambda: text_channel.create_thread(
+                name=texts.title(name), type=discord.ChannelType.public_thread, auto_archive_duration=1440
+            )
+        )
+    except discord.HTTPException:
+        memory.say(followed.key, "public-thread", channel.id)
+        return channel
+    memory.say(followed.key, "public-thread", made.id)
+    return made
+
+
+def _public_text(followed: Followed, shown: Mapping[str, Any], lines: Sequence[str], url: str) -> str:
+    name = texts.code(shown["file_name"])
+    head = (
+        f"<@{followed.user_id}>'s {name} for {texts.code(shown['leaderboard'])} (submission #{shown['id']})"
+    )
+    return "\n".join([head, *lines, f"<{url}>"])
+
+
+def _job_blocks(job: Mapping[str, Any], url: str) -> Iterator[Block]:
+    device, verdict = texts.plain(job["device"]), job["verdict"]
+    if job["state"] == "cancelled":
+        yield f"## 🚫 {device}: cancelled"
+        if job["reason"]:
+            yield texts.plain(job["reason"])
+        return
+    mark = "✅" if verdict == Verdict.ACCEPTED else "❌"
+    yield f"## {mark} {device}: {str(verdict or 'no result').replace('_', ' ')}"
+    if job["state"] == "quarantined":
+        yield "🔎 A person looks at this result before it counts."
+    report = read(job)
+    if report is None:
+        yield f"The report is on the web: <{url}>"
+        return
+    yield from _summary(report)
+    if job["score_s"] is not None:
+        yield f"Score: {score_text(job)} ({texts.plain(report.trust.value)})"
+    if not report.comparable:
+        yield "-# Times are from an emulated device and cannot be compared with a GPU's."
+    yield from _environment(report)
+    yield from _failure(report)
+    for stage in report.stages:
+        yield from _stage(stage)
+    if report.verdict is not Verdict.ACCEPTED or len(report.stages) <= 2:
+        yield from _output("stderr", report.stderr)
+        yield from _output("stdout", report.stdout)
+
+
+def _summary(report: RunReport) -> Iterator[str]:
+    for stage in report.stages:
+        good, bad = STAGES.get(stage.name, (f"{stage.name} successful", f"{stage.name} failed"))
+        if stage.verdict is Verdict.ACCEPTED:
+            yield f"✅ {good}"
+        else:
+            yield f"❌ {bad} ({stage.verdict.value.replace('_', ' ')})"
+
+
+def _environment(report: RunReport) -> Iterator[str]:
+    found = [(label, report.environment.get(key)) for label, key in ENVIRONMENT]
+    lines = [f"{label}: {texts.plain(value, 100)}" for label, value in found if value]
+    if lines:
+        yield "Running on:\n" + texts.bullet_list(lines)
+
+
+def _failure(report: RunReport) -> Iterator[Block]:
+    if report.verdict is Verdict.ACCEPTED:
+        return
+    stage = report.stage_report(report.stage) if report.stage is not None else None
+    bad = next((c for c in stage.cases if c.verdict is not Verdict.ACCEPTED), None) if stage else None
+    if bad is not None and bad.mismatch is not None:
+        yield f"Case {texts.code(_parameters(bad), 300)}:"
+        yield from _mismatch(bad.mismatch)
+        return
+    message = bad.message if bad is not None and bad.message else report.message
+    if bad is not None:
+        yield f"Case {texts.code(_parameters(bad), 300)}:"
+    if message:
+        yield Log("message.txt", message)
+
+
+def _mismatch(mismatch: Mismatch) -> Iterator[Block]:
+    error = "" if mismatch.largest_error is None else f", largest error {mismatch.largest_error:.6g}"
+    where = texts.code(mismatch.where)
+    yield f"{where}: {mismatch.wrong} of {mismatch.total} elements are wrong{error}. The first:"
+    rows = [("position", "expected", "actual")]
+    rows += [(str(each.position), each.expected, each.actual) for each in mismatch.first]
+    cut = [[texts.shortened(texts.one_line(cell), 40) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cut) for column in range(3)]
+    table = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cut]
+    yield Log("wrong.txt", "\n".join(table))
+    yield f"-# wrong is: {texts.code(mismatch.rule, 300)}"
+
+
+def _stage(stage: StageReport) -> Iterator[Block]:
+    heading = HEADINGS.get(stage.name)
+    if heading is None or not stage.cases:
+        return
+    passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
+    yield f"### {heading}: {passed} of {stage.planned_cases} passed"
+    yield Log(f"{stage.name.value}.txt", "\n".join(line for case in stage.cases for line in _case(case)))
+    for case in stage.cases:
+        yield from _profile(case)
+
+
+def _case(case: CaseResult) -> Iterator[str]:
+    mark = "✅" if case.verdict is Verdict.ACCEPTED else "❌"
+    yield f"{mark} {_parameters(case)}"
+    if case.message:
+        yield f"   > {texts.shortened(texts.one_line(case.message), 300)}"
+    if case.timing is None:
+        return
+    timing = case.timing
+    error = f" ± {duration(timing.error_ns * 1e-9)}" if timing.error_ns is not None else ""
+    yield f"   ⏱ {duration(timing.score_ns * 1e-9)}{error}"
+    if timing.samples_ns:
+        fastest, slowest = min(timing.samples_ns), max(timing.samples_ns)
+        yield f"   ⚡ {duration(fastest * 1e-9)} 🐌 {duration(slowest * 1e-9)}  ({len(timing.samples_ns)} calls)"
+
+
+def _profile(case: CaseResult) -> Iterator[Block]:
+    if case.profile:
+        yield Attached(f"profile-{case.index}.txt", case.profile.encode("utf-8", "replace"))
+        yield Log(f"profile-{case.index}.txt", "\n".join(case.profile.splitlines()[:15]))
+    if case.trace_gz64:
+        try:
+            yield Attached(f"profile-{case.index}.json.gz", base64.b64decode(case.trace_gz64, validate=True))
+        except binascii.Error:
+            return
+
+
+def _parameters(case: CaseResult) -> str:
+    if case.hidden and not case.parameters:
+        return "hidden"
+    return "; ".join(f"{key}: {value}" for key, value in case.parameters.items())
+
+
+def _output(name: str, captured: CapturedOutput) -> Iterator[Block]:
+    if not captured.text.strip():
+        return
+    cut = ", its beginning" if captured.truncated else ""
+    yield f"Program {name} ({captured.total_bytes} bytes{cut}):"
+    yield Log(f"{name}.txt", captured.text)
+
+
+def _interval(timing: Timing | None) -> str:
+    if timing is None or timing.error_ns is None:
+        return ""
+    low, high = (timing.score_ns + sign * NORMAL_95 * timing.error_ns for sign in (-1, 1))
+    return f" (95 %: {duration(max(low, 0) * 1e-9)} to {duration(high * 1e-9)})"

@@ -1,0 +1,119 @@
+"""Results that wait for a person: looked at and decided with buttons, which a restart does not break."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+
+import discord
+from discord import app_commands, ui
+
+from kernelcup.bot import boards_text, groups, replies, texts
+from kernelcup.bot.api import at
+from kernelcup.bot.creator import begin, managed_completion
+from kernelcup.bot.live import duration
+from kernelcup.bot.parts import Parts
+
+Json = Mapping[str, Any]
+
+AT_ONCE = 5
+"""So many reviews are shown at a time, each with its buttons."""
+
+LABELS = {"released": "Release", "rejected": "Reject"}
+STYLES = {"released": discord.ButtonStyle.success, "rejected": discord.ButtonStyle.danger}
+
+
+def register(tree: groups.Tree, parts: Parts) -> None:
+    """Add the command, and take up the buttons of messages from before a restart."""
+
+    tree.client.add_dynamic_items(DecideButton)
+
+    @app_commands.command(name="reviews", description="Look at results that wait for a decision")
+    @app_commands.describe(leaderboard_name="Of one leaderboard")
+    @app_commands.autocomplete(leaderboard_name=managed_completion(parts))
+    async def reviews(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
+        await begin(parts, interaction)
+        who = replies.who(interaction)
+        page = await parts.api.get("/reviews", who, leaderboard=leaderboard_name, limit=AT_ONCE)
+        if not page["items"]:
+            await replies.answer(interaction, "No result waits for a decision.")
+            return
+        for review in page["items"]:
+            view = ui.View(timeout=None)
+            for decision in LABELS:
+                view.add_item(DecideButton(review["id"], decision))
+            await replies.answer(interaction, review_text(review), view=view)
+        if page["next"] is not None:
+            await replies.answer(interaction, "More wait after these: ask again when you have decided.")
+
+    groups.admin(tree).add_command(reviews)
+
+
+class DecideButton(
+    ui.DynamicItem[ui.Button[Any]], template=r"kc:review:(?P<id>\d{1,18}):(?P<decision>released|rejected)"
+):
+    """Asks for a note, then decides."""
+
+    def __init__(self, review: int, decision: str) -> None:
+        self._review = review
+        self._decision = decision
+        button: ui.Button[Any] = ui.Button(
+            label=LABELS[decision], style=STYLES[decision], custom_id=f"kc:review:{review}:{decision}"
+        )
+        super().__init__(button)
+
+    @classmethod
+    async def from_custom_id(cls, _: discord.Interaction, __: ui.Item[Any], match: re.Match[str], /) -> Self:
+        """Return the button that was pressed."""
+        return cls(int(match["id"]), match["decision"])
+
+    async def callback(self, interaction: discord.Interaction[Any]) -> None:
+        """Ask for the note; the API says whether somebody may decide."""
+        parts: Parts = interaction.client.parts
+        await interaction.response.send_modal(_Note(parts, self._review, self._decision))
+
+
+class _Note(replies.Form):
+    """Why somebody decides so."""
+
+    def __init__(self, parts: Parts, review: int, decision: str) -> None:
+        super().__init__(title=f"{LABELS[decision]} the result of review {review}")
+        self._parts = parts
+        self._review = review
+        self._decision = decision
+        self._note: ui.TextInput[Any] = ui.TextInput(
+            label="Why", custom_id="note", style=discord.TextStyle.paragraph, max_length=2000
+        )
+        self.add_item(self._note)
+
+    async def on_submit(self, interaction: discord.Interaction) -> None:
+        """Decide, and take the buttons away."""
+        await interaction.response.defer()
+        done = await self._parts.api.send(
+            "POST",
+            at("reviews", self._review, "decision"),
+            replies.who(interaction),
+            json={"decision": self._decision, "note": self._note.value},
+        )
+        await interaction.edit_original_response(content=review_text(done), view=None)
+
+
+def review_text(review: Json) -> str:
+    """Return what is known of a result that waits, or waited."""
+    score = "" if review["score_s"] is None else f", {duration(review['score_s'])}"
+    user, opener = texts.plain(review["user"], 64), texts.plain(review["opened_by"], 64)
+    where = f"{texts.code(review['leaderboard'])} on {texts.code(review['device'])}"
+    since = boards_text.stamp(review["opened_at"], "R")
+    lines = [
+        f"🔎 **Review {review['id']}**: submission #{review['submission_id']} by {user} to {where}{score}",
+        f"Put aside by {opener} {since}: {texts.plain(review['reason'], 400)}",
+    ]
+    if review["evidence"]:
+        shown = texts.shortened(json.dumps(review["evidence"], indent=1, ensure_ascii=False), 700)
+        lines.append(texts.block(shown, "json"))
+    if review["decision"]:
+        by = texts.plain(review["decided_by"] or "", 64)
+        lines.append(f"**{review['decision'].capitalize()}** by {by}: {texts.plain(review['note'], 300)}")
+    return "\n".join(lines)

@@ -1,0 +1,90 @@
+"""Roles of a guild make roles on the platform, where the operator trusts the guild."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import discord
+
+from kernelcup.bot import setup
+from kernelcup.bot.api import SERVICE, at
+from kernelcup.bot.replies import who
+from kernelcup.errors import Forbidden, KernelCupError, SignInNeeded
+
+if TYPE_CHECKING:
+    from kernelcup.bot.parts import Parts
+
+logger = logging.getLogger(__name__)
+
+RANKS = ("participant", "creator", "admin")
+GIVEN = "role:"
+
+
+async def ensure(parts: Parts, interaction: discord.Interaction) -> None:
+    """Give somebody the platform role that their roles here stand for, and take back what they lost.
+
+    Commands for creators and admins call it first. Only roles that the bot gave are ever taken back.
+    """
+    member = interaction.user
+    if interaction.guild is None or not isinstance(member, discord.Member):
+        return
+    if not trusts(parts, interaction.client, interaction.guild.id):
+        return
+    await settle(parts, interaction.user.id, await parts.api.get("/me", who(interaction)), wanted(member))
+
+
+def wanted(member: discord.Member) -> str:
+    """Return the platform role that a member's roles stand for."""
+    names = {role.name for role in member.roles}
+    if setup.ADMIN_ROLE in names:
+        return "admin"
+    return "creator" if setup.CREATOR_ROLE in names else "participant"
+
+
+def trusts(parts: Parts, client: discord.Client, guild_id: int) -> bool:
+    """Tell whether a guild's roles count: it is named in the settings, or the only one."""
+    named = parts.config.role_guilds
+    return guild_id in named if named else len(client.guilds) == 1
+
+
+async def settle(parts: Parts, user_id: int, me: dict[str, Any], role: str) -> None:
+    """Raise a user to a role, or take back what was given by a guild before."""
+    given = parts.memory.get(f"{GIVEN}{user_id}")
+    now = str(me["role"])
+    if RANKS.index(role) > RANKS.index(now):
+        before = given["before"] if given else now
+        parts.memory.put(f"{GIVEN}{user_id}", {"user": me["name"], "before": before, "role": role})
+    elif given and now == given["role"] and RANKS.index(role) < RANKS.index(now):
+        role = max(role, given["before"], key=RANKS.index)
+        kept = role != given["before"]
+        parts.memory.put(f"{GIVEN}{user_id}", {**given, "role": role} if kept else None)
+    else:
+        return
+    try:
+        await parts.api.send("PATCH", at("users", me["name"]), SERVICE, json={"role": role})
+    except (Forbidden, SignInNeeded) as error:
+        logger.warning("the bot's token may not give roles: %s", error)
+
+
+async def review_given(parts: Parts, client: discord.Client) -> None:
+    """Take back roles from those who lost them in every trusted guild since. Run now and then."""
+    for name, given in parts.memory.all_under(GIVEN).items():
+        user_id = int(name.removeprefix(GIVEN))
+        try:
+            role = await _role_in_guilds(parts, client, user_id)
+            user = await parts.api.get(at("users", given["user"]), SERVICE)
+            await settle(parts, user_id, user, role)
+        except (discord.HTTPException, KernelCupError) as error:
+            logger.warning("the roles of %s could not be looked at: %s", user_id, error)
+
+
+async def _role_in_guilds(parts: Parts, client: discord.Client, user_id: int) -> str:
+    roles = ["participant"]
+    for guild in client.guilds:
+        if trusts(parts, client, guild.id):
+            try:
+                roles.append(wanted(await guild.fetch_member(user_id)))
+            except discord.NotFound:
+                continue
+    return max(roles, key=RANKS.index)

@@ -1,0 +1,283 @@
+"""From a command to a submission: the file, the menus, the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+import discord
+from discord import ui
+
+from kernelcup.bot import replies, texts
+from kernelcup.bot.api import at
+from kernelcup.bot.following import Ticket
+from kernelcup.bot.memory import Followed, Place
+from kernelcup.bot.offering import is_over, visible_boards
+from kernelcup.bot.parts import Parts
+from kernelcup.bot.places import now
+from kernelcup.bot.replies import who
+from kernelcup.errors import DeviceNeeded, FileTooLarge, InvalidValue, LeaderboardNeeded, NotText
+
+LARGEST_READ = 2_000_000
+"""More is not even read; how large a submission may be says the platform."""
+MENU_OPTIONS = 25
+MENU_LASTS_S = 600.0
+SOON_S = 4.0
+"""After so long without an answer of the server the person is told why it takes time."""
+PLACE_WAIT_S = 20.0
+
+_FENCE = re.compile(r"\A\s*```([A-Za-z+]*)[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_LANGUAGES = {"cu": "cu", "cuda": "cu", "cpp": "cu", "c++": "cu", "c": "cu"}
+
+Request = dict[str, Any]
+
+
+async def submit_file(
+    interaction: discord.Interaction,
+    parts: Parts,
+    script: discord.Attachment,
+    *,
+    mode: str,
+    board: str | None,
+    gpu: str | None = None,
+    launcher: str | None = None,
+) -> None:
+    """Submit an attached file; a launcher restricts the choice to its devices."""
+    if not await _is_here(interaction, parts):
+        return
+    await replies.think(interaction)
+    request = _request(mode, board, gpu, PurePosixPath(script.filename).name[-255:], await _read(script))
+    if launcher is not None:
+        names = await _devices_of(interaction, parts, str(board), launcher)
+        if len(names) > 1:
+            await _ask_devices(interaction, parts, request, names)
+            return
+        request["devices"] = names
+    await _submit(interaction, parts, request)
+
+
+async def ask_for_code(
+    interaction: discord.Interaction, parts: Parts, *, mode: str, board: str | None, gpu: str | None
+) -> None:
+    """Let somebody paste code into a form: on a phone there are no files."""
+    if await _is_here(interaction, parts):
+        await interaction.response.send_modal(CodeForm(parts, mode, board, gpu))
+
+
+class CodeForm(replies.Form):
+    """A form for a code block."""
+
+    def __init__(self, parts: Parts, mode: str, board: str | None, gpu: str | None) -> None:
+        super().__init__(title="Submit code", timeout=3600)
+        self._parts, self._mode, self._board, self._gpu = parts, mode, board, gpu
+        self.code: ui.TextInput[CodeForm] = ui.TextInput(
+            style=discord.TextStyle.paragraph, max_length=4000, custom_id="code"
+        )
+        self.add_item(ui.Label(text="Code, with or without a ``` block", component=self.code))
+
+    async def on_submit(self, interaction: discord.Interaction) -> None:
+        """Submit what was pasted."""
+        await replies.think(interaction)
+        code, ending = read_block(self.code.value)
+        name = f"submission.{ending}" if ending else await self._name(interaction)
+        await _submit(interaction, self._parts, _request(self._mode, self._board, self._gpu, name, code))
+
+    async def _name(self, interaction: discord.Interaction) -> str:
+        if self._board is None:
+            return "submission.py"
+        task = await self._parts.api.get(at("leaderboards", self._board, "task"), who(interaction))
+        return PurePosixPath(task["submission_name"]).name
+
+
+def read_block(text: str) -> tuple[str, str]:
+    """Return code without the block around it, and the ending that the block's language means, if any."""
+    found = _FENCE.match(text)
+    if found is None:
+        return text, ""
+    language = found[1].lower()
+    return found[2] + "\n", _LANGUAGES.get(language, "py" if language.startswith("py") else "")
+
+
+class Menu(replies.View):
+    """A menu of devices or leaderboards, used once."""
+
+    def __init__(
+        self,
+        asked: discord.Interaction,
+        parts: Parts,
+        request: Request,
+        *,
+        field: str,
+        names: Sequence[str],
+        placeholder: str,
+        many: bool,
+    ) -> None:
+        super().__init__(asked.user.id, timeout=MENU_LASTS_S)
+        self._asked, self._parts, self._request, self._field, self._many = asked, parts, request, field, many
+        self._select: ui.Select[Menu] = ui.Select(
+            placeholder=placeholder,
+            min_values=1,
+            max_values=len(names) if many else 1,
+            options=[discord.SelectOption(label=texts.title(name), value=name) for name in names],
+        )
+        self._select.callback = self._chosen  # type: ignore[method-assign]
+        self.add_item(self._select)
+
+    async def on_timeout(self) -> None:
+        """Say that nothing happened."""
+        text = "You chose nothing, so nothing was submitted."
+        await _edit_quietly(self._asked, text)
+
+    async def _chosen(self, interaction: discord.Interaction) -> None:
+        self.stop()
+        await interaction.response.edit_message(content="Submitting…", view=None)
+        chosen = list(self._select.values)
+        request = self._request | {self._field: chosen if self._many else chosen[0]}
+        await _submit(interaction, self._parts, request, key_of=self._asked)
+
+
+async def _submit(
+    interaction: discord.Interaction,
+    parts: Parts,
+    request: Request,
+    *,
+    key_of: discord.Interaction | None = None,
+) -> None:
+    ticket = parts.follower.submit(_followed(interaction, parts, request, key_of or interaction))
+    try:
+        submission = await _accepted(interaction, ticket)
+    except DeviceNeeded as error:
+        await _ask_devices(interaction, parts, request, list(error.devices))
+        return
+    except LeaderboardNeeded:
+        await _ask_board(interaction, parts, request)
+        return
+    url = f"{parts.config.public_url}/s/{submission['id']}"
+    name = texts.code(request["file_name"])
+    text = f"✅ Submission #{submission['id']}: {name} for {texts.code(submission['leaderboard'])}. "
+    place = await ticket.place(PLACE_WAIT_S)
+    await interaction.edit_original_response(content=text + _where(place, url), view=None)
+
+
+def _where(place: Place | None, url: str) -> str:
+    if place is not None and place.kind == "thread":
+        return f"Follow it in <#{place.channel_id}> or at <{url}>."
+    if place is not None and place.kind == "dm":
+        return f"No thread could be made here, so it is in your direct messages and at <{url}>."
+    return f"Follow it at <{url}>; no thread could be made here, and your direct messages are closed."
+
+
+async def _accepted(interaction: discord.Interaction, ticket: Ticket) -> dict[str, Any]:
+    done, _ = await asyncio.wait({ticket.accepted}, timeout=SOON_S)
+    if not done:
+        await interaction.edit_original_response(
+            content="⏳ The server does not answer now. Your file is kept, and submitted as soon as it does.",
+            view=None,
+        )
+    return await asyncio.shield(ticket.accepted)
+
+
+def _followed(
+    interaction: discord.Interaction, parts: Parts, request: Request, key_of: discord.Interaction
+) -> Followed:
+    assert interaction.channel_id is not None
+    person = who(interaction)
+    return Followed(
+        key=f"discord-{key_of.id}",
+        user_id=person.id,
+        user_name=person.name,
+        guild_id=interaction.guild_id or 0,
+        channel_id=parts.guilds.submissions(interaction.guild_id or 0) or interaction.channel_id,
+        request=request,
+        reply={"application": interaction.application_id, "token": interaction.token},
+        began_at=now(),
+    )
+
+
+async def _ask_devices(
+    interaction: discord.Interaction, parts: Parts, request: Request, names: Sequence[str]
+) -> None:
+    if len(names) > MENU_OPTIONS:
+        shown = ", ".join(texts.code(name) for name in names)
+        raise InvalidValue(f"Name the GPUs with the option gpu; there are too many for a menu: {shown}")
+    await _ask(
+        interaction, parts, request, "devices", names, "Select GPUs for this leaderboard...", many=True
+    )
+
+
+async def _ask_board(interaction: discord.Interaction, parts: Parts, request: Request) -> None:
+    found = await visible_boards(parts.api, who(interaction))
+    names = [board["name"] for board in found if not is_over(board)]
+    if not names:
+        raise InvalidValue("There is no leaderboard to which you could submit.")
+    if len(names) > MENU_OPTIONS:
+        raise LeaderboardNeeded("Name the leaderboard: with leaderboard_name, or in the file's first line.")
+    await _ask(interaction, parts, request, "leaderboard", names, "Select a leaderboard...", many=False)
+
+
+async def _ask(
+    interaction: discord.Interaction,
+    parts: Parts,
+    request: Request,
+    field: str,
+    names: Sequence[str],
+    placeholder: str,
+    *,
+    many: bool,
+) -> None:
+    menu = Menu(interaction, parts, request, field=field, names=names, placeholder=placeholder, many=many)
+    text = f"{texts.code(request['file_name'])}: {'on which GPUs?' if many else 'for which leaderboard?'}"
+    await interaction.edit_original_response(content=text, view=menu)
+
+
+async def _devices_of(interaction: discord.Interaction, parts: Parts, board: str, launcher: str) -> list[str]:
+    """Return the devices of a leaderboard that a launcher serves. Raise ``InvalidValue`` if none is."""
+    shown = await parts.api.get(at("leaderboards", board), who(interaction))
+    known = await parts.api.get("/devices", who(interaction))
+    served = {each["name"] for each in known if each["launcher"] == launcher}
+    names = [name for name in shown["devices"] if name in served]
+    if not names:
+        allowed = ", ".join(shown["devices"])
+        raise InvalidValue(f"{board} has no GPU of {launcher}; use submit ranked for {allowed}.")
+    return names
+
+
+def _request(mode: str, board: str | None, gpu: str | None, file_name: str, code: str) -> Request:
+    request: Request = {"mode": mode, "file_name": file_name, "code": code}
+    if board:
+        request["leaderboard"] = board.strip()
+    if names := [name.strip() for name in (gpu or "").split(",") if name.strip()]:
+        request["devices"] = names
+    return request
+
+
+async def _read(script: discord.Attachment) -> str:
+    if script.size > LARGEST_READ:
+        raise FileTooLarge(f"The file has {script.size:,} bytes, which is far too much for a submission.")
+    try:
+        return (await script.read()).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise NotText("The file is not UTF-8 text.") from None
+    except discord.HTTPException as error:
+        raise InvalidValue(f"Discord does not give the file out ({error.status}); attach it again.") from None
+
+
+async def _is_here(interaction: discord.Interaction, parts: Parts) -> bool:
+    """Tell whether somebody submits where people submit; else say where that is."""
+    wanted = parts.guilds.submissions(interaction.guild_id or 0)
+    channel = interaction.channel
+    here = {interaction.channel_id, channel.parent_id if isinstance(channel, discord.Thread) else None}
+    if wanted is None or wanted in here:
+        return True
+    await replies.answer(interaction, f"Submit in <#{wanted}>.")
+    return False
+
+
+async def _edit_quietly(interaction: discord.Interaction, text: str) -> None:
+    try:
+        await interaction.edit_original_response(content=text, view=None)
+    except discord.HTTPException:
+        return

@@ -1,0 +1,148 @@
+"""``kernelcup bot``: the Discord bot."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.options import ConfigOption
+
+if TYPE_CHECKING:
+    from kernelcup.bot.app import KernelCupBot
+    from kernelcup.bot.checkup import Looked
+    from kernelcup.config import Config
+
+logger = logging.getLogger(__name__)
+
+EXTRA = "the Discord bot needs discord.py: pip install 'kernelcup[discord]'"
+
+
+def bot(
+    config: ConfigOption = None,
+    log_format: Annotated[str, typer.Option("--log-format", help="text or json.")] = "text",
+) -> None:
+    """Run the Discord bot until told to stop.
+
+    It needs KERNELCUP_DISCORD_TOKEN (of your Discord application) and KERNELCUP_BOT_TOKEN (a token of an
+    admin with the scopes act and admin). KERNELCUP_API_URL names the server, else the configuration does.
+    """
+    from kernelcup.bot.parts import BotConfig
+    from kernelcup.cli import platform
+    from kernelcup.errors import InvalidValue
+    from kernelcup.http import logs
+
+    if log_format not in ("text", "json"):
+        raise InvalidValue(f"--log-format {log_format}: expected text or json")
+    settings = platform.load_config(config)
+    bot_config = BotConfig.of(settings)
+    logs.set_up(as_json=log_format == "json")
+    made = make_bot(settings)
+    typer.echo(f"the bot uses {bot_config.api_url}")
+    run(made, bot_config.token)
+
+
+def make_bot(settings: Config, *, api_url: str | None = None) -> KernelCupBot:
+    """Return the bot, not started. Raise ``ConfigError`` where something is missing."""
+    from kernelcup.bot.parts import BotConfig
+
+    config = BotConfig.of(settings)
+    if api_url is not None:
+        config = replace(config, api_url=api_url)
+    with discord_imported():
+        from kernelcup.bot.app import KernelCupBot
+    return KernelCupBot(config)
+
+
+def look(settings: Config) -> list[Looked]:
+    """Return whether the bot could do its work. Raise ``ConfigError`` where something is missing."""
+    from kernelcup.bot.parts import BotConfig
+
+    config = BotConfig.of(settings)
+    with discord_imported():
+        from kernelcup.bot import checkup
+
+    async def all_of_it() -> list[Looked]:
+        return [each async for each in checkup.look(config)]
+
+    return asyncio.run(all_of_it())
+
+
+@contextlib.contextmanager
+def discord_imported() -> Iterator[None]:
+    """Import discord.py without its warning. Raise ``ConfigError`` where it is not installed."""
+    from kernelcup.errors import ConfigError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "'audioop' is deprecated", DeprecationWarning)
+            yield
+    except ImportError as error:
+        raise ConfigError(f"{EXTRA} ({error})") from error
+
+
+def run(made: KernelCupBot, token: str) -> None:
+    """Run a bot until it is stopped by Ctrl-C or SIGTERM. Raise ``ConfigError`` where Discord refuses it."""
+
+    async def main() -> None:
+        running = asyncio.ensure_future(made.start(token))
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+        async with made:
+            await running
+
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError), discord_errors():
+        asyncio.run(main())
+
+
+@contextlib.contextmanager
+def discord_errors() -> Iterator[None]:
+    """Turn refusals of Discord that only the operator can mend into ``ConfigError``."""
+    import discord
+
+    from kernelcup.errors import ConfigError
+
+    try:
+        yield
+    except discord.LoginFailure as error:
+        raise ConfigError("KERNELCUP_DISCORD_TOKEN: Discord does not know this token") from error
+    except discord.PrivilegedIntentsRequired as error:
+        raise ConfigError(f"Discord wants intents to be switched on: {error}") from error
+
+
+class BotThread:
+    """A bot in a thread of its own, beside a server."""
+
+    def __init__(self, settings: Config, api_url: str) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._bot = make_bot(settings, api_url=os.environ.get("KERNELCUP_API_URL") or api_url)
+        self._thread = threading.Thread(target=self._run, name="bot", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it. What it follows goes on with the next start."""
+        loop = self._loop
+        if loop is not None and loop.is_running():
+            asyncio.run_coroutine_threadsafe(self._bot.close(), loop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        async def main() -> None:
+            self._loop = asyncio.get_running_loop()
+            async with self._bot:
+                await self._bot.start(self._bot.parts.config.token)
+
+        try:
+            with discord_errors():
+                asyncio.run(main())
+        except Exception:
+            logger.exception("the Discord bot ended; the server goes on without it")

@@ -1,0 +1,120 @@
+"""Where a command works that takes one call of a service, or else one request to a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kernelcup.cli.venue import Venue
+    from kernelcup.client_api import Api
+    from kernelcup.client_forms import BoardInfo
+    from kernelcup.config import Config
+    from kernelcup.storage.database import Database
+
+T = TypeVar("T")
+
+
+class Place:
+    """This machine's database, as its operator, or a server, as whoever the token belongs to."""
+
+    def __init__(
+        self, venue: Venue, *, api: Api | None = None, db: Database | None = None, config: Config | None = None
+    ) -> None:
+        self._venue = venue
+        self._api = api
+        self._db = db
+        self._config = config
+
+    @property
+    def server(self) -> str | None:
+        """Return the server's address, None for this machine's database."""
+        return self._venue.server
+
+    @property
+    def option(self) -> str:
+        """Return what a command that is proposed needs, to work here: empty, or `` --server URL``."""
+        return self._venue.option
+
+    @property
+    def config(self) -> Config:
+        """Return this machine's configuration. Only where :attr:`server` is None."""
+        assert self._config is not None
+        return self._config
+
+    def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:
+        """Return what a service answers, or a server."""
+        if self._api is not None:
+            return there(self._api)
+        assert self._db is not None
+        return here(self._db)
+
+    def do(self, here: Callable[[Database], object], there: Callable[[Api], object]) -> None:
+        """Have something done whose answer says nothing."""
+        self.ask(here, there)
+
+    def board(self, name: str) -> BoardInfo:
+        """Return a leaderboard. Raise ``NotFound`` with what to do next."""
+        from kernelcup.cli.board import find_board
+
+        return find_board(self._venue, name)
+
+
+@contextmanager
+def open_place(server: str | None, local: bool, config: Path | None) -> Iterator[Place]:
+    """Open where a command works; see :func:`kernelcup.cli.venue.open_venue`."""
+    from kernelcup.cli.venue import open_venue
+
+    with open_venue(server, local, config) as venue:
+        if venue.server is None:
+            from kernelcup.cli.venue_local import LocalVenue
+
+            assert isinstance(venue, LocalVenue)
+            yield Place(venue, db=venue.db, config=venue.config)
+        else:
+            from kernelcup.cli.remote import RemoteVenue
+
+            assert isinstance(venue, RemoteVenue)
+            yield Place(venue, api=venue.api)
+
+
+def path_of(*parts: object) -> str:
+    """Return a path of the API from its parts. Raise ``InvalidValue`` for one that cannot be a name."""
+    from kernelcup.errors import InvalidValue
+
+    for part in parts:
+        # In a path they would mean another one.
+        if str(part) in ("", ".", ".."):
+            raise InvalidValue(f"{part!r} is no name.")
+    return "".join(f"/{quote(str(part), safe='')}" for part in parts)
+
+
+def reader(kind: type[T]) -> Callable[[Any], T]:
+    """Return what reads a server's JSON as a dataclass of a service, or a list of such."""
+    from pydantic import TypeAdapter, ValidationError
+
+    adapter = TypeAdapter(kind)
+
+    def read(body: object) -> T:
+        try:
+            return adapter.validate_python(body)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+    return read
+
+
+def json_object(value: object, *names: str, **more: object) -> dict[str, Any]:
+    """Return some attributes of a value, and what else is given, as ``--json`` prints them."""
+    from kernelcup.services.board_changes import as_json
+
+    facts = {name: as_json(getattr(value, name)) for name in names}
+    return {
+        name: dict(each) if isinstance(each, Mapping) else each
+        for name, each in (facts | {name: as_json(each) for name, each in more.items()}).items()
+    }

@@ -1,0 +1,243 @@
+"""Commands of those who run leaderboards and the service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from loopback import Interaction, LoopbackDiscord, Member
+from stage import Stage, connected, judging, staged
+
+from builders import make_device, make_submission
+from fakes import FakeLauncher
+from kernelcup.bot import admin, creator
+from kernelcup.domain import OPERATOR, JobState, Visibility
+from kernelcup.errors import NotFound
+from kernelcup.services.accounts import get_user
+from kernelcup.services.limits import list_limits
+from kernelcup.services.pauses import all_pauses
+from kernelcup.services.problem_sync import SyncResult
+from kernelcup.services.reviews import open_reviews, quarantine
+from kernelcup.services.submissions import show_submission
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A service with two devices that nobody serves."""
+    devices = (make_device(), make_device(name="MI300"))
+    async with staged(loopback, sqlite_template, tmp_path, devices) as each:
+        yield each
+
+
+async def ask(stage: Stage, who: Member, command: str, **options: Any) -> Interaction:
+    """Give a command and wait for the answer, which only they see."""
+    asked = await stage.discord.slash(who, stage.room, command, options)
+    await asked.wait_response(15)
+    assert asked.ephemeral
+    return asked
+
+
+async def judged(stage: Stage) -> int:
+    """Store a submission that was judged, and return its number."""
+    stage.board("double")
+    submission = make_submission(stage.db, board="double", now=stage.discord.clock.now())
+    async with judging(stage, {"fake": FakeLauncher()}):
+        await stage.discord.until(lambda: show_submission(stage.db, submission.id).ended, "the verdict", 15)
+    return submission.id
+
+
+async def test_a_submission_is_shown_before_it_is_deleted(stage: Stage) -> None:
+    number = await judged(stage)
+    root = stage.admin()
+    kept = await ask(stage, root, "admin delete-submission", submission=number)
+    assert any("custom_kernel" in data.decode() for data in kept.messages[0].files.values())
+    await (await kept.press("Keep")).wait_text("stays")
+    assert show_submission(stage.db, number).ended
+    asked = await ask(stage, root, "admin delete-submission", submission=number)
+    await (await asked.press("Delete")).wait_text("was deleted")
+    with pytest.raises(NotFound):
+        show_submission(stage.db, number)
+
+
+async def test_somebody_without_a_role_deletes_nothing_of_others(stage: Stage) -> None:
+    number = await judged(stage)
+    alice = stage.guild.add_member("alice")
+    asked = await ask(stage, alice, "admin delete-submission", submission=number)
+    assert "❌" in asked.messages[0].text
+    assert not asked.messages[0].controls
+
+
+async def test_a_rejudge_is_shown_first_and_done_on_a_yes(stage: Stage) -> None:
+    await judged(stage)
+    root = stage.admin()
+    left = await ask(stage, root, "admin rejudge", leaderboard_name="double")
+    assert "1 jobs" in left.messages[0].text
+    await (await left.press("Leave it")).wait_text("Nothing was changed")
+    assert show_submission(stage.db, 1).jobs[0].job.state is JobState.DONE
+    asked = await ask(stage, root, "admin rejudge", submission=1)
+    await (await asked.press("Judge 1 again")).wait_text("are judged again")
+    assert show_submission(stage.db, 1).jobs[0].job.state is JobState.QUEUED
+    again = await ask(stage, root, "admin rejudge", submission=1)
+    assert "nothing that could be judged again" in again.messages[0].text
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"submission": 1, "leaderboard_name": "double"}, {"submission": 1, "only_best": True}],
+)
+async def test_a_rejudge_of_nothing_definite_is_refused(stage: Stage, options: dict[str, Any]) -> None:
+    asked = await ask(stage, stage.admin(), "admin rejudge", **options)
+    assert "❌" in asked.messages[0].text
+
+
+async def test_somebody_is_banned_and_let_in_again(stage: Stage) -> None:
+    alice, root = stage.guild.add_member("alice"), stage.admin()
+    asked = await ask(stage, root, "admin ban", reason="spam @everyone", user=alice)
+    assert "is banned" in asked.messages[0].text
+    assert not asked.messages[0].pings
+    assert get_user(stage.db, OPERATOR, stage.account(alice)).ban_reason == "spam @everyone"
+    await ask(stage, root, "admin unban", name=stage.account(alice))
+    assert get_user(stage.db, OPERATOR, stage.account(alice)).banned_at is None
+    nobody = await ask(stage, root, "admin ban", reason="spam")
+    assert "❌" in nobody.messages[0].text
+    refused = await ask(stage, alice, "admin ban", reason="no", name="root")
+    assert "❌" in refused.messages[0].text
+
+
+async def test_limits_are_added_shown_and_removed(stage: Stage) -> None:
+    stage.board("double")
+    root = stage.admin()
+    wrong = await ask(stage, root, "admin limits add", limit="many")
+    assert "❌" in wrong.messages[0].text
+    added = await ask(stage, root, "admin limits add", limit="10/hour", leaderboard_name="double", gpu="H100")
+    assert "10 submissions in 60 min to `double` on `H100` for each user" in added.messages[0].text
+    shown = await ask(stage, root, "admin limits show")
+    (limit,) = list_limits(stage.db, OPERATOR)
+    assert f"**{limit.id}** 10 submissions" in shown.messages[0].text
+    await ask(stage, root, "admin limits remove", number=limit.id)
+    assert list_limits(stage.db, OPERATOR) == []
+
+
+async def test_the_creator_of_a_closed_leaderboard_invites_people(stage: Stage) -> None:
+    grace = stage.creator()
+    stage.board("secret", creator=stage.account(grace), visibility=Visibility.CLOSED)
+    made = await ask(stage, grace, "admin invites make", leaderboard_name="secret", count=2, label="class")
+    codes = made.messages[0].text.split("```")[1].split()
+    assert len(codes) == 2
+    listed = await ask(stage, grace, "admin invites list", leaderboard_name="secret")
+    assert all(code in listed.messages[0].text for code in codes)
+    gone = await ask(stage, grace, "admin invites revoke", code=codes[0])
+    assert "opens nothing any more" in gone.messages[0].text
+    alice = stage.guild.add_member("alice")
+    refused = await ask(stage, alice, "admin invites make", leaderboard_name="secret")
+    assert "There is no leaderboard" in refused.messages[0].text.replace("\\", "")
+    many = await ask(stage, grace, "admin invites make", leaderboard_name="secret", count=60)
+    ((_, codes_file),) = many.messages[0].files.items()
+    assert len(codes_file.split()) == 60
+
+
+async def test_a_closed_leaderboard_is_seen_by_its_members_only(stage: Stage) -> None:
+    grace, alice = stage.creator(), stage.guild.add_member("alice")
+    stage.board("secret", creator=stage.account(grace), visibility=Visibility.CLOSED)
+    for who, seen in ((grace, True), (alice, False)):
+        asked = await ask(stage, who, "leaderboard list")
+        assert ("secret" in asked.messages[0].text) is seen
+        offered = await stage.discord.autocomplete(
+            who, stage.room, "leaderboard show", "leaderboard_name", "sec"
+        )
+        assert offered == (["secret"] if seen else [])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({}, "The service"), ({"leaderboard_name": "double"}, "`double`"), ({"gpu": "H100"}, "`H100`")],
+)
+async def test_what_is_paused_takes_submissions_again_after_start(
+    stage: Stage, options: dict[str, str], told: str
+) -> None:
+    stage.board("double")
+    root = stage.admin()
+    for command in ("admin pause", "admin stop"):
+        paused = await ask(stage, root, command, reason="maintenance", **options)
+        assert told in paused.messages[0].text
+        assert [each.reason for each in all_pauses(stage.db)] == ["maintenance"]
+        started = await ask(stage, root, "admin start", **options)
+        assert told in started.messages[0].text
+        assert all_pauses(stage.db) == []
+
+
+async def test_figures_are_told(stage: Stage) -> None:
+    await judged(stage)
+    root = stage.admin()
+    for command in ("admin stats", "admin show-stats"):
+        asked = await ask(stage, root, command, last_day_only=True)
+        assert "submissions = 1" in asked.messages[0].text
+        assert "H100: 1 runs, 1 passed" in asked.messages[0].text
+
+
+@pytest.mark.parametrize("button", ["Release", "Reject"])
+async def test_a_quarantined_result_is_decided_with_buttons_that_outlive_a_restart(
+    stage: Stage, button: str
+) -> None:
+    await judged(stage)
+    job = show_submission(stage.db, 1).jobs[0].job
+    now = stage.discord.clock.now()
+    quarantine(stage.db, OPERATOR, job.id, reason="too fast", evidence={"ratio": "`1`@here"}, now=now)
+    root = stage.admin()
+    asked = await ask(stage, root, "admin reviews")
+    assert "too fast" in asked.messages[0].text
+    assert not asked.messages[0].pings
+    await stage.bot.close()
+    async with connected(stage.discord, stage.guild, stage.bot_config):
+        pressed = await asked.press(button)
+        done = await pressed.fill({"note": "looked at it"})
+        await done.wait_text("looked at it", 15)
+        assert open_reviews(stage.db, OPERATOR) == []
+        assert not asked.messages[0].controls
+        none = await ask(stage, root, "admin reviews")
+        assert "No result waits" in none.messages[0].text
+
+
+async def test_a_problem_set_is_previewed_before_anything_changes(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked_for: list[tuple[str, bool]] = []
+
+    def sync(*_: object, repository: str, options: Any, **__: object) -> SyncResult:
+        asked_for.append((repository, options.preview))
+        return SyncResult(commit="c" * 40, preview=options.preview, created=["grayscale"])
+
+    monkeypatch.setattr("kernelcup.services.problem_sync.sync_problem_set", sync)
+    root = stage.admin()
+    asked = await ask(stage, root, "admin update-problems", repository_name="gpu-mode/reference-kernels")
+    assert "would be made: `grayscale`" in asked.messages[0].text
+    await (await asked.press("Make these changes")).wait_text("**Done**", 15)
+    url = "https://github.com/gpu-mode/reference-kernels"
+    assert asked_for == [(url, True), (url, False)]
+
+
+def test_a_repository_is_an_address_or_a_name_on_github() -> None:
+    assert creator.repository_address("a/b ") == "https://github.com/a/b"
+    assert creator.repository_address("https://git.example.org/x") == "https://git.example.org/x"
+    assert creator.repository_address("/srv/problems") == "/srv/problems"
+
+
+def test_a_plan_names_what_is_left_out() -> None:
+    plan = {
+        "submissions": 2,
+        "jobs": 3,
+        "by_device": {"H100": 3},
+        "other_version": 1,
+        "standing": 2,
+        "estimated_gpu_s": 120.0,
+        "left_out": {"quarantined": 1},
+        "dry_run": True,
+    }
+    text = admin.plan_text(plan)
+    assert "3 jobs" in text
+    assert "another version" in text
+    assert "left out: 1 quarantined" in text

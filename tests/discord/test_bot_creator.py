@@ -1,0 +1,193 @@
+"""Commands of those who make leaderboards."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from loopback import LoopbackDiscord
+from stage import Stage, staged
+
+from builders import make_device, zip_of
+from kernelcup.domain import Visibility
+from kernelcup.services.boards import get_board, list_boards
+
+pytestmark = pytest.mark.anyio
+
+SINGLE = b"""\
+import torch
+
+
+def check_implementation(user_output, reference_output) -> bool:
+    return torch.equal(user_output, reference_output)
+
+
+def generate_input() -> torch.Tensor:
+    return torch.randn(64)
+
+
+def ref_kernel(data: torch.Tensor) -> torch.Tensor:
+    return data
+"""
+GPU_MENU = "Select GPUs for this leaderboard..."
+DELETE_MENU = "Select the leaderboard to delete..."
+
+
+@pytest.fixture
+async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A service with two devices that nobody serves."""
+    devices = (make_device(), make_device(name="MI300"))
+    async with staged(loopback, sqlite_template, tmp_path, devices) as each:
+        yield each
+
+
+def board_names(stage: Stage) -> list[str]:
+    """Return the names of all leaderboards."""
+    return [board.name for board in list_boards(stage.db)]
+
+
+async def test_a_leaderboard_is_made_of_a_single_file_with_the_gpus_of_the_menu(stage: Stage) -> None:
+    grace = stage.creator()
+    given = {"leaderboard_name": "same", "deadline": "2026-12-24 18:00 Europe/Paris"}
+    asked = await stage.discord.slash(
+        grace, stage.room, "leaderboard create", given, ("reference_code.py", SINGLE)
+    )
+    await (await asked.choose(GPU_MENU, ["MI300"])).wait_text("is open")
+    board = get_board(stage.db, "same")
+    assert (board.devices, board.creator, board.visibility) == (("MI300",), "grace", Visibility.PUBLIC)
+    assert asked.ephemeral
+    assert f"<t:{int(board.deadline.timestamp()) if board.deadline else 0}:F>" in asked.messages[-1].text
+    assert not asked.messages[-1].controls
+
+
+async def test_gpus_that_are_given_need_no_menu(stage: Stage) -> None:
+    given = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "h100, MI300", "closed": True}
+    asked = await stage.discord.slash(
+        stage.creator(), stage.room, "leaderboard create", given, ("reference_code.py", SINGLE)
+    )
+    await asked.wait_text("Only members see it")
+    board = get_board(stage.db, "same")
+    assert (board.devices, board.visibility) == (("H100", "MI300"), Visibility.CLOSED)
+
+
+async def test_what_is_wrong_with_a_task_is_shown_by_line(stage: Stage) -> None:
+    folder = {
+        "task/task.yml": b"lang: py\ntests:\n  - {size: 1, seed: x}\nbenchmarks: 3\n",
+        "task/reference.py": b"def generate_input(:\n",
+    }
+    given = {"leaderboard_name": "broken", "deadline": "2026-12-24", "gpus": "H100"}
+    asked = await stage.discord.slash(
+        stage.creator(), stage.room, "leaderboard create", given, ("broken.zip", zip_of(folder))
+    )
+    told = await asked.wait_text("The task has problems")
+    assert "task/task.yml:4:" in told.text
+    assert board_names(stage) == []
+
+
+async def test_the_role_decides_who_may_make_a_leaderboard(stage: Stage) -> None:
+    alice = stage.guild.add_member("alice")
+    given = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "H100"}
+    file = ("reference_code.py", SINGLE)
+    asked = await stage.discord.slash(alice, stage.room, "leaderboard create", given, file)
+    assert "❌" in (await asked.wait_response()).text
+    assert board_names(stage) == []
+    stage.guild.give(alice, "Leaderboard Creator")
+    again = await stage.discord.slash(alice, stage.room, "leaderboard create", given, file)
+    await again.wait_text("is open")
+
+
+@pytest.mark.parametrize(
+    ("given", "file", "told"),
+    [
+        ({"deadline": "yesterday"}, ("a.py", SINGLE), "is not a moment"),
+        ({"deadline": "2001-01-01"}, ("a.py", SINGLE), "over already"),
+        ({"leaderboard_name": "@everyone"}, ("a.py", SINGLE), "Leaderboard name"),
+        ({"gpus": " , "}, ("a.py", SINGLE), "at least one GPU"),
+        ({"gpus": "T5"}, ("a.py", SINGLE), "is not configured here"),
+        ({}, ("a.cu", b"//"), r"expected a \.zip"),
+        ({}, ("a.zip", b"no zip"), "The task has problems"),
+    ],
+)
+async def test_what_cannot_be_a_leaderboard_is_refused(
+    stage: Stage, given: dict[str, str], file: tuple[str, bytes], told: str
+) -> None:
+    options = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "H100"} | given
+    asked = await stage.discord.slash(stage.creator(), stage.room, "leaderboard create", options, file)
+    answer = await asked.wait_response()
+    assert told.replace("\\", "") in answer.text.replace("\\", "")
+    assert not answer.pings
+    assert board_names(stage) == []
+
+
+async def test_a_name_that_is_taken_leaves_the_menu_for_nothing_else(stage: Stage) -> None:
+    stage.board("same")
+    given = {"leaderboard_name": "same", "deadline": "2026-12-24"}
+    asked = await stage.discord.slash(
+        stage.creator(), stage.room, "leaderboard create", given, ("a.py", SINGLE)
+    )
+    answer = await (await asked.choose(GPU_MENU, ["H100"])).wait_followup()
+    assert "❌" in answer.text
+    assert answer.ephemeral
+
+
+async def test_a_leaderboard_is_deleted_once_its_name_is_typed(stage: Stage) -> None:
+    grace = stage.creator()
+    stage.board("hers", creator=stage.account(grace))
+    stage.board("others")
+    asked = await stage.discord.slash(grace, stage.room, "leaderboard delete")
+    await asked.wait_text("Which leaderboard")
+    first = await asked.choose(DELETE_MENU, ["hers"])
+    wrong = await first.fill({"name": "her"})
+    await wrong.wait_text("Nothing was deleted")
+    assert board_names(stage) == ["hers", "others"]
+    right = await (await asked.choose(DELETE_MENU, ["hers"])).fill({"name": "hers"})
+    await right.wait_text("was deleted")
+    assert board_names(stage) == ["others"]
+
+
+async def test_the_menu_to_delete_has_what_somebody_manages(stage: Stage) -> None:
+    grace = stage.creator()
+    stage.board("hers", creator=stage.account(grace))
+    stage.board("others", creator="linus")
+    for member, names in ((grace, ["hers"]), (stage.admin(), ["others", "hers"])):
+        asked = await stage.discord.slash(member, stage.room, "leaderboard delete")
+        (menu,) = (await asked.wait_text("Which leaderboard")).controls
+        assert [option["value"] for option in menu["options"]] == names
+        offered = await stage.discord.autocomplete(
+            member, stage.room, "leaderboard delete", "leaderboard_name", "he"
+        )
+        assert offered == [name for name in names if "he" in name]
+    alice = stage.guild.add_member("alice")
+    asked = await stage.discord.slash(alice, stage.room, "leaderboard delete")
+    await asked.wait_text("no leaderboard that you may delete")
+
+
+async def test_what_somebody_else_made_is_not_deleted(stage: Stage) -> None:
+    stage.board("others", creator="linus")
+    for command in ("leaderboard delete", "admin delete-leaderboard"):
+        asked = await stage.discord.slash(
+            stage.creator(command[:5]), stage.room, command, {"leaderboard_name": "others"}
+        )
+        done = await asked.fill({"name": "others"})
+        assert "❌" in (await done.wait_response()).text
+    assert board_names(stage) == ["others"]
+
+
+async def test_more_leaderboards_than_a_menu_takes_are_no_error(stage: Stage) -> None:
+    for number in range(27):
+        stage.board(f"b{number}")
+    asked = await stage.discord.slash(stage.admin(), stage.room, "leaderboard delete")
+    told = await asked.wait_text("2 more do not fit")
+    assert len(told.controls[0]["options"]) == 25
+
+
+async def test_buttons_of_a_menu_that_nobody_uses_go(stage: Stage) -> None:
+    given = {"leaderboard_name": "same", "deadline": "2026-12-24"}
+    alice = stage.guild.add_member("alice")
+    asked = await stage.discord.slash(
+        stage.creator(), stage.room, "leaderboard create", given, ("a.py", SINGLE)
+    )
+    menu = await asked.wait_text("On which GPUs")
+    assert menu.ephemeral  # nobody else sees it
+    assert menu not in stage.discord.messages(stage.room, seen_by=alice)

@@ -1,0 +1,92 @@
+"""Rankings in pages and as pictures, with buttons that outlive a restart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from loopback import CannotDo, Interaction, LoopbackDiscord, Member
+from stage import Stage, connected, staged
+
+from builders import make_actor, make_device, make_report, make_submission
+from kernelcup.domain import OPERATOR
+from kernelcup.services import queue
+from kernelcup.services.board_changes import BoardChanges, update_board
+
+pytestmark = pytest.mark.anyio
+
+LONGEST_NAME = "b" * 64
+
+
+@pytest.fixture
+async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A service with a leaderboard that twelve people entered."""
+    devices = (make_device(), make_device(name="MI300"))
+    async with staged(loopback, sqlite_template, tmp_path, devices) as each:
+        each.board(LONGEST_NAME, devices=["H100"])
+        for number in range(12):
+            enter(each, f"user-{number}", 1000.0 + number)
+        yield each
+
+
+def enter(stage: Stage, user: str, time_ns: float) -> None:
+    """Store somebody's ranked submission with its result."""
+    now = stage.discord.clock.now()
+    make_actor(stage.db, user)
+    make_submission(stage.db, board=LONGEST_NAME, user=user, devices=["H100"], now=now)
+    lease = queue.claim_next(stage.db, owner="test", lease_s=60, devices=["H100"], now=now)
+    assert lease is not None
+    report = make_report([time_ns])
+    queue.finish(stage.db, lease, report=report, harness_hash="f" * 64, machine="m", now=now)
+
+
+async def shown(stage: Stage, ada: Member) -> Interaction:
+    """Ask for the ranking."""
+    given = {"leaderboard_name": LONGEST_NAME, "gpu": "H100"}
+    asked = await stage.discord.slash(ada, stage.room, "leaderboard show", given)
+    await asked.wait_text("user-0", 15)
+    return asked
+
+
+def users_in(asked: Interaction) -> list[str]:
+    """Return who stands on the page."""
+    found: list[str] = re.findall(r"user-\d+", asked.messages[0].text)
+    return found
+
+
+async def test_pages_are_turned_also_after_a_restart(stage: Stage) -> None:
+    asked = await shown(stage, stage.guild.add_member("ada"))
+    assert len(users_in(asked)) == 10
+    with pytest.raises(CannotDo, match="greyed out"):
+        await asked.press("◀")
+    await asked.press("▶")
+    await asked.wait_text("user-11", 15)
+    await stage.bot.close()
+    async with connected(stage.discord, stage.guild, stage.bot_config):
+        await asked.press("◀")
+        await asked.wait_text("user-0", 15)
+        assert len(users_in(asked)) == 10
+
+
+async def test_a_button_draws_the_ranking(stage: Stage) -> None:
+    asked = await shown(stage, stage.guild.add_member("ada"))
+    pressed = await asked.press("As a picture")
+    message = await pressed.wait_response(15)
+    ((name, png),) = message.files.items()
+    assert name == f"{LONGEST_NAME}-H100.png"
+    assert png.startswith(b"\x89PNG")
+    assert message.ephemeral
+
+
+async def test_a_button_of_a_gpu_that_is_gone_says_so(stage: Stage) -> None:
+    now = stage.discord.clock.now()
+    stage.board("two", devices=["H100", "MI300"])
+    given = {"leaderboard_name": "two", "gpu": "MI300"}
+    ada = stage.guild.add_member("ada")
+    asked = await stage.discord.slash(ada, stage.room, "leaderboard show", given)
+    await asked.wait_text("Nobody is ranked here yet", 15)
+    update_board(stage.db, OPERATOR, "two", changes=BoardChanges(devices=["H100"]), force=True, now=now)
+    pressed = await asked.press("As a picture")
+    await pressed.wait_text("has other GPUs now", 15)

@@ -1,0 +1,229 @@
+"""What breaks while a submission is under way: nothing is lost, nothing is repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from loopback import Channel, Interaction, LoopbackDiscord, Member
+from stage import SECRET, Stage, connected, served, staged
+
+from builders import SUBMISSION, make_board, make_device, make_report
+from kernelcup.bot import places
+from kernelcup.bot.api import Api
+from kernelcup.bot.app import KernelCupBot
+from kernelcup.domain import OPERATOR
+from kernelcup.http.platform import Platform
+from kernelcup.http.serving import WebServer, listen
+from kernelcup.services import queue
+from kernelcup.services.submissions import delete_submission, list_views
+
+pytestmark = pytest.mark.anyio
+
+SCRIPT = ("kernel.py", SUBMISSION.encode())
+WAIT_S = 15
+
+
+@pytest.fixture
+async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A service with one leaderboard."""
+    async with staged(loopback, sqlite_template, tmp_path, (make_device(),)) as each:
+        make_board(each.db, devices=["H100"], now=loopback.clock.now())
+        yield each
+
+
+@pytest.fixture
+def ada(stage: Stage) -> Member:
+    """A participant."""
+    return stage.guild.add_member("ada")
+
+
+async def submit(stage: Stage, who: Member) -> Interaction:
+    """Submit a file for the ranking."""
+    options = {"leaderboard_name": "double"}
+    return await stage.discord.slash(who, stage.room, "leaderboard submit ranked", options, SCRIPT)
+
+
+def judge(stage: Stage) -> None:
+    """Judge what is next in the queue."""
+    now = stage.discord.clock.now()
+    lease = queue.claim_next(stage.db, owner="test", lease_s=60, devices=["H100"], now=now)
+    assert lease is not None
+    queue.finish(stage.db, lease, report=make_report(), harness_hash="f" * 64, machine="m", now=now)
+
+
+async def said(stage: Stage, channel: Channel, text: str) -> None:
+    """Wait until a message in a channel says something."""
+    look = lambda: any(text in m.text for m in stage.discord.messages(channel))  # noqa: E731
+    await stage.discord.until(look, f"{text!r} in {channel.name}", WAIT_S)
+
+
+def threads(stage: Stage, *, private: bool) -> list[Channel]:
+    """Return the threads of one kind."""
+    return [each for each in stage.discord.threads(stage.room) if each.private is private]
+
+
+async def the_thread(stage: Stage) -> Channel:
+    """Wait for the private thread."""
+    await stage.discord.until(lambda: threads(stage, private=True), "a thread", WAIT_S)
+    (found,) = threads(stage, private=True)
+    return found
+
+
+async def check_told_once(stage: Stage, thread: Channel) -> None:
+    """Wait for the end, and see that each thing was said once."""
+    await said(stage, thread, "done:")
+    await stage.discord.until(lambda: not stage.bot.parts.memory.open_ones(), "the end", WAIT_S)
+    texts = [message.text for message in stage.discord.messages(thread)]
+    assert sum("## Submission #1" in text for text in texts) == 1, texts
+    assert sum("Leaderboard run successful" in text for text in texts) == 1, texts
+    assert sum("done:" in text for text in texts) == 1, texts
+    (public,) = threads(stage, private=False)
+    assert sum("1st place" in m.text for m in stage.discord.messages(public)) == 1
+    assert threads(stage, private=True) == [thread]
+    assert len(list_views(stage.db)) == 1
+
+
+async def test_a_bot_that_starts_again_goes_on_where_it_was(stage: Stage, ada: Member) -> None:
+    await (await submit(stage, ada)).wait_text("Follow it in")
+    thread = await the_thread(stage)
+    await stage.bot.close()
+    judge(stage)
+    async with connected(stage.discord, stage.guild, stage.bot_config) as bot:
+        stage.bot = bot
+        await check_told_once(stage, thread)
+
+
+async def test_a_bot_that_ended_before_the_answer_submits_once(stage: Stage, ada: Member) -> None:
+    real, stage.bot.parts.api = stage.bot.parts.api, Api("http://127.0.0.1:1", "none")
+    asked = await submit(stage, ada)
+    await asked.wait_acknowledged()
+    await stage.discord.until(lambda: stage.bot.parts.memory.open_ones(), "a memory", WAIT_S)
+    assert not list_views(stage.db)
+    stage.bot.parts.api = real
+    await stage.bot.close()
+    async with connected(stage.discord, stage.guild, stage.bot_config) as bot:
+        stage.bot = bot
+        thread = await the_thread(stage)
+        judge(stage)
+        await check_told_once(stage, thread)
+
+
+async def test_a_server_that_starts_again_is_waited_for(
+    stage: Stage, ada: Member, loopback: LoopbackDiscord
+) -> None:
+    await stage.bot.close()
+    platform = Platform(db=stage.db, config=stage.config, clock=loopback.clock.now, secret=SECRET)
+    with served(platform) as url:
+        port = int(url.rpartition(":")[2])
+    config = replace(stage.bot_config, api_url=f"http://127.0.0.1:{port}")
+    bot = KernelCupBot(config, api=Api(config.api_url, config.service_token, first_pause_s=0.02))
+    async with loopback.connect(bot):
+        stage.bot = bot
+        asked = await submit(stage, ada)
+        await asked.wait_text("Your file is kept", WAIT_S)
+        with served_at(platform, port):
+            thread = await the_thread(stage)
+            await said(stage, thread, "in the queue")
+        # The server is gone while the submission waits.
+        await asyncio.sleep(0.2)
+        judge(stage)
+        with served_at(platform, port):
+            await check_told_once(stage, thread)
+
+
+@contextmanager
+def served_at(platform: Platform, port: int) -> Iterator[None]:
+    """Serve a platform on a given port."""
+    sock = listen("127.0.0.1", port)
+    server = WebServer(platform, sock)
+    server.wait_until_ready()
+    try:
+        yield
+    finally:
+        server.stop()
+        sock.close()
+
+
+async def test_a_gateway_that_drops_is_no_trouble(stage: Stage, ada: Member) -> None:
+    await submit(stage, ada)
+    thread = await the_thread(stage)
+    await stage.discord.drop()
+    judge(stage)
+    await check_told_once(stage, thread)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+async def test_trouble_of_discord_passes(
+    stage: Stage, ada: Member, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "FIRST_PAUSE_S", 0.01)
+    await submit(stage, ada)
+    thread = await the_thread(stage)
+    await said(stage, thread, "in the queue")
+    stage.discord.fail(status, 4, matches=f"/channels/{thread.id}/messages")
+    judge(stage)
+    await check_told_once(stage, thread)
+
+
+async def test_without_threads_it_is_in_the_direct_messages(stage: Stage, ada: Member) -> None:
+    stage.discord.world.sizes.active_threads = 0
+    asked = await submit(stage, ada)
+    await asked.wait_text("direct messages")
+    dm = stage.discord.dm(ada)
+    await said(stage, dm, "in the queue")
+    judge(stage)
+    await said(stage, dm, "Leaderboard run successful")
+    await said(stage, stage.room, "1st place")
+
+
+async def test_without_direct_messages_it_is_an_answer_to_the_command(stage: Stage, ada: Member) -> None:
+    stage.discord.world.sizes.active_threads = 0
+    stage.discord.close_dms(ada)
+    asked = await submit(stage, ada)
+    await asked.wait_text("in the queue", WAIT_S)
+    judge(stage)
+    message = await asked.wait_text("Leaderboard run successful", WAIT_S)
+    assert message.ephemeral
+
+
+async def test_after_a_quarter_of_an_hour_there_is_at_least_a_link(stage: Stage, ada: Member) -> None:
+    stage.discord.world.sizes.active_threads = 0
+    stage.discord.close_dms(ada)
+    asked = await submit(stage, ada)
+    await asked.wait_text("in the queue", WAIT_S)
+    stage.discord.advance(16 * 60)
+    judge(stage)
+    await said(stage, stage.room, f"<@{ada.id}> Submission #1 has ended: <https://cup.example.org/s/1>")
+
+
+async def test_a_long_wait_outlives_the_command(stage: Stage, ada: Member) -> None:
+    await submit(stage, ada)
+    thread = await the_thread(stage)
+    stage.discord.advance(3600)
+    judge(stage)
+    await check_told_once(stage, thread)
+
+
+async def test_a_message_that_somebody_deletes_comes_again(stage: Stage, ada: Member) -> None:
+    await submit(stage, ada)
+    thread = await the_thread(stage)
+    await said(stage, thread, "in the queue")
+    stage.guild.delete_channel(thread)
+    judge(stage)
+    dm = stage.discord.dm(ada)
+    await said(stage, dm, "Leaderboard run successful")
+
+
+async def test_a_deleted_submission_is_said_to_be_gone(stage: Stage, ada: Member) -> None:
+    await (await submit(stage, ada)).wait_text("Follow it in")
+    thread = await the_thread(stage)
+    await stage.bot.close()
+    delete_submission(stage.db, 1, by=OPERATOR, now=stage.discord.clock.now())
+    async with connected(stage.discord, stage.guild, stage.bot_config) as bot:
+        stage.bot = bot
+        await said(stage, thread, "was deleted")

@@ -1,0 +1,243 @@
+"""From the command to the result: what people see of their submissions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from loopback import Channel, Interaction, LoopbackDiscord, Member
+from stage import Stage, staged
+
+from builders import SUBMISSION, make_board, make_case, make_device, make_report, make_stage
+from kernelcup.domain import Visibility
+from kernelcup.services import queue
+from kernelcup.services.submissions import list_views
+from kernelcup_harness.protocol import (
+    CapturedOutput,
+    Difference,
+    Mismatch,
+    RunReport,
+    StageName,
+    Verdict,
+)
+
+pytestmark = pytest.mark.anyio
+
+MENU = "Select GPUs for this leaderboard..."
+SCRIPT = ("kernel.py", SUBMISSION.encode())
+
+
+@pytest.fixture
+async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A service with a leaderboard on two devices that nobody serves, and one of Modal's."""
+    devices = (make_device(), make_device(name="MI300"), make_device(name="T4", launcher="modal"))
+    async with staged(loopback, sqlite_template, tmp_path, devices) as each:
+        make_board(each.db, devices=["H100", "MI300"], now=loopback.clock.now())
+        yield each
+
+
+@pytest.fixture
+def ada(stage: Stage) -> Member:
+    """A participant."""
+    return stage.guild.add_member("ada")
+
+
+def judge(stage: Stage, report: RunReport | None = None) -> None:
+    """Judge what is next in the queue."""
+    now = stage.discord.clock.now()
+    lease = queue.claim_next(stage.db, owner="test", lease_s=60, devices=["H100", "MI300", "T4"], now=now)
+    assert lease is not None
+    queue.finish(stage.db, lease, report=report or make_report(), harness_hash="f" * 64, machine="m", now=now)
+
+
+async def submit(stage: Stage, who: Member, kind: str = "ranked", **options: object) -> Interaction:
+    """Submit a file."""
+    script = options.pop("script", SCRIPT)
+    return await stage.discord.slash(who, stage.room, f"leaderboard submit {kind}", options, script)  # type: ignore[arg-type]
+
+
+def threads(stage: Stage, *, private: bool) -> list[Channel]:
+    """Return the threads of one kind."""
+    return [each for each in stage.discord.threads(stage.room) if (each.kind == 12) is private]
+
+
+async def private_thread(stage: Stage) -> Channel:
+    """Wait for a private thread."""
+    await stage.discord.until(lambda: threads(stage, private=True), "a private thread", 10)
+    return threads(stage, private=True)[-1]
+
+
+async def text_in(stage: Stage, channel: Channel, text: str) -> str:
+    """Wait until one of the messages in a channel says something."""
+
+    def look() -> str | None:
+        return next((m.text for m in stage.discord.messages(channel) if text in m.text), None)
+
+    return await stage.discord.until(look, f"{text!r} in {channel.name}", 10)
+
+
+def all_text(stage: Stage, channel: Channel) -> str:
+    """Return everything in a channel."""
+    return "\n".join(message.text for message in stage.discord.messages(channel))
+
+
+async def test_a_ranked_submission_is_followed_to_its_place(stage: Stage, ada: Member) -> None:
+    asked = await submit(stage, ada, leaderboard_name="double", gpu="H100")
+    await asked.wait_text("Follow it in <#")
+    assert asked.ephemeral
+    thread = await private_thread(stage)
+    first = await text_in(stage, thread, "1st in the queue")
+    assert "`kernel.py`" in first
+    judge(stage)
+    await text_in(stage, thread, "✅ **H100**: 1 µs")
+    await text_in(stage, thread, "Leaderboard run successful")
+    await text_in(stage, thread, f"<@{ada.id}> done")
+    (public,) = threads(stage, private=False)
+    text = all_text(stage, public)
+    assert "🥇" in text
+    assert "**1st place**" in text
+    assert "first successful submission" in text
+    assert thread.name.startswith("✅ #1 kernel.py")
+
+
+async def test_the_gpus_are_chosen_in_a_menu(stage: Stage, ada: Member) -> None:
+    asked = await submit(stage, ada, leaderboard_name="double")
+    chosen = await asked.choose(MENU, ["H100", "MI300"])
+    await stage.discord.until(lambda: "Follow it in" in asked.messages[0].text, "an answer", 10)
+    assert chosen.acknowledged
+    thread = await private_thread(stage)
+    await text_in(stage, thread, "**MI300**")
+    for _ in range(2):
+        judge(stage)
+    await text_in(stage, thread, "done:")
+    assert len(threads(stage, private=False)) == 1
+
+
+async def test_a_file_says_itself_where_it_belongs(stage: Stage, ada: Member) -> None:
+    code = f"#!POPCORN leaderboard double\n#!POPCORN gpus MI300\n{SUBMISSION}"
+    asked = await submit(stage, ada, "test", script=("k.py", code.encode()))
+    await asked.wait_text("Follow it in")
+    (view,) = list_views(stage.db)
+    assert (view.submission.mode.value, view.submission.devices) == ("test", ("MI300",))
+
+
+async def test_a_leaderboard_that_nobody_named_is_chosen_in_a_menu(stage: Stage, ada: Member) -> None:
+    make_board(stage.db, name="triple", devices=["H100"], now=stage.discord.clock.now())
+    asked = await submit(stage, ada, "benchmark")
+    await asked.choose("Select a leaderboard...", ["triple"])
+    await stage.discord.until(lambda: "Follow it in" in asked.messages[0].text, "an answer", 10)
+    (view,) = list_views(stage.db)
+    assert (view.submission.leaderboard, view.submission.mode.value) == ("triple", "benchmark")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"leaderboard_name": "nothing"}, "no leaderboard"),
+        ({"leaderboard_name": "double", "gpu": "B200"}, "has no device"),
+        ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.txt", b"x")}, "ends in"),
+        ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.py", b"")}, "is empty"),
+        ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.py", b"\xff\xfe\xfa")}, "UTF"),
+        ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.py", b"x" * 1_050_000)}, "bytes"),
+        ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.py", b"x" * 2_050_000)}, "too much"),
+    ],
+)
+async def test_what_cannot_be_submitted_is_refused_in_words(
+    stage: Stage, ada: Member, options: dict[str, object], text: str
+) -> None:
+    asked = await submit(stage, ada, **options)
+    message = await asked.wait_text("❌")
+    assert text in message.text.replace("\\", "")
+    assert asked.ephemeral
+    assert not list_views(stage.db)
+    assert not stage.bot.parts.memory.open_ones()
+
+
+async def test_a_closed_leaderboard_is_not_there_for_others(stage: Stage, ada: Member) -> None:
+    make_board(
+        stage.db, name="secret", visibility=Visibility.CLOSED, devices=["H100"], now=stage.discord.clock.now()
+    )
+    asked = await submit(stage, ada, leaderboard_name="secret")
+    await asked.wait_text("no leaderboard")
+    offered = await stage.discord.autocomplete(
+        ada, stage.room, "leaderboard submit ranked", "leaderboard_name", ""
+    )
+    assert offered == ["double"]
+
+
+async def test_elsewhere_there_is_a_hint(stage: Stage, ada: Member) -> None:
+    general = stage.guild.channel("general")
+    for command, script in (("ranked", SCRIPT), ("code", None)):
+        options = {"mode": "test"} if script is None else {}
+        asked = await stage.discord.slash(ada, general, f"leaderboard submit {command}", options, script)
+        await asked.wait_text(f"Submit in <#{stage.room.id}>")
+        assert asked.ephemeral
+
+
+async def test_code_is_pasted_into_a_form(stage: Stage, ada: Member) -> None:
+    options = {"mode": "test", "leaderboard_name": "double", "gpu": "H100"}
+    asked = await stage.discord.slash(ada, stage.room, "leaderboard submit code", options)
+    filled = await asked.fill({"code": f"```python\n{SUBMISSION}\n```"})
+    await filled.wait_text("Follow it in")
+    (view,) = list_views(stage.db)
+    assert view.submission.file_name == "submission.py"
+
+
+async def test_the_older_names_restrict_the_gpus_to_one_runner(stage: Stage, ada: Member) -> None:
+    make_board(stage.db, name="triple", devices=["H100", "T4"], now=stage.discord.clock.now())
+    asked = await submit(stage, ada, "modal", leaderboard_name="triple")
+    await asked.wait_text("Follow it in")
+    (view,) = list_views(stage.db)
+    assert (view.submission.devices, view.submission.mode.value) == (("T4",), "leaderboard")
+    asked = await submit(stage, ada, "github", leaderboard_name="triple")
+    await asked.wait_text("has no GPU of github")
+
+
+async def test_a_wrong_answer_is_explained_and_not_made_public(stage: Stage, ada: Member) -> None:
+    asked = await submit(stage, ada, leaderboard_name="double", gpu="H100")
+    await asked.wait_text("Follow it in")
+    mismatch = Mismatch(
+        where="output",
+        wrong=3,
+        total=9,
+        largest_error=0.5,
+        first=[Difference(position=[2], expected="1.0", actual="@everyone")],
+        rule="|a - e| > 1e-5",
+    )
+    bad = make_case(None, verdict=Verdict.WRONG_ANSWER, mismatch=mismatch, message="wrong")
+    stages = [make_stage([bad], name=StageName.TEST, verdict=Verdict.WRONG_ANSWER)]
+    report = make_report(
+        verdict=Verdict.WRONG_ANSWER,
+        stage=StageName.TEST,
+        stages=stages,
+        stderr=CapturedOutput(text="x" * 9000 + "\n```\nend", total_bytes=9008),
+    )
+    thread = await private_thread(stage)
+    judge(stage, report)
+    await text_in(stage, thread, "done:")
+    text = all_text(stage, thread)
+    assert "3 of 9 elements are wrong, largest error 0.5" in text
+    assert "❌ Testing failed" in text
+    messages = stage.discord.messages(thread)
+    assert [f.filename for m in messages for f in m.attachments] == ["stderr.txt"]
+    assert all(message.text.count("```") % 2 == 0 for message in messages)
+    assert {ping for message in messages for ping in message.pings} <= {ada.id}
+    assert not threads(stage, private=False)
+
+
+async def test_what_people_name_does_nothing(stage: Stage, ada: Member) -> None:
+    name = "`@everyone`_**x**_<@1>_[evil.example](x).py"
+    asked = await submit(
+        stage, ada, leaderboard_name="double", gpu="H100", script=(name, SUBMISSION.encode())
+    )
+    await asked.wait_text("Follow it in")
+    thread = await private_thread(stage)
+    judge(stage)
+    await text_in(stage, thread, "done:")
+    (public,) = threads(stage, private=False)
+    for text in (all_text(stage, public), all_text(stage, thread), asked.messages[0].text):
+        assert "`ˋ@everyoneˋ_**x**_<@1>_[evil.example](x).py`" in text
+        outside = "".join(text.split("`")[::2])
+        assert "@everyone" not in outside
+        assert "evil.example" not in outside

@@ -1,0 +1,122 @@
+"""Live events: who follows, and what they are told."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from scenes import PEOPLE, judge, play
+
+from builders import NOW, make_board, make_case, make_report, make_stage, make_submission, make_task
+from kernelcup.domain import OPERATOR
+from kernelcup.services import events as service
+from kernelcup.services import membership, reviews
+from kernelcup_harness.protocol import StageName, Verdict
+
+HIDDEN = "918273645"
+SEED = "ab12" * 16
+
+
+@pytest.fixture
+def scene(db, person) -> dict[str, Any]:
+    return play(db, person)
+
+
+def follow(client: Any, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    """Read a stream to its end."""
+    answer = client.get(path, headers=headers)
+    return answer.status_code, answer.text
+
+
+@pytest.mark.parametrize(
+    ("who", "status"),
+    [("nobody", 403), ("bob", 403), ("eve", 403), ("ada", 200), ("grace", 200), ("root", 200)],
+)
+def test_only_author_and_managers_follow(client, scene, who, status) -> None:
+    headers = scene[who].headers if who in scene else {}
+    assert follow(client, "/api/v1/submissions/2/events", headers)[0] == status
+    assert client.get("/api/v1/submissions/2/history", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize("who", ["nobody", "bob", "eve"])
+def test_a_submission_to_a_closed_leaderboard_looks_like_none(client, scene, who) -> None:
+    headers = scene[who].headers if who in scene else {}
+    for path in ("events", "history"):
+        hidden = client.get(f"/api/v1/submissions/4/{path}", headers=headers)
+        missing = client.get(f"/api/v1/submissions/999/{path}", headers=headers)
+        assert hidden.status_code == missing.status_code == 404
+        told = [each.json()["error"]["message"] for each in (hidden, missing)]
+        assert told[0].replace("4", "N") == told[1].replace("999", "N")
+
+
+def test_no_event_tells_a_hidden_case_or_a_seed(client, db, person) -> None:
+    people = {name: person(name, role) for name, role in PEOPLE.items()}
+    make_board(db, task=make_task(hidden_tests=[{"size": 32, "seed": int(HIDDEN)}]))
+    make_submission(db)
+    case = make_case(
+        None,
+        index=1,
+        hidden=True,
+        verdict=Verdict.WRONG_ANSWER,
+        message=HIDDEN,
+        parameters={"seed": int(HIDDEN)},
+    )
+    wrong = Verdict.WRONG_ANSWER
+    stage = make_stage([case], name=StageName.TEST, verdict=wrong, message=HIDDEN)
+    report = make_report(
+        verdict=wrong, stage=StageName.TEST, stages=[stage], message=HIDDEN, secret_seed=SEED
+    )
+    job = judge(db, report)
+    reviews.quarantine(db, OPERATOR, job, reason="looked at", evidence={"case": HIDDEN}, now=NOW)
+    for path in ("events", "history"):
+        status, told = follow(client, f"/api/v1/submissions/1/{path}", people["ada"].headers)
+        assert status == 200
+        assert "finished" in told
+        assert wrong.value in told
+        assert HIDDEN not in told
+        assert SEED not in told
+
+
+def test_every_kind_of_event_has_only_what_it_is_known_to_have(db, scene) -> None:
+    allowed = {
+        "reason",
+        "verdict",
+        "score_s",
+        "stage",
+        "case",
+        "cases",
+        "attempt",
+        "device",
+        "devices",
+        "machine",
+        "jobs",
+        "user",
+        "run",
+        "mode",
+    }
+    found = service.changes(db, 0, 1000)
+    assert {"accepted", "started", "finished", "done", "cancelled", "quarantined"} <= {
+        each.kind for each in found
+    }
+    for each in found:
+        assert set(each.data) <= allowed, (each.kind, each.data)
+        assert len(json.dumps(each.data)) < 500
+
+
+def test_who_is_no_longer_a_member_follows_no_more(client, db, scene) -> None:
+    assert follow(client, "/api/v1/submissions/4/events", scene["ada"].headers)[0] == 200
+    membership.remove_member(db, OPERATOR, "closed", "ada", now=NOW)
+    assert follow(client, "/api/v1/submissions/4/events", scene["ada"].headers)[0] == 404
+
+
+@pytest.mark.parametrize("value", ["-1", "x", str(2**31), str(2**63), "9" * 500, "1.5", ""])
+def test_a_strange_last_event_is_refused(client, scene, value) -> None:
+    headers = scene["ada"].headers | {"Last-Event-ID": value}
+    assert client.get("/api/v1/submissions/2/events", headers=headers).status_code == 422
+
+
+def test_a_last_event_from_the_future_ends_without_a_word(client, scene) -> None:
+    headers = scene["ada"].headers | {"Last-Event-ID": str(2**31 - 1)}
+    status, told = follow(client, "/api/v1/submissions/2/events", headers)
+    assert (status, told.strip()) == (200, "")
