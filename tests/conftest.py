@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,14 +12,10 @@ from sqlalchemy import make_url, text
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders and fakes
 
+from database_kinds import DATABASES, POSTGRES, make_database, postgres_database
 from fakes import FakeClock
 from kernelcup.storage import schema
-from kernelcup.storage.database import Database, make_engine
-
-POSTGRES = "KERNELCUP_TEST_POSTGRES"
-"""Names a server whose role may create databases: ``postgresql://postgres@localhost:54329/postgres``."""
-
-DATABASES = ["sqlite", "postgresql"] if POSTGRES in os.environ else ["sqlite"]
+from kernelcup.storage.database import Database
 
 
 def pytest_report_header() -> str:
@@ -42,18 +36,13 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'test.db'}"
     else:
-        yield from _postgres_database()
+        yield from postgres_database()
 
 
 @pytest.fixture(params=DATABASES)
 def db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of a database with our tables, on each kind of database."""
-    if request.param == "sqlite":
-        path = tmp_path / "test.db"
-        shutil.copy(request.getfixturevalue("sqlite_template"), path)
-        yield f"sqlite:///{path}"
-    else:
-        yield from _postgres_database(template=request.getfixturevalue("postgres_template"))
+    yield from make_database(request, request.param, tmp_path)
 
 
 @pytest.fixture
@@ -77,18 +66,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def postgres_template() -> Iterator[str]:
     """The name of a migrated database to copy."""
-    for url in _postgres_database():
+    for url in postgres_database():
         with Database.open(url) as database:
             schema.upgrade(database)
         yield str(make_url(url).database)
-
-
-def _postgres_database(template: str = "template1") -> Iterator[str]:
-    server = make_url(os.environ[POSTGRES])
-    name = f"kernelcup_{uuid.uuid4().hex}"
-    engine = make_engine(os.environ[POSTGRES]).execution_options(isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
-        yield server.set(database=name).render_as_string(hide_password=False)
-        connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-    engine.dispose()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from kernelcup.client import Client, NotReached, StreamEvent, Upload
+from kernelcup.client import TIMEOUT_S, Client, NotReached, StreamEvent, Upload
 from kernelcup.client_forms import BoardInfo, BudgetInfo, SubmissionInfo, TaskInfo, standing_of_json
 from kernelcup.domain import Standing
 from kernelcup.errors import RateLimited, ServerUnavailable
@@ -245,6 +245,7 @@ class Api:
         *,
         json: Mapping[str, object] | None = None,
         params: Mapping[str, str | int | bool] | None = None,
+        timeout_s: float = TIMEOUT_S,
     ) -> T:
         """Return the answer to a request that has no method here, as ``read`` reads it."""
         with self._reading():
@@ -254,7 +255,7 @@ class Api:
                     path,
                     json=None if json is None else dict(json),
                     params=params,
-                    timeout_s=LONG_S,
+                    timeout_s=timeout_s,
                 )
             )
 

@@ -18,7 +18,7 @@ from kernelcup.errors import NotFound
 from kernelcup.services.accounts import get_user
 from kernelcup.services.limits import list_limits
 from kernelcup.services.pauses import all_pauses
-from kernelcup.services.problem_sync import SyncResult
+from kernelcup.services.problem_sync import Skipped, SyncResult
 from kernelcup.services.reviews import open_reviews, quarantine
 from kernelcup.services.submissions import show_submission
 
@@ -61,6 +61,12 @@ async def test_a_submission_is_shown_before_it_is_deleted(stage: Stage) -> None:
     await (await asked.press("Delete")).wait_text("was deleted")
     with pytest.raises(NotFound):
         show_submission(stage.db, number)
+
+
+async def test_an_admin_sees_anybodys_submission(stage: Stage) -> None:
+    number = await judged(stage)
+    asked = await ask(stage, stage.admin(), "admin get-submission", submission_id=number)
+    assert any("custom_kernel" in data.decode() for data in asked.messages[0].files.values())
 
 
 async def test_somebody_without_a_role_deletes_nothing_of_others(stage: Stage) -> None:
@@ -135,6 +141,11 @@ async def test_the_creator_of_a_closed_leaderboard_invites_people(stage: Stage) 
     alice = stage.guild.add_member("alice")
     refused = await ask(stage, alice, "admin invites make", leaderboard_name="secret")
     assert "There is no leaderboard" in refused.messages[0].text.replace("\\", "")
+    joined = await ask(stage, alice, "leaderboard join", code=codes[1])
+    assert "`secret`" in joined.messages[0].text
+    assert "secret" in (await ask(stage, alice, "leaderboard list")).messages[0].text
+    worthless = await ask(stage, stage.guild.add_member("bob"), "leaderboard join", code=codes[0])
+    assert "❌" in worthless.messages[0].text
     many = await ask(stage, grace, "admin invites make", leaderboard_name="secret", count=60)
     ((_, codes_file),) = many.messages[0].files.items()
     assert len(codes_file.split()) == 60
@@ -218,6 +229,22 @@ async def test_a_problem_set_is_previewed_before_anything_changes(
     await (await asked.press("Make these changes")).wait_text("**Done**", 15)
     url = "https://github.com/gpu-mode/reference-kernels"
     assert asked_for == [(url, True), (url, False)]
+
+
+async def test_a_long_preview_comes_in_several_messages_with_the_buttons_at_the_end(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sync(*_: object, options: Any, **__: object) -> SyncResult:
+        skipped = [Skipped(name=f"board-{number}", reason="r" * 100) for number in range(60)]
+        return SyncResult(commit="c" * 40, preview=options.preview, created=["grayscale"], skipped=skipped)
+
+    monkeypatch.setattr("kernelcup.services.problem_sync.sync_problem_set", sync)
+    asked = await ask(stage, stage.admin(), "leaderboard update", repository_name="a/b")
+    await stage.discord.until(lambda: asked.messages[-1].controls, "buttons", 15)
+    assert len(asked.messages) > 2
+    pressed = await asked.press("Make these changes")
+    done = await pressed.wait_text("**Done**", 15)
+    assert not done.controls
 
 
 def test_a_repository_is_an_address_or_a_name_on_github() -> None:

@@ -10,6 +10,7 @@ from loopback import LoopbackDiscord
 from stage import Stage, staged
 
 from builders import make_device, zip_of
+from kernelcup.bot.creator import sync_text
 from kernelcup.domain import Visibility
 from kernelcup.services.boards import get_board, list_boards
 
@@ -182,12 +183,35 @@ async def test_more_leaderboards_than_a_menu_takes_are_no_error(stage: Stage) ->
     assert len(told.controls[0]["options"]) == 25
 
 
-async def test_buttons_of_a_menu_that_nobody_uses_go(stage: Stage) -> None:
+async def test_a_menu_that_nobody_uses_goes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kernelcup.bot.questions.ANSWER_IN_S", 0.05)
     given = {"leaderboard_name": "same", "deadline": "2026-12-24"}
-    alice = stage.guild.add_member("alice")
     asked = await stage.discord.slash(
         stage.creator(), stage.room, "leaderboard create", given, ("a.py", SINGLE)
     )
     menu = await asked.wait_text("On which GPUs")
-    assert menu.ephemeral  # nobody else sees it
-    assert menu not in stage.discord.messages(stage.room, seen_by=alice)
+    await stage.discord.until(lambda: not menu.controls, "the menu to go", 15)
+    assert board_names(stage) == []
+
+
+def test_what_a_sync_says_does_nothing() -> None:
+    hostile = "@everyone **x** <@1> [a](https://evil.example) ```"
+    result = {
+        "commit": "c" * 40,
+        "preview": False,
+        "created": [f"`{hostile}"],
+        "updated": [],
+        "skipped": [{"name": hostile, "reason": hostile}],
+        "errors": [{"name": "b", "error": hostile}],
+    }
+    text = sync_text(result)
+    outside = "".join(text.split("`")[::2])
+    assert "](https" not in outside
+    assert "@everyone" not in outside
+    assert "<@1>" not in outside
+    assert "**x**" not in outside
+
+
+def test_a_sync_without_anything_to_do_says_so() -> None:
+    nothing = {"commit": "c" * 40, "preview": True, "created": [], "updated": [], "skipped": [], "errors": []}
+    assert "nothing to do" in sync_text(nothing)

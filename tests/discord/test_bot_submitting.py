@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from loopback import Channel, Interaction, LoopbackDiscord, Member
+from loopback import CannotDo, Channel, Interaction, LoopbackDiscord, Member
 from stage import Stage, staged
 
 from builders import SUBMISSION, make_board, make_case, make_device, make_report, make_stage
+from kernelcup.bot.api import Api
 from kernelcup.domain import Visibility
-from kernelcup.services import queue
+from kernelcup.services import events, queue
 from kernelcup.services.submissions import list_views
 from kernelcup_harness.protocol import (
     CapturedOutput,
@@ -241,3 +242,48 @@ async def test_what_people_name_does_nothing(stage: Stage, ada: Member) -> None:
         outside = "".join(text.split("`")[::2])
         assert "@everyone" not in outside
         assert "evil.example" not in outside
+
+
+async def test_on_a_pseudonymous_leaderboard_nothing_is_public(stage: Stage, ada: Member) -> None:
+    now = stage.discord.clock.now()
+    make_board(stage.db, name="class", devices=["H100"], pseudonymous=True, now=now)
+    asked = await submit(stage, ada, leaderboard_name="class")
+    await asked.wait_text("Follow it in")
+    judge(stage)
+    thread = await private_thread(stage)
+    await text_in(stage, thread, "done:")
+    assert not threads(stage, private=False)
+    assert not any("place" in message.text for message in stage.discord.messages(stage.room))
+
+
+async def test_a_message_is_edited_no_more_often_than_agreed(stage: Stage, ada: Member) -> None:
+    object.__setattr__(stage.bot.parts.config, "edit_every_s", 1.0)
+    asked = await submit(stage, ada, leaderboard_name="double", gpu="H100")
+    await asked.wait_text("Follow it in")
+    thread = await private_thread(stage)
+    now = stage.discord.clock.now()
+    with stage.db.write() as session:
+        for case in range(50):
+            told = {"stage": "test", "case": case, "cases": 50}
+            events.record(session, 1, "progress", told, 1, now)
+    judge(stage)
+    await text_in(stage, thread, "done:")
+    edits = [r for r in stage.discord.requests if r.method == "PATCH" and "/messages/" in r.path]
+    assert len(edits) <= 3
+
+
+async def test_commands_are_acknowledged_before_the_server_answers(stage: Stage, ada: Member) -> None:
+    stage.bot.parts.api = Api("http://127.0.0.1:1", "none")
+    asked = await submit(stage, ada, leaderboard_name="double", gpu="H100")
+    await asked.wait_acknowledged()
+    stage.discord.advance(4)
+    assert not asked.failed
+
+
+async def test_nothing_chosen_means_nothing_submitted(stage: Stage, ada: Member) -> None:
+    asked = await submit(stage, ada, leaderboard_name="double")
+    await asked.wait_text("on which GPUs?")
+    bob = stage.guild.add_member("bob")
+    with pytest.raises(CannotDo):
+        await asked.choose(MENU, ["H100"], by=bob)
+    assert not list_views(stage.db)

@@ -248,7 +248,8 @@ def test_a_database_that_does_not_answer_is_named_nowhere(config, clock, log) ->
         with TestClient(create_app(platform), raise_server_exceptions=False) as client:
             for address in ("/api/v1/leaderboards", "/leaderboards", "/healthz", "/metrics"):
                 answer = client.get(address)
-                assert answer.status_code == 503, (address, answer.text)
+                # What a process counted by itself is told without a database.
+                assert answer.status_code == (200 if address == "/metrics" else 503), (address, answer.text)
                 assert not [
                     each for each in (DATABASE_PASSWORD, "127.0.0.1", "psycopg") if each in answer.text
                 ]

@@ -18,11 +18,14 @@ from scenes import play
 from starlette.testclient import TestClient
 
 from builders import NOW, make_board
+from database_kinds import STRICTEST
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.http import auth
 from kernelcup.http.app import create_app
 from kernelcup.http.platform import Platform
 from kernelcup.services.login_links import make_login_link
+
+pytestmark = pytest.mark.parametrize("db_url", [STRICTEST], indirect=True)
 
 STRANGE = {
     "nul": "%00",

@@ -87,6 +87,7 @@ def test_every_kind_of_event_has_only_what_it_is_known_to_have(db, scene) -> Non
         "case",
         "cases",
         "attempt",
+        "counts",
         "device",
         "devices",
         "machine",

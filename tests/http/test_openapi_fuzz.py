@@ -21,13 +21,17 @@ from schemathesis.specs.openapi.checks import (
 )
 from starlette.testclient import TestClient
 
+from database_kinds import STRICTEST
+
+pytestmark = pytest.mark.parametrize("db_url", [STRICTEST], indirect=True)
+
 CHECKS = [
     content_type_conformance,
     response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
 ]
-EXAMPLES = 4
+EXAMPLES = 2
 ORDER = ("GET", "POST", "PATCH", "PUT", "DELETE")
 """So that what the first ones look at is still there."""
 

@@ -8,7 +8,7 @@ import pytest
 from route_rules import PREFIX, ROUTES, Route, Who
 
 from builders import NOW, SUBMISSION, make_board, make_report, make_submission, make_task
-from kernelcup.domain import OPERATOR, Role
+from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.services import limits, pauses, queue, reviews
 
 PEOPLE = ("nobody", "bob", "eve", "ada", "grace", "root")
@@ -120,26 +120,25 @@ def test_every_route_says_for_whom_it_is(app) -> None:
     assert there == set(ROUTES)
 
 
-@pytest.mark.parametrize(("method", "path"), list(ROUTES), ids=lambda part: str(part))
-def test_a_token_that_may_only_read_changes_nothing(client, db, scene, person, method, path) -> None:
-    if method == "GET" or path.startswith("/auth/"):
-        pytest.skip("it changes nothing")
-    from kernelcup.domain import Scope
-
-    reader = person("root", Role.ADMIN, scopes=frozenset({Scope.READ}))
-    answer = send(client, {"root": reader}, "root", method, path, ROUTES[method, path])
-    if path in ("/tokens/current", "/tokens/{token_id}"):
-        assert answer.status_code < 500  # one may always give a token up
-    elif path in ("/invites/{code}", "/reviews/{review_id}/decision"):
-        assert answer.status_code == 404  # there is none
-    else:
-        assert answer.status_code == 403, answer.text
-        assert answer.json()["error"]["code"] == "scope_missing"
+def test_a_token_that_may_only_read_changes_nothing(client, scene, person) -> None:
+    reader = {"root": person("reader", Role.ADMIN, scopes=frozenset({Scope.READ}))}
+    for (method, path), route in ROUTES.items():
+        if method == "GET" or path.startswith("/auth/"):
+            continue  # it changes nothing
+        if path in ("/tokens/current", "/tokens/{token_id}"):
+            continue  # one may always give a token up
+        answer = send(client, reader, "root", method, path, route)
+        if path in ("/invites/{code}", "/reviews/{review_id}/decision"):
+            assert answer.status_code == 404, (method, path, answer.text)  # there is none
+        else:
+            assert answer.status_code == 403, (method, path, answer.text)
+            assert answer.json()["error"]["code"] == "scope_missing"
 
 
-@pytest.mark.parametrize(("method", "path"), list(ROUTES), ids=lambda part: str(part))
-def test_a_token_that_is_of_no_use_is_refused_everywhere(client, scene, method, path) -> None:
+def test_a_token_that_is_of_no_use_is_refused_everywhere(client, scene) -> None:
     eve = dataclasses.replace(scene["eve"], token="kc_" + "x" * 43)
-    answer = send(client, {"eve": eve}, "eve", method, path, ROUTES[method, path])
-    if not path.startswith("/auth/") and path not in ("/devices", "/queue"):
-        assert answer.status_code == 401, answer.text
+    for (method, path), route in ROUTES.items():
+        if path.startswith("/auth/") or path in ("/devices", "/queue"):
+            continue  # it does not matter who asks
+        answer = send(client, {"eve": eve}, "eve", method, path, route)
+        assert answer.status_code == 401, (method, path, answer.text)

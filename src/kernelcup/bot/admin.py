@@ -9,7 +9,7 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot import boards_text, groups, replies, texts
+from kernelcup.bot import boards_text, groups, looking, replies, texts
 from kernelcup.bot.api import at
 from kernelcup.bot.creator import begin, managed_completion
 from kernelcup.bot.live import duration
@@ -28,6 +28,7 @@ def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the commands."""
     admin = groups.admin(tree)
     admin.add_command(_delete_submission(parts))
+    admin.add_command(_get_submission(parts))
     admin.add_command(_rejudge(parts))
     admin.add_command(_ban(parts))
     admin.add_command(_unban(parts))
@@ -65,9 +66,21 @@ def _delete_submission(parts: Parts) -> Command:
         text = f"Delete this submission with its runs, for good?\n{submission_text(found)}"
         file = texts.Attached(f"{submission}-{texts.file_name(found['file_name'])}", code["code"].encode())
         view = Confirm(interaction, "Delete", act, no="Keep", kept=f"Submission #{submission} stays.")
-        await replies.answer(interaction, text, files=[file], view=view)
+        await view.ask(text, [file])
 
     return delete_submission
+
+
+def _get_submission(parts: Parts) -> Command:
+    @app_commands.command(name="get-submission", description="Show anybody's submission and its code")
+    @app_commands.describe(submission_id="Its number")
+    async def get_submission(
+        interaction: discord.Interaction, submission_id: app_commands.Range[int, 1]
+    ) -> None:
+        await begin(parts, interaction)
+        await looking.get_submission(interaction, parts, submission_id)
+
+    return get_submission
 
 
 def submission_text(found: Json) -> str:
@@ -112,7 +125,7 @@ def _rejudge(parts: Parts) -> Command:
             return plan_text(done)
 
         view = Confirm(interaction, f"Judge {plan['jobs']} again", act)
-        await replies.answer(interaction, plan_text(plan), view=view)
+        await view.ask(plan_text(plan))
 
     return rejudge
 

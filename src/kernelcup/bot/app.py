@@ -105,6 +105,10 @@ class KernelCupBot(discord.Client):
         """Set a new guild up."""
         await self.parts.guilds.set_up(guild)
 
+    async def on_guild_available(self, guild: discord.Guild) -> None:
+        """Set a guild up that was out of reach."""
+        await self.parts.guilds.set_up(guild)
+
     async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
         """Log what failed in an event."""
         logger.exception("the event %s failed", event_method)

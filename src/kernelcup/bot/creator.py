@@ -11,6 +11,7 @@ from discord import app_commands
 
 from kernelcup.bot import boards_text, groups, replies, roles, texts
 from kernelcup.bot.api import Api, Person, at
+from kernelcup.bot.offering import visible_boards
 from kernelcup.bot.parts import Parts
 from kernelcup.bot.questions import MOST_OPTIONS, Confirm, Menu, TypedName
 from kernelcup.errors import FileTooLarge, InvalidValue, WrongFileType
@@ -94,7 +95,7 @@ class _Maker:
         name = texts.code(self._settings["name"])
         menu = Menu(interaction, "Select GPUs for this leaderboard...", devices, self._chosen, several=True)
         text = f"On which GPUs may people submit to {name}?{more}"
-        await replies.answer(interaction, text, view=menu)
+        await menu.ask(text)
 
     async def _chosen(self, interaction: discord.Interaction, devices: list[str]) -> None:
         await interaction.response.defer()
@@ -167,7 +168,7 @@ def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
         left = len(names) - MOST_OPTIONS
         more = f" {left} more do not fit the menu: give the name with the command." if left > 0 else ""
         menu = Menu(interaction, "Select the leaderboard to delete...", names, chosen)
-        await replies.answer(interaction, f"Which leaderboard is to be deleted?{more}", view=menu)
+        await menu.ask(f"Which leaderboard is to be deleted?{more}")
 
     delete.autocomplete("leaderboard_name")(managed_completion(parts))
     return delete
@@ -191,24 +192,12 @@ async def managed_boards(api: Api, who: Person) -> list[str]:
     me = await api.get("/me", who)
     if me["role"] not in ("creator", "admin"):
         return []
-    found = await all_boards(api, who)
+    found = await visible_boards(api, who)
     return [
         str(board["name"])
         for board in reversed(found)
         if me["role"] == "admin" or board["creator"] == me["name"]
     ]
-
-
-async def all_boards(api: Api, who: Person | None) -> list[Json]:
-    """Return all leaderboards that somebody may see, the oldest first."""
-    found: list[Json] = []
-    after: int | None = None
-    while True:
-        page = await api.get("/leaderboards", who, after=after, limit=200)
-        found += page["items"]
-        after = page["next"]
-        if after is None:
-            return found
 
 
 def managed_completion(parts: Parts) -> Any:
@@ -258,7 +247,7 @@ def _update(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
             return sync_text(done)
 
         view = Confirm(interaction, "Make these changes", act)
-        await replies.answer(interaction, sync_text(plan), view=view)
+        await view.ask(sync_text(plan))
 
     return update
 

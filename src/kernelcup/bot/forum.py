@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ import discord
 
 from kernelcup.bot import boards_text, replies, texts
 from kernelcup.bot.api import at
-from kernelcup.bot.creator import all_boards
+from kernelcup.bot.offering import visible_boards
 from kernelcup.bot.parts import Parts
 from kernelcup.errors import KernelCupError
 
@@ -46,7 +46,7 @@ async def run(bot: discord.Client, parts: Parts) -> None:
 async def look(bot: discord.Client, parts: Parts, now: datetime) -> None:
     """Bring the threads of all guilds up to date once."""
     try:
-        boards = await all_boards(parts.api, None)  # as nobody: only what everybody may see
+        boards = await visible_boards(parts.api, None)  # as nobody: only what everybody may see
     except KernelCupError as error:
         logger.warning("the leaderboards cannot be listed: %s", error)
         return
@@ -88,7 +88,7 @@ class _Forum:
         self._now = now
         self._prefix = f"forum:{guild.id}:"
 
-    async def follow(self, boards: list[Json]) -> None:
+    async def follow(self, boards: Sequence[Json]) -> None:
         """Make, change and close threads."""
         known = self._posts()
         listed = {str(board["name"]): board for board in boards}

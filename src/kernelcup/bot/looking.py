@@ -30,6 +30,7 @@ HELP = """\
 `/leaderboard reference-code` what is to be beaten, `/leaderboard eval-code` what judges
 - `/leaderboard submit test`, `benchmark`, `profile`, `ranked` take a file; `/leaderboard submit code` a code block
 - the leaderboard and the GPUs can also be named in the file: `#!POPCORN leaderboard NAME`, `#!POPCORN gpus NAME`
+- `/leaderboard join` takes the code of a closed leaderboard
 - `/leaderboard get-submission` and `/leaderboard cancel` are for what you submitted
 - `/link` joins your Discord account with an account on the web, `/unlink` undoes it"""
 
@@ -162,6 +163,14 @@ async def cancel(interaction: discord.Interaction, parts: Parts, number: int) ->
     count = done["cancelled_jobs"]
     text = f"🚫 Cancelled {count} job{'s' if count != 1 else ''} of submission #{number}."
     await answer(interaction, text if count else f"Nothing of submission #{number} was left to cancel.")
+
+
+async def join(interaction: discord.Interaction, parts: Parts, code: str) -> None:
+    """Make somebody a member of the leaderboards that a code opens."""
+    await think(interaction)
+    joined = await parts.api.send("POST", "/join", who(interaction), json={"code": code})
+    names = ", ".join(map(texts.code, joined["leaderboards"]))
+    await answer(interaction, f"🎟️ You are a member of {names} now.")
 
 
 def help_text(interaction: discord.Interaction, parts: Parts) -> str:

@@ -12,7 +12,7 @@ import discord
 from discord import app_commands
 
 from kernelcup.bot import texts
-from kernelcup.bot.api import Api, Person, at
+from kernelcup.bot.api import Api, Person, Who, at
 from kernelcup.bot.parts import Parts
 from kernelcup.bot.replies import who
 from kernelcup.errors import KernelCupError
@@ -28,8 +28,8 @@ Offer = Callable[[discord.Interaction[Any], str], Coroutine[Any, Any, TextChoice
 NumberOffer = Callable[[discord.Interaction[Any], Any], Coroutine[Any, Any, list[app_commands.Choice[Any]]]]
 
 
-async def visible_boards(api: Api, person: Person) -> list[dict[str, Any]]:
-    """Return all leaderboards that somebody sees."""
+async def visible_boards(api: Api, person: Who) -> list[dict[str, Any]]:
+    """Return all leaderboards that somebody sees, the oldest first."""
     found: list[dict[str, Any]] = []
     after: int | None = 0
     while after is not None:

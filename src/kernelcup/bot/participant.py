@@ -29,6 +29,7 @@ def register(tree: groups.Tree, parts: Parts) -> None:
     _add_rankings(groups.leaderboard(tree), parts)
     _add_files(groups.leaderboard(tree), parts)
     _add_submissions(groups.leaderboard(tree), parts)
+    _add_join(groups.leaderboard(tree), parts)
     _add_small(tree, parts)
 
 
@@ -153,6 +154,13 @@ def _add_submissions(group: app_commands.Group, parts: Parts) -> None:
     @group.command(name="help", description="What can be done here")
     async def show_help(interaction: discord.Interaction) -> None:
         await replies.answer(interaction, looking.help_text(interaction, parts))
+
+
+def _add_join(group: app_commands.Group, parts: Parts) -> None:
+    @group.command(name="join", description="Join closed leaderboards with a code that you were given")
+    @app_commands.describe(code="The code; nobody else sees it")
+    async def join(interaction: discord.Interaction, code: app_commands.Range[str, 1, 200]) -> None:
+        await looking.join(interaction, parts, code)
 
 
 def _add_small(tree: groups.Tree, parts: Parts) -> None:

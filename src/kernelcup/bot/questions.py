@@ -21,23 +21,42 @@ Act = Callable[[discord.Interaction], Awaitable[str]]
 
 
 class Question(replies.View):
-    """A view that takes its buttons away when nobody answers. The first interaction shows it."""
+    """A view that takes its buttons away when nobody answers.
 
-    def __init__(self, asked: discord.Interaction, *, timeout_s: float = ANSWER_IN_S) -> None:
-        super().__init__(asked.user.id, timeout=timeout_s)
+    Args:
+        asked: The interaction that leads to the question; it is acknowledged already.
+    """
+
+    def __init__(self, asked: discord.Interaction) -> None:
+        super().__init__(asked.user.id, timeout=ANSWER_IN_S)
         self._asked = asked
+        self._message: discord.WebhookMessage | None = None
+
+    async def ask(self, text: str, files: Sequence[texts.Attached] = ()) -> None:
+        """Ask, to the person only."""
+        *before, last = texts.pack([text, *files])
+        for each in before:
+            await replies.answer(self._asked, each.text, files=each.files)
+        self._message = await self._asked.followup.send(
+            last.text, files=replies.as_files(last.files), view=self, ephemeral=True, wait=True
+        )
 
     async def on_timeout(self) -> None:
         """Leave no button that does nothing."""
+        if self._message is None:
+            return
         try:
-            await self._asked.edit_original_response(view=None)
+            await self._message.edit(view=None)
         except discord.HTTPException as error:
             logger.info("buttons of an old question stay: %s", error)
 
     async def settle(self, interaction: discord.Interaction, text: str) -> None:
         """Put the outcome in the question's place."""
         self.stop()
-        await interaction.edit_original_response(content=text, view=None, embed=None)
+        first, *rest = texts.pack([text])
+        await interaction.edit_original_response(content=first.text, view=None)
+        for each in rest:
+            await replies.answer(interaction, each.text)
 
 
 class Confirm(Question):

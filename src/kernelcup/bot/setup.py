@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import defaultdict
 
 import discord
 
@@ -36,9 +38,14 @@ class Guilds:
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
+        self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def set_up(self, guild: discord.Guild) -> list[str]:
         """Make what a guild lacks, and return what could not be made. Again it changes nothing."""
+        async with self._locks[guild.id]:
+            return await self._set_up(guild)
+
+    async def _set_up(self, guild: discord.Guild) -> list[str]:
         problems: list[str] = []
         for name in (ADMIN_ROLE, CREATOR_ROLE):
             if not any(role.name == name for role in guild.roles):

@@ -18,7 +18,11 @@ from kernelcup.cli import (
     doctor,
     judging,
     login,
+    members,
+    pausing,
     replaying,
+    reviewing,
+    rules,
     screening,
     serving,
     settings,
@@ -68,6 +72,8 @@ app.command("cancel")(competing.cancel)
 app.add_typer(submissions.app, name="submissions")
 app.command("replay")(replaying.replay)
 app.command("standings")(competing.standings)
+app.command("budget")(members.budget)
+app.command("join")(members.join)
 app.command("serve")(serving.serve)
 app.command("bot")(bot.bot)
 app.add_typer(database.app, name="db")
@@ -77,6 +83,18 @@ devices.admin.command("stats")(board_admin.stats)
 devices.admin.add_typer(accounts.user, name="user")
 devices.admin.add_typer(accounts.token, name="token")
 devices.admin.command("audit")(accounts.audit)
+devices.admin.add_typer(rules.limit, name="limit")
+devices.admin.add_typer(rules.late, name="late")
+devices.admin.command("pause")(pausing.pause)
+devices.admin.command("start")(pausing.start)
+devices.admin.command("pauses")(pausing.list_pauses)
+devices.admin.add_typer(members.invite, name="invite")
+devices.admin.add_typer(members.members, name="members")
+devices.admin.command("freeze")(rules.freeze)
+devices.admin.command("unveil")(rules.unveil)
+devices.admin.command("rejudge")(reviewing.rejudge)
+devices.admin.add_typer(reviewing.reviews, name="reviews")
+devices.admin.command("quarantine")(reviewing.quarantine)
 app.add_typer(devices.admin, name="admin")
 app.command("login")(login.login)
 app.command("logout")(login.logout)

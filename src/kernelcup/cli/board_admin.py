@@ -22,10 +22,12 @@ from kernelcup.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from kernelcup.cli.place import Place
     from kernelcup.cli.venue import Update, Venue
     from kernelcup.services.board_changes import Affected, UpdatePreview
-    from kernelcup.services.problem_sync import SyncResult
+    from kernelcup.services.problem_sync import SyncOptions, SyncResult
     from kernelcup.services.stats import Stats
+    from kernelcup.storage.database import Database
 
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only say what would change.")]
 RejudgeOption = Annotated[
@@ -218,39 +220,97 @@ def sync(
     ] = False,
     user: UserOption = None,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Make and update the leaderboards of a git repository's problem sets."""
-    from kernelcup.cli import options, platform
-    from kernelcup.domain import OPERATOR, Visibility
-    from kernelcup.services.problem_sync import SyncOptions, sync_problem_set
+    """Make and update the leaderboards of a git repository's problem sets.
 
-    configured = platform.load_config(config)
-    visibility = None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC
-    chosen = SyncOptions(
-        force=force,
-        preview=preview,
-        prefix=prefix,
-        creator=platform.user_name(user),
-        visibility=visibility,
-        harness=options.read_harness(harness),
-        rejudge=rejudge,
-        known_devices=configured.devices,
-    )
-    with platform.open_database(configured) as db:
-        result = sync_problem_set(
+    A server fetches from an https URL, and takes of the options --branch, --problem-set, --preview and
+    --force.
+    """
+    from kernelcup.cli import options
+    from kernelcup.cli.place import open_place
+    from kernelcup.domain import Visibility
+    from kernelcup.services.problem_sync import SyncOptions
+
+    kind = options.read_harness(harness)
+    with open_place(server, local, config) as place:
+        if place.server is not None:
+            refuse_local_options(prefix=prefix, closed=closed, harness=harness, rejudge=rejudge, user=user)
+        chosen = SyncOptions(
+            force=force,
+            preview=preview,
+            prefix=prefix,
+            creator=user,
+            visibility=None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC,
+            harness=kind,
+            rejudge=rejudge,
+        )
+        result = work_sync(place, repository, branch=branch, problem_set=problem_set, chosen=chosen)
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(result)))
+    else:
+        show_sync(result)
+
+
+def work_sync(
+    place: Place, repository: str, *, branch: str, problem_set: str | None, chosen: SyncOptions
+) -> SyncResult:
+    """Sync here, or have the server do it."""
+    from kernelcup.cli import platform
+    from kernelcup.cli.place import reader
+    from kernelcup.client_api import LONG_S
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.problem_sync import SyncResult, sync_problem_set
+
+    def here(db: Database) -> SyncResult:
+        options = dataclasses.replace(
+            chosen, creator=platform.user_name(chosen.creator), known_devices=place.config.devices
+        )
+        return sync_problem_set(
             db,
             OPERATOR,
             repository=repository,
             branch=branch,
             problem_set=problem_set,
-            options=chosen,
+            options=options,
             now=datetime.now(UTC),
         )
-    if as_json:
-        typer.echo(json.dumps(dataclasses.asdict(result)))
-    else:
-        show_sync(result)
+
+    wanted = {
+        "repository": repository,
+        "branch": branch,
+        "problem_set": problem_set,
+        "force": chosen.force,
+        "preview": chosen.preview,
+    }
+    return place.ask(
+        here,
+        lambda api: api.ask(reader(SyncResult), "POST", "/problem-sets/sync", json=wanted, timeout_s=LONG_S),
+    )
+
+
+def refuse_local_options(
+    *, prefix: str, closed: bool | None, harness: str | None, rejudge: bool, user: str | None
+) -> None:
+    """Raise ``InvalidValue`` for options of a sync that a server does not take."""
+    from kernelcup.cli.remote import refuse_user
+    from kernelcup.errors import InvalidValue
+
+    refuse_user(user)
+    given = {
+        "--prefix": bool(prefix),
+        "--closed/--public": closed is not None,
+        "--harness": harness is not None,
+        "--rejudge": rejudge,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidValue(
+                f"{name}: a server does not take it; change the leaderboards with `kernelcup board update`, "
+                "or sync on the machine of the database (--local)"
+            )
 
 
 def show_sync(result: SyncResult) -> None:

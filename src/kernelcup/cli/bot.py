@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import threading
 import warnings
@@ -94,10 +93,11 @@ def run(made: KernelCupBot, token: str) -> None:
     """Run a bot until it is stopped by Ctrl-C or SIGTERM. Raise ``ConfigError`` where Discord refuses it."""
 
     async def main() -> None:
-        running = asyncio.ensure_future(made.start(token))
-        with contextlib.suppress(NotImplementedError):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
         async with made:
+            running = asyncio.ensure_future(made.start(token))
+            # Only the main thread has signals, and not on every system.
+            with contextlib.suppress(NotImplementedError, RuntimeError):
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
             await running
 
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError), discord_errors():
@@ -123,10 +123,17 @@ class BotThread:
     """A bot in a thread of its own, beside a server."""
 
     def __init__(self, settings: Config, api_url: str) -> None:
+        from kernelcup.bot.parts import API_VARIABLE
+
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._bot = make_bot(settings, api_url=os.environ.get("KERNELCUP_API_URL") or api_url)
+        self._bot = make_bot(settings, api_url=settings.environ.get(API_VARIABLE) or api_url)
         self._thread = threading.Thread(target=self._run, name="bot", daemon=True)
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+        return self._thread.is_alive()
 
     def stop(self) -> None:
         """End it. What it follows goes on with the next start."""

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from kernelcup.domain import Device
     from kernelcup.storage.faults import DeviceFault
 
-admin = typer.Typer(help="What only the operator does.", no_args_is_help=True)
+admin = typer.Typer(help="What operators do, and who manages leaderboards.", no_args_is_help=True)
 
 
 @admin.callback()
 def root() -> None:
-    """What only the operator does."""
+    """What operators do, and who manages leaderboards."""
 
 
 def devices(as_json: JsonOption = False, config: ConfigOption = None) -> None:

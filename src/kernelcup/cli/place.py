@@ -23,7 +23,12 @@ class Place:
     """This machine's database, as its operator, or a server, as whoever the token belongs to."""
 
     def __init__(
-        self, venue: Venue, *, api: Api | None = None, db: Database | None = None, config: Config | None = None
+        self,
+        venue: Venue,
+        *,
+        api: Api | None = None,
+        db: Database | None = None,
+        config: Config | None = None,
     ) -> None:
         self._venue = venue
         self._api = api
@@ -113,8 +118,5 @@ def json_object(value: object, *names: str, **more: object) -> dict[str, Any]:
     """Return some attributes of a value, and what else is given, as ``--json`` prints them."""
     from kernelcup.services.board_changes import as_json
 
-    facts = {name: as_json(getattr(value, name)) for name in names}
-    return {
-        name: dict(each) if isinstance(each, Mapping) else each
-        for name, each in (facts | {name: as_json(each) for name, each in more.items()}).items()
-    }
+    facts = {name: getattr(value, name) for name in names} | more
+    return {name: dict(each) if isinstance(each, Mapping) else as_json(each) for name, each in facts.items()}

@@ -167,6 +167,13 @@ async def edit_me(call: Call) -> Answer:
     return member_json(call.world.me(guild))
 
 
+@route("GET", "/users/@me/guilds")
+async def list_my_guilds(call: Call) -> Answer:
+    """The guilds that the bot is in."""
+    found = list(call.world.guilds.values())
+    return [{"id": str(guild.id), "name": guild.name, "icon": None, "features": []} for guild in found]
+
+
 @route("GET", "/users/{user}")
 async def get_user(call: Call) -> Answer:
     """An account."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
+from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Forbidden
 from kernelcup.http import auth
 from kernelcup.http.deps import ActorDep, Db, Now
 from kernelcup.http.schemas import Done, Form
 from kernelcup.http.throttle import throttled_by
-from kernelcup.services import linking
+from kernelcup.services import access, linking
 from kernelcup.storage.identities import Identity
 
 router = APIRouter(tags=["account"])
 
-TRIES_A_MINUTE = 5
+slowly = throttled_by("link", 5, auth.named_identity)
+"""Nobody guesses codes: so many tries a minute has an account at Discord."""
 
 
 class LinkCodeOut(BaseModel):
@@ -39,8 +41,9 @@ class LinkedOut(BaseModel):
     user: str
 
 
-def acting_as(request: Request) -> Identity:
+def acting_as(request: Request, actor: Actor) -> Identity:
     """Return the identity that a bot vouches for. Raise ``Forbidden`` where none does."""
+    access.require(actor, Scope.SUBMIT)
     identity = getattr(request.state, "acting_as", None)
     if request.state.door != auth.ACTING or not isinstance(identity, Identity):
         raise Forbidden("Only a bot that acts for somebody can do this.")
@@ -55,15 +58,16 @@ def make_code(request: Request, db: Db, actor: ActorDep, now: Now) -> LinkCodeOu
     return LinkCodeOut(code=made.code, expires_at=made.expires_at)
 
 
-@router.post("/link", dependencies=[Depends(throttled_by("link", TRIES_A_MINUTE, auth.named_identity))])
+@router.post("/link")
 def link(request: Request, body: LinkIn, db: Db, actor: ActorDep, now: Now) -> LinkedOut:
     """Join the account that the bot vouches for with the account that made the code."""
-    identity = acting_as(request)
+    identity = acting_as(request, actor)
+    slowly(request)
     return LinkedOut(user=linking.link(db, actor, body.code, identity, now=now).name)
 
 
 @router.post("/unlink")
 def unlink(request: Request, db: Db, actor: ActorDep, now: Now) -> Done:
     """Undo it: take the account that the bot vouches for from the user."""
-    linking.unlink(db, actor, acting_as(request), now=now)
+    linking.unlink(db, actor, acting_as(request, actor), now=now)
     return Done()

@@ -1,0 +1,422 @@
+"""``kernelcup admin invite`` and ``members``; for participants ``join`` and ``budget``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli.options import (
+    BoardArgument,
+    ConfigOption,
+    JsonOption,
+    LocalOption,
+    ServerOption,
+    UserOption,
+)
+from kernelcup.cli.rules import PEOPLE, UserArgument
+from kernelcup.cli.texts import plain
+
+if TYPE_CHECKING:
+    from kernelcup.cli.place import Place
+    from kernelcup.client_forms import BudgetInfo
+    from kernelcup.domain import Actor
+    from kernelcup.services.membership import ImportResult, Invite
+    from kernelcup.storage.database import Database
+
+invite = typer.Typer(help="Codes that let people into closed leaderboards.", no_args_is_help=True)
+members = typer.Typer(help="Who belongs to a closed leaderboard.", no_args_is_help=True)
+
+LARGEST_LIST_BYTES = 1_000_000
+STDIN = "-"
+
+CodeArgument = Annotated[str, typer.Argument(metavar="CODE", help="The code, in any spelling.")]
+
+
+@invite.command("create")
+def create_invites(
+    boards: Annotated[list[str], typer.Argument(metavar="BOARD...", help="What each code opens.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many codes.")] = 1,
+    label: Annotated[str, typer.Option("--label", help="Whom they are meant for.")] = "",
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make codes, each of which lets one user into the leaderboards. Prints one on each line."""
+    from kernelcup.cli.place import open_place
+
+    with open_place(server, local, config) as place:
+        named = [place.board(each).name for each in boards]
+        codes = make_invites(place, named, count=count, label=label)
+    if as_json:
+        typer.echo(json.dumps({"codes": codes, "leaderboards": named}))
+        return
+    for code in codes:
+        typer.echo(plain(code))
+    # Beside the codes, which somebody may write to a file.
+    typer.echo("Next: whom you give a code says: kernelcup join CODE", err=True)
+
+
+def make_invites(place: Place, boards: list[str], *, count: int, label: str) -> list[str]:
+    """Make codes."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import membership
+
+    wanted = {"leaderboards": boards, "count": count, "label": label}
+    return place.ask(
+        lambda db: membership.make_invites(db, OPERATOR, boards, count=count, label=label, now=_now()),
+        lambda api: api.ask(
+            lambda body: [str(code) for code in body["codes"]], "POST", "/invites", json=wanted
+        ),
+    )
+
+
+@invite.command("list")
+def list_invites(
+    board: BoardArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """List a leaderboard's codes and who used them."""
+    from kernelcup.cli.place import open_place, path_of, reader
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import membership
+    from kernelcup.services.membership import Invite
+
+    with open_place(server, local, config) as place:
+        named = place.board(board).name
+        found = place.ask(
+            lambda db: membership.list_invites(db, OPERATOR, named),
+            lambda api: api.ask(reader(list[Invite]), "GET", path_of("leaderboards", named, "invites")),
+        )
+        option = place.option
+    if as_json:
+        codes = [invite_object(each) for each in found]
+        typer.echo(json.dumps({"leaderboard": named, "invites": codes}))
+        return
+    if not found:
+        typer.echo(f"{named} has no invites. Next: kernelcup admin invite create {named}{option}")
+    for each in found:
+        used = f"used by {each.claimed_by}" if each.claimed_by is not None else "not used"
+        label = f"  {each.label}" if each.label else ""
+        typer.echo(plain(f"{each.code}{label}  [{', '.join(each.boards)}]  {used}"))
+
+
+@invite.command("revoke")
+def revoke_invite(
+    code: CodeArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make a code worthless; who joined with it stays a member."""
+    from kernelcup.cli import platform
+    from kernelcup.cli.place import open_place, path_of
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import NotFound
+    from kernelcup.services import membership
+
+    with (
+        open_place(server, local, config) as place,
+        platform.pointing_to(f"kernelcup admin invite list BOARD{place.option}", NotFound),
+    ):
+        was_claimed = place.ask(
+            lambda db: membership.revoke_invite(db, OPERATOR, code, now=_now()),
+            lambda api: api.ask(lambda body: bool(body["was_claimed"]), "DELETE", path_of("invites", code)),
+        )
+    if as_json:
+        typer.echo(json.dumps({"revoked": code, "was_claimed": was_claimed}))
+        return
+    more = "; who used it stays a member" if was_claimed else ""
+    typer.echo(plain(f"{code} opens nothing any more{more}"))
+
+
+@members.command("list")
+def list_members(
+    board: BoardArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """List the members of a leaderboard."""
+    from kernelcup.cli.place import json_object, open_place, path_of, reader
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import membership
+    from kernelcup.services.membership import Member
+
+    with open_place(server, local, config) as place:
+        named = place.board(board).name
+        found: list[Member] = place.ask(
+            lambda db: membership.members(db, OPERATOR, named),
+            lambda api: api.ask(reader(list[Member]), "GET", path_of("leaderboards", named, "members")),
+        )
+        option = place.option
+    if as_json:
+        people = [json_object(each, "user", "pseudonym", "joined_at") for each in found]
+        typer.echo(json.dumps({"leaderboard": named, "members": people}))
+        return
+    if not found:
+        typer.echo(f"{named} has no members. Next: kernelcup admin invite create {named}{option}")
+    for each in found:
+        shown = f" as {each.pseudonym}" if each.pseudonym is not None else ""
+        typer.echo(plain(f"{each.user}{shown}  since {each.joined_at:%Y-%m-%d %H:%M} UTC"))
+
+
+@members.command("add")
+def add_member(
+    board: BoardArgument,
+    user: UserArgument,
+    pseudonym: Annotated[
+        str | None, typer.Option("--pseudonym", help="What others call them on a pseudonymous leaderboard.")
+    ] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make a user a member of a leaderboard, or give a member another pseudonym."""
+    from kernelcup.cli import platform
+    from kernelcup.cli.place import open_place, path_of
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import NotFound
+    from kernelcup.services import membership
+
+    with open_place(server, local, config) as place:
+        named = place.board(board).name
+        with platform.pointing_to(PEOPLE, NotFound):
+            place.do(
+                lambda db: membership.add_member(db, OPERATOR, named, user, pseudonym=pseudonym, now=_now()),
+                lambda api: api.tell(
+                    "PUT", path_of("leaderboards", named, "members", user), json={"pseudonym": pseudonym}
+                ),
+            )
+    if as_json:
+        typer.echo(json.dumps({"leaderboard": named, "user": user, "pseudonym": pseudonym}))
+    else:
+        typer.echo(plain(f"{user} is a member of {named}"))
+
+
+@members.command("remove")
+def remove_member(
+    board: BoardArgument,
+    user: UserArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """End a membership; what the user submitted stays."""
+    from kernelcup.cli import platform
+    from kernelcup.cli.place import open_place, path_of
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import NotFound
+    from kernelcup.services import membership
+
+    with open_place(server, local, config) as place:
+        named = place.board(board).name
+        with platform.pointing_to(f"kernelcup admin members list {named}{place.option}", NotFound):
+            place.do(
+                lambda db: membership.remove_member(db, OPERATOR, named, user, now=_now()),
+                lambda api: api.tell("DELETE", path_of("leaderboards", named, "members", user)),
+            )
+    if as_json:
+        typer.echo(json.dumps({"leaderboard": named, "removed": user}))
+    else:
+        typer.echo(plain(f"{user} is no member of {named} any more"))
+
+
+@members.command("import")
+def import_members(
+    board: BoardArgument,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CSV", help="With a header: user or label or both, pseudonym if wanted; - is stdin."
+        ),
+    ],
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make a class list's people members, all or none; who has no account gets a code of their own.
+
+    The codes come on standard output, one on each line with whom it is for.
+    """
+    from kernelcup.cli.place import open_place
+
+    text = read_list(file)
+    with open_place(server, local, config) as place:
+        named = place.board(board).name
+        result = import_list(place, named, text)
+    if as_json:
+        typer.echo(json.dumps(import_object(named, result)))
+        return
+    told = f"{named}: {len(result.added)} new members, {len(result.already)} were members before"
+    typer.echo(plain(f"{told}, {len(result.codes)} codes"), err=True)
+    for each in result.codes:
+        typer.echo(plain(f"{each.code}  {each.label}"))
+
+
+def import_list(place: Place, board: str, text: str) -> ImportResult:
+    """Take in a class list."""
+    from kernelcup.cli.place import path_of, reader
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import membership
+    from kernelcup.services.membership import ImportResult
+
+    path = path_of("leaderboards", board, "members", "import")
+    return place.ask(
+        lambda db: membership.import_members(db, OPERATOR, board, text, now=_now()),
+        lambda api: api.ask(reader(ImportResult), "POST", path, json={"csv": text}),
+    )
+
+
+def join(
+    code: CodeArgument,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Join the leaderboards that an invite code opens."""
+    from kernelcup.cli import platform
+    from kernelcup.cli.place import open_place
+    from kernelcup.errors import Conflict, NotFound
+    from kernelcup.services import membership
+
+    again = "ask who gave you the code for another one"
+    with (
+        open_place(server, local, config) as place,
+        platform.pointing_to(again, NotFound),
+        platform.pointing_to(again, Conflict),
+    ):
+        refuse_user(place, user)
+        names = place.ask(
+            lambda db: membership.join(db, account(db, user), code, now=_now()),
+            lambda api: api.ask(
+                lambda body: [str(name) for name in body["leaderboards"]],
+                "POST",
+                "/join",
+                json={"code": code},
+            ),
+        )
+        option = place.option
+    if as_json:
+        typer.echo(json.dumps({"leaderboards": names}))
+        return
+    typer.echo(plain(f"You belong to {', '.join(names)}. Next: kernelcup board show {names[0]}{option}"))
+
+
+def budget(
+    board: BoardArgument,
+    device: Annotated[
+        str | None, typer.Option("--device", "--gpu", "-d", help="Only this one; default: all.")
+    ] = None,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show how much you may still submit to a leaderboard, for each limit."""
+    from kernelcup.cli.competing import board_device
+    from kernelcup.cli.login import budget_object, budget_text
+    from kernelcup.cli.place import open_place
+
+    with open_place(server, local, config) as place:
+        refuse_user(place, user)
+        found = place.board(board)
+        devices = found.devices if device is None else (board_device(found, device),)
+        left = {
+            each: place.ask(
+                lambda db, each=each: local_budget(db, user, found.name, each),  # type: ignore[misc]
+                lambda api, each=each: api.budget(found.name, each),  # type: ignore[misc]
+            )
+            for each in devices
+        }
+    if as_json:
+        body = {each: [budget_object(part) for part in parts] for each, parts in left.items()}
+        typer.echo(json.dumps({"leaderboard": found.name, "budget": body}))
+        return
+    for each, parts in left.items():
+        typer.echo(plain(f"{found.name} on {each}: {budget_text(parts)}"))
+
+
+def local_budget(db: Database, user: str | None, board: str, device: str) -> list[BudgetInfo]:
+    """Return how much somebody may still submit, by this machine's database."""
+    from kernelcup.cli import platform
+    from kernelcup.client_forms import BudgetInfo
+    from kernelcup.services import limits
+    from kernelcup.services.users import actor_of
+
+    who = actor_of(db, platform.user_name(user))
+    return [
+        BudgetInfo(limit=each.limit.text, used=each.used, remaining=each.remaining, resets_at=each.resets_at)
+        for each in limits.budget(db, who, board=board, device=device, now=_now())
+    ]
+
+
+def account(db: Database, user: str | None) -> Actor:
+    """Return who works here, with an account, as one has who submits."""
+    from kernelcup.cli import platform
+    from kernelcup.services.users import actor_of, ensure_user
+
+    return actor_of(db, ensure_user(db, platform.user_name(user), now=_now()))
+
+
+def refuse_user(place: Place, user: str | None) -> None:
+    """Raise ``InvalidValue`` for a name where a server is asked."""
+    from kernelcup.cli import remote
+
+    if place.server is not None:
+        remote.refuse_user(user)
+
+
+def read_list(file: Path) -> str:
+    """Return the text of a class list. Raise ``NotFound`` or ``InvalidValue``."""
+    from kernelcup.errors import InvalidValue, NotFound
+
+    try:
+        if str(file) == STDIN:
+            content = sys.stdin.buffer.read(LARGEST_LIST_BYTES + 1)
+        else:
+            with file.open("rb") as opened:
+                content = opened.read(LARGEST_LIST_BYTES + 1)
+    except OSError as error:
+        raise NotFound(f"{file}: {error.strerror}") from error
+    if len(content) > LARGEST_LIST_BYTES:
+        raise InvalidValue(f"{file}: a list may have {LARGEST_LIST_BYTES:,} bytes; this has more")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidValue(f"{file}: expected CSV in UTF-8") from None
+
+
+def invite_object(each: Invite) -> dict[str, Any]:
+    """Return an invite as ``--json`` prints it."""
+    from kernelcup.cli.place import json_object
+
+    names = ("code", "label", "pseudonym", "created_at", "claimed_by", "claimed_at")
+    return json_object(each, *names, leaderboards=each.boards)
+
+
+def import_object(board: str, result: ImportResult) -> dict[str, Any]:
+    """Return what came of a class list as ``--json`` prints it."""
+    from kernelcup.cli.place import json_object
+
+    return json_object(result, "added", "already", "codes", leaderboard=board)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

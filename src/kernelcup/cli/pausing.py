@@ -1,0 +1,160 @@
+"""``kernelcup admin pause``, ``start`` and ``pauses``."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.texts import plain
+
+if TYPE_CHECKING:
+    from kernelcup.cli.place import Place
+    from kernelcup.storage.pauses import Pause
+
+SERVICE, LEADERBOARD, DEVICE = "service", "leaderboard", "device"
+
+WhatArgument = Annotated[
+    str, typer.Argument(metavar="[WHAT]", help="service, leaderboard or device; the last two with a name.")
+]
+NameArgument = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="Name of the leaderboard or device.")
+]
+
+
+def pause(
+    reason: Annotated[str, typer.Option("--reason", help="Why; whoever submits sees it.")],
+    what: WhatArgument = SERVICE,
+    name: NameArgument = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Take no submissions for the service, a leaderboard or a device. What waits is judged.
+
+    What waits for a paused device waits on.
+    """
+    from kernelcup.cli.place import open_place
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import pauses
+
+    check_pausable(what, name)
+    check_reason(reason)
+    with open_place(server, local, config) as place:
+        key = key_of(place, what, name)
+        place.do(
+            lambda db: pauses.pause(db, OPERATOR, scope=what, key=key, reason=reason, now=_now()),
+            lambda api: api.tell("PUT", pause_path(what, key), json={"reason": reason}),
+        )
+        back = f"kernelcup admin start {' '.join(filter(None, (what, key)))}{place.option}"
+    if as_json:
+        typer.echo(json.dumps({"paused": what, "name": key or None, "reason": reason}))
+        return
+    typer.echo(plain(f"{subject(what, key)} takes no submissions now: {reason}\nNext: {back}"))
+
+
+def start(
+    what: WhatArgument = SERVICE,
+    name: NameArgument = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Take submissions again, after a pause."""
+    from kernelcup.cli import platform
+    from kernelcup.cli.place import open_place
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import NotFound
+    from kernelcup.services import pauses
+
+    check_pausable(what, name)
+    with open_place(server, local, config) as place:
+        key = key_of(place, what, name)
+        with platform.pointing_to(f"kernelcup admin pauses{place.option}", NotFound):
+            place.do(
+                lambda db: pauses.unpause(db, OPERATOR, scope=what, key=key, now=_now()),
+                lambda api: api.tell("DELETE", pause_path(what, key)),
+            )
+    if as_json:
+        typer.echo(json.dumps({"started": what, "name": key or None}))
+    else:
+        typer.echo(plain(f"{subject(what, key)} takes submissions again"))
+
+
+def list_pauses(
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """List what is paused, and why."""
+    from kernelcup.cli.place import open_place, reader
+    from kernelcup.services import pauses
+    from kernelcup.storage.pauses import Pause
+
+    with open_place(server, local, config) as place:
+        found = place.ask(
+            lambda db: pauses.all_pauses(db), lambda api: api.ask(reader(list[Pause]), "GET", "/pauses")
+        )
+    if as_json:
+        typer.echo(json.dumps({"pauses": [pause_object(each) for each in found]}))
+        return
+    if not found:
+        typer.echo("nothing is paused")
+    for each in found:
+        since = f"since {each.since:%Y-%m-%d %H:%M} UTC by {each.by}"
+        typer.echo(plain(f"{subject(each.scope.value, each.key)}: {each.reason}  ({since})"))
+
+
+def check_pausable(what: str, name: str | None) -> None:
+    """Raise ``InvalidValue`` unless this can be paused."""
+    from kernelcup.errors import InvalidValue
+
+    if what not in (SERVICE, LEADERBOARD, DEVICE):
+        raise InvalidValue(f"{what}: expected service, leaderboard NAME or device NAME")
+    if (what == SERVICE) != (name is None):
+        wanted = "stands alone" if what == SERVICE else "needs a name"
+        raise InvalidValue(f"{what} {wanted}: expected service, leaderboard NAME or device NAME")
+
+
+def check_reason(reason: str) -> None:
+    """Raise ``InvalidValue`` for a reason that says nothing."""
+    from kernelcup.errors import InvalidValue
+
+    if not reason.strip():
+        raise InvalidValue("--reason: say why")
+
+
+def key_of(place: Place, what: str, name: str | None) -> str:
+    """Return the name of what is paused as its owner writes it; empty for the service."""
+    if name is None:
+        return ""
+    return place.board(name).name if what == LEADERBOARD else name
+
+
+def pause_path(what: str, key: str) -> str:
+    """Return where a pause is at a server."""
+    from kernelcup.cli.place import path_of
+
+    return path_of("pauses", what) if what == SERVICE else path_of("pauses", what, key)
+
+
+def subject(what: str, key: str) -> str:
+    """Name what is paused."""
+    return "the service" if what == SERVICE else f"{what} {key}"
+
+
+def pause_object(each: Pause) -> dict[str, Any]:
+    """Return a pause as ``--json`` prints it."""
+    from kernelcup.cli.place import json_object
+
+    return json_object(each, "reason", "since", "by", paused=each.scope, name=each.key or None)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

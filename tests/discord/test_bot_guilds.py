@@ -1,0 +1,127 @@
+"""What the bot makes of guilds: channels, roles, whom it trusts; and what the doctor says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from loopback import LoopbackDiscord, Permission
+from stage import Stage, connected, staged
+
+from builders import make_device
+from kernelcup.bot import checkup, roles
+from kernelcup.domain import OPERATOR, Role
+from kernelcup.services import accounts
+
+pytestmark = pytest.mark.anyio
+
+CHANNELS = {"Leaderboards", "submissions", "general", "central"}
+
+
+@pytest.fixture
+async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A service."""
+    async with staged(loopback, sqlite_template, tmp_path, (make_device(),)) as each:
+        yield each
+
+
+async def test_channels_and_roles_are_made_once(stage: Stage) -> None:
+    def count() -> tuple[int, int]:
+        return len(stage.guild.guild.channels), len(stage.guild.guild.roles)
+
+    before = count()
+    assert set(stage.guild.channels) >= CHANNELS
+    assert stage.guild.has_role("Leaderboard Admin")
+    assert stage.guild.has_role("Leaderboard Creator")
+    await stage.bot.close()
+    async with connected(stage.discord, stage.guild, stage.bot_config):
+        pass
+    assert count() == before
+
+
+async def test_a_guild_that_is_joined_later_is_set_up(stage: Stage) -> None:
+    other = stage.discord.add_guild("Another")
+    await stage.discord.until(lambda: set(other.channels) >= CHANNELS, "channels", 10)
+
+
+async def test_a_guild_that_lets_the_bot_make_nothing_is_no_trouble(stage: Stage) -> None:
+    other = stage.discord.add_guild("Strict", bot_permissions=Permission.SEND_MESSAGES)
+    third = stage.discord.add_guild("Third")
+    await stage.discord.until(lambda: set(third.channels) >= CHANNELS, "channels", 10)
+    assert not set(other.channels) & CHANNELS
+
+
+async def role_of(stage: Stage, name: str) -> Role:
+    return accounts.get_user(stage.db, OPERATOR, name).role
+
+
+async def manage(stage: Stage, member: object, guild: object = None) -> None:
+    room = (guild or stage.guild).channel("submissions")  # type: ignore[attr-defined]
+    asked = await stage.discord.slash(member, room, "admin stats", {})  # type: ignore[arg-type]
+    await asked.wait_response()
+
+
+async def test_a_role_of_the_guild_is_a_role_of_the_platform_as_long_as_it_is_there(stage: Stage) -> None:
+    root = stage.admin()
+    await manage(stage, root)
+    assert await role_of(stage, "root") is Role.ADMIN
+    stage.guild.take(root, "Leaderboard Admin")
+    stage.guild.give(root, "Leaderboard Creator")
+    await roles.review_given(stage.bot.parts, stage.bot)
+    assert await role_of(stage, "root") is Role.CREATOR
+    stage.guild.take(root, "Leaderboard Creator")
+    await manage(stage, root)
+    assert await role_of(stage, "root") is Role.PARTICIPANT
+
+
+async def test_a_role_that_the_platform_gave_is_not_taken(stage: Stage) -> None:
+    ada = stage.guild.add_member("ada")
+    await manage(stage, ada)
+    accounts.set_role(stage.db, OPERATOR, "ada", Role.CREATOR, now=stage.discord.clock.now())
+    stage.guild.give(ada, "Leaderboard Admin")
+    await manage(stage, ada)
+    assert await role_of(stage, "ada") is Role.ADMIN
+    stage.guild.take(ada, "Leaderboard Admin")
+    await roles.review_given(stage.bot.parts, stage.bot)
+    assert await role_of(stage, "ada") is Role.CREATOR
+
+
+async def test_of_several_guilds_only_those_that_are_named_are_trusted(stage: Stage) -> None:
+    other = stage.discord.add_guild("Another")
+    await stage.discord.until(lambda: other.has_role("Leaderboard Admin"), "roles", 10)
+    await stage.discord.until(lambda: "submissions" in other.channels, "channels", 10)
+    eve = other.add_member("eve", ["Leaderboard Admin"])
+    await manage(stage, eve, other)
+    assert await role_of(stage, "eve") is Role.PARTICIPANT
+    stage.bot.parts.config = replace(stage.bot_config, role_guilds=frozenset({stage.guild.id}))
+    await manage(stage, eve, other)
+    assert await role_of(stage, "eve") is Role.PARTICIPANT
+    root = stage.admin()
+    await manage(stage, root)
+    assert await role_of(stage, "root") is Role.ADMIN
+
+
+async def looked(stage: Stage, **changes: object) -> dict[str, tuple[bool, str]]:
+    with stage.discord.patched():
+        found = [each async for each in checkup.look(replace(stage.bot_config, **changes))]  # type: ignore[arg-type]
+    return {each.name: (each.good, each.text) for each in found}
+
+
+async def test_the_doctor_finds_nothing_wrong(stage: Stage) -> None:
+    found = await looked(stage)
+    assert all(good for good, _ in found.values()), found
+    assert set(found) == {"server", "token", stage.guild.name}
+
+
+async def test_the_doctor_says_what_is_wrong(stage: Stage) -> None:
+    found = await looked(stage, token="wrong", service_token="wrong")
+    assert not found["server"][0]
+    assert "does not know" in found["token"][1]
+    stage.guild.set_permissions(stage.discord.bot.name, Permission.SEND_MESSAGES)
+    good, text = (await looked(stage))[stage.guild.name]
+    assert not good
+    assert "manage channels" in text
+    stage.discord.add_guild("Another")
+    assert "none is trusted" in (await looked(stage))["roles"][1]
