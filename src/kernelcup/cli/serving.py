@@ -132,7 +132,7 @@ class Service:
         server = self._settings.server
         cookie_secret(self._settings)
         _ = self._settings.signin  # what is wrong there is told before we listen
-        sock = listen(server.host, server.port)
+        sock = listen(server.host, server.port, shared=server.processes > 1)
         parts.callback(sock.close)
         if server.processes == 1:
             web = WebServer(make_platform(self._settings, self._db, sock), sock)
@@ -154,13 +154,17 @@ class Service:
             typer.echo("the Discord bot is started")
 
     def _start_workers(self, parts: contextlib.ExitStack, sock: socket.socket) -> None:
-        from kernelcup.http.serving import Workers
+        from kernelcup.http.serving import Workers, listen
 
         given = ["--config", str(self._config_file)] if self._config_file is not None else []
         server = self._settings.server
         command = ["serve", *given, "--host", server.host, "--port", str(sock.getsockname()[1])]
         command += ["--log-format", "json" if self._as_json else "text", "--fd", "{fd}"]
-        workers = Workers(command=command, sock=sock, count=server.processes)
+        port = sock.getsockname()[1]
+        others = [listen(server.host, port, shared=True) for _ in range(server.processes - 1)]
+        for other in others:
+            parts.callback(other.close)
+        workers = Workers(command=command, socks=[sock, *others])
         parts.callback(workers.stop)
         workers.start()
         watcher = threading.Thread(target=self._watch, args=[workers], name="workers", daemon=True)

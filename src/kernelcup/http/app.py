@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from anyio import to_thread
 from fastapi import FastAPI
 from starlette.middleware.sessions import SessionMiddleware
 
@@ -24,6 +28,17 @@ that stay. Lists come in pages: give `next` of a page as `after` for the one tha
 """
 
 
+THREADS = 8
+"""Requests that one process works on at once. More only wait for each other: Python runs one at a time."""
+
+
+@asynccontextmanager
+async def few_threads(_: FastAPI) -> AsyncIterator[None]:
+    """Let few threads serve requests."""
+    to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
+
+
 def create_app(platform: Platform) -> FastAPI:
     """Build the application over its parts."""
     app = FastAPI(
@@ -35,6 +50,7 @@ def create_app(platform: Platform) -> FastAPI:
         redoc_url=None,
         # An address with one slash too many is no address: a redirect would lose the token.
         redirect_slashes=False,
+        lifespan=few_threads,
     )
     metrics = Metrics()
     metrics.watch_queue(platform.db, platform.clock)

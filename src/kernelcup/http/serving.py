@@ -26,12 +26,22 @@ BACKLOG = 2048
 logger = logging.getLogger(__name__)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Open the socket that one or more processes serve. Raise ``ConfigError`` if it cannot be."""
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """Open a socket to serve.
+
+    Args:
+        shared: Several sockets listen on the port, one for each process, and the system spreads the
+            connections over them. On one socket the process that is quickest takes them all.
+
+    Raises:
+        ConfigError: It cannot be opened.
+    """
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind, proto)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.bind(address)
         sock.listen(BACKLOG)
     except OSError as error:
@@ -61,7 +71,7 @@ class WebServer:
                 proxy_headers=bool(server.trusted_proxies),
                 forwarded_allow_ips=list(server.trusted_proxies),
                 timeout_graceful_shutdown=GRACE_S,
-                lifespan="off",
+                lifespan="on",
             )
         )
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
@@ -88,24 +98,26 @@ class WebServer:
 
 @dataclass(kw_only=True)
 class Workers:
-    """Processes that serve HTTP from one socket; one that dies is started again."""
+    """Processes that serve HTTP, each from a socket of its own; one that dies is started again.
+
+    The sockets stay open here, so what comes meanwhile waits for the new process.
+    """
 
     command: Sequence[str]
     """``{fd}`` in it stands for the socket's number."""
-    sock: socket.socket
-    count: int
+    socks: Sequence[socket.socket]
     _children: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> None:
         """Start them all."""
-        self._children = [self._spawn() for _ in range(self.count)]
+        self._children = [self._spawn(sock) for sock in self.socks]
 
     def look(self) -> None:
         """Start again what has died."""
         for number, child in enumerate(self._children):
             if child.poll() is not None:
                 logger.error("an HTTP process ended with code %s and is started again", child.returncode)
-                self._children[number] = self._spawn()
+                self._children[number] = self._spawn(self.socks[number])
 
     def stop(self) -> None:
         """End them, and wait until they have."""
@@ -118,7 +130,7 @@ class Workers:
                 child.kill()
                 child.wait()
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
-        fd = self.sock.fileno()
+    def _spawn(self, sock: socket.socket) -> subprocess.Popen[bytes]:
+        fd = sock.fileno()
         command = [part.format(fd=fd) if part == "{fd}" else part for part in self.command]
         return subprocess.Popen([sys.executable, "-m", "kernelcup", *command], pass_fds=[fd])

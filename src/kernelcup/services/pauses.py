@@ -90,7 +90,11 @@ def check_devices(session: Session, devices: Sequence[str]) -> None:
 
 
 def _check(session: Session, keys: Sequence[tuple[PauseScope, str]], subject: str) -> None:
-    for found in pauses.every(session, keys):
+    # One look serves a whole transaction: what decides on a submission asks three times.
+    known = session.info.setdefault("pauses", None)
+    if known is None:
+        known = session.info["pauses"] = {(each.scope, each.key): each for each in pauses.every(session)}
+    for found in (known[key] for key in keys if key in known):
         reason = f": {found.reason}" if found.reason else ""
         raise Paused(f"{subject} takes no submissions now{reason}.")
 

@@ -16,6 +16,7 @@ from kernelcup.errors import (
     EmptyFile,
     FileTooLarge,
     IdempotencyMismatch,
+    InvalidSubmission,
     InvalidValue,
     NotText,
     SignInNeeded,
@@ -27,12 +28,14 @@ from kernelcup.services.admission import ENDINGS, Wish, admit, base_name, check_
 from kernelcup.services.directives import parse_directives
 from kernelcup.services.limits import check_limits
 from kernelcup.services.users import check_user_name
-from kernelcup.storage import events, screenings, submissions, users
+from kernelcup.storage import boards, events, screenings, submissions, users
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Mode, canonical_hash
 
 LARGEST_FILE_BYTES = 1_000_000
 LONGEST_KEY = 128
+SMALL_BYTES = 64_000
+"""The static screen has looked at a file of this size in a few milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,27 +91,23 @@ def submit(
         client=client,
         now=now,
     )
-    with db.read() as session:
-        person = _person(session, ask)
-        check_author(session, person)
-        first = _first(session, person, ask)
+    if len(content) > SMALL_BYTES or second_opinion is not None:
+        # What is refused is not looked at first where the look takes long.
+        first = _refuse_early(db, ask, content, file_name, mode, board, devices)
         if first is not None:
             return first
-        pauses.check_service(session)
+    try:
         code = read_code(content)
-        wish = Wish(
-            file_name=file_name,
-            size=len(content),
-            directives=parse_directives(code),
-            mode=mode,
-            board=board,
-            devices=devices,
-        )
-        target, _ = _admit(session, ask, wish, person)
+        wish = _wish(code, content, file_name, mode, board, devices)
+    except InvalidSubmission:
+        # Who it is, a key that was used and a pause come before the file.
+        first = _refuse_early(db, ask, content, file_name, mode, board, devices)
+        if first is not None:
+            return first
+        raise
     screening = screen_file(file_name, code, second_opinion)  # takes too long for a transaction
     try:
         with db.write(durable=True) as session:
-            submissions.share_board(session, target.id)  # before the user, as those who rank do
             return _store(session, ask, wish, code, screening)
     except IntegrityError:
         with db.read() as session:
@@ -116,6 +115,40 @@ def submit(
         if first is None:
             raise
         return first  # of a transaction with the same key that ended in between
+
+
+def _refuse_early(
+    db: Database,
+    ask: _Request,
+    content: bytes,
+    file_name: str,
+    mode: Mode,
+    board: str | None,
+    devices: Sequence[str],
+) -> Submission | None:
+    """Raise what refuses a submission, before anything that takes long; return what its key stands for."""
+    with db.read() as session:
+        person = _person(session, ask)
+        check_author(session, person)
+        first = _first(session, person, ask)
+        if first is None:
+            pauses.check_service(session)
+            wish = _wish(read_code(content), content, file_name, mode, board, devices)
+            _admit(session, ask, wish, person)
+        return first
+
+
+def _wish(
+    code: str, content: bytes, file_name: str, mode: Mode, board: str | None, devices: Sequence[str]
+) -> Wish:
+    return Wish(
+        file_name=file_name,
+        size=len(content),
+        directives=parse_directives(code),
+        mode=mode,
+        board=board,
+        devices=devices,
+    )
 
 
 def read_code(content: bytes) -> str:
@@ -164,6 +197,8 @@ def _request_hash(
 
 def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Screening) -> Submission:
     """Check once more all that may have changed while the file was looked at, and store it."""
+    if session.get_bind().dialect.name == "postgresql":
+        _share_board(session, wish)
     if not isinstance(ask.user, Actor):
         users.get_or_create(session, ask.name, now=ask.now)
     person = _person(session, ask)
@@ -203,6 +238,14 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Sc
         created_at=ask.now,
         client=ask.client,
     )
+
+
+def _share_board(session: Session, wish: Wish) -> None:
+    """Lock the leaderboard before the user, as those who rank do; who may not see it is told later."""
+    name = wish.board or wish.directives.leaderboard
+    board = None if name is None else boards.find(session, name)
+    if board is not None:
+        submissions.share_board(session, board.id)
 
 
 def _person(session: Session, ask: _Request) -> Actor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -14,12 +15,21 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql as postgresql_dialect
 from sqlalchemy.dialects import sqlite as sqlite_dialect
-from sqlalchemy.exc import ArgumentError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DisconnectionError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+)
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from kernelcup.errors import ConfigError, StorageUnavailable
 
 BUSY_TIMEOUT_MS = 30_000
+IDLE_S = 1.0
+"""After so long in the pool a connection is tried before it is used."""
+
 POOL: dict[str, Any] = {"pool_size": 15, "max_overflow": 30}
 """Connections of a process: the web server has up to 40 threads that want one each."""
 
@@ -91,7 +101,10 @@ def _engine(url: URL) -> Engine:
     if kind == "postgresql":
         if find_spec("psycopg") is None:
             raise ConfigError("PostgreSQL needs another package: pip install 'kernelcup[postgres]'")
-        return create_engine(url.set(drivername="postgresql+psycopg"), pool_pre_ping=True, **POOL)
+        engine = create_engine(url.set(drivername="postgresql+psycopg"), **POOL)
+        event.listen(engine, "checkin", _note_use)
+        event.listen(engine, "checkout", _ping_if_idle)
+        return engine
     if kind != "sqlite" or not url.database or url.database == ":memory:":
         raise ConfigError(f"database url {url!r}: expected {_EXPECTED}")
     file = Path(url.database).absolute()
@@ -120,6 +133,23 @@ def upsert(session: Session, row: type[DeclarativeBase]) -> Any:
     """Return the dialect's INSERT, which has ``on_conflict_do_nothing`` and ``..._update``."""
     on_sqlite = session.get_bind().dialect.name == "sqlite"
     return sqlite_dialect.insert(row) if on_sqlite else postgresql_dialect.insert(row)
+
+
+def _note_use(_connection: Any, record: Any) -> None:
+    record.info["used_at"] = time.monotonic()
+
+
+def _ping_if_idle(connection: Any, record: Any, _proxy: Any) -> None:
+    """Replace a connection that its server has closed; one that was used just now is not asked."""
+    used_at = record.info.get("used_at")
+    if used_at is None or time.monotonic() - used_at < IDLE_S:
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+        connection.rollback()
+    except connection.Error as error:
+        raise DisconnectionError from error
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
