@@ -1,4 +1,4 @@
-"""Usage: service_load.py sqlite|postgresql [--seconds 60] [--rate 110] [--processes N]
+"""Usage: service_load.py sqlite|postgresql [--seconds 60] [--rate 102] [--processes 2]
 
 A whole service under load on one machine, database and load generator included: submissions at a
 fixed rate, 500 clients that follow live events, readers of standings and lists, a dispatcher that
@@ -47,8 +47,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("database", choices=["sqlite", "postgresql"])
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--rate", type=float, default=110.0, help="submissions a second")
-    parser.add_argument("--processes", type=int, help="default: 1 on SQLite, 2 on PostgreSQL")
+    parser.add_argument("--rate", type=float, default=102.0, help="submissions a second")
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--submissions", type=int, default=1_000_000)
     parser.add_argument("--queued", type=int, default=100_000)
     parser.add_argument("--watchers", type=int, default=WATCHERS)
@@ -78,7 +78,7 @@ def make_tokens(db: Database) -> list[str]:
 
 def run(url: str, tokens: list[str], given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Start the service and the dispatcher, load them, and return the figures."""
-    processes = given.processes or (1 if given.database == "sqlite" else 2)
+    processes = given.processes
     environ = {**os.environ, "KERNELCUP_DATABASE": url, "KERNELCUP_HOME": str(folder / "home")}
     command = [sys.executable, "-m", "kernelcup", "serve", "--no-judge", "--port", "0"]
     command += ["--processes", str(processes)]
@@ -122,7 +122,7 @@ def work(url: str, stop: Any, out: str) -> None:
             taken.append((time.perf_counter() - begun) * 1000)
             if lease is not None:
                 queue.finish(db, lease, report=report, harness_hash="f", machine="m", now=datetime.now(UTC))
-            time.sleep(0.05)
+            time.sleep(0.2)
     Path(out).write_text(json.dumps(summary(taken)))
 
 
@@ -179,8 +179,8 @@ async def load(base: str, tokens: list[str], given: argparse.Namespace) -> dict[
     watchers = [asyncio.create_task(watch(load, number, end)) for number in range(given.watchers)]
     await asyncio.gather(
         submissions(load, pool, given.rate, end),
-        reads(load, readers, "standings", 4.0, end, standings_path),
-        reads(load, readers, "list", 4.0, end, list_path),
+        reads(load, readers, "standings", 2.0, end, standings_path),
+        reads(load, readers, "list", 2.0, end, list_path),
     )
     for task in watchers:
         task.cancel()
@@ -260,7 +260,7 @@ def list_path(number: int) -> str:
 
 async def watch(load: Load, number: int, end: float) -> None:
     """Follow one submission after the other."""
-    await asyncio.sleep(1 + number / 200)
+    await asyncio.sleep(1 + number / 25)  # all of them follow after 20 seconds
     load.watching += 1
     while time.perf_counter() < end:
         if not load.accepted:

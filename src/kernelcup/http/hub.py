@@ -17,7 +17,7 @@ from kernelcup.storage.database import Database
 from kernelcup.storage.events import Event
 
 POLL_S = 0.25
-OVERLAP = 500
+OVERLAP = 200
 """Events are numbered before they are committed, so an earlier one may turn up later: we look back."""
 REMEMBERED = 10_000
 

@@ -12,14 +12,14 @@ from anyio import to_thread
 from kernelcup.http.platform import Platform
 from kernelcup.http.schemas import EventOut, WaitingOut
 from kernelcup.services import events, waiting
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.submissions import has_ended
 from kernelcup.storage.events import Event
 
 PING_S = 15
 """So often a silent stream says that it lives: proxies close those that say nothing."""
 
 WAITING_S = 2.0
-WATCHERS_A_SECOND = 25
+WATCHERS_A_SECOND = 10
 """So many places in the queue are looked up each second; with more watchers each is told less often."""
 
 PAGE = 200
@@ -73,7 +73,7 @@ async def _backlog(platform: Platform, submission_id: int, after_id: int) -> Asy
 
 
 def _is_over(platform: Platform, submission_id: int) -> bool:
-    return show_submission(platform.db, submission_id).ended
+    return has_ended(platform.db, submission_id)
 
 
 async def _waiting(platform: Platform, submission_id: int) -> Message | None:

@@ -111,6 +111,12 @@ def fresh_view(db: Database, submission: Submission) -> SubmissionView:
     return SubmissionView(submission=submission, jobs=tuple(views))
 
 
+def has_ended(db: Database, submission_id: int) -> bool:
+    """Tell whether no job of a submission waits or runs, also where there is no such submission."""
+    with db.read() as session:
+        return all(job.state in ENDED for job in jobs.of_submission(session, submission_id))
+
+
 def list_views(
     db: Database,
     *,

@@ -90,7 +90,8 @@ def of_submission(session: Session, submission_id: int, *, after_id: int, limit:
 
 def of_all(session: Session, *, after_id: int, limit: int) -> list[Event]:
     """Return what happened to any submission after an event, the oldest first."""
-    return _events(session, select(EventRow).where(EventRow.id > after_id).order_by(EventRow.id).limit(limit))
+    found = session.execute(_OF_ALL, {"after_id": after_id, "limit": limit})
+    return [Event(**row._mapping) for row in found]
 
 
 def newest_id(session: Session) -> int:
@@ -103,6 +104,12 @@ def _lock(session: Session, submission_id: int) -> bool:
 
 
 _INSERT = insert(table_of(EventRow))
+_OF_ALL = (
+    select(*(getattr(EventRow, name) for name in Event.__slots__))
+    .where(EventRow.id > bindparam("after_id"))
+    .order_by(EventRow.id)
+    .limit(bindparam("limit"))
+)
 _LOCKED = (
     select(SubmissionRow.id)
     .where(SubmissionRow.id == bindparam("submission_id"))
