@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,15 @@ def pytest_report_header() -> str:
     """Say what is left out."""
     hint = "" if POSTGRES in os.environ else f" (no PostgreSQL: {POSTGRES} names no server)"
     return f"databases: {', '.join(DATABASES)}{hint}"
+
+
+@pytest.fixture(autouse=True)
+def _logs_go_nowhere_afterwards() -> Iterator[None]:
+    """Take away the handlers that commands set up: they write to streams that end with their test."""
+    yield
+    root = logging.getLogger()
+    root.handlers = [each for each in root.handlers if type(each).__module__.startswith("_pytest")]
+    root.setLevel(logging.WARNING)
 
 
 @pytest.fixture
