@@ -6,22 +6,18 @@ import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from kernelcup.config import Config
 from kernelcup.errors import ConfigError
 from kernelcup.http.hub import EventHub
 from kernelcup.screen.opinion import SecondOpinion
+from kernelcup.services.dispatch import utc_now
 from kernelcup.storage.database import Database
 
 SECRET_VARIABLE = "KERNELCUP_SECRET"
 SECRET_BYTES = 32
-
-
-def utc_now() -> datetime:
-    """Return the time of the day, aware and in UTC."""
-    return datetime.now(UTC)
 
 
 @dataclass(kw_only=True)
@@ -45,10 +41,12 @@ def cookie_secret(config: Config) -> str:
     if given := given_secret(config):
         return given
     path = config.data_dir / "cookie-secret"
-    try:
-        return path.read_text(encoding="ascii").strip() or _make_secret(path)
-    except FileNotFoundError:
-        return _make_secret(path)
+    found = path.read_text(encoding="ascii").strip() if path.exists() else _make_secret(path)
+    if len(found) < SECRET_BYTES:
+        raise ConfigError(
+            f"{path}: expected at least {SECRET_BYTES} characters; delete it, and it is made anew"
+        )
+    return found
 
 
 def given_secret(config: Config) -> str | None:

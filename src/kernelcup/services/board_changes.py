@@ -15,7 +15,7 @@ from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services import boards as board_rules
 from kernelcup.services.rejudge import RejudgePlan, rejudge_board
 from kernelcup.services.task_changes import CaseChange, FileChange, TaskChanges, compare
-from kernelcup.storage import audit, boards, events, jobs, paces, tasks
+from kernelcup.storage import audit, boards, events, frozen, jobs, paces, tasks
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import HarnessKind, Mode, canonical_hash
 
@@ -289,7 +289,7 @@ def _apply(session: Session, actor: Actor, board: Leaderboard, plan: _Plan, now:
     tasks.save(session, plan.task, now=now)
     boards.replace(session, changed)
     if changed.freeze_at != board.freeze_at:
-        boards.forget_freeze(session, board.id)
+        frozen.set_freeze(session, board.id, changed.freeze_at)
     moved = boards.move_queued_jobs(session, board.id, changed.task_hash)
     cancelled = _cancel(session, board, preview.removed_in_use, now)
     tasks.delete_unused(session, board.task_hash)

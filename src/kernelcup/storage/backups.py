@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,16 +29,20 @@ def back_up(db: Database, file: Path) -> int:
     """
     if file.exists():
         raise Conflict(f"{file} is there already; nothing was written.")
-    part = file.with_name(f".{file.name}.part")
+    # Of its own name, readable by nobody else: two backups at once do not write to one file.
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.absolute().parent)
+    os.close(handle)
+    part = Path(name)
     try:
-        part.touch(mode=0o600)
         if _is_sqlite(db):
             _copy_sqlite(_sqlite_path(db), part)
         else:
             _run(db, ["pg_dump", "--format=custom", "--no-owner", f"--file={part}"])
         with part.open("rb") as written:
             os.fsync(written.fileno())
-        part.rename(file)
+        os.link(part, file)  # unlike a rename it replaces nothing
+    except FileExistsError as error:
+        raise Conflict(f"{file} is there already; nothing was written.") from error
     finally:
         part.unlink(missing_ok=True)
     return file.stat().st_size

@@ -14,7 +14,6 @@ from kernelcup.domain import CodePolicy, JobState, Leaderboard, Visibility
 from kernelcup.errors import Conflict
 from kernelcup.storage.tables import (
     BestRow,
-    FrozenBestRow,
     JobRow,
     LeaderboardDeviceRow,
     LeaderboardRow,
@@ -121,12 +120,6 @@ def some(session: Session, board_ids: Collection[int]) -> dict[int, Leaderboard]
     """Return leaderboards by their ids."""
     found = _load(session, _boards().where(LeaderboardRow.id.in_(board_ids)))
     return {board.id: board for board in found}
-
-
-def forget_freeze(session: Session, board_id: int) -> None:
-    """Throw away the standings of a freeze that was moved or lifted."""
-    session.execute(delete(FrozenBestRow).where(FrozenBestRow.leaderboard_id == board_id))
-    session.execute(update(LeaderboardRow).where(LeaderboardRow.id == board_id).values(frozen_at=None))
 
 
 def lock(session: Session, name: str) -> None:

@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Run, Submission
-from kernelcup.scoring import Entry
 from kernelcup.storage import frozen
 from kernelcup.storage.database import upsert
 from kernelcup.storage.tables import BestRow, JobRow, RecordRow, RunRow, SubmissionRow, UserRow
@@ -74,42 +73,6 @@ def find(session: Session, run_id: int) -> Run | None:
     """Return one run, counted or not."""
     row = session.get(RunRow, run_id)
     return None if row is None else _run(row, from_json(RunReport, row.report))
-
-
-def entries(
-    session: Session, *, board_id: int, device: str, user_id: int | None = None, limit: int | None = None
-) -> list[Entry]:
-    """Return the best run of each user on one (leaderboard, device), or of one user, the fastest first."""
-    query = (
-        select(UserRow.name, BestRow.score_s, BestRow.submission_id, SubmissionRow.created_at)
-        .add_columns(SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
-        .join(UserRow, UserRow.id == BestRow.user_id)
-        .join(SubmissionRow, SubmissionRow.id == BestRow.submission_id)
-        .join(RunRow, RunRow.id == BestRow.run_id)
-        .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
-        .order_by(BestRow.score_s, BestRow.submission_id)
-        .limit(limit)
-    )
-    if user_id is not None:
-        query = query.where(BestRow.user_id == user_id)
-    return [
-        Entry(
-            user=user,
-            score_s=score_s,
-            submission_id=submission_id,
-            submitted_at=submitted_at,
-            file_name=file_name,
-            trust=trust,
-            comparable=comparable,
-        )
-        for user, score_s, submission_id, submitted_at, file_name, trust, comparable in session.execute(query)
-    ]
-
-
-def count_faster(session: Session, *, board_id: int, device: str, score_s: float) -> int:
-    """Return how many users of one (leaderboard, device) are faster than a score."""
-    faster = [BestRow.leaderboard_id == board_id, BestRow.device == device, BestRow.score_s < score_s]
-    return session.execute(select(func.count()).select_from(BestRow).where(*faster)).scalar_one()
 
 
 def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:

@@ -12,6 +12,7 @@ from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.schemas import QueueOut
 from kernelcup.services import access, fitness
 from kernelcup.services.waiting import queue_status
+from kernelcup.storage.faults import DeviceFault
 
 router = APIRouter(tags=["queue"])
 
@@ -35,6 +36,11 @@ class OutageOut(BaseModel):
     reason: str
     since: datetime
     next_look_at: datetime
+
+    @classmethod
+    def of(cls, fault: DeviceFault) -> OutageOut:
+        """Show a GPU that is out of service."""
+        return cls(**{name: getattr(fault, name) for name in cls.model_fields})
 
 
 @router.get("/queue")
@@ -62,15 +68,11 @@ def list_devices(platform: PlatformDep) -> list[DeviceOut]:
 def list_outages(db: Db, actor: ActorDep, now: Now) -> list[OutageOut]:
     """List the GPUs that are out of service. For admins."""
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
-    names = OutageOut.model_fields
-    return [
-        OutageOut(**{name: getattr(each, name) for name in names}) for each in fitness.outages(db, now=now)
-    ]
+    return [OutageOut.of(each) for each in fitness.outages(db, now=now)]
 
 
 @router.post("/devices/{name}/up")
 def bring_up(name: str, db: Db, actor: ActorDep, now: Now, machine: str | None = None) -> list[OutageOut]:
     """Put a device's GPUs back into service; you vouch for them. For admins."""
-    names = OutageOut.model_fields
     back = fitness.bring_back(db, name, machine=machine, actor=actor, now=now)
-    return [OutageOut(**{name: getattr(each, name) for name in names}) for each in back]
+    return [OutageOut.of(each) for each in back]
