@@ -22,9 +22,10 @@ from kernelcup.errors import (
     UnknownDevice,
     WrongFileType,
 )
-from kernelcup.services import access, pauses
+from kernelcup.services import access
 from kernelcup.services.boards import find_board
 from kernelcup.services.directives import Directives
+from kernelcup.services.pauses import Stops
 from kernelcup.storage import exceptions, submissions, tasks
 from kernelcup.storage.users import name_key
 from kernelcup_harness.protocol import Mode
@@ -62,24 +63,25 @@ def check_author(session: Session, person: Actor, *, lock: bool = False) -> None
 
 
 def admit(
-    session: Session, wish: Wish, *, person: Actor, viewer: Actor, now: datetime
+    session: Session, wish: Wish, stops: Stops, *, person: Actor, viewer: Actor, now: datetime
 ) -> tuple[Leaderboard, list[str]]:
     """Return where a file goes: the leaderboard and its devices. Raise what refuses it.
 
     Args:
         session: The transaction.
         wish: What is submitted.
+        stops: What is paused.
         person: Whose submission it will be.
         viewer: Who asks: closed leaderboards exist for those who see them.
         now: When it arrived.
     """
     target = _board(session, wish, viewer)
     _check_size(target, wish.size)
-    pauses.check_board(session, target)
+    stops.check_board(target)
     _check_file_type(wish.file_name, tasks.language(session, target.task_hash))
     check_open(session, target, person=person, mode=wish.mode, now=now)
     chosen = _devices(target, wish.devices or wish.directives.devices)
-    pauses.check_devices(session, chosen)
+    stops.check_devices(chosen)
     return target, chosen
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -73,30 +74,35 @@ def all_pauses(db: Database, viewer: Actor = OPERATOR) -> list[Pause]:
     return shown
 
 
-def check_service(session: Session) -> None:
-    """Raise ``Paused`` if the service takes nothing."""
-    _check(session, [(PauseScope.SERVICE, "")], "The service")
+@dataclass(frozen=True)
+class Stops:
+    """All that is paused at a moment."""
+
+    known: Mapping[tuple[PauseScope, str], Pause]
+
+    def check_service(self) -> None:
+        """Raise ``Paused`` if the service takes nothing."""
+        self._check(PauseScope.SERVICE, "", "The service")
+
+    def check_board(self, board: Leaderboard) -> None:
+        """Raise ``Paused`` if a leaderboard takes nothing."""
+        self._check(PauseScope.LEADERBOARD, str(board.id), _subject(PauseScope.LEADERBOARD, board.name))
+
+    def check_devices(self, devices: Sequence[str]) -> None:
+        """Raise ``Paused`` if one of the devices takes nothing."""
+        for device in devices:
+            self._check(PauseScope.DEVICE, device.lower(), _subject(PauseScope.DEVICE, device))
+
+    def _check(self, scope: PauseScope, key: str, subject: str) -> None:
+        found = self.known.get((scope, key))
+        if found is not None:
+            reason = f": {found.reason}" if found.reason else ""
+            raise Paused(f"{subject} takes no submissions now{reason}.")
 
 
-def check_board(session: Session, board: Leaderboard) -> None:
-    """Raise ``Paused`` if a leaderboard takes nothing."""
-    _check(session, [(PauseScope.LEADERBOARD, str(board.id))], _subject(PauseScope.LEADERBOARD, board.name))
-
-
-def check_devices(session: Session, devices: Sequence[str]) -> None:
-    """Raise ``Paused`` if one of the devices takes nothing."""
-    for device in devices:
-        _check(session, [(PauseScope.DEVICE, device.lower())], _subject(PauseScope.DEVICE, device))
-
-
-def _check(session: Session, keys: Sequence[tuple[PauseScope, str]], subject: str) -> None:
-    # One look serves a whole transaction: what decides on a submission asks three times.
-    known = session.info.setdefault("pauses", None)
-    if known is None:
-        known = session.info["pauses"] = {(each.scope, each.key): each for each in pauses.every(session)}
-    for found in (known[key] for key in keys if key in known):
-        reason = f": {found.reason}" if found.reason else ""
-        raise Paused(f"{subject} takes no submissions now{reason}.")
+def look(session: Session) -> Stops:
+    """Return what is paused, with one look for all that a submission has to do with."""
+    return Stops({(each.scope, each.key): each for each in pauses.every(session)})
 
 
 def _target(session: Session, actor: Actor, scope: PauseScope | str, key: str) -> tuple[PauseScope, str, str]:

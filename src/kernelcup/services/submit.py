@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from sqlalchemy.exc import IntegrityError
@@ -27,6 +28,7 @@ from kernelcup.services import access, pauses
 from kernelcup.services.admission import ENDINGS, Wish, admit, base_name, check_author
 from kernelcup.services.directives import parse_directives
 from kernelcup.services.limits import check_limits
+from kernelcup.services.pauses import Stops
 from kernelcup.services.users import check_user_name
 from kernelcup.storage import boards, events, screenings, submissions, users
 from kernelcup.storage.database import Database
@@ -38,16 +40,27 @@ SMALL_BYTES = 64_000
 """The static screen has looked at a file of this size in a few milliseconds."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class _Request:
-    """Who asks, and by which key they would ask again."""
+    """Who asks for what, and by which key they would ask again."""
 
     user: str | Actor
     name: str
     key: str | None
-    hash: str
+    file_name: str
+    content: bytes
+    mode: Mode
+    board: str | None
+    devices: Sequence[str]
     client: str
     now: datetime
+
+    @cached_property
+    def hash(self) -> str:
+        """What is asked for, so that a key is not used for something else."""
+        said: list[object] = [base_name(self.file_name), hashlib.sha256(self.content).hexdigest()]
+        said += [self.mode.value, None if self.board is None else users.name_key(self.board)]
+        return canonical_hash([*said, sorted(device.lower() for device in self.devices)])
 
 
 def submit(
@@ -87,24 +100,20 @@ def submit(
         user=user,
         name=_check_person(user),
         key=None if idempotency_key is None else _check_key(idempotency_key),
-        hash=_request_hash(file_name, content, mode, board, devices),
+        file_name=file_name,
+        content=content,
+        mode=mode,
+        board=board,
+        devices=devices,
         client=client,
         now=now,
     )
-    if len(content) > SMALL_BYTES or second_opinion is not None:
-        # What is refused is not looked at first where the look takes long.
-        first = _refuse_early(db, ask, content, file_name, mode, board, devices)
+    if len(content) > SMALL_BYTES or second_opinion is not None or not _is_readable(ask):
+        # The look takes long, or who it is, a used key and a pause come before what is wrong with the file.
+        first = _refuse_early(db, ask)
         if first is not None:
             return first
-    try:
-        code = read_code(content)
-        wish = _wish(code, content, file_name, mode, board, devices)
-    except InvalidSubmission:
-        # Who it is, a key that was used and a pause come before the file.
-        first = _refuse_early(db, ask, content, file_name, mode, board, devices)
-        if first is not None:
-            return first
-        raise
+    code, wish = _read(ask)
     screening = screen_file(file_name, code, second_opinion)  # takes too long for a transaction
     try:
         with db.write(durable=True) as session:
@@ -117,38 +126,40 @@ def submit(
         return first  # of a transaction with the same key that ended in between
 
 
-def _refuse_early(
-    db: Database,
-    ask: _Request,
-    content: bytes,
-    file_name: str,
-    mode: Mode,
-    board: str | None,
-    devices: Sequence[str],
-) -> Submission | None:
+def _refuse_early(db: Database, ask: _Request) -> Submission | None:
     """Raise what refuses a submission, before anything that takes long; return what its key stands for."""
     with db.read() as session:
         person = _person(session, ask)
         check_author(session, person)
         first = _first(session, person, ask)
         if first is None:
-            pauses.check_service(session)
-            wish = _wish(read_code(content), content, file_name, mode, board, devices)
-            _admit(session, ask, wish, person)
+            stops = pauses.look(session)
+            stops.check_service()
+            _, wish = _read(ask)
+            _admit(session, ask, wish, person, stops)
         return first
 
 
-def _wish(
-    code: str, content: bytes, file_name: str, mode: Mode, board: str | None, devices: Sequence[str]
-) -> Wish:
-    return Wish(
-        file_name=file_name,
-        size=len(content),
+def _is_readable(ask: _Request) -> bool:
+    try:
+        _read(ask)
+    except InvalidSubmission:
+        return False
+    return True
+
+
+def _read(ask: _Request) -> tuple[str, Wish]:
+    """Return a file's text, and what it and its sender wish. Raise ``InvalidSubmission``."""
+    code = read_code(ask.content)
+    wish = Wish(
+        file_name=ask.file_name,
+        size=len(ask.content),
         directives=parse_directives(code),
-        mode=mode,
-        board=board,
-        devices=devices,
+        mode=ask.mode,
+        board=ask.board,
+        devices=ask.devices,
     )
+    return code, wish
 
 
 def read_code(content: bytes) -> str:
@@ -187,14 +198,6 @@ def _check_key(key: str) -> str:
     return key
 
 
-def _request_hash(
-    file_name: str, content: bytes, mode: Mode, board: str | None, devices: Sequence[str]
-) -> str:
-    said: list[object] = [base_name(file_name), hashlib.sha256(content).hexdigest(), mode.value]
-    said += [None if board is None else users.name_key(board), sorted(device.lower() for device in devices)]
-    return canonical_hash(said)
-
-
 def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Screening) -> Submission:
     """Check once more all that may have changed while the file was looked at, and store it."""
     if session.get_bind().dialect.name == "postgresql":
@@ -207,8 +210,9 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Sc
     first = _first(session, person, ask)
     if first is not None:
         return first
-    pauses.check_service(session)
-    target, chosen = _admit(session, ask, wish, person, lock=True)
+    stops = pauses.look(session)
+    stops.check_service()
+    target, chosen = _admit(session, ask, wish, person, stops, lock=True)
     submission_id = submissions.insert(
         session,
         board=target,
@@ -272,9 +276,9 @@ def _first(session: Session, person: Actor, ask: _Request) -> Submission | None:
 
 
 def _admit(
-    session: Session, ask: _Request, wish: Wish, person: Actor, *, lock: bool = False
+    session: Session, ask: _Request, wish: Wish, person: Actor, stops: Stops, *, lock: bool = False
 ) -> tuple[Leaderboard, list[str]]:
     viewer = ask.user if isinstance(ask.user, Actor) else OPERATOR
-    target, chosen = admit(session, wish, person=person, viewer=viewer, now=ask.now)
+    target, chosen = admit(session, wish, stops, person=person, viewer=viewer, now=ask.now)
     check_limits(session, target, chosen, person=person, mode=wish.mode, now=ask.now, lock=lock)
     return target, chosen
