@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kernelcup.config import Config
     from kernelcup.http.platform import Platform
-    from kernelcup.http.serving import Workers
+    from kernelcup.http.serving import WebServer, Workers
     from kernelcup.services.progress import Progress
     from kernelcup.storage.database import Database
 
@@ -98,10 +98,12 @@ class Service:
         self._config_file = config_file
         self._stop = threading.Event()
         self._at_once = threading.Event()
+        self._door_closed = False
 
     def run(self, *, judge: bool, drain: bool) -> None:
-        """Serve until a signal comes. Raise ``ConfigError``."""
+        """Serve until a signal comes. Raise ``ConfigError``, ``KernelCupError`` if the web server dies."""
         from kernelcup.cli import platform
+        from kernelcup.errors import KernelCupError
         from kernelcup.http import logs
 
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -119,6 +121,8 @@ class Service:
                 dispatcher.run_forever(at_once, drain=gently)
             else:
                 self._stop.wait()
+        if self._door_closed:
+            raise KernelCupError("the web server ended by itself; its last words are in the log")
 
     def _on_signal(self, *_: object) -> None:
         if self._stop.is_set():
@@ -138,6 +142,7 @@ class Service:
             web = WebServer(make_platform(self._settings, self._db, sock), sock)
             parts.callback(web.stop)
             web.wait_until_ready()
+            self._watch_over(web, parts)
         else:
             self._start_workers(parts, sock)
         typer.echo(f"listening on {url_of(sock)}")
@@ -152,6 +157,19 @@ class Service:
 
             parts.callback(BotThread(self._settings, url).stop)
             typer.echo("the Discord bot is started")
+
+    def _watch_over(self, web: WebServer, parts: contextlib.ExitStack) -> None:
+        watcher = threading.Thread(target=self._end_with, args=[web], name="web-watcher", daemon=True)
+        watcher.start()
+        parts.callback(watcher.join)
+        parts.callback(self._stop.set)
+
+    def _end_with(self, web: WebServer) -> None:
+        """End all if the web server dies: whoever watches over the service starts it again."""
+        while not self._stop.wait(WATCH_S):
+            if not web.is_alive:
+                self._door_closed = True
+                self._stop.set()
 
     def _start_workers(self, parts: contextlib.ExitStack, sock: socket.socket) -> None:
         from kernelcup.http.serving import Workers, listen
