@@ -251,6 +251,8 @@ class Submission:
     created_at: datetime
     client: str = ""
     """Which door it came through: ``cli``, ``api``, ``popcorn``, ``web``, ``bot``."""
+    new_jobs: tuple[Job, ...] = field(default=(), compare=False)
+    """Its jobs as they were made, where it was taken in just now; elsewhere they are looked up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

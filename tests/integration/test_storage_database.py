@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -12,6 +13,7 @@ from kernelcup.services.boards import delete_board
 from kernelcup.storage import users
 from kernelcup.storage.database import Database
 from kernelcup.storage.tables import JobRow, UserRow
+from kernelcup.storage.turns import Turns
 
 
 def is_sqlite(db: Database) -> bool:
@@ -61,14 +63,28 @@ def test_sqlite_keeps_a_journal_and_its_promises(db) -> None:
         assert session.scalar(text("PRAGMA busy_timeout")) == 30_000
 
 
-@pytest.mark.parametrize(("durable", "level"), [(True, 2), (False, 1)])
-def test_sqlite_waits_for_the_disk_where_it_matters(db, durable: bool, level: int) -> None:
+@pytest.mark.parametrize("durable", [True, False])
+def test_sqlite_waits_for_the_disk_where_it_matters(db, monkeypatch, durable: bool) -> None:
     if not is_sqlite(db):
         pytest.skip("about SQLite")
-    with db.write(durable=not durable):
-        pass
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
     with db.write(durable=durable) as session:
-        assert session.scalar(text("PRAGMA synchronous")) == level
+        users.get_or_create(session, "ada", now=NOW)
+    assert bool(synced) is durable
+
+
+def test_writers_take_turns_and_one_that_holds_on_is_told_of(db, tmp_path) -> None:
+    turns = Turns(tmp_path / "turn", patience_s=0.0)
+    other = Turns(tmp_path / "turn", patience_s=0.0)
+    with (
+        turns.take(),
+        pytest.raises(StorageUnavailable, match="somebody else has been writing"),
+        other.take(),
+    ):
+        pass
+    with other.take():
+        pass
 
 
 def test_readers_are_not_held_up_by_a_writer(db) -> None:

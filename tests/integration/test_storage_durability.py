@@ -2,41 +2,97 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 from sqlalchemy import event, text
 
 from builders import NOW, make_board, make_report, make_submission
+from kernelcup.errors import StorageUnavailable
 from kernelcup.services import queue
+from kernelcup.storage.wal import WalSync
 
-FULL = "2"
-ON = "on"
+COMMIT = "commit"
 
 
 @pytest.fixture
-def commits(db):
-    """How patient each writing commit was with the disk, as the database names it."""
+def steps(db, monkeypatch):
+    """Commits of writers, and on SQLite each time that the disk was waited for, in order."""
     found: list[str] = []
-    setting = "PRAGMA synchronous" if db.engine.dialect.name == "sqlite" else "SHOW synchronous_commit"
+    on_sqlite = db.engine.dialect.name == "sqlite"
+    fdatasync = os.fdatasync
 
     def note(connection) -> None:
-        if connection.get_execution_options().get("kernelcup_writes"):
-            found.append(str(connection.execute(text(setting)).scalar_one()))
+        if not connection.get_execution_options().get("kernelcup_writes"):
+            return
+        setting = "" if on_sqlite else connection.execute(text("SHOW synchronous_commit")).scalar_one()
+        found.append(COMMIT if on_sqlite else f"{COMMIT} {setting}")
+
+    def note_sync(fd: int) -> None:
+        found.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+        fdatasync(fd)
 
     event.listen(db.engine, "commit", note)
+    monkeypatch.setattr(os, "fdatasync", note_sync)
     return found
 
 
-def test_an_accepted_submission_waits_for_the_disk(db, commits) -> None:
+def expected(db) -> list[str]:
+    return [COMMIT, "test.db-wal"] if db.engine.dialect.name == "sqlite" else [f"{COMMIT} on"]
+
+
+def test_an_accepted_submission_waits_for_the_disk(db, steps) -> None:
     make_board(db)
-    commits.clear()
+    steps.clear()
     make_submission(db)
-    assert commits == [FULL if db.engine.dialect.name == "sqlite" else ON]
+    assert steps == expected(db)
 
 
-def test_a_stored_result_waits_for_the_disk(db, commits) -> None:
+def test_what_the_disk_does_not_take_is_not_accepted(db, monkeypatch) -> None:
+    if db.engine.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL waits for its own disk")
+    make_board(db)
+
+    def fail(_fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(StorageUnavailable, match="Input/output error"):
+        make_submission(db)
+
+
+def test_who_waits_for_the_disk_meanwhile_has_the_same_wait(tmp_path, monkeypatch) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    sync, begun, go_on, count = WalSync(log), threading.Event(), threading.Event(), []
+
+    def slow(_fd: int) -> None:
+        count.append(None)
+        begun.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    with ThreadPoolExecutor(9) as pool:
+        first = pool.submit(sync.wait)
+        assert begun.wait(10)
+        others = [pool.submit(sync.wait) for _ in range(8)]
+        until = time.monotonic() + 10
+        while sync.waiting < 9 and time.monotonic() < until:
+            os.sched_yield()
+        go_on.set()
+        for each in [first, *others]:
+            each.result(10)
+    assert len(count) == 2
+
+
+def test_a_stored_result_waits_for_the_disk(db, steps) -> None:
     make_board(db)
     make_submission(db)
     lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
-    commits.clear()
+    steps.clear()
     queue.finish(db, lease, report=make_report(), harness_hash="f", machine="m", now=NOW)
-    assert commits == [FULL if db.engine.dialect.name == "sqlite" else ON]
+    assert steps == expected(db)

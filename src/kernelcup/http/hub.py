@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -17,9 +17,12 @@ from kernelcup.storage.database import Database
 from kernelcup.storage.events import Event
 
 POLL_S = 0.25
+PAGE = 2000
 OVERLAP = 200
-"""Events are numbered before they are committed, so an earlier one may turn up later: we look back."""
-REMEMBERED = 10_000
+GAP_S = 30.0
+"""Events are numbered before they are committed, so an earlier one may turn up later. So long a number
+that was left out is looked for; then its transaction has failed."""
+MOST_GAPS = 500
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +36,7 @@ class EventHub:
         self._db = db
         self._clock = clock
         self._mailboxes: dict[int, set[Mailbox]] = {}
-        self._seen: OrderedDict[int, None] = OrderedDict()
+        self._gaps: dict[int, float] = {}
         self._newest: int | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -61,23 +64,27 @@ class EventHub:
         while self._mailboxes:
             try:
                 if self._newest is None:
-                    self._newest = await to_thread.run_sync(events.newest_id, self._db)
+                    # Not from the newest: a watcher may have read what was there before one more came.
+                    self._newest = max(await to_thread.run_sync(events.newest_id, self._db) - OVERLAP, 0)
                 self._deliver(await to_thread.run_sync(self._read))
             except StorageUnavailable as error:
                 logger.warning("events cannot be read now: %s", error)
             await asyncio.sleep(POLL_S)
+        self._newest = None  # whoever comes next does not want all that happened meanwhile
+        self._gaps.clear()
 
     def _read(self) -> list[Event]:
-        newest = self._newest or 0
-        return events.changes(self._db, max(newest - OVERLAP, 0), limit=OVERLAP + 2000)
+        return events.changes(self._db, self._newest or 0, limit=PAGE, also=tuple(self._gaps))
 
     def _deliver(self, found: list[Event]) -> None:
+        now = time.monotonic()
         for event in found:
-            self._newest = max(self._newest or 0, event.id)
-            if event.id in self._seen:
-                continue
-            self._seen[event.id] = None
+            newest = self._newest or 0
+            if event.id > newest:
+                self._newest = event.id
+                self._gaps |= dict.fromkeys(range(max(newest + 1, event.id - MOST_GAPS), event.id), now)
+            elif self._gaps.pop(event.id, None) is None:
+                continue  # it was delivered
             for mailbox in self._mailboxes.get(event.submission_id, ()):
                 mailbox.put_nowait(event)
-        while len(self._seen) > REMEMBERED:
-            self._seen.popitem(last=False)
+        self._gaps = {number: since for number, since in self._gaps.items() if now - since < GAP_S}

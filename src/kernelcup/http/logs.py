@@ -17,9 +17,9 @@ _CHAIN: list[structlog.types.Processor] = [
 
 def set_up(*, as_json: bool, level: int = logging.INFO) -> None:
     """Send structlog's and the standard library's records through one form to standard error."""
-    renderer: structlog.types.Processor = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=False)
-    )
+    # structlog's own pretty tracebacks show local variables, secrets among them, and take seconds each.
+    plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    renderer: structlog.types.Processor = structlog.processors.JSONRenderer() if as_json else plain
     last: list[structlog.types.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
     if as_json:
         last.append(structlog.processors.format_exc_info)

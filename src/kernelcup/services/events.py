@@ -13,7 +13,7 @@ The kinds:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -50,11 +50,11 @@ def newest_id(db: Database) -> int:
         return events.newest_id(session)
 
 
-def changes(db: Database, after_id: int, limit: int = 500) -> list[Event]:
+def changes(db: Database, after_id: int, limit: int = 500, also: Collection[int] = ()) -> list[Event]:
     """Return what happened to any submission after an event, the oldest first.
 
     Events of different submissions may become visible in another order than that of their numbers: who
-    follows them all looks back a little each time.
+    follows them all asks ``also`` for the numbers that were left out.
     """
     with db.read() as session:
-        return events.of_all(session, after_id=after_id, limit=limit)
+        return events.of_all(session, after_id=after_id, limit=limit, also=also)

@@ -105,8 +105,10 @@ def show_submission(
 
 def fresh_view(db: Database, submission: Submission) -> SubmissionView:
     """Return a submission of the viewer's own with the states of its jobs, without results."""
-    with db.read() as session:
-        found = jobs.of_submission(session, submission.id)
+    found: Sequence[Job] = submission.new_jobs
+    if not found:
+        with db.read() as session:
+            found = jobs.of_submission(session, submission.id)
     views = (JobView(job=job, position=None, run=None) for job in found)
     return SubmissionView(submission=submission, jobs=tuple(views))
 

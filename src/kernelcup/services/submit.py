@@ -30,7 +30,7 @@ from kernelcup.services.directives import parse_directives
 from kernelcup.services.limits import check_limits
 from kernelcup.services.pauses import Stops
 from kernelcup.services.users import check_user_name
-from kernelcup.storage import boards, events, screenings, submissions, users
+from kernelcup.storage import events, screenings, submissions, users
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Mode, canonical_hash
 
@@ -200,8 +200,7 @@ def _check_key(key: str) -> str:
 
 def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Screening) -> Submission:
     """Check once more all that may have changed while the file was looked at, and store it."""
-    if session.get_bind().dialect.name == "postgresql":
-        _share_board(session, wish)
+    _share_board(session, wish)
     if not isinstance(ask.user, Actor):
         users.get_or_create(session, ask.name, now=ask.now)
     person = _person(session, ask)
@@ -213,7 +212,7 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Sc
     stops = pauses.look(session)
     stops.check_service()
     target, chosen = _admit(session, ask, wish, person, stops, lock=True)
-    submission_id = submissions.insert(
+    submission_id, queued = submissions.insert(
         session,
         board=target,
         user_id=person.user_id,
@@ -241,15 +240,15 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Sc
         code_hash=submissions.hash_of(code),
         created_at=ask.now,
         client=ask.client,
+        new_jobs=tuple(queued),
     )
 
 
 def _share_board(session: Session, wish: Wish) -> None:
     """Lock the leaderboard before the user, as those who rank do; who may not see it is told later."""
     name = wish.board or wish.directives.leaderboard
-    board = None if name is None else boards.find(session, name)
-    if board is not None:
-        submissions.share_board(session, board.id)
+    if name is not None:
+        submissions.share_board(session, name)
 
 
 def _person(session: Session, ask: _Request) -> Actor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import cache
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
@@ -21,6 +22,7 @@ from kernelcup.storage.tables import (
     RunRow,
     SubmissionRow,
     UserRow,
+    table_of,
 )
 from kernelcup.storage.users import name_key
 from kernelcup_harness.protocol import HarnessKind, Mode
@@ -94,31 +96,26 @@ def replace(session: Session, board: Leaderboard) -> None:
 
 def find(session: Session, name: str) -> Leaderboard | None:
     """Return the leaderboard with this name, in whatever case it is given."""
-    row = session.execute(_by_name(), {"name_key": name_key(name)}).first()
-    if row is None:
-        return None
-    board, creator = row
-    return _leaderboard(board, creator, session.scalars(_devices_of(), {"board_id": board.id}).all())
+    rows = session.execute(_by_name(), {"name_key": name_key(name)}).all()
+    return _leaderboard(rows[0], [row.device for row in rows if row.device is not None]) if rows else None
 
 
 @cache
-def _by_name() -> Select[LeaderboardRow, str]:
-    # Nearly every request asks these two: building them would take longer than running them.
-    return _boards().where(LeaderboardRow.name_key == bindparam("name_key"))
-
-
-@cache
-def _devices_of() -> Select[str]:
+def _by_name() -> Select[Any]:
+    # Nearly every request asks this: building it would take longer than running it.
+    devices = table_of(LeaderboardDeviceRow)
     return (
-        select(LeaderboardDeviceRow.device)
-        .where(LeaderboardDeviceRow.leaderboard_id == bindparam("board_id"))
-        .order_by(LeaderboardDeviceRow.position)
+        _boards()
+        .add_columns(devices.c.device)
+        .outerjoin(devices, devices.c.leaderboard_id == _BOARDS.c.id)
+        .where(_BOARDS.c.name_key == bindparam("name_key"))
+        .order_by(devices.c.position)
     )
 
 
 def some(session: Session, board_ids: Collection[int]) -> dict[int, Leaderboard]:
     """Return leaderboards by their ids."""
-    found = _load(session, _boards().where(LeaderboardRow.id.in_(board_ids)))
+    found = _load(session, _boards().where(_BOARDS.c.id.in_(board_ids)))
     return {board.id: board for board in found}
 
 
@@ -142,12 +139,12 @@ def seen_by(
     limit: int | None = None,
 ) -> list[Leaderboard]:
     """Return the public leaderboards and those closed ones that somebody belongs to or made."""
-    seen: list[ColumnElement[bool]] = [LeaderboardRow.visibility == Visibility.PUBLIC.value]
+    seen: list[ColumnElement[bool]] = [_BOARDS.c.visibility == Visibility.PUBLIC.value]
     if user_id is not None:
-        mine = select(MemberRow.leaderboard_id).where(MemberRow.user_id == user_id)
-        seen.append(LeaderboardRow.id.in_(mine))
+        members = table_of(MemberRow)
+        seen.append(_BOARDS.c.id.in_(select(members.c.leaderboard_id).where(members.c.user_id == user_id)))
     if user_id is not None and manages_own:
-        seen.append(LeaderboardRow.creator_id == user_id)
+        seen.append(_BOARDS.c.creator_id == user_id)
     return _load(session, _page(after_id, limit).where(or_(*seen)))
 
 
@@ -252,29 +249,37 @@ def _insert_devices(session: Session, board_id: int, devices: Sequence[str]) -> 
     session.flush()
 
 
-def _page(after_id: int | None, limit: int | None) -> Select[LeaderboardRow, str]:
-    query = _boards().order_by(LeaderboardRow.id).limit(limit)
-    return query if after_id is None else query.where(LeaderboardRow.id > after_id)
+# Columns of tables and not mapped objects: leaderboards are read for each request, and only read.
+_BOARDS = table_of(LeaderboardRow)
 
 
-def _boards() -> Select[LeaderboardRow, str]:
-    return select(LeaderboardRow, UserRow.name).join(UserRow, UserRow.id == LeaderboardRow.creator_id)
+def _page(after_id: int | None, limit: int | None) -> Select[Any]:
+    query = _boards().order_by(_BOARDS.c.id).limit(limit)
+    return query if after_id is None else query.where(_BOARDS.c.id > after_id)
 
 
-def _load(session: Session, query: Select[LeaderboardRow, str]) -> list[Leaderboard]:
-    rows = session.execute(query).all()
-    devices: dict[int, list[str]] = {row.id: [] for row, _ in rows}
-    accepted = (
-        select(LeaderboardDeviceRow)
-        .where(LeaderboardDeviceRow.leaderboard_id.in_(devices))
-        .order_by(LeaderboardDeviceRow.position)
+def _boards() -> Select[Any]:
+    people = table_of(UserRow)
+    return select(*_BOARDS.c, people.c.name.label("creator")).join(
+        people, people.c.id == _BOARDS.c.creator_id
     )
-    for device in session.scalars(accepted):
-        devices[device.leaderboard_id].append(device.device)
-    return [_leaderboard(row, creator, devices[row.id]) for row, creator in rows]
 
 
-def _leaderboard(board: LeaderboardRow, creator: str, devices: Sequence[str]) -> Leaderboard:
+def _load(session: Session, query: Select[Any]) -> list[Leaderboard]:
+    rows = session.execute(query).all()
+    devices: dict[int, list[str]] = {row.id: [] for row in rows}
+    accepted = table_of(LeaderboardDeviceRow)
+    found = (
+        select(accepted.c.leaderboard_id, accepted.c.device)
+        .where(accepted.c.leaderboard_id.in_(devices))
+        .order_by(accepted.c.position)
+    )
+    for board_id, device in session.execute(found):
+        devices[board_id].append(device)
+    return [_leaderboard(row, devices[row.id]) for row in rows]
+
+
+def _leaderboard(board: Any, devices: Sequence[str]) -> Leaderboard:
     return Leaderboard(
         id=board.id,
         name=board.name,
@@ -284,7 +289,7 @@ def _leaderboard(board: LeaderboardRow, creator: str, devices: Sequence[str]) ->
         opens_at=board.opens_at,
         deadline=board.deadline,
         created_at=board.created_at,
-        creator=creator,
+        creator=board.creator,
         creator_id=board.creator_id,
         visibility=Visibility(board.visibility),
         pseudonymous=board.pseudonymous,

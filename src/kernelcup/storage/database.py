@@ -5,14 +5,14 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql as postgresql_dialect
 from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.exc import (
@@ -25,6 +25,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.orm import DeclarativeBase, Session
 
 from kernelcup.errors import ConfigError, StorageUnavailable
+from kernelcup.storage.turns import Turns
+from kernelcup.storage.wal import WalSync
 
 BUSY_TIMEOUT_MS = 30_000
 IDLE_S = 1.0
@@ -44,7 +46,15 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._writer = engine.execution_options(kernelcup_writes=True)
-        self._durable = engine.execution_options(kernelcup_writes=True, kernelcup_durable=True)
+        self._turns: Turns | None = None
+        self._disk: WalSync | None = None
+        if engine.dialect.name == "sqlite":
+            self._turns = Turns(Path(f"{engine.url.database}-turn"), patience_s=BUSY_TIMEOUT_MS / 1000)
+            self._disk = WalSync(Path(f"{engine.url.database}-wal"))
+        self._reader = engine
+        if engine.dialect.name == "postgresql":
+            # Each statement sees what is committed, as in its transactions: without them two trips less.
+            self._reader = engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
     def open(cls, url: str) -> Database:
@@ -53,8 +63,8 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Open a transaction that sees one state of the database."""
-        with _translated(), Session(self.engine) as session:
+        """Open a session that changes nothing. On SQLite it sees one state of the database."""
+        with _translated(), Session(self._reader) as session:
             yield session
 
     @contextmanager
@@ -62,15 +72,22 @@ class Database:
         """Open a transaction that is committed at the end of the block, rolled back on an error.
 
         Args:
-            durable: The commit survives a loss of power and not only of the process.
+            durable: When the block is over, the commit survives a loss of power and not only of the
+                process. PostgreSQL sees to that itself.
         """
-        bind = self._durable if durable else self._writer
-        with _translated(), Session(bind) as session, session.begin():
+        with self._turn(), _translated(), Session(self._writer) as session, session.begin():
             yield session
+        if durable and self._disk is not None:
+            self._disk.wait()
 
     def close(self) -> None:
         """Close the pooled connections."""
         self.engine.dispose()
+        if self._turns is not None:
+            self._turns.close()
+
+    def _turn(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._turns is None else self._turns.take()
 
     def __enter__(self) -> Database:
         return self
@@ -125,7 +142,9 @@ def insert_if_absent(session: Session, row: type[DeclarativeBase], **values: obj
 @cache
 def _insert_if_absent(row: type[DeclarativeBase], dialect: str) -> Any:
     # Building a statement takes longer than SQLite needs to run it.
-    insert = sqlite_dialect.insert(row) if dialect == "sqlite" else postgresql_dialect.insert(row)
+    table = row.__table__  # the mapped class would go through the unit of work
+    assert isinstance(table, Table)
+    insert = sqlite_dialect.insert(table) if dialect == "sqlite" else postgresql_dialect.insert(table)
     return insert.on_conflict_do_nothing()
 
 
@@ -156,14 +175,13 @@ def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves, see _begin_sqlite
     connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")  # Database.write sees to what has to be on the disk
     connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    options = connection.get_execution_options()
-    level = "FULL" if options.get("kernelcup_durable") else "NORMAL"
-    connection.exec_driver_sql(f"PRAGMA synchronous={level}")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("kernelcup_writes") else "BEGIN")
+    writes = connection.get_execution_options().get("kernelcup_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, bindparam, exists, func, insert, select
+from sqlalchemy import bindparam, exists, func, insert, select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState
@@ -84,14 +84,15 @@ def record_many(
 
 def of_submission(session: Session, submission_id: int, *, after_id: int, limit: int) -> list[Event]:
     """Return what happened to a submission after an event, the oldest first."""
-    query = select(EventRow).where(EventRow.submission_id == submission_id, EventRow.id > after_id)
-    return _events(session, query.order_by(EventRow.id).limit(limit))
+    wanted = {"submission_id": submission_id, "after_id": after_id, "limit": limit}
+    return [Event(**row._mapping) for row in session.execute(_OF_ONE, wanted)]
 
 
-def of_all(session: Session, *, after_id: int, limit: int) -> list[Event]:
-    """Return what happened to any submission after an event, the oldest first."""
+def of_all(session: Session, *, after_id: int, limit: int, also: Collection[int] = ()) -> list[Event]:
+    """Return what happened to any submission after an event, the oldest first, and some events by number."""
+    late = session.execute(_BY_ID, {"ids": sorted(also)}).all() if also else []
     found = session.execute(_OF_ALL, {"after_id": after_id, "limit": limit})
-    return [Event(**row._mapping) for row in found]
+    return [Event(**row._mapping) for row in [*late, *found]]
 
 
 def newest_id(session: Session) -> int:
@@ -104,19 +105,13 @@ def _lock(session: Session, submission_id: int) -> bool:
 
 
 _INSERT = insert(table_of(EventRow))
-_OF_ALL = (
-    select(*(getattr(EventRow, name) for name in Event.__slots__))
-    .where(EventRow.id > bindparam("after_id"))
-    .order_by(EventRow.id)
-    .limit(bindparam("limit"))
-)
+_TABLE = table_of(EventRow)
+_ANY = select(*(_TABLE.c[name] for name in Event.__slots__)).order_by(_TABLE.c.id)
+_OF_ALL = _ANY.where(_TABLE.c.id > bindparam("after_id")).limit(bindparam("limit"))
+_BY_ID = _ANY.where(_TABLE.c.id.in_(bindparam("ids", expanding=True)))
+_OF_ONE = _OF_ALL.where(_TABLE.c.submission_id == bindparam("submission_id"))
 _LOCKED = (
     select(SubmissionRow.id)
     .where(SubmissionRow.id == bindparam("submission_id"))
     .with_for_update(key_share=True)
 )
-
-
-def _events(session: Session, query: Select[EventRow]) -> list[Event]:
-    names = Event.__slots__
-    return [Event(**{name: getattr(row, name) for name in names}) for row in session.scalars(query)]

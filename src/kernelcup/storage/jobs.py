@@ -18,6 +18,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -36,7 +37,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Priority
 from kernelcup.errors import StaleLease
-from kernelcup.storage.tables import JobRow, UserRow, table_of
+from kernelcup.storage.tables import JobRow, table_of
 from kernelcup_harness.protocol import Mode
 
 MOST_COUNTED = 1000
@@ -72,11 +73,8 @@ def enqueue(
     mode: Mode,
     priority: Priority,
     now: datetime,
-) -> int:
-    """Put a new job into the queue of its device, and return its id."""
-    if session.get_bind().dialect.name == "postgresql":  # SQLite has one writer anyway
-        # Two files of one user at once would get the same turn.
-        session.execute(_LOCKED_USER, {"user_id": user_id})
+) -> Job:
+    """Put a new job into the queue of its device. Its user has to be locked."""
     values = {
         "submission_id": submission_id,
         "user_id": user_id,
@@ -90,7 +88,20 @@ def enqueue(
         "queued_at": now,
     }
     job_id: int = session.execute(_INSERT, values).scalar_one()
-    return job_id
+    return Job(
+        id=job_id,
+        submission_id=submission_id,
+        task_hash=task_hash,
+        device=device,
+        mode=mode,
+        state=JobState.QUEUED,
+        attempt=1,
+        reason="",
+        user_id=user_id,
+        priority=priority,
+        first_attempt=1,
+        queued_at=now,
+    )
 
 
 def lowest_turn(session: Session, *, device: str, priority: int) -> int:
@@ -101,18 +112,25 @@ def lowest_turn(session: Session, *, device: str, priority: int) -> int:
 
 def next_turn(session: Session, *, user_id: int, device: str, priority: int) -> int:
     """Return the turn of a user's next job."""
-    place = {"device": device, "priority": int(priority)}
-    last = session.execute(_LAST_TURN, {**place, "user_id": user_id}).scalar_one()
-    lowest = lowest_turn(session, device=device, priority=priority)
-    return lowest if last is None else max(lowest, last + 1)
+    place = {"device": device, "priority": int(priority), "user_id": user_id}
+    lowest, last = session.execute(_TURNS, place).one()
+    return (lowest or 0) if last is None else max(lowest or 0, last + 1)
 
 
 # Each submission needs these: to build them takes longer than to run them.
 _INSERT = insert_into(table_of(JobRow)).returning(table_of(JobRow).c.id)
-_LOCKED_USER = select(UserRow.id).where(UserRow.id == bindparam("user_id")).with_for_update(key_share=True)
-_IN_CLASS = (QUEUED, JobRow.device == bindparam("device"), JobRow.priority == bindparam("priority"))
-_LOWEST_TURN = select(func.min(JobRow.turn)).where(*_IN_CLASS)
-_LAST_TURN = select(func.max(JobRow.turn)).where(JobRow.user_id == bindparam("user_id"), *_IN_CLASS)
+_TABLE = table_of(JobRow)
+_IN_CLASS = (
+    _TABLE.c.state == literal_column(f"'{JobState.QUEUED.value}'"),
+    _TABLE.c.device == bindparam("device"),
+    _TABLE.c.priority == bindparam("priority"),
+)
+_LOWEST_TURN = select(func.min(_TABLE.c.turn)).where(*_IN_CLASS)
+_LAST_TURN = select(func.max(_TABLE.c.turn)).where(_TABLE.c.user_id == bindparam("user_id"), *_IN_CLASS)
+_TURNS = select(_LOWEST_TURN.scalar_subquery(), _LAST_TURN.scalar_subquery())
+_OF_SUBMISSION = (
+    select(_TABLE).where(_TABLE.c.submission_id == bindparam("submission_id")).order_by(_TABLE.c.id)
+)
 
 
 def claim(
@@ -234,15 +252,14 @@ def find(session: Session, job_id: int) -> Job | None:
 
 def of_submission(session: Session, submission_id: int) -> list[Job]:
     """Return a submission's jobs in the order of its devices."""
-    rows = session.scalars(select(JobRow).where(JobRow.submission_id == submission_id).order_by(JobRow.id))
-    return [_job(row) for row in rows]
+    return [_job(row) for row in session.execute(_OF_SUBMISSION, {"submission_id": submission_id})]
 
 
 def of_submissions(session: Session, submission_ids: Sequence[int]) -> dict[int, list[Job]]:
     """Return the jobs of submissions, by the submission's id and in the order of its devices."""
     found: dict[int, list[Job]] = {}
-    query = select(JobRow).where(JobRow.submission_id.in_(submission_ids)).order_by(JobRow.id)
-    for row in session.scalars(query):
+    query = select(_TABLE).where(_TABLE.c.submission_id.in_(submission_ids)).order_by(_TABLE.c.id)
+    for row in session.execute(query):
         found.setdefault(row.submission_id, []).append(_job(row))
     return found
 
@@ -357,7 +374,7 @@ def _lease(row: JobRow) -> Lease:
     return Lease(job=_job(row), owner=row.lease_owner, token=row.lease_token, until=row.lease_until)
 
 
-def _job(row: JobRow) -> Job:
+def _job(row: Any) -> Job:
     return Job(
         id=row.id,
         submission_id=row.submission_id,

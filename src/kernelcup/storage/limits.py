@@ -25,6 +25,7 @@ from kernelcup.storage.tables import (
     RunRow,
     SubmissionRow,
     UserRow,
+    table_of,
 )
 from kernelcup_harness.protocol import Mode, Verdict
 
@@ -110,7 +111,7 @@ def insert(session: Session, limit: Limit) -> int:
 
 def find(session: Session, limit_id: int) -> Limit | None:
     """Return a limit, None if there is no such one."""
-    found = _load(session, _limits().where(LimitRow.id == limit_id))
+    found = _load(session, _limits().where(_LIMITS.c.id == limit_id))
     return found[0] if found else None
 
 
@@ -140,11 +141,11 @@ def applying(
 
 
 @cache
-def _applying() -> Select[LimitRow, str | None, str | None]:
+def _applying() -> Select[Any]:
     # Asked for each submission: building the query would take longer than running it.
     return _limits().where(
-        or_(LimitRow.leaderboard_id.is_(None), LimitRow.leaderboard_id == bindparam("board_id")),
-        or_(LimitRow.user_id.is_(None), LimitRow.user_id == bindparam("user_id")),
+        or_(_LIMITS.c.leaderboard_id.is_(None), _LIMITS.c.leaderboard_id == bindparam("board_id")),
+        or_(_LIMITS.c.user_id.is_(None), _LIMITS.c.user_id == bindparam("user_id")),
     )
 
 
@@ -308,27 +309,31 @@ def _counts(limit: Limit, spent: dict[str, Any], user_id: int | None) -> bool:
     )
 
 
-def _limits() -> Select[LimitRow, str | None, str | None]:
+_LIMITS = table_of(LimitRow)
+
+
+def _limits() -> Select[Any]:
+    boards, people = table_of(LeaderboardRow), table_of(UserRow)
     return (
-        select(LimitRow, LeaderboardRow.name, UserRow.name)
-        .join(LeaderboardRow, LeaderboardRow.id == LimitRow.leaderboard_id, isouter=True)
-        .join(UserRow, UserRow.id == LimitRow.user_id, isouter=True)
-        .order_by(LimitRow.id)
+        select(*_LIMITS.c, boards.c.name.label("board"), people.c.name.label("person"))
+        .join(boards, boards.c.id == _LIMITS.c.leaderboard_id, isouter=True)
+        .join(people, people.c.id == _LIMITS.c.user_id, isouter=True)
+        .order_by(_LIMITS.c.id)
     )
 
 
 def _load(
     session: Session,
-    query: Select[LimitRow, str | None, str | None],
+    query: Select[Any],
     values: Mapping[str, object] | None = None,
 ) -> list[Limit]:
     return [
         Limit(
             id=row.id,
             board_id=row.leaderboard_id,
-            board=board,
+            board=row.board,
             user_id=row.user_id,
-            user=user,
+            user=row.person,
             device=row.device,
             mode_group=None if row.mode_group is None else ModeGroup(row.mode_group),
             per_user=row.per_user,
@@ -336,7 +341,7 @@ def _load(
             amount=row.amount,
             window_s=row.window_s,
         )
-        for row, board, user in session.execute(query, values)
+        for row in session.execute(query, values)
     ]
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from kernelcup.storage.database import upsert
-from kernelcup.storage.tables import PauseRow
+from kernelcup.storage.tables import PauseRow, table_of
 
 
 class PauseScope(StrEnum):
@@ -59,6 +59,5 @@ def every(session: Session, keys: Sequence[tuple[PauseScope, str]] | None = None
     ]
 
 
-_EVERY = select(PauseRow.scope, PauseRow.key, PauseRow.reason, PauseRow.since, PauseRow.by).order_by(
-    PauseRow.scope, PauseRow.key
-)
+_TABLE = table_of(PauseRow)
+_EVERY = select(_TABLE).order_by(_TABLE.c.scope, _TABLE.c.key)

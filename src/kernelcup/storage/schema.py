@@ -25,7 +25,7 @@ _POSTGRES_LOCK = 6401
 def upgrade(db: Database, revision: str = "head") -> None:
     """Apply the migrations that are missing, in one transaction. Safe to call at each start."""
     config = _config()
-    engine = db.engine.execution_options(kernelcup_writes=True, kernelcup_durable=True)
+    engine = db.engine.execution_options(kernelcup_writes=True)
     with _ONE_AT_A_TIME, engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             # Other processes wait here; on SQLite they wait at the beginning of the transaction.

@@ -12,7 +12,7 @@ from sqlalchemy import Select, bindparam, delete, exists, func, or_, select
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Leaderboard, Priority, Submission
+from kernelcup.domain import Job, Leaderboard, Priority, Submission
 from kernelcup.storage import jobs
 from kernelcup.storage.database import insert_if_absent
 from kernelcup.storage.tables import (
@@ -24,6 +24,7 @@ from kernelcup.storage.tables import (
     UserRow,
     table_of,
 )
+from kernelcup.storage.users import name_key
 from kernelcup_harness.protocol import Mode
 
 
@@ -62,8 +63,11 @@ def insert(
     client: str = "",
     idempotency_key: str | None = None,
     request_hash: str | None = None,
-) -> int:
-    """Store a submission with one queued job for each device, and return its id."""
+) -> tuple[int, list[Job]]:
+    """Store a submission with one queued job for each device, and return its id and the jobs.
+
+    The user has to be locked, see :func:`find_author`: two files at once would get the same turn.
+    """
     code_hash = hash_of(code)
     insert_if_absent(session, CodeRow, hash=code_hash, text=code)
     values = {
@@ -78,7 +82,7 @@ def insert(
         "request_hash": request_hash,
     }
     submission_id: int = session.execute(_INSERT, values).scalar_one()
-    for device in devices:
+    queued = [
         jobs.enqueue(
             session,
             submission_id=submission_id,
@@ -89,20 +93,23 @@ def insert(
             priority=priority_of(mode),
             now=now,
         )
-    return submission_id
+        for device in devices
+    ]
+    return submission_id, queued
 
 
 # Statements that each submission needs are built once: that takes longer than SQLite needs to run them.
 _INSERT = insert_into(table_of(SubmissionRow)).returning(table_of(SubmissionRow).c.id)
-_AUTHOR = select(UserRow.id, UserRow.name, UserRow.banned_at, UserRow.ban_reason).where(
-    UserRow.id == bindparam("user_id")
+_USERS, _BOARDS, _TABLE = table_of(UserRow), table_of(LeaderboardRow), table_of(SubmissionRow)
+_AUTHOR = select(_USERS.c.id, _USERS.c.name, _USERS.c.banned_at, _USERS.c.ban_reason).where(
+    _USERS.c.id == bindparam("user_id")
 )
 _LOCKED_AUTHOR = _AUTHOR.with_for_update(key_share=True)
 _SHARED_BOARD = (
-    select(LeaderboardRow.id).where(LeaderboardRow.id == bindparam("board_id")).with_for_update(read=True)
+    select(_BOARDS.c.id).where(_BOARDS.c.name_key == bindparam("name_key")).with_for_update(read=True)
 )
-_OF_KEY = select(SubmissionRow.id, SubmissionRow.request_hash).where(
-    SubmissionRow.user_id == bindparam("user_id"), SubmissionRow.idempotency_key == bindparam("key")
+_OF_KEY = select(_TABLE.c.id, _TABLE.c.request_hash).where(
+    _TABLE.c.user_id == bindparam("user_id"), _TABLE.c.idempotency_key == bindparam("key")
 )
 
 
@@ -131,10 +138,10 @@ def find_author(session: Session, user_id: int, *, lock: bool = False) -> Author
     return Author(user_id=row.id, name=row.name, banned=row.banned_at is not None, ban_reason=row.ban_reason)
 
 
-def share_board(session: Session, board_id: int) -> None:
+def share_board(session: Session, name: str) -> None:
     """Let nobody change a leaderboard before the transaction ends, whereas others may submit to it."""
     if session.get_bind().dialect.name == "postgresql":  # SQLite has one writer anyway
-        session.execute(_SHARED_BOARD, {"board_id": board_id})
+        session.execute(_SHARED_BOARD, {"name_key": name_key(name)})
 
 
 def of_key(session: Session, *, user_id: int, key: str) -> tuple[int, str] | None:

@@ -39,7 +39,14 @@ def load(session: Session, task_hash: str) -> Task:
 
 def language(session: Session, task_hash: str) -> Language:
     """Return what a task's submissions are written in, without reading the task."""
-    return Language(_column(session, TaskVersionRow.lang, task_hash))
+    known = _LANGUAGES.get(task_hash)
+    if known is None:
+        known = _LANGUAGES[task_hash] = Language(_column(session, TaskVersionRow.lang, task_hash))
+    return known
+
+
+_LANGUAGES: dict[str, Language] = {}
+"""Each submission asks, and a version never changes: its hash is of all that it holds."""
 
 
 def ranking_by(session: Session, task_hash: str) -> RankingBy:

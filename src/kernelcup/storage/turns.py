@@ -1,0 +1,76 @@
+"""Whose turn it is to write to a SQLite file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kernelcup.errors import StorageUnavailable
+
+LOOK_S = 0.001
+"""So often the first in line of a process looks whether another process has finished."""
+
+
+class Turns:
+    """Lets one after the other write, of all threads and processes that use a file.
+
+    SQLite has one writer at a time. Those that find it busy sleep for longer and longer, up to 100 ms,
+    and whoever wakes at the right moment is next: under load some wait for seconds. Here they wait in
+    line. It is only about patience: SQLite's own lock still decides, so one who does not ask breaks nothing.
+
+    Args:
+        path: The lock file, beside the database.
+        patience_s: How long one waits for a turn.
+    """
+
+    def __init__(self, path: Path, *, patience_s: float) -> None:
+        self._path = path
+        self._patience_s = patience_s
+        self._mine = threading.Lock()
+        self._fd = -1
+
+    @contextmanager
+    def take(self) -> Iterator[None]:
+        """Wait for a turn and hold it. Raise ``StorageUnavailable`` if it does not come."""
+        until = time.monotonic() + self._patience_s
+        if not self._mine.acquire(timeout=self._patience_s):
+            raise self._late()
+        try:
+            self._lock_file(until)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+        finally:
+            self._mine.release()
+
+    def close(self) -> None:
+        """Close the lock file."""
+        with self._mine:
+            if self._fd >= 0:
+                os.close(self._fd)
+                self._fd = -1
+
+    def _lock_file(self, until: float) -> None:
+        if self._fd < 0:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        while True:
+            try:
+                # Not the call that waits: a process that was stopped in its turn would stop all others.
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise self._late() from None
+                time.sleep(LOOK_S)
+            else:
+                return
+
+    def _late(self) -> StorageUnavailable:
+        return StorageUnavailable(
+            f"database is locked: somebody else has been writing for {self._patience_s:g} s"
+        )
