@@ -134,11 +134,21 @@ class Log:
         text = re.sub(r"<@!?(\d+)>", lambda m: users.get(m[1], m[0]), text)
         text = re.sub(r"<(https?://[^>\s]+)>", r"\1", text)
         text = re.sub(r"<#(\d+)>", lambda m: channels.get(m[1], m[0]), text)
+        now = self.discord.clock.now().timestamp()
+        text = re.sub(r"<t:(\d+):R>", lambda m: _distance(int(m[1]) - now), text)
         return re.sub(r"<t:(\d+)(?::\w)?>", lambda m: _moment(int(m[1])), text)
 
 
 def _moment(stamp: int) -> str:
     return f"{datetime.fromtimestamp(stamp, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _distance(seconds: float) -> str:
+    units = (("year", 31536000), ("month", 2592000), ("day", 86400), ("hour", 3600), ("minute", 60))
+    unit, size = next((each for each in units if abs(seconds) >= each[1]), ("second", 1))
+    count = round(abs(seconds) / size)
+    words = f"{count} {unit}{'' if count == 1 else 's'}"
+    return f"in {words}" if seconds > 0 else f"{words} ago"
 
 
 def _controls(components: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:

@@ -120,7 +120,7 @@ async def test_limits_are_added_shown_and_removed(stage: Stage) -> None:
     wrong = await ask(stage, root, "admin limits add", limit="many")
     assert "❌" in wrong.messages[0].text
     added = await ask(stage, root, "admin limits add", limit="10/hour", leaderboard_name="double", gpu="H100")
-    assert "10 submissions in 60 min to `double` on `H100` for each user" in added.messages[0].text
+    assert "10 submissions in 1 h to `double` on `H100` for each user" in added.messages[0].text
     shown = await ask(stage, root, "admin limits show")
     (limit,) = list_limits(stage.db, OPERATOR)
     assert f"**{limit.id}** 10 submissions" in shown.messages[0].text

@@ -11,7 +11,7 @@ from stage import Stage, staged
 
 from builders import make_device, zip_of
 from kernelcup.bot.creator import sync_text
-from kernelcup.domain import Visibility
+from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.services.boards import get_board, list_boards
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ async def test_a_leaderboard_is_made_of_a_single_file_with_the_gpus_of_the_menu(
     asked = await stage.discord.slash(
         grace, stage.room, "leaderboard create", given, ("reference_code.py", SINGLE)
     )
-    await (await asked.choose(GPU_MENU, ["MI300"])).wait_text("is open")
+    await (await asked.choose(GPU_MENU, ["MI300"])).wait_text("was made")
     board = get_board(stage.db, "same")
     assert (board.devices, board.creator, board.visibility) == (("MI300",), "grace", Visibility.PUBLIC)
     assert asked.ephemeral
@@ -95,7 +95,7 @@ async def test_the_role_decides_who_may_make_a_leaderboard(stage: Stage) -> None
     assert board_names(stage) == []
     stage.guild.give(alice, "Leaderboard Creator")
     again = await stage.discord.slash(alice, stage.room, "leaderboard create", given, file)
-    await again.wait_text("is open")
+    await again.wait_text("was made")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_the_role_decides_who_may_make_a_leaderboard(stage: Stage) -> None
         ({"leaderboard_name": "@everyone"}, ("a.py", SINGLE), "Leaderboard name"),
         ({"gpus": " , "}, ("a.py", SINGLE), "at least one GPU"),
         ({"gpus": "T5"}, ("a.py", SINGLE), "is not configured here"),
-        ({}, ("a.cu", b"//"), r"expected a \.zip"),
+        ({}, ("a.cu", b"//"), "The task has problems"),
         ({}, ("a.zip", b"no zip"), "The task has problems"),
     ],
 )
@@ -147,6 +147,61 @@ async def test_a_leaderboard_is_deleted_once_its_name_is_typed(stage: Stage) -> 
     assert board_names(stage) == ["others"]
 
 
+async def test_a_leaderboard_is_changed_after_it_was_shown_what_that_means(stage: Stage) -> None:
+    grace = stage.creator()
+    stage.board("hers", creator=stage.account(grace), devices=["H100"])
+    given = {"leaderboard_name": "hers", "deadline": "2027-01-31", "gpus": "H100, mi300", "closed": True}
+    asked = await stage.discord.slash(grace, stage.room, "leaderboard change", given)
+    shown = await asked.wait_text("**Changes of `hers`**")
+    assert "- devices: `H100` → `H100`, `MI300`" in shown.text
+    assert get_board(stage.db, "hers").devices == ("H100",)
+    await (await asked.press("Change it")).wait_text("was changed")
+    board = get_board(stage.db, "hers", viewer=OPERATOR)
+    assert (board.devices, board.visibility) == (("H100", "MI300"), Visibility.CLOSED)
+    assert board.deadline is not None
+    again = await stage.discord.slash(
+        grace, stage.room, "leaderboard change", {"leaderboard_name": "hers", "deadline": "none"}
+    )
+    await (await again.press("Change it")).wait_text("was changed")
+    assert get_board(stage.db, "hers", viewer=OPERATOR).deadline is None
+
+
+async def test_a_task_is_replaced_after_it_was_shown_what_changes(stage: Stage) -> None:
+    grace = stage.creator()
+    given = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "H100"}
+    made = await stage.discord.slash(grace, stage.room, "leaderboard create", given, ("a.py", SINGLE))
+    await made.wait_text("was made")
+    before = get_board(stage.db, "same").task_hash
+    name = {"leaderboard_name": "same"}
+    file = ("a.py", SINGLE.replace(b"64", b"128"))
+    asked = await stage.discord.slash(grace, stage.room, "leaderboard change", name, file)
+    shown = await asked.wait_text("changed: +1 −1 lines")
+    assert not shown.pings
+    await (await asked.press("Change it")).wait_text("✅ `same` was changed")
+    assert get_board(stage.db, "same").task_hash != before
+    same = await stage.discord.slash(grace, stage.room, "leaderboard change", name, file)
+    assert not (await same.wait_text("Nothing changes")).controls
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "Say what is to be changed"),
+        ({"deadline": "soon"}, "is not a moment"),
+        ({"gpus": "T5"}, "is not configured here"),
+    ],
+)
+async def test_what_cannot_be_changed_is_refused(stage: Stage, given: dict[str, str], told: str) -> None:
+    stage.board("hers")
+    for who, text in ((stage.admin(), told), (stage.guild.add_member("alice"), "❌")):
+        asked = await stage.discord.slash(
+            who, stage.room, "leaderboard change", {"leaderboard_name": "hers"} | given
+        )
+        answer = await asked.wait_response()
+        assert text in answer.text.replace("\\", "")
+        assert not answer.controls
+
+
 async def test_the_menu_to_delete_has_what_somebody_manages(stage: Stage) -> None:
     grace = stage.creator()
     stage.board("hers", creator=stage.account(grace))
@@ -179,8 +234,13 @@ async def test_more_leaderboards_than_a_menu_takes_are_no_error(stage: Stage) ->
     for number in range(27):
         stage.board(f"b{number}")
     asked = await stage.discord.slash(stage.admin(), stage.room, "leaderboard delete")
-    told = await asked.wait_text("2 more do not fit")
+    told = await asked.wait_text("Which leaderboard")
     assert len(told.controls[0]["options"]) == 25
+    await asked.press("▶")
+    chosen = await asked.choose(f"{DELETE_MENU} (2/2)", ["b0"])
+    done = await chosen.fill({"name": "b0"})
+    await done.wait_text("was deleted")
+    assert "b0" not in board_names(stage)
 
 
 async def test_a_menu_that_nobody_uses_goes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

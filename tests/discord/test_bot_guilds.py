@@ -41,6 +41,16 @@ async def test_channels_and_roles_are_made_once(stage: Stage) -> None:
     assert count() == before
 
 
+async def test_a_channel_that_is_deleted_is_made_again(stage: Stage) -> None:
+    old = stage.room
+    stage.guild.delete_channel(old)
+    await stage.discord.until(lambda: "submissions" in stage.guild.channels, "the channel", 10)
+    ada = stage.guild.add_member("ada")
+    await stage.discord.until(lambda: stage.bot.parts.guilds.submissions(stage.guild.id) != old.id, "it", 10)
+    asked = await stage.discord.slash(ada, stage.room, "leaderboard help")
+    await asked.wait_text(f"Submit in <#{stage.room.id}>")
+
+
 async def test_a_guild_that_is_joined_later_is_set_up(stage: Stage) -> None:
     other = stage.discord.add_guild("Another")
     await stage.discord.until(lambda: set(other.channels) >= CHANNELS, "channels", 10)

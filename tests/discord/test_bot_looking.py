@@ -51,7 +51,7 @@ def judge(stage: Stage, time_ns: float = 1000.0) -> None:
 
 def files_of(asked: Interaction) -> dict[str, str]:
     """Return the files of an answer."""
-    return {f.filename: f.data.decode() for m in asked.messages for f in m.attachments}
+    return {f.filename: f.data.decode("utf-8", "replace") for m in asked.messages for f in m.attachments}
 
 
 async def test_leaderboards_are_listed_in_pages(stage: Stage, ada: Member) -> None:
@@ -129,7 +129,7 @@ async def test_a_task_its_reference_its_judge_and_a_template_are_files(stage: St
     asked = await ask(stage, ada, "leaderboard eval-code", language="python")
     await asked.wait_response()
     await stage.discord.until(lambda: "contestant.py" in files_of(asked), "files", 10)
-    assert {"judge.py", "timing.py"} <= set(files_of(asked))
+    assert {"judge.py", "timing.py", "harness.zip"} <= set(files_of(asked))
     asked = await ask(stage, ada, "leaderboard template", leaderboard_name="double", lang="triton")
     await asked.wait_response()
     text = files_of(asked)["double.py"]

@@ -19,7 +19,7 @@ from kernelcup.bot.app import KernelCupBot
 from kernelcup.domain import OPERATOR
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen
-from kernelcup.services import queue
+from kernelcup.services import pauses, queue
 from kernelcup.services.submissions import delete_submission, list_views
 
 pytestmark = pytest.mark.anyio
@@ -207,6 +207,74 @@ async def test_a_long_wait_outlives_the_command(stage: Stage, ada: Member) -> No
     stage.discord.advance(3600)
     judge(stage)
     await check_told_once(stage, thread)
+
+
+async def test_a_thread_that_discord_archived_meanwhile_is_opened_again(stage: Stage, ada: Member) -> None:
+    await submit(stage, ada)
+    thread = await the_thread(stage)
+    await said(stage, thread, "in the queue")
+    stage.discord.advance(25 * 3600)
+    assert thread.thread is not None
+    assert thread.thread.archived
+    judge(stage)
+    await check_told_once(stage, thread)
+
+
+@pytest.mark.parametrize("part", ["public-thread", "public", "last", "report"])
+async def test_what_was_sent_just_before_a_crash_is_not_sent_again(
+    stage: Stage, ada: Member, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Crash(Exception):
+        pass
+
+    def say(key: str, name: str, message_id: int) -> None:
+        if name.partition(":")[0] == part:
+            raise Crash
+        kept(key, name, message_id)
+
+    await submit(stage, ada)
+    thread = await the_thread(stage)
+    await said(stage, thread, "in the queue")
+    kept = stage.bot.parts.memory.say
+    monkeypatch.setattr(stage.bot.parts.memory, "say", say)
+    judge(stage)
+    await stage.discord.until(lambda: not stage.bot.parts.follower.count, "the crash", WAIT_S)
+    await stage.bot.close()
+    async with connected(stage.discord, stage.guild, stage.bot_config) as bot:
+        stage.bot = bot
+        await check_told_once(stage, thread)
+
+
+async def test_a_crash_just_after_the_private_thread_makes_no_second_one(
+    stage: Stage, ada: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def placed(*_: object) -> None:
+        raise RuntimeError("crash")
+
+    monkeypatch.setattr(stage.bot.parts.memory, "placed", placed)
+    await submit(stage, ada)
+    await stage.discord.until(lambda: threads(stage, private=True), "a thread", WAIT_S)
+    await stage.discord.until(lambda: not stage.bot.parts.follower.count, "the crash", WAIT_S)
+    await stage.bot.close()
+    async with connected(stage.discord, stage.guild, stage.bot_config) as bot:
+        stage.bot = bot
+        judge(stage)
+        await check_told_once(stage, await the_thread(stage))
+
+
+async def test_what_is_refused_after_a_restart_is_told_to_the_author_only(stage: Stage, ada: Member) -> None:
+    stage.bot.parts.api = Api("http://127.0.0.1:1", "none")
+    await (await submit(stage, ada)).wait_acknowledged()
+    await stage.discord.until(lambda: stage.bot.parts.memory.open_ones(), "a memory", WAIT_S)
+    await stage.bot.close()
+    now = stage.discord.clock.now()
+    pauses.pause(stage.db, OPERATOR, scope="service", reason="maintenance", now=now)
+    async with connected(stage.discord, stage.guild, stage.bot_config) as bot:
+        stage.bot = bot
+        thread = await the_thread(stage)
+        await said(stage, thread, "`kernel.py` was not submitted")
+        assert thread.name == "Not submitted: kernel.py"
+        assert not threads(stage, private=False)
 
 
 async def test_a_message_that_somebody_deletes_comes_again(stage: Stage, ada: Member) -> None:

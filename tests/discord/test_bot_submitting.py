@@ -11,8 +11,8 @@ from stage import Stage, staged
 
 from builders import SUBMISSION, make_board, make_case, make_device, make_report, make_stage
 from kernelcup.bot.api import Api
-from kernelcup.domain import Visibility
-from kernelcup.services import events, queue
+from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.services import events, pauses, queue
 from kernelcup.services.submissions import list_views
 from kernelcup_harness.protocol import (
     CapturedOutput,
@@ -113,6 +113,31 @@ async def test_the_gpus_are_chosen_in_a_menu(stage: Stage, ada: Member) -> None:
         judge(stage)
     await text_in(stage, thread, "done:")
     assert len(threads(stage, private=False)) == 1
+
+
+async def test_more_gpus_than_a_menu_takes_come_in_pages(
+    loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path
+) -> None:
+    names = [f"GPU-{number:02}" for number in range(30)]
+    devices = tuple(make_device(name=name) for name in names)
+    async with staged(loopback, sqlite_template, tmp_path, devices) as stage:
+        stage.board("double", devices=names)
+        asked = await submit(stage, stage.guild.add_member("ada"), leaderboard_name="double")
+        await asked.choose(f"{MENU} (1/2)", ["GPU-24", "GPU-03"])
+        await asked.press("▶")
+        await asked.choose(f"{MENU} (2/2)", ["GPU-28"])
+        await asked.press("◀")
+        (message,) = asked.messages
+
+        def chosen() -> list[str]:
+            return [each["value"] for each in message.controls[0]["options"] if each.get("default")]
+
+        await stage.discord.until(lambda: chosen() == ["GPU-03", "GPU-24"], "what was chosen before", 10)
+        await asked.choose(f"{MENU} (1/2)", ["GPU-03"])
+        await asked.press("Done: 2 chosen")
+        await asked.wait_text("Follow it in", 10)
+        (view,) = list_views(stage.db)
+        assert view.submission.devices == ("GPU-03", "GPU-28")
 
 
 async def test_a_file_says_itself_where_it_belongs(stage: Stage, ada: Member) -> None:
@@ -278,6 +303,38 @@ async def test_commands_are_acknowledged_before_the_server_answers(stage: Stage,
     await asked.wait_acknowledged()
     stage.discord.advance(4)
     assert not asked.failed
+
+
+async def test_a_token_that_the_server_does_not_take_is_not_the_persons_fault(
+    stage: Stage, ada: Member
+) -> None:
+    stage.bot.parts.api = Api(stage.bot_config.api_url, "kc_wrong")
+    asked = await submit(stage, ada, leaderboard_name="double", gpu="H100")
+    message = await asked.wait_text("Whoever runs it has to look at its token")
+    assert "sign in" not in message.text
+    assert not stage.bot.parts.memory.open_ones()
+
+
+async def test_a_menu_that_nobody_uses_says_that_nothing_was_submitted(
+    stage: Stage, ada: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelcup.bot.questions.ANSWER_IN_S", 0.05)
+    asked = await submit(stage, ada, leaderboard_name="double")
+    message = await asked.wait_text("You chose nothing, so nothing was submitted.", 10)
+    assert not message.controls
+    assert not list_views(stage.db)
+
+
+async def test_a_refusal_takes_the_menus_place(stage: Stage, ada: Member) -> None:
+    asked = await submit(stage, ada, leaderboard_name="double")
+    await asked.wait_text("on which GPUs?")
+    now = stage.discord.clock.now()
+    pauses.pause(stage.db, OPERATOR, scope="service", reason="maintenance", now=now)
+    await asked.choose(MENU, ["H100"])
+    message = await asked.wait_text("maintenance", 10)
+    assert message.text.startswith("❌")
+    assert not message.controls
+    assert asked.messages == [message]
 
 
 async def test_nothing_chosen_means_nothing_submitted(stage: Stage, ada: Member) -> None:

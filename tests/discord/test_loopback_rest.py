@@ -124,6 +124,23 @@ async def test_files_need_their_permission(rest: Rest, guild: GuildDriver, chann
     assert (await rest.upload(f"/channels/{channel.id}/messages", "{}", {"a": b"x"})).refused == (403, 50013)
 
 
+async def test_an_enforced_nonce_makes_no_second_message(
+    rest: Rest, channel: Channel, loopback: LoopbackDiscord
+) -> None:
+    """The first message is returned, for some minutes; 25 letters are allowed."""
+    path, body = (
+        f"/channels/{channel.id}/messages",
+        {"content": "x", "nonce": "n" * 25, "enforce_nonce": True},
+    )
+    first, again = await rest("POST", path, body), await rest("POST", path, body | {"content": "y"})
+    assert first.body["id"] == again.body["id"]
+    assert [message.content for message in loopback.messages(channel)] == ["x"]
+    assert (await rest("POST", path, body | {"enforce_nonce": False})).body["id"] != first.body["id"]
+    loopback.advance(600)
+    assert (await rest("POST", path, body)).body["id"] != first.body["id"]
+    assert (await rest("POST", path, body | {"nonce": "n" * 26})).refused == (400, 50035)
+
+
 async def test_messages_of_others(
     rest: Rest, guild: GuildDriver, loopback: LoopbackDiscord, alice: Member
 ) -> None:

@@ -185,7 +185,7 @@ async def older(stage: Stage) -> tuple[Played, Played]:
         ("reference_code.py", REFERENCE_CODE),
     )
     chosen = await asked.choose(GPU_MENU, [device.name for device in RUNNERS])
-    await chosen.wait_text("is open", 15)
+    await chosen.wait_text("was made", 15)
 
     board = {"leaderboard_name": "identity_py"}
     player = Player(stage, stage.guild.add_member("ada"))
@@ -193,7 +193,7 @@ async def older(stage: Stage) -> tuple[Played, Played]:
     await player.files(
         "Get the reference code", "leaderboard reference-code", board, last="identity_py_reference.py"
     )
-    await player.files("See what judges", "leaderboard eval-code", {"language": "python"}, last="wire.py")
+    await player.files("See what judges", "leaderboard eval-code", {"language": "python"}, last="harness.zip")
     asked = await player.step("Submit to Modal's GPUs", "leaderboard submit modal", board, script)
     chosen = await asked.choose(GPU_MENU, ["T4"])
     await player.judged("Submit to Modal's GPUs", chosen)

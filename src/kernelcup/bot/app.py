@@ -10,7 +10,20 @@ from typing import Any, Protocol
 import discord
 from discord import app_commands
 
-from kernelcup.bot import admin, creator, forum, linking, participant, rankings, replies, reviews, roles
+from kernelcup.bot import (
+    admin,
+    changing,
+    creator,
+    forum,
+    invites,
+    linking,
+    participant,
+    people,
+    rankings,
+    replies,
+    reviews,
+    roles,
+)
 from kernelcup.bot.api import Api
 from kernelcup.bot.following import Follower
 from kernelcup.bot.memory import Memory
@@ -91,12 +104,13 @@ class KernelCupBot(discord.Client):
 
     async def on_ready(self) -> None:
         """Set every guild up; the first time take up what was being followed."""
+        first, self._started = not self._started, True
+        if first:
+            self.parts.follower.resume()
         for guild in self.guilds:
             await self.parts.guilds.set_up(guild)
-        if self._started:
+        if not first:
             return
-        self._started = True
-        self.parts.follower.resume()
         self.spawn(self._look_at_roles())
         for module in self._background:
             self.spawn(module.run(self, self.parts))
@@ -108,6 +122,11 @@ class KernelCupBot(discord.Client):
     async def on_guild_available(self, guild: discord.Guild) -> None:
         """Set a guild up that was out of reach."""
         await self.parts.guilds.set_up(guild)
+
+    async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
+        """Make a channel again without which nobody could submit."""
+        if self.parts.guilds.needs(channel):
+            await self.parts.guilds.set_up(channel.guild)
 
     async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
         """Log what failed in an event."""
@@ -149,7 +168,7 @@ class KernelCupBot(discord.Client):
 
 def default_modules() -> list[Module]:
     """Return all modules of commands."""
-    return [participant, linking, rankings, creator, admin, reviews]
+    return [participant, linking, rankings, creator, changing, admin, people, invites, reviews]
 
 
 def default_background() -> list[Background]:

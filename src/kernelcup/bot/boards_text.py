@@ -19,6 +19,7 @@ PAGE = 10
 ACCENT = 0x5865F2
 LONGEST_DESCRIPTION = 1100
 MOST_CHANGES = 5
+MOST_LINES_ABOUT = 60
 
 
 def stamp(moment: datetime | str, style: str = "f") -> str:
@@ -44,8 +45,7 @@ def ranking_embed(
 ) -> discord.Embed:
     """Return a page of a ranking, the fastest first."""
     page = offset // PAGE + 1
-    lines = [_place_line(each) for each in places]
-    table = texts.block("\n".join([f"{'#':>4}  {'User':<20} {'Time':>10}  Submission", *lines]))
+    table = texts.block("\n".join(_table(places)))
     embed = discord.Embed(
         title=texts.title(f"{board} on {device}", 256),
         description=table if places else "Nobody is ranked here yet.",
@@ -80,6 +80,26 @@ def description_text(text: str, limit: int = LONGEST_DESCRIPTION) -> str:
     """Return as much of a task's description as fits: its signs are escaped, so that it may grow."""
     tries = (texts.plain_lines(text, limit // share) for share in (1, 2, 3))
     return next((found for found in tries if len(found) <= limit), "")
+
+
+def template_file(board: Json, task: Json, text: str, language: str = "") -> texts.Attached:
+    """Return a template as a file to start from: named, with what somebody should know in comments.
+
+    Args:
+        board: The leaderboard.
+        task: Its task.
+        text: The template.
+        language: What tells it from other templates of the leaderboard, if they come together.
+    """
+    ending = "cu" if task["lang"] == "cu" else "py"
+    comment = "//" if ending == "cu" else "#"
+    about = texts.fenced(task["description"]).splitlines()[:MOST_LINES_ABOUT]
+    about += ["", f"deadline: {board['deadline'] or 'none'}"]
+    about += [f"GPUs: {', '.join(board['devices'])}; choose with a line {comment}!POPCORN gpus NAME"]
+    first = f"{comment}!POPCORN leaderboard {texts.one_line(board['name'])}\n\n"
+    header = first + "".join(f"{comment} {line}".rstrip() + "\n" for line in about)
+    name = "-".join(each for each in (board["name"], language.lower()) if each)
+    return texts.Attached(texts.file_name(f"{name}.{ending}"), f"{header}\n{text}".encode())
 
 
 def facts(board: Json) -> dict[str, Any]:
@@ -118,11 +138,15 @@ def _names(names: Sequence[str], most: int = 10) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
-def _place_line(place: Json) -> str:
-    user = texts.shortened(texts.one_line(place["user"]), 20)
-    file = texts.shortened(texts.one_line(place["file_name"]), 24)
-    time = duration(place["score_s"])
-    return f"{place['rank']:>4}  {user:<20} {time:>10}  #{place['submission']} {file}"
+def _table(places: Sequence[Json]) -> list[str]:
+    """Return lines that are as narrow as they can be: a phone shows few letters in one."""
+    rows = [("#", "User", "Time", "Submission")]
+    for place in places:
+        user, file = texts.one_line(place["user"]), texts.one_line(place["file_name"])
+        entry = f"#{place['submission']} {texts.shortened(file, 20)}"
+        rows.append((str(place["rank"]), texts.shortened(user, 20), duration(place["score_s"]), entry))
+    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [f"{row[0]:>{wide[0]}}  {row[1]:<{wide[1]}}  {row[2]:>{wide[2]}}  {row[3]}" for row in rows]
 
 
 def _notes(places: Sequence[Json]) -> list[str]:

@@ -44,7 +44,10 @@ async def look(config: BotConfig) -> AsyncIterator[Looked]:
         if not guilds:
             yield Looked("guilds", False, f"the bot is in none; invite it: {url}")
         for guild in guilds:
-            yield await _guild(client, guild.id, url)
+            try:
+                yield await _guild(client, guild.id, url)
+            except discord.HTTPException as error:
+                yield Looked(guild.name, False, f"Discord does not let the bot look at it: {error}")
         if not config.role_guilds and len(guilds) > 1:
             yield Looked(
                 "roles", False, "of several guilds none is trusted: name those in KERNELCUP_DISCORD_GUILDS"

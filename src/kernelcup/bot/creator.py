@@ -9,16 +9,15 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
-from kernelcup.bot import boards_text, groups, replies, roles, texts
-from kernelcup.bot.api import Api, Person, at
-from kernelcup.bot.offering import visible_boards
+from kernelcup.bot import boards_text, groups, offering, replies, texts
+from kernelcup.bot.api import Person, at
 from kernelcup.bot.parts import Parts
-from kernelcup.bot.questions import MOST_OPTIONS, Confirm, Menu, TypedName
-from kernelcup.errors import FileTooLarge, InvalidValue, WrongFileType
-from kernelcup.services.deadlines import parse_deadline
+from kernelcup.bot.questions import Confirm, Menu, TypedName
+from kernelcup.bot.roles import begin
+from kernelcup.errors import InvalidValue
 
-LARGEST_TASK = 10 * 2**20
-ENDINGS = (".zip", ".py")
+LARGEST_TASK = 20 * 2**20
+"""More is not even read; how large a task may be says the platform."""
 SYNC_PATIENCE_S = 300.0
 
 Json = Mapping[str, Any]
@@ -33,12 +32,6 @@ def register(tree: groups.Tree, parts: Parts) -> None:
         group.add_command(_delete(parts, name))
     for group, name in ((board, "update"), (groups.admin(tree), "update-problems")):
         group.add_command(_update(parts, name))
-
-
-async def begin(parts: Parts, interaction: discord.Interaction) -> None:
-    """Acknowledge, then give the person the role that they have in this guild."""
-    await replies.think(interaction)
-    await roles.ensure(parts, interaction)
 
 
 def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
@@ -63,12 +56,13 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
         await begin(parts, interaction)
         settings: dict[str, Any] = {
             "name": leaderboard_name,
-            "deadline": parse_deadline(deadline, discord.utils.utcnow()).isoformat(),
+            "deadline": deadline,
             "visibility": "closed" if closed else "public",
         }
         if harness is not None:
             settings["harness"] = harness
-        maker = _Maker(parts, settings, task_zip.filename, await _read_task(task_zip))
+        content = await replies.read_file(task_zip, LARGEST_TASK)
+        maker = _Maker(parts, settings, task_zip.filename, content)
         await maker.begin(interaction, gpus)
 
     return create
@@ -90,17 +84,13 @@ class _Maker:
         devices = [str(each["name"]) for each in await self._parts.api.get("/devices", None)]
         if not devices:
             raise InvalidValue("No GPUs are configured here.")
-        left = len(devices) - MOST_OPTIONS
-        more = f" {left} more do not fit the menu: name them with {texts.code('gpus')}." if left > 0 else ""
         name = texts.code(self._settings["name"])
         menu = Menu(interaction, "Select GPUs for this leaderboard...", devices, self._chosen, several=True)
-        text = f"On which GPUs may people submit to {name}?{more}"
-        await menu.ask(text)
+        await menu.ask(f"On which GPUs may people submit to {name}?")
 
     async def _chosen(self, interaction: discord.Interaction, devices: list[str]) -> None:
         await interaction.response.defer()
-        text = await self.make(interaction, devices)
-        await interaction.edit_original_response(content=text, view=None)
+        await replies.replace(interaction, await self.make(interaction, devices))
 
     async def make(self, interaction: discord.Interaction, devices: list[str]) -> str:
         """Make it, and return what to say."""
@@ -113,7 +103,7 @@ class _Maker:
         )
         self._parts.boards_changed.set()
         lines = [
-            f"✅ Leaderboard {texts.code(board['name'])} is open.",
+            f"✅ Leaderboard {texts.code(board['name'])} was made.",
             f"**Deadline** {boards_text.stamp(board['deadline'], 'F')}" if board["deadline"] else "",
             f"**GPUs** {boards_text.devices_text(board)}",
             f"**Judged by** {_harness_text(board['harness'])}",
@@ -127,14 +117,6 @@ def _harness_text(kind: str) -> str:
     if kind == "own":
         return "the task's own harness; its results are marked self-measured"
     return "the standard harness"
-
-
-async def _read_task(task: discord.Attachment) -> bytes:
-    if not task.filename.lower().endswith(ENDINGS):
-        raise WrongFileType(f"{task.filename}: expected a .zip of a task's folder, or one .py.")
-    if task.size > LARGEST_TASK:
-        raise FileTooLarge(f"{task.filename}: a task may have {LARGEST_TASK // 2**20} MiB.")
-    return await task.read()
 
 
 def split_names(text: str) -> list[str]:
@@ -157,7 +139,7 @@ def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
             await interaction.response.send_modal(_deletion(parts, leaderboard_name))
             return
         await begin(parts, interaction)
-        names = await managed_boards(parts.api, replies.who(interaction))
+        names = await offering.managed_boards(parts.api, replies.who(interaction))
         if not names:
             await replies.answer(interaction, "There is no leaderboard that you may delete.")
             return
@@ -165,12 +147,10 @@ def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
         async def chosen(interaction: discord.Interaction, values: list[str]) -> None:
             await interaction.response.send_modal(_deletion(parts, values[0]))
 
-        left = len(names) - MOST_OPTIONS
-        more = f" {left} more do not fit the menu: give the name with the command." if left > 0 else ""
         menu = Menu(interaction, "Select the leaderboard to delete...", names, chosen)
-        await menu.ask(f"Which leaderboard is to be deleted?{more}")
+        await menu.ask("Which leaderboard is to be deleted?")
 
-    delete.autocomplete("leaderboard_name")(managed_completion(parts))
+    delete.autocomplete("leaderboard_name")(offering.managed(parts))
     return delete
 
 
@@ -185,30 +165,6 @@ def _deletion(parts: Parts, board: str) -> TypedName:
         )
 
     return TypedName("Delete for good", board, act)
-
-
-async def managed_boards(api: Api, who: Person) -> list[str]:
-    """Return the leaderboards that somebody manages, the newest first."""
-    me = await api.get("/me", who)
-    if me["role"] not in ("creator", "admin"):
-        return []
-    found = await visible_boards(api, who)
-    return [
-        str(board["name"])
-        for board in reversed(found)
-        if me["role"] == "admin" or board["creator"] == me["name"]
-    ]
-
-
-def managed_completion(parts: Parts) -> Any:
-    """Return what offers the leaderboards that somebody manages while they type."""
-
-    async def offer(interaction: discord.Interaction, typed: str) -> list[app_commands.Choice[str]]:
-        names = await managed_boards(parts.api, replies.who(interaction))
-        fitting = [name for name in names if typed.lower() in name.lower()]
-        return [app_commands.Choice(name=name, value=name) for name in fitting[:MOST_OPTIONS]]
-
-    return offer
 
 
 # ---- update from git

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from kernelcup.bot import reports, texts
+from kernelcup.bot import public, reports, texts
 from kernelcup.bot.api import Happening, Person
 from kernelcup.bot.live import Live, render
 from kernelcup.bot.memory import Followed, Place
-from kernelcup.bot.places import Placing
+from kernelcup.bot.places import REPLY_LASTS_S, Placing, now
 from kernelcup.bot.replies import explain
 from kernelcup.errors import (
     Conflict,
     KernelCupError,
     NotFound,
+    RateLimited,
     ScopeMissing,
     ServerUnavailable,
     SignInNeeded,
@@ -30,8 +31,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AGAIN_S = 30.0
+TROUBLE = (SignInNeeded, ScopeMissing, RateLimited, ServerUnavailable, discord.HTTPException)
+"""What passes: of the server, of the bot's own token, of Discord."""
 SUBMIT_PATIENCE_S = 3600.0
 """So long a submission is sent again while the server does not answer."""
+
+
+BOTS_FAULT = (SignInNeeded, ServerUnavailable)
+"""Why a submission is not given up: the same will be taken later."""
 
 
 class Ticket:
@@ -56,6 +63,7 @@ class Ticket:
         """The platform does not want it."""
         if not self.accepted.done():
             self.accepted.set_exception(error)
+            self.accepted.exception()  # whoever waited may be gone: that is no error of its own
 
     def put(self, place: Place | None) -> None:
         """Its messages have a place."""
@@ -120,14 +128,19 @@ class Following:
             try:
                 await self._follow()
                 return
-            except (SignInNeeded, ScopeMissing, ServerUnavailable, discord.HTTPException) as error:
+            except TROUBLE as error:
                 logger.error("%s cannot be followed now: %s", self._followed.key, error)
                 await asyncio.sleep(AGAIN_S)
             except UserError as error:
                 gone = isinstance(error, NotFound)
-                await self._say("gone", "This submission was deleted." if gone else explain(error))
+                text = "This submission was deleted." if gone else explain(error)
+                await self._say("gone", text, f"there is news of your submission: <{self.url}>")
                 self._memory.end(self._followed.key)
                 return
+            except Exception as error:
+                if self._ticket is not None:
+                    self._ticket.refuse(error)
+                raise
 
     async def _follow(self) -> None:
         submission = await self._submitted()
@@ -172,13 +185,17 @@ class Following:
         return submission
 
     async def _refused(self, error: KernelCupError) -> None:
-        """Hand a refusal to whoever waits for it; after a restart say it."""
+        """Hand a refusal to whoever waits for it; after a restart, or where that takes too long, say it."""
         if self._ticket is not None:
-            self._memory.drop(self._followed.key)
             self._ticket.refuse(error)
-            return
+            if now() - self._followed.began_at < REPLY_LASTS_S:
+                self._memory.drop(self._followed.key)
+                return
+        if isinstance(error, BOTS_FAULT):
+            raise error
         name = texts.code(self._followed.request.get("file_name", "your file"))
-        await self._say("refused", f"{name} was not submitted. {explain(error)}")
+        brief = "your submission was not taken; submit it again to see why."
+        await self._say("refused", f"{name} was not submitted. {explain(error)}", brief)
         self._memory.end(self._followed.key)
 
     async def _shown(self) -> dict[str, Any]:
@@ -231,20 +248,17 @@ class Following:
             self._last_event = max(self._last_event, happening.id)
 
     async def _report(self, submission: dict[str, Any]) -> None:
-        public = await reports.public_report(self._bot, self._followed, submission)
-        place = self._placing.place
-        if place is not None and place.kind == "channel":
-            text = f"<@{self._followed.user_id}> Submission #{submission['id']} has ended: <{self.url}>"
-            await self._placing.say("ended", texts.Outgoing(text))
-            return
         for job in submission["jobs"]:
             for number, each in enumerate(reports.private_report(job, self.url)):
                 await self._placing.say(f"report:{job['id']}:{number}", each)
+        told = await public.public_report(self._bot, self._followed, submission)
         last = f"<@{self._followed.user_id}> done: <{self.url}>"
-        if public is not None:
-            last += f" · for all to see: <#{public}>"
-        await self._placing.say("last", texts.Outgoing(last))
+        if told is not None:
+            last += f" · for all to see: <#{told}>"
+        brief = f"<@{self._followed.user_id}> Submission #{submission['id']} has ended: <{self.url}>"
+        await self._placing.say("last", texts.Outgoing(last), brief=brief)
 
-    async def _say(self, part: str, text: str) -> None:
+    async def _say(self, part: str, text: str, brief: str) -> None:
         for number, each in enumerate(texts.pack([text])):
-            await self._placing.say(f"{part}:{number}", each)
+            openly = f"<@{self._followed.user_id}> {brief}" if number == 0 else ""
+            await self._placing.say(f"{part}:{number}", each, brief=openly)

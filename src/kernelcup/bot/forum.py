@@ -185,9 +185,7 @@ class _Forum:
         files = []
         for language in task["templates"][:MOST_TEMPLATES]:
             found = await api.get(at("leaderboards", name, "templates", language), None)
-            ending = "cu" if task["lang"] == "cu" else "py"
-            file_name = texts.file_name(f"{name}-{language}.{ending}".lower())
-            files.append(texts.Attached(file_name, f"#!POPCORN leaderboard {name}\n{found['text']}".encode()))
+            files.append(boards_text.template_file(board, task, found["text"], language))
         link = f"{self._parts.config.public_url}/b/{name}"
         return boards_text.first_message(board, task, changes, link=link), files
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kernelcup.bot import texts
@@ -67,6 +67,10 @@ class JobLine:
         return f"{name}, {min(self.case + 1, self.cases)} of {self.cases} cases"
 
 
+FIELDS = tuple(each.name for each in fields(JobLine))
+"""What of a line is remembered; another version of the bot may have remembered others."""
+
+
 class Live:
     """A submission as its events tell of it."""
 
@@ -80,7 +84,7 @@ class Live:
         for job in submission["jobs"]:
             line = JobLine(device=job["device"])
             if (before := told.get(str(job["id"]))) is not None:
-                line = JobLine(**before)
+                line = JobLine(**{name: before[name] for name in FIELDS if name in before})
             _show(line, job)
             jobs[int(job["id"])] = line
         return cls(jobs)
@@ -109,6 +113,11 @@ class Live:
         """Return one sign for all of it."""
         if not self.ended:
             return "⏳"
+        states = {line.state for line in self.jobs.values()}
+        if "quarantined" in states:
+            return "🔎"
+        if states == {"cancelled"}:
+            return "🚫"
         return "✅" if all(line.verdict == "accepted" for line in self.jobs.values()) else "❌"
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+import zipfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,29 +13,34 @@ from discord import ui
 
 from kernelcup.bot import boards_text, rankings, replies, reports, texts
 from kernelcup.bot.api import Person, at
-from kernelcup.bot.live import JobLine, Live, duration, render
+from kernelcup.bot.live import MODES, Live, duration, render
 from kernelcup.bot.offering import is_over, visible_boards
 from kernelcup.bot.parts import Parts
+from kernelcup.bot.questions import Menu
 from kernelcup.bot.replies import answer, think, who
 from kernelcup.bot.texts import Attached
 from kernelcup.errors import InvalidValue, NotFound, UserError
 
 BOARDS_A_PAGE = 5
-MENU_OPTIONS = 25
-MOST_EMBEDS = 10
+MOST_AT_ONCE = 10
 PERSONAL_SHOWN = 15
 MOST_FILES = 40
+MOST_JUDGING = 5
+"""So many files of the judging code are shown, what matters most first; all are in a zip."""
 
 HELP = """\
 ## KernelCup
 - `/leaderboard list` shows the leaderboards, `/leaderboard show` their rankings, `/leaderboard show-personal` yours
 - `/leaderboard template` and `/leaderboard task` give you something to start from, \
 `/leaderboard reference-code` what is to be beaten, `/leaderboard eval-code` what judges
-- `/leaderboard submit test`, `benchmark`, `profile`, `ranked` take a file; `/leaderboard submit code` a code block
+- `/leaderboard submit test`, `benchmark`, `profile`, `ranked` take a file; `/leaderboard submit code` a code block, \
+as on a phone
+- `/leaderboard submit modal` and `github` are `ranked` on the GPUs of Modal or GitHub only
 - the leaderboard and the GPUs can also be named in the file: `#!POPCORN leaderboard NAME`, `#!POPCORN gpus NAME`
 - `/leaderboard join` takes the code of a closed leaderboard
 - `/leaderboard get-submission` and `/leaderboard cancel` are for what you submitted
-- `/link` joins your Discord account with an account on the web, `/unlink` undoes it"""
+- `/link` joins your Discord account with an account on the web, `/unlink` undoes it
+- who may make leaderboards has `/leaderboard create`, `update` and `delete`, and `/admin`"""
 
 
 async def list_boards(interaction: discord.Interaction, parts: Parts) -> None:
@@ -53,10 +61,28 @@ async def show(
     if gpu:
         devices = _chosen(gpu, devices, board)
     elif len(devices) > 1:
-        view = DeviceMenu(interaction, parts, shown, devices[:MENU_OPTIONS], image=image)
-        await answer(interaction, f"{texts.code(shown['name'])}: which rankings?", view=view)
+
+        async def chosen(pressed: discord.Interaction, wanted: list[str]) -> None:
+            await think(pressed)
+            await _rankings(pressed, parts, shown, wanted, image=image)
+
+        menu = Menu(interaction, "Select GPUs...", devices, chosen, several=True)
+        await menu.ask(f"{texts.code(shown['name'])}: which rankings?")
         return
-    await rankings.show(interaction, parts, shown, devices[:MOST_EMBEDS], picture=image)
+    await _rankings(interaction, parts, shown, devices, image=image)
+
+
+async def _rankings(
+    interaction: discord.Interaction,
+    parts: Parts,
+    board: dict[str, Any],
+    devices: Sequence[str],
+    *,
+    image: bool,
+) -> None:
+    await rankings.show(interaction, parts, board, devices[:MOST_AT_ONCE], picture=image)
+    if len(devices) > MOST_AT_ONCE:
+        await answer(interaction, f"These are {MOST_AT_ONCE} of {len(devices)}; name the others with `gpu`.")
 
 
 async def show_personal(interaction: discord.Interaction, parts: Parts, board: str) -> None:
@@ -75,10 +101,9 @@ async def show_personal(interaction: discord.Interaction, parts: Parts, board: s
     if not table:
         await answer(interaction, f"You have submitted nothing to {texts.code(name)} yet.")
         return
-    head = f"{'ID':>6}  {'mode':<9}  {'GPU':<12}  {'score':>11}  {'time (UTC)':<16}  file"
-    await answer(interaction, "\n".join([f"### Your submissions to {texts.code(name)}", *lines]))
-    for each in texts.split_code("\n".join([head, *table])):
-        await answer(interaction, each)
+    head = f"### Your submissions to {texts.code(name)}"
+    newest = "The newest first:" if lines else ""
+    await answer(interaction, "\n".join(each for each in [head, *lines, newest, *table] if each))
 
 
 async def task(interaction: discord.Interaction, parts: Parts, board: str) -> None:
@@ -114,9 +139,14 @@ async def eval_code(interaction: discord.Interaction, parts: Parts, language: st
     person = who(interaction)
     name = board or await _judged_by_ours(parts, person, language)
     found = await parts.api.get(at("leaderboards", name, "harness"), person)
-    files = [Attached(each["name"].rpartition("/")[2], each["text"].encode()) for each in found]
-    text = f"This judges {texts.code(name)}; what matters most comes first."
-    await answer(interaction, text, files=files)
+    files = [
+        Attached(each["name"].rpartition("/")[2], each["text"].encode()) for each in found[:MOST_JUDGING]
+    ]
+    text = f"This judges {texts.code(name)}"
+    if len(found) > MOST_JUDGING:
+        files.append(Attached("harness.zip", await asyncio.to_thread(_zipped, found)))
+        text += f"; all {len(found)} files of it are in {texts.code('harness.zip')}"
+    await answer(interaction, f"{text}.", files=files)
 
 
 async def template(interaction: discord.Interaction, parts: Parts, board: str, lang: str | None) -> None:
@@ -129,9 +159,7 @@ async def template(interaction: discord.Interaction, parts: Parts, board: str, l
     if not languages:
         raise NotFound(f"{board} has no template.")
     found = await parts.api.get(at("leaderboards", board, "templates", lang or languages[0]), person)
-    ending = about["lang"]
-    text = _header(shown, about, "//" if ending == "cu" else "#") + found["text"]
-    file = Attached(f"{texts.file_name(shown['name'])}.{ending}", text.encode())
+    file = boards_text.template_file(shown, about, found["text"])
     await answer(interaction, f"Start from this for {texts.code(shown['name'])}:", files=[file])
 
 
@@ -225,34 +253,6 @@ class BoardPages(replies.View):
         self.back.disabled, self.on.disabled = self._page == 0, self._page == self.pages - 1
 
 
-class DeviceMenu(replies.View):
-    """Which rankings somebody wants to see."""
-
-    def __init__(
-        self,
-        asked: discord.Interaction,
-        parts: Parts,
-        board: dict[str, Any],
-        devices: Sequence[str],
-        *,
-        image: bool,
-    ) -> None:
-        super().__init__(asked.user.id)
-        self._parts, self._board, self._image = parts, board, image
-        self._select: ui.Select[DeviceMenu] = ui.Select(
-            placeholder="Select GPUs...",
-            max_values=len(devices),
-            options=[discord.SelectOption(label=texts.title(name), value=name) for name in devices],
-        )
-        self._select.callback = self._chosen  # type: ignore[method-assign]
-        self.add_item(self._select)
-
-    async def _chosen(self, interaction: discord.Interaction) -> None:
-        await think(interaction)
-        chosen = list(self._select.values)
-        await rankings.show(interaction, self._parts, self._board, chosen[:MOST_EMBEDS], picture=self._image)
-
-
 def _chosen(gpu: str, devices: Sequence[str], board: str) -> list[str]:
     known = {name.lower(): name for name in devices}
     wanted = [name.strip() for name in gpu.split(",") if name.strip()]
@@ -262,14 +262,21 @@ def _chosen(gpu: str, devices: Sequence[str], board: str) -> list[str]:
 
 
 def _personal_line(submission: dict[str, Any], job: dict[str, Any]) -> str:
-    line = JobLine(device=job["device"], state=job["state"], verdict=job["verdict"], score_s=job["score_s"])
-    outcome = str(line.verdict or line.state).replace("_", " ")
-    score = outcome if line.score_s is None else duration(line.score_s)
-    mode = "ranked" if submission["mode"] == "leaderboard" else submission["mode"]
-    when = str(submission["created_at"])[:16].replace("T", " ")
-    device = texts.shortened(texts.one_line(job["device"]), 12)
-    file = texts.shortened(texts.one_line(submission["file_name"]), 40)
-    return f"{submission['id']:>6}  {mode:<9}  {device:<12}  {score:>11}  {when:<16}  {file}"
+    if job["verdict"] == "accepted" and job["score_s"] is not None:
+        outcome = f"**{duration(job['score_s'])}**"
+    else:
+        outcome = str(job["verdict"] or job["state"]).replace("_", " ")
+    mode = MODES.get(submission["mode"], submission["mode"])
+    when, name = boards_text.stamp(submission["created_at"]), texts.code(submission["file_name"], 40)
+    return f"#{submission['id']} {mode} on {texts.plain(job['device'])}: {outcome} · {when} · {name}"
+
+
+def _zipped(found: Sequence[dict[str, Any]]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in found:
+            archive.writestr(each["name"], each["text"])
+    return buffer.getvalue()
 
 
 async def _file(parts: Parts, person: Person, board: str, name: str) -> Attached:
@@ -288,11 +295,3 @@ async def _judged_by_ours(parts: Parts, person: Person, language: str) -> str:
     raise NotFound(
         f"There is no {language} leaderboard that our own code judges; name one with leaderboard_name."
     )
-
-
-def _header(board: dict[str, Any], about: dict[str, Any], comment: str) -> str:
-    first = f"{comment}!POPCORN leaderboard {texts.one_line(board['name'])}\n\n"
-    lines = texts.fenced(about["description"]).splitlines()[:60]
-    lines += ["", f"deadline: {board['deadline'] or 'none'}"]
-    lines += [f"GPUs: {', '.join(board['devices'])}; choose with a line {comment}!POPCORN gpus NAME"]
-    return first + "".join(f"{comment} {line}".rstrip() + "\n" for line in lines) + "\n"

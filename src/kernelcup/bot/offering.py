@@ -12,7 +12,7 @@ import discord
 from discord import app_commands
 
 from kernelcup.bot import texts
-from kernelcup.bot.api import Api, Person, Who, at
+from kernelcup.bot.api import PATIENCE_S, Api, Person, Who, at
 from kernelcup.bot.parts import Parts
 from kernelcup.bot.replies import who
 from kernelcup.errors import KernelCupError
@@ -53,6 +53,28 @@ def boards(parts: Parts) -> Offer:
     async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
         found = await _in_time(recent.boards(who(interaction)), [])
         return _choices((board["name"] for board in sorted(found, key=is_over)), typed)
+
+    return offer
+
+
+async def managed_boards(api: Api, person: Person, *, patience_s: float = PATIENCE_S) -> list[str]:
+    """Return the leaderboards that somebody manages, the newest first; the API has the last word."""
+    me = await api.get("/me", person, patience_s=patience_s)
+    if me["role"] not in ("creator", "admin"):
+        return []
+    found = await visible_boards(api, person)
+    return [
+        str(board["name"])
+        for board in reversed(found)
+        if me["role"] == "admin" or board["creator"] == me["name"]
+    ]
+
+
+def managed(parts: Parts) -> Offer:
+    """Offer the leaderboards that somebody manages."""
+
+    async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
+        return _choices(await _in_time(managed_boards(parts.api, who(interaction), patience_s=0), []), typed)
 
     return offer
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import math
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import aiohttp
 import discord
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+ThreadKind = Literal[discord.ChannelType.public_thread, discord.ChannelType.private_thread]
 KINDS = ("thread", "dm", "reply", "channel")
 REPLY_LASTS_S = 14 * 60
 """A little less than Discord's quarter of an hour."""
+CLOCKS_DIFFER_S = 60.0
+"""So much later than Discord's our clock may be."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-THREADS_END = (160006, 30033)
-TOKEN_OVER = (50027, 10015, 10062)
+ARCHIVED = 50083
+UNKNOWN_CHANNEL = 10003
 
 
 def now() -> float:
@@ -55,12 +59,19 @@ class Placing:
         """Where the messages are."""
         return self._followed.place
 
-    async def say(self, part: str, outgoing: texts.Outgoing) -> int | None:
-        """Send a part of what there is to say, once; return the message's id, None if there is no place."""
+    async def say(self, part: str, outgoing: texts.Outgoing, *, brief: str = "") -> int | None:
+        """Send a part of what there is to say, once; return the message's id, None if there is no place.
+
+        Where everybody reads it, ``brief`` is said instead, or nothing.
+        """
         memory = self._bot.parts.memory
         if (known := memory.said(self._followed.key, part)) is not None:
             return known
         while (place := await self._place()) is not None:
+            if place.kind == "channel":
+                outgoing = texts.Outgoing(brief)
+            if not outgoing.text and not outgoing.files:
+                return None
             try:
                 message_id = await self._send(place, part, outgoing)
             except PlaceLost:
@@ -83,7 +94,7 @@ class Placing:
                 self._lose(place)
             except discord.NotFound:
                 self._keep(Place(place.kind, place.channel_id))  # somebody deleted the message
-        await self._first(text)
+        await self._first(text, after=place.message_id or 0)
 
     async def rename(self, name: str) -> None:
         """Give the thread another name."""
@@ -97,10 +108,11 @@ class Placing:
         except (PlaceLost, discord.HTTPException) as error:
             logger.info("a thread keeps its name: %s", error)
 
-    async def _first(self, text: str) -> None:
+    async def _first(self, text: str, *, after: int) -> None:
+        """Send the message that moves, once; ``after`` is the one that is gone."""
         while (place := await self._place()) is not None and place.kind != "channel":
             try:
-                part = f"live:{place.kind}:{place.channel_id}:{now():.0f}"
+                part = f"live:{place.channel_id}:{after}"
                 message_id = await self._send(place, part, texts.Outgoing(text))
             except PlaceLost:
                 self._lose(place)
@@ -140,29 +152,16 @@ class Placing:
 
     async def _thread(self) -> discord.Thread:
         followed = self._followed
-        channel = await self._channel(followed.channel_id)
-        if isinstance(channel, discord.Thread):
-            channel = channel.parent
-        if not isinstance(channel, discord.TextChannel):
-            raise PlaceLost("there can be no threads")
-        text_channel = channel
-        begin = f"#{followed.submission} "
-        mine = (t for t in text_channel.threads if t.owner_id == self._bot.application_id or t.me is not None)
-        ours = (t for t in mine if t.is_private() and t.name.startswith(begin))
-        thread = next(ours, None)
-        if thread is None:
-            name = texts.title(f"{begin}{followed.request.get('file_name', 'submission')}")
-            thread = await patiently(
-                lambda: text_channel.create_thread(
-                    name=name,
-                    type=discord.ChannelType.private_thread,
-                    invitable=False,
-                    auto_archive_duration=1440,
-                )
-            )
-        made: discord.Thread = thread
-        await patiently(lambda: made.add_user(discord.Object(followed.user_id)))
-        return made
+        channel = await text_channel(self._bot, followed.channel_id)
+        file_name, since = followed.request.get("file_name", "submission"), followed.began_at
+        if followed.submission is not None:
+            name = f"#{followed.submission} {file_name}"
+        else:
+            # Refused: the name says nothing of whose it is, so an older thread is never taken for it.
+            name, since = f"Not submitted: {file_name}", math.inf
+        thread = await one_thread(self._bot, channel, name, discord.ChannelType.private_thread, since=since)
+        await patiently(lambda: thread.add_user(discord.Object(followed.user_id)))
+        return thread
 
     async def _send(self, place: Place, part: str, outgoing: texts.Outgoing) -> int:
         if place.kind == "reply":
@@ -170,8 +169,7 @@ class Placing:
         channel = await self._channel(place.channel_id)
         if not isinstance(channel, discord.abc.Messageable):
             raise PlaceLost("nothing can be written there")
-        nonce = hashlib.blake2s(f"{self._followed.key}:{part}".encode(), digest_size=12).hexdigest()
-        return await send(channel, outgoing, nonce=nonce)
+        return await send(channel, outgoing, nonce_of(self._followed, part))
 
     async def _send_reply(self, outgoing: texts.Outgoing) -> int:
         webhook = self._webhook()
@@ -194,15 +192,27 @@ class Placing:
         channel = await self._channel(place.channel_id)
         if not isinstance(channel, discord.Thread | discord.DMChannel | discord.TextChannel):
             raise PlaceLost("nothing can be written there")
-        message = channel.get_partial_message(message_id)
         try:
-            await patiently(lambda: message.edit(content=text))
+            await self._edit_there(channel, message_id, text)
         except discord.NotFound as error:
-            if error.code == 10003:
+            if error.code == UNKNOWN_CHANNEL:
                 raise PlaceLost(str(error)) from error
             raise
         except discord.HTTPException as error:
             raise PlaceLost(str(error)) from error
+
+    async def _edit_there(
+        self, channel: discord.Thread | discord.DMChannel | discord.TextChannel, message_id: int, text: str
+    ) -> None:
+        message = channel.get_partial_message(message_id)
+        try:
+            await patiently(lambda: message.edit(content=text))
+        except discord.HTTPException as error:
+            if error.code != ARCHIVED or not isinstance(channel, discord.Thread):
+                raise
+            thread = channel  # nobody wrote in it for a day, as when the queue is long
+            await patiently(lambda: thread.edit(archived=False))
+            await patiently(lambda: message.edit(content=text))
 
     def _webhook(self) -> discord.Webhook:
         reply = self._followed.reply
@@ -213,13 +223,7 @@ class Placing:
         return webhook
 
     async def _channel(self, channel_id: int) -> object:
-        known = self._bot.get_channel(channel_id)
-        if known is not None:
-            return known
-        try:
-            return await patiently(lambda: self._bot.fetch_channel(channel_id))
-        except (discord.NotFound, discord.Forbidden, discord.InvalidData) as error:
-            raise PlaceLost(str(error)) from error
+        return await channel_of(self._bot, channel_id)
 
     def _keep(self, place: Place | None) -> None:
         self._followed.place = place
@@ -231,11 +235,63 @@ class Placing:
         self._keep(None)
 
 
-async def send(channel: discord.abc.Messageable, outgoing: texts.Outgoing, *, nonce: str = "") -> int:
-    """Send a message, however long Discord takes. Raise ``PlaceLost`` where it refuses."""
-    marked: dict[str, Any] = {"nonce": nonce} if nonce else {}
+async def channel_of(bot: KernelCupBot, channel_id: int) -> object:
+    """Return a channel or thread. Raise ``PlaceLost`` where there is none or the bot does not see it."""
+    known = bot.get_channel(channel_id)
+    if known is not None:
+        return known
     try:
-        sent = await patiently(lambda: channel.send(outgoing.text, files=as_files(outgoing.files), **marked))
+        return await patiently(lambda: bot.fetch_channel(channel_id))
+    except (discord.NotFound, discord.Forbidden, discord.InvalidData) as error:
+        raise PlaceLost(str(error)) from error
+
+
+async def text_channel(bot: KernelCupBot, channel_id: int) -> discord.TextChannel:
+    """Return the text channel, also that of a thread. Raise ``PlaceLost`` where it is none."""
+    channel = await channel_of(bot, channel_id)
+    if isinstance(channel, discord.Thread):
+        channel = channel.parent
+    if not isinstance(channel, discord.TextChannel):
+        raise PlaceLost("there can be no threads")
+    return channel
+
+
+async def one_thread(
+    bot: KernelCupBot, channel: discord.TextChannel, name: str, kind: ThreadKind, *, since: float
+) -> discord.Thread:
+    """Return the bot's thread of that name, made unless it is there: an end just after that is no second one.
+
+    A thread from before ``since`` is about something else, whatever its name.
+    """
+    wanted, me = texts.title(name), bot.user.id if bot.user is not None else 0
+
+    def made_before() -> discord.Thread | None:
+        for each in channel.threads:
+            ours = each.owner_id == me and each.type is kind and each.name == wanted
+            if ours and discord.utils.snowflake_time(each.id).timestamp() >= since - CLOCKS_DIFFER_S:
+                return each
+        return None
+
+    async def make() -> discord.Thread:
+        if (found := made_before()) is not None:
+            return found
+        more: dict[str, Any] = {"invitable": False} if kind is discord.ChannelType.private_thread else {}
+        return await channel.create_thread(name=wanted, type=kind, auto_archive_duration=1440, **more)
+
+    return await patiently(make)
+
+
+def nonce_of(followed: Followed, part: str) -> str:
+    """Return what tells Discord that a message is the same one once more; 25 letters are allowed."""
+    return hashlib.blake2s(f"{followed.key}:{part}".encode(), digest_size=12).hexdigest()
+
+
+async def send(channel: discord.abc.Messageable, outgoing: texts.Outgoing, nonce: str) -> int:
+    """Send a message, however long Discord takes. Raise ``PlaceLost`` where it refuses."""
+    try:
+        sent = await patiently(
+            lambda: channel.send(outgoing.text, files=as_files(outgoing.files), nonce=nonce)
+        )
     except discord.HTTPException as error:
         raise PlaceLost(str(error)) from error
     return sent.id

@@ -25,12 +25,15 @@ class Question(replies.View):
 
     Args:
         asked: The interaction that leads to the question; it is acknowledged already.
+        unanswered: What is said in the question's place when nobody answers; default: it stays.
     """
 
-    def __init__(self, asked: discord.Interaction) -> None:
+    def __init__(self, asked: discord.Interaction, unanswered: str | None = None) -> None:
         super().__init__(asked.user.id, timeout=ANSWER_IN_S)
         self._asked = asked
-        self._message: discord.WebhookMessage | None = None
+        self._unanswered = unanswered
+        self._message: discord.Message | None = None
+        self._busy = False
 
     async def ask(self, text: str, files: Sequence[texts.Attached] = ()) -> None:
         """Ask, to the person only."""
@@ -41,22 +44,37 @@ class Question(replies.View):
             last.text, files=replies.as_files(last.files), view=self, ephemeral=True, wait=True
         )
 
+    async def replace(self, text: str) -> None:
+        """Ask in the place of the answer that is there already."""
+        self._message = await self._asked.edit_original_response(content=text, view=self)
+
     async def on_timeout(self) -> None:
         """Leave no button that does nothing."""
         if self._message is None:
             return
         try:
-            await self._message.edit(view=None)
+            if self._unanswered is None:
+                await self._message.edit(view=None)
+            else:
+                await self._message.edit(content=self._unanswered, view=None)
         except discord.HTTPException as error:
             logger.info("buttons of an old question stay: %s", error)
 
     async def settle(self, interaction: discord.Interaction, text: str) -> None:
         """Put the outcome in the question's place."""
         self.stop()
-        first, *rest = texts.pack([text])
-        await interaction.edit_original_response(content=first.text, view=None)
-        for each in rest:
-            await replies.answer(interaction, each.text)
+        await replies.replace(interaction, text)
+
+    async def once(self, interaction: discord.Interaction, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something that an impatient second press does not do again; a failure lets one try again."""
+        if self._busy:
+            await interaction.response.defer()
+            return
+        self._busy = True
+        try:
+            await work()
+        finally:
+            self._busy = False
 
 
 class Confirm(Question):
@@ -82,7 +100,6 @@ class Confirm(Question):
         super().__init__(asked)
         self._act = act
         self._kept = kept
-        self._busy = False
         agree: ui.Button[Any] = ui.Button(label=texts.title(yes, 80), style=discord.ButtonStyle.danger)
         agree.callback = self._agree  # type: ignore[method-assign]
         refuse: ui.Button[Any] = ui.Button(label=no, style=discord.ButtonStyle.secondary)
@@ -91,14 +108,11 @@ class Confirm(Question):
         self.add_item(refuse)
 
     async def _agree(self, interaction: discord.Interaction) -> None:
-        await interaction.response.defer()
-        if self._busy:
-            return  # pressed twice
-        self._busy = True
-        try:
+        async def work() -> None:
+            await interaction.response.defer()
             await self.settle(interaction, await self._act(interaction))
-        finally:
-            self._busy = False
+
+        await self.once(interaction, work)
 
     async def _refuse(self, interaction: discord.Interaction) -> None:
         await interaction.response.defer()
@@ -109,14 +123,15 @@ Chosen = Callable[[discord.Interaction, list[str]], Awaitable[None]]
 
 
 class Menu(Question):
-    """A menu of texts, of which at most 25 fit.
+    """A menu of texts, with pages where there are more of them than Discord shows at a time.
 
     Args:
         asked: The interaction that leads to the menu.
         placeholder: What it is about.
         options: What can be chosen.
         chosen: What to do with a choice; it acknowledges the interaction.
-        several: Whether more than one can be chosen.
+        several: Whether more than one can be chosen. Over several pages a button ends the choice.
+        unanswered: What is said in the menu's place when nobody chooses; default: it stays.
     """
 
     def __init__(
@@ -127,20 +142,82 @@ class Menu(Question):
         chosen: Chosen,
         *,
         several: bool = False,
+        unanswered: str | None = None,
     ) -> None:
-        super().__init__(asked)
-        shown = options[:MOST_OPTIONS]
-        self._chosen = chosen
-        self._menu: ui.Select[Any] = ui.Select(
-            placeholder=placeholder,
-            max_values=len(shown) if several else 1,
-            options=[discord.SelectOption(label=texts.title(each), value=each) for each in shown],
-        )
+        super().__init__(asked, unanswered)
+        self._placeholder, self._options = placeholder, list(options)
+        self._chosen, self._several = chosen, several
+        self._page, self._picked = 0, set[str]()
+        self._menu: ui.Select[Any] = ui.Select()
         self._menu.callback = self._choose  # type: ignore[method-assign]
         self.add_item(self._menu)
+        self._back = self._button("◀", self._turn_back)
+        self._on = self._button("▶", self._turn_on)
+        self._done = self._button("Done", self._finish, discord.ButtonStyle.primary)
+        if self._pages > 1:
+            for button in (self._back, self._on, *([self._done] if several else [])):
+                self.add_item(button)
+        self._draw()
+
+    @property
+    def _pages(self) -> int:
+        return -(-len(self._options) // MOST_OPTIONS)
+
+    @property
+    def _shown(self) -> list[str]:
+        start = self._page * MOST_OPTIONS
+        return self._options[start : start + MOST_OPTIONS]
+
+    @property
+    def _gathers(self) -> bool:
+        return self._several and self._pages > 1
+
+    def _draw(self) -> None:
+        page = f" ({self._page + 1}/{self._pages})" if self._pages > 1 else ""
+        self._menu.placeholder = f"{self._placeholder}{page}"
+        self._menu.min_values = 0 if self._gathers else 1
+        self._menu.max_values = len(self._shown) if self._several else 1
+        self._menu.options = [
+            discord.SelectOption(label=texts.title(each), value=each, default=each in self._picked)
+            for each in self._shown
+        ]
+        self._back.disabled, self._on.disabled = self._page == 0, self._page >= self._pages - 1
+        self._done.disabled = not self._picked
+        self._done.label = f"Done: {len(self._picked)} chosen"
 
     async def _choose(self, interaction: discord.Interaction) -> None:
-        await self._chosen(interaction, list(self._menu.values))
+        values = list(self._menu.values)
+        if self._gathers:
+            self._picked = self._picked - set(self._shown) | set(values)
+            await self._redraw(interaction)
+        else:
+            await self.once(interaction, lambda: self._chosen(interaction, values))
+
+    async def _finish(self, interaction: discord.Interaction) -> None:
+        values = [each for each in self._options if each in self._picked]
+        await self.once(interaction, lambda: self._chosen(interaction, values))
+
+    async def _turn_back(self, interaction: discord.Interaction) -> None:
+        self._page = max(self._page - 1, 0)
+        await self._redraw(interaction)
+
+    async def _turn_on(self, interaction: discord.Interaction) -> None:
+        self._page = min(self._page + 1, self._pages - 1)
+        await self._redraw(interaction)
+
+    async def _redraw(self, interaction: discord.Interaction) -> None:
+        self._draw()
+        await interaction.response.edit_message(view=self)
+
+    @staticmethod
+    def _button(
+        label: str,
+        press: Callable[[discord.Interaction], Awaitable[None]],
+        style: discord.ButtonStyle = discord.ButtonStyle.secondary,
+    ) -> ui.Button[Any]:
+        button: ui.Button[Any] = ui.Button(label=label, style=style)
+        button.callback = press  # type: ignore[method-assign, assignment]
+        return button
 
 
 class TypedName(replies.Form):

@@ -51,10 +51,10 @@ async def page(
     embed = boards_text.ranking_embed(name, device, found["items"], offset=offset, link=link)
     number = board["devices"].index(device)
     view = ui.View(timeout=None)
-    before = max(0, offset - boards_text.PAGE)
-    view.add_item(PageButton("◀", name, number, before, disabled=offset == 0))
-    after = offset + boards_text.PAGE
-    view.add_item(PageButton("▶", name, number, after, disabled=found["next"] is None))
+    if offset > 0 or found["next"] is not None:
+        before, after = max(0, offset - boards_text.PAGE), offset + boards_text.PAGE
+        view.add_item(PageButton("◀", name, number, before, disabled=offset == 0))
+        view.add_item(PageButton("▶", name, number, after, disabled=found["next"] is None))
     view.add_item(PictureButton(name, number))
     return embed, view
 

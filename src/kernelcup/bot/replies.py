@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import math
+import re
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -13,12 +16,28 @@ from discord import app_commands, ui
 
 from kernelcup.bot import texts
 from kernelcup.bot.api import Person
-from kernelcup.errors import InvalidTask, KernelCupError, RateLimited, ServerUnavailable, UserError
+from kernelcup.errors import (
+    FileTooLarge,
+    InvalidTask,
+    InvalidValue,
+    KernelCupError,
+    RateLimited,
+    ScopeMissing,
+    ServerUnavailable,
+    SignInNeeded,
+    UserError,
+)
 
 logger = logging.getLogger(__name__)
 
 UNAVAILABLE = "The KernelCup server does not answer now. Nothing was lost; try again in a minute."
-SHOWN_PROBLEMS = 20
+MAY_NOT = "You may not do this; it is for those with the role Leaderboard Creator or Leaderboard Admin."
+OUTDATED = "Discord showed you an older form of this command; reload Discord, and try again."
+LONGEST_PROBLEM = 300
+ROOM_FOR_PROBLEMS = 1700
+
+_RETRY = re.compile(r"; try again in [\d.]+ s")
+"""How the server ends such an error; Discord can count."""
 
 
 def who(interaction: discord.Interaction) -> Person:
@@ -58,11 +77,28 @@ async def answer(
             await interaction.followup.send(each.text, ephemeral=private, **more)
 
 
+async def replace(interaction: discord.Interaction, text: str) -> None:
+    """Put a text in the place of a message with buttons, and what does not fit it below."""
+    first, *rest = texts.pack([text])
+    await interaction.edit_original_response(content=first.text, view=None)
+    for each in rest:
+        await answer(interaction, each.text)
+
+
 def as_files(files: Sequence[texts.Attached]) -> list[discord.File]:
     """Return files as discord.py sends them."""
-    import io
-
     return [discord.File(io.BytesIO(each.data), filename=texts.file_name(each.name)) for each in files]
+
+
+async def read_file(attached: discord.Attachment, most: int) -> bytes:
+    """Return an attached file. Raise a ``UserError`` where it is too large or Discord does not give it out."""
+    if attached.size > most:
+        raise FileTooLarge(f"{attached.filename} has {attached.size:,} bytes, which is far too much.")
+    try:
+        return await attached.read()
+    except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
+        logger.info("a file could not be read: %s", error)
+        raise InvalidValue("Discord does not give the file out now; attach it again.") from None
 
 
 async def answer_error(interaction: discord.Interaction, error: BaseException) -> None:
@@ -82,19 +118,27 @@ def explain(error: BaseException) -> str:
     """Return an error in words; one that is our fault goes to the log under a number."""
     if isinstance(error, InvalidTask):
         return problems(error)
+    if isinstance(error, ScopeMissing):
+        logger.warning("somebody may not do something: %s", error)
+        return f"❌ {MAY_NOT}"
+    if isinstance(error, SignInNeeded):
+        # The bot always signs in by itself: this is never about the person.
+        logger.error("the server does not take the bot's token: %s", error)
+        return "⚠️ The server does not know the bot. Whoever runs it has to look at its token."
+    if isinstance(error, RateLimited):
+        reason = _RETRY.sub("", str(error))
+        return f"❌ {texts.plain_lines(reason)}\nTry again {in_time(error.retry_after_s)}."
     if isinstance(error, UserError):
         lines = [f"❌ {texts.plain_lines(error)}"]
-        lines += [f"➜ {texts.plain_lines(note)}" for note in getattr(error, "__notes__", [])]
-        if isinstance(error, RateLimited):
-            lines.append(f"Try again in {waiting(error.retry_after_s)}.")
+        lines += [f"➜ {texts.plain_lines(note, 300)}" for note in getattr(error, "__notes__", [])]
         return "\n".join(lines)
     if isinstance(error, ServerUnavailable):
         return f"⚠️ {UNAVAILABLE}"
     if isinstance(error, app_commands.NoPrivateMessage):
         return "❌ This works in a server only."
-    if isinstance(error, app_commands.AppCommandError) and not isinstance(
-        error, app_commands.CommandInvokeError
-    ):
+    if isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch):
+        return f"❌ {OUTDATED}"
+    if isinstance(error, app_commands.AppCommandError):
         return f"❌ {texts.plain(error)}"
     number = secrets.token_hex(4)
     kind = "failed" if isinstance(error, KernelCupError) else "has a bug"
@@ -103,23 +147,31 @@ def explain(error: BaseException) -> str:
 
 
 def problems(error: InvalidTask) -> str:
-    """Return what is wrong with a task, by file and line."""
-    lines = [
-        f"{each.file}:{each.line}:{each.column}: {f'{each.key}: ' if each.key else ''}{each.text}"
-        for each in error.problems[:SHOWN_PROBLEMS]
-    ]
-    left = len(error.problems) - SHOWN_PROBLEMS
-    more = f"\nand {left} more" if left > 0 else ""
-    return f"❌ The task has problems:\n{texts.split_code(chr(10).join(lines))[0]}{more}"
+    """Return what is wrong with a task, by file and line; it fits one message."""
+    lines: list[str] = []
+    for each in error.problems:
+        key = f"{each.key}: " if each.key else ""
+        line = f"{each.file}:{each.line}:{each.column}: {key}{each.text}"
+        lines.append(texts.shortened(texts.one_line(line), LONGEST_PROBLEM))
+    shown = lines
+    while len("\n".join(shown)) > ROOM_FOR_PROBLEMS:
+        shown = shown[:-1]
+    left = len(lines) - len(shown)
+    more = f"\nand {left} more" if left else ""
+    return "❌ The task has problems:\n" + texts.block("\n".join(shown)) + more
 
 
 def waiting(seconds: float) -> str:
     """Return a time to wait in words."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 5400:
-        return f"{round(seconds / 60)} min"
-    return f"{round(seconds / 3600)} h"
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 3 * size or (seconds >= size and seconds % size == 0):
+            return f"{round(seconds / size)} {unit}"
+    return f"{max(1, round(seconds))} s"
+
+
+def in_time(seconds: float) -> str:
+    """Return when so much time is over, as a text in which Discord counts down."""
+    return f"<t:{math.ceil(discord.utils.utcnow().timestamp() + seconds)}:R>"
 
 
 class View(ui.View):

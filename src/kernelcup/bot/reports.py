@@ -1,22 +1,16 @@
-"""What a submission found, in words: the whole for its author, the result for everybody."""
+"""What a submission found, in words: the whole of it, for its author."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import discord
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from kernelcup.bot import texts
-from kernelcup.bot.api import at
-from kernelcup.bot.live import duration, ordinal
-from kernelcup.bot.memory import Followed
-from kernelcup.bot.places import PlaceLost, patiently, send
+from kernelcup.bot.live import duration
 from kernelcup.bot.texts import Attached, Log, Outgoing
-from kernelcup.errors import UserError
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
@@ -30,12 +24,8 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 
-if TYPE_CHECKING:
-    from kernelcup.bot.app import KernelCupBot
-
 Block = str | Log | Attached
 
-MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
 NORMAL_95 = 1.96
 STAGES = {
     StageName.IMPORT: ("Compilation successful", "Compilation failed"),
@@ -65,40 +55,6 @@ def private_report(job: Mapping[str, Any], url: str) -> list[Outgoing]:
     return texts.pack(_job_blocks(job, url))
 
 
-async def public_report(bot: KernelCupBot, followed: Followed, submission: Mapping[str, Any]) -> int | None:
-    """Tell everybody of a ranked submission, as far as everybody may know, and return the thread.
-
-    The API is asked as nobody: what it does not show to all is not told here.
-    """
-    if submission["mode"] != "leaderboard":
-        return None
-    api, memory = bot.parts.api, bot.parts.memory
-    try:
-        shown = await api.get(f"/submissions/{submission['id']}", None)
-    except UserError:
-        return None
-    if shown["user"] != submission["user"]:
-        return None  # a pseudonym, which is not to be given away
-    lines = [
-        line
-        for job in shown["jobs"]
-        if job["verdict"] == Verdict.ACCEPTED and job["score_s"] is not None
-        for line in await _place_lines(bot, shown, job)
-    ]
-    if not lines:
-        return None
-    name = f"#{shown['id']} {shown['leaderboard']} by {shown['user']}"
-    try:
-        channel = await _public_thread(bot, followed, name)
-        if memory.said(followed.key, "public") is None:
-            url = f"{bot.parts.config.public_url}/s/{shown['id']}"
-            text = _public_text(followed, shown, lines, url)
-            memory.say(followed.key, "public", await send(channel, Outgoing(text[: texts.ROOM])))
-    except (PlaceLost, discord.HTTPException):
-        return None
-    return channel.id
-
-
 def score_text(job: Mapping[str, Any]) -> str:
     """Return a job's score, with its interval where the report has it."""
     score = duration(job["score_s"])
@@ -117,64 +73,6 @@ def read(job: Mapping[str, Any]) -> RunReport | None:
         return from_json(RunReport, job["report"])
     except ProtocolError:
         return None
-
-
-async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
-    """Return what everybody may know of a score: place, medal, ties."""
-    api, device = bot.parts.api, job["device"]
-    where = at("leaderboards", shown["leaderboard"], "standings", device)
-    page = await api.get(where, None, limit=200)
-    mine = next((each for each in page["items"] if each["user"] == shown["user"]), None)
-    head = f"**{texts.plain(device)}**: {score_text(job)}"
-    if mine is None or mine["submission"] != shown["id"]:
-        best = f"; the personal best stays {duration(mine['score_s'])}" if mine is not None else ""
-        return [f"✅ {head}, successful{best}"]
-    history = await api.get(f"{where}/history", None, user=shown["user"], limit=2)
-    first = len(history["items"]) <= 1
-    rank = int(mine["rank"])
-    ties = sum(each["rank"] == rank for each in page["items"]) - 1
-    tied = f", shared with {ties} other{'s' if ties > 1 else ''}" if ties else ""
-    kind = "🍾 first successful submission" if first else "personal best"
-    return [f"{MEDALS.get(rank, '🏅')} {head}, **{ordinal(rank)} place**{tied}; {kind}"]
-
-
-async def _public_thread(
-    bot: KernelCupBot, followed: Followed, name: str
-) -> discord.Thread | discord.TextChannel:
-    """Return a thread for all; the channel itself where there can be no more threads."""
-    memory = bot.parts.memory
-    channel: object = bot.get_channel(followed.channel_id) or await bot.fetch_channel(followed.channel_id)
-    if isinstance(channel, discord.Thread):
-        channel = channel.parent
-    if not isinstance(channel, discord.TextChannel):
-        raise PlaceLost("there is no channel for the result")
-    text_channel = channel
-    known = memory.said(followed.key, "public-thread")
-    if known == channel.id:
-        return channel
-    if known is not None:
-        found = channel.get_thread(known) or await bot.fetch_channel(known)
-        if isinstance(found, discord.Thread):
-            return found
-    try:
-        made = await patiently(
-            lambda: text_channel.create_thread(
-                name=texts.title(name), type=discord.ChannelType.public_thread, auto_archive_duration=1440
-            )
-        )
-    except discord.HTTPException:
-        memory.say(followed.key, "public-thread", channel.id)
-        return channel
-    memory.say(followed.key, "public-thread", made.id)
-    return made
-
-
-def _public_text(followed: Followed, shown: Mapping[str, Any], lines: Sequence[str], url: str) -> str:
-    name = texts.code(shown["file_name"])
-    head = (
-        f"<@{followed.user_id}>'s {name} for {texts.code(shown['leaderboard'])} (submission #{shown['id']})"
-    )
-    return "\n".join([head, *lines, f"<{url}>"])
 
 
 def _job_blocks(job: Mapping[str, Any], url: str) -> Iterator[Block]:

@@ -10,11 +10,11 @@ from typing import Any, Self
 import discord
 from discord import app_commands, ui
 
-from kernelcup.bot import boards_text, groups, replies, texts
+from kernelcup.bot import boards_text, groups, offering, replies, texts
 from kernelcup.bot.api import at
-from kernelcup.bot.creator import begin, managed_completion
 from kernelcup.bot.live import duration
 from kernelcup.bot.parts import Parts
+from kernelcup.bot.roles import begin
 
 Json = Mapping[str, Any]
 
@@ -32,7 +32,7 @@ def register(tree: groups.Tree, parts: Parts) -> None:
 
     @app_commands.command(name="reviews", description="Look at results that wait for a decision")
     @app_commands.describe(leaderboard_name="Of one leaderboard")
-    @app_commands.autocomplete(leaderboard_name=managed_completion(parts))
+    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
     async def reviews(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
         await begin(parts, interaction)
         who = replies.who(interaction)

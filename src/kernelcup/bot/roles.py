@@ -9,7 +9,7 @@ import discord
 
 from kernelcup.bot import setup
 from kernelcup.bot.api import SERVICE, at
-from kernelcup.bot.replies import who
+from kernelcup.bot.replies import think, who
 from kernelcup.errors import Forbidden, KernelCupError, SignInNeeded
 
 if TYPE_CHECKING:
@@ -19,6 +19,12 @@ logger = logging.getLogger(__name__)
 
 RANKS = ("participant", "creator", "admin")
 GIVEN = "role:"
+
+
+async def begin(parts: Parts, interaction: discord.Interaction) -> None:
+    """Acknowledge, then give the person the role that they have in this guild."""
+    await think(interaction)
+    await ensure(parts, interaction)
 
 
 async def ensure(parts: Parts, interaction: discord.Interaction) -> None:

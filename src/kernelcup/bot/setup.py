@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict
 
+import aiohttp
 import discord
 
 from kernelcup.bot.memory import Memory
@@ -33,6 +34,9 @@ NEEDED = discord.Permissions(
 """What the bot asks for when it is invited."""
 
 
+TROUBLE = (discord.HTTPException, aiohttp.ClientError, OSError)
+
+
 class Guilds:
     """The guilds that the bot is in, and where in them things are."""
 
@@ -51,8 +55,8 @@ class Guilds:
             if not any(role.name == name for role in guild.roles):
                 try:
                     await guild.create_role(name=name, colour=COLOURS[name], reason="KernelCup")
-                except discord.HTTPException as error:
-                    problems.append(f"role {name}: {error.text}")
+                except TROUBLE as error:
+                    problems.append(f"role {name}: {error}")
         category = await self._category(guild, problems)
         for name in (SUBMISSIONS, GENERAL, FORUM):
             await self._channel(guild, name, category, problems)
@@ -60,13 +64,14 @@ class Guilds:
             logger.error("guild %s lacks %s", guild.id, problem)
         return problems
 
+    def needs(self, channel: discord.abc.GuildChannel) -> bool:
+        """Tell whether a channel is one of ours."""
+        names = (CATEGORY, SUBMISSIONS, GENERAL, FORUM)
+        return any(self._known(channel.guild.id, name) == channel.id for name in names)
+
     def submissions(self, guild_id: int) -> int | None:
         """Return the channel in which people submit."""
         return self._known(guild_id, SUBMISSIONS)
-
-    def general(self, guild_id: int) -> int | None:
-        """Return the channel in which people talk."""
-        return self._known(guild_id, GENERAL)
 
     def forum(self, guild_id: int) -> int | None:
         """Return the forum with a post for each leaderboard."""
@@ -84,8 +89,8 @@ class Guilds:
         if found is None:
             try:
                 found = await guild.create_category(CATEGORY, reason="KernelCup")
-            except discord.HTTPException as error:
-                problems.append(f"category {CATEGORY}: {error.text}")
+            except TROUBLE as error:
+                problems.append(f"category {CATEGORY}: {error}")
                 return None
         self._memory.put(_key(guild.id, CATEGORY), found.id)
         return found
@@ -104,7 +109,7 @@ class Guilds:
                     found = await guild.create_forum(name, category=category, reason="KernelCup")
                 else:
                     found = await guild.create_text_channel(name, category=category, reason="KernelCup")
-            except (discord.HTTPException, TypeError) as error:
+            except TROUBLE as error:
                 problems.append(f"channel {name}: {error}")
                 return
         self._memory.put(_key(guild.id, name), found.id)

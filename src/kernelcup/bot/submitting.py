@@ -18,16 +18,22 @@ from kernelcup.bot.memory import Followed, Place
 from kernelcup.bot.offering import is_over, visible_boards
 from kernelcup.bot.parts import Parts
 from kernelcup.bot.places import now
+from kernelcup.bot.questions import Menu
 from kernelcup.bot.replies import who
-from kernelcup.errors import DeviceNeeded, FileTooLarge, InvalidValue, LeaderboardNeeded, NotText
+from kernelcup.errors import (
+    DeviceNeeded,
+    InvalidValue,
+    KernelCupError,
+    LeaderboardNeeded,
+    NotText,
+)
 
 LARGEST_READ = 2_000_000
 """More is not even read; how large a submission may be says the platform."""
-MENU_OPTIONS = 25
-MENU_LASTS_S = 600.0
 SOON_S = 4.0
 """After so long without an answer of the server the person is told why it takes time."""
 PLACE_WAIT_S = 20.0
+UNANSWERED = "You chose nothing, so nothing was submitted."
 
 _FENCE = re.compile(r"\A\s*```([A-Za-z+]*)[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _LANGUAGES = {"cu": "cu", "cuda": "cu", "cpp": "cu", "c++": "cu", "c": "cu"}
@@ -101,44 +107,6 @@ def read_block(text: str) -> tuple[str, str]:
     return found[2] + "\n", _LANGUAGES.get(language, "py" if language.startswith("py") else "")
 
 
-class Menu(replies.View):
-    """A menu of devices or leaderboards, used once."""
-
-    def __init__(
-        self,
-        asked: discord.Interaction,
-        parts: Parts,
-        request: Request,
-        *,
-        field: str,
-        names: Sequence[str],
-        placeholder: str,
-        many: bool,
-    ) -> None:
-        super().__init__(asked.user.id, timeout=MENU_LASTS_S)
-        self._asked, self._parts, self._request, self._field, self._many = asked, parts, request, field, many
-        self._select: ui.Select[Menu] = ui.Select(
-            placeholder=placeholder,
-            min_values=1,
-            max_values=len(names) if many else 1,
-            options=[discord.SelectOption(label=texts.title(name), value=name) for name in names],
-        )
-        self._select.callback = self._chosen  # type: ignore[method-assign]
-        self.add_item(self._select)
-
-    async def on_timeout(self) -> None:
-        """Say that nothing happened."""
-        text = "You chose nothing, so nothing was submitted."
-        await _edit_quietly(self._asked, text)
-
-    async def _chosen(self, interaction: discord.Interaction) -> None:
-        self.stop()
-        await interaction.response.edit_message(content="Submitting…", view=None)
-        chosen = list(self._select.values)
-        request = self._request | {self._field: chosen if self._many else chosen[0]}
-        await _submit(interaction, self._parts, request, key_of=self._asked)
-
-
 async def _submit(
     interaction: discord.Interaction,
     parts: Parts,
@@ -163,9 +131,11 @@ async def _submit(
 
 
 def _where(place: Place | None, url: str) -> str:
-    if place is not None and place.kind == "thread":
+    if place is None:
+        return f"Follow it at <{url}>; its thread comes as soon as Discord lets the bot make it."
+    if place.kind == "thread":
         return f"Follow it in <#{place.channel_id}> or at <{url}>."
-    if place is not None and place.kind == "dm":
+    if place.kind == "dm":
         return f"No thread could be made here, so it is in your direct messages and at <{url}>."
     return f"Follow it at <{url}>; no thread could be made here, and your direct messages are closed."
 
@@ -200,12 +170,13 @@ def _followed(
 async def _ask_devices(
     interaction: discord.Interaction, parts: Parts, request: Request, names: Sequence[str]
 ) -> None:
-    if len(names) > MENU_OPTIONS:
-        shown = ", ".join(texts.code(name) for name in names)
-        raise InvalidValue(f"Name the GPUs with the option gpu; there are too many for a menu: {shown}")
-    await _ask(
-        interaction, parts, request, "devices", names, "Select GPUs for this leaderboard...", many=True
-    )
+    async def chosen(pressed: discord.Interaction, devices: list[str]) -> None:
+        menu.stop()
+        await _submit_chosen(interaction, pressed, parts, request | {"devices": devices})
+
+    title = "Select GPUs for this leaderboard..."
+    menu = Menu(interaction, title, names, chosen, several=True, unanswered=UNANSWERED)
+    await menu.replace(f"{texts.code(request['file_name'])}: on which GPUs?")
 
 
 async def _ask_board(interaction: discord.Interaction, parts: Parts, request: Request) -> None:
@@ -213,24 +184,24 @@ async def _ask_board(interaction: discord.Interaction, parts: Parts, request: Re
     names = [board["name"] for board in found if not is_over(board)]
     if not names:
         raise InvalidValue("There is no leaderboard to which you could submit.")
-    if len(names) > MENU_OPTIONS:
-        raise LeaderboardNeeded("Name the leaderboard: with leaderboard_name, or in the file's first line.")
-    await _ask(interaction, parts, request, "leaderboard", names, "Select a leaderboard...", many=False)
+
+    async def chosen(pressed: discord.Interaction, values: list[str]) -> None:
+        menu.stop()
+        await _submit_chosen(interaction, pressed, parts, request | {"leaderboard": values[0]})
+
+    menu = Menu(interaction, "Select a leaderboard...", names, chosen, unanswered=UNANSWERED)
+    await menu.replace(f"{texts.code(request['file_name'])}: for which leaderboard?")
 
 
-async def _ask(
-    interaction: discord.Interaction,
-    parts: Parts,
-    request: Request,
-    field: str,
-    names: Sequence[str],
-    placeholder: str,
-    *,
-    many: bool,
+async def _submit_chosen(
+    asked: discord.Interaction, pressed: discord.Interaction, parts: Parts, request: Request
 ) -> None:
-    menu = Menu(interaction, parts, request, field=field, names=names, placeholder=placeholder, many=many)
-    text = f"{texts.code(request['file_name'])}: {'on which GPUs?' if many else 'for which leaderboard?'}"
-    await interaction.edit_original_response(content=text, view=menu)
+    """Submit what was asked about in a menu, once however often it is used."""
+    await pressed.response.edit_message(content="Submitting…", view=None)
+    try:
+        await _submit(pressed, parts, request, key_of=asked)
+    except KernelCupError as error:
+        await replies.replace(pressed, replies.explain(error))
 
 
 async def _devices_of(interaction: discord.Interaction, parts: Parts, board: str, launcher: str) -> list[str]:
@@ -255,14 +226,10 @@ def _request(mode: str, board: str | None, gpu: str | None, file_name: str, code
 
 
 async def _read(script: discord.Attachment) -> str:
-    if script.size > LARGEST_READ:
-        raise FileTooLarge(f"The file has {script.size:,} bytes, which is far too much for a submission.")
     try:
-        return (await script.read()).decode("utf-8-sig")
+        return (await replies.read_file(script, LARGEST_READ)).decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise NotText("The file is not UTF-8 text.") from None
-    except discord.HTTPException as error:
-        raise InvalidValue(f"Discord does not give the file out ({error.status}); attach it again.") from None
+        raise NotText(f"{script.filename} is not UTF-8 text; submit the source itself.") from None
 
 
 async def _is_here(interaction: discord.Interaction, parts: Parts) -> bool:
@@ -274,10 +241,3 @@ async def _is_here(interaction: discord.Interaction, parts: Parts) -> bool:
         return True
     await replies.answer(interaction, f"Submit in <#{wanted}>.")
     return False
-
-
-async def _edit_quietly(interaction: discord.Interaction, text: str) -> None:
-    try:
-        await interaction.edit_original_response(content=text, view=None)
-    except discord.HTTPException:
-        return

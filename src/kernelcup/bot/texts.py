@@ -54,8 +54,10 @@ def fenced(text: str) -> str:
 
 def file_name(text: object, default: str = "file.txt") -> str:
     """Return a name for an attachment: letters, digits, ``.``, ``_`` and ``-``."""
-    plain_name = re.sub(r"[^A-Za-z0-9._-]+", "_", str(text)).strip("._") or default
-    return plain_name[-100:]
+    plain_name = re.sub(r"[^A-Za-z0-9._-]+", "_", str(text)).strip(".")
+    if not str(text).startswith("_"):
+        plain_name = plain_name.strip("._")
+    return plain_name[-100:] or default
 
 
 def title(text: object, limit: int = 100) -> str:

@@ -42,6 +42,7 @@ def check_count(path: str, count: int, most: int, least: int = 0) -> None:
 def check_message(body: Json, sizes: Sizes, files: list[int]) -> None:
     """Refuse what no message may hold; ``files`` are the sizes of the new files."""
     check_length("content", body.get("content"), 2000)
+    check_length("nonce", str(body.get("nonce") or ""), 25)
     check_embeds(body.get("embeds") or [])
     check_components(body.get("components") or [], new_kind=bool((body.get("flags") or 0) & COMPONENTS_V2))
     if (body.get("flags") or 0) & COMPONENTS_V2 and (body.get("content") or body.get("embeds")):

@@ -54,6 +54,7 @@ def write(
         ephemeral_to=private_to,
         reference=_reference(channel, body),
         interaction_id=interaction_id,
+        nonce=str(body["nonce"]) if body.get("nonce") is not None else None,
     )
     message.pings = pings(content, body.get("allowed_mentions"), channel, author)
     channel.messages[message.id] = message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from urllib.parse import unquote
 
 from .errors import Json, Refusal, unknown
@@ -12,13 +13,18 @@ from .state import Channel, Message
 from .web import Answer, Call, route
 from .world import World
 
+NONCE_LASTS = timedelta(minutes=5)
+
 
 @route("POST", "/channels/{channel}/messages")
 async def create_message(call: Call) -> Answer:
     """Write a message."""
     channel = call.world.channel(call.id("channel"))
     check_may_write(call.world, channel, call.body, call.files)
-    return message_json(write(call.world, channel, call.world.bot, call.body, call.files), call.world.cdn)
+    message = _same(call.world, channel, call.body)
+    if message is None:
+        message = write(call.world, channel, call.world.bot, call.body, call.files)
+    return message_json(message, call.world.cdn)
 
 
 @route("GET", "/channels/{channel}/messages")
@@ -113,6 +119,15 @@ async def open_dm(call: Call) -> Answer:
     if user.bot:
         raise Refusal(403, 50007, "Cannot send messages to this user")
     return channel_json(call.world.dm(user))
+
+
+def _same(world: World, channel: Channel, body: Json) -> Message | None:
+    """With ``enforce_nonce`` a nonce of the last minutes makes no second message: the first one is returned."""
+    if not body.get("enforce_nonce") or body.get("nonce") is None:
+        return None
+    since = world.clock.now() - NONCE_LASTS
+    mine = (m for m in channel.messages.values() if m.author is world.bot and m.created_at > since)
+    return next((m for m in mine if m.nonce == str(body["nonce"])), None)
 
 
 def _message(call: Call, channel: Channel) -> Message:

@@ -178,6 +178,7 @@ class Message:
     pings: set[str] = field(default_factory=set)
     versions: list[str] = field(default_factory=list)
     reactions: dict[str, set[int]] = field(default_factory=dict)
+    nonce: str | None = None
 
     @property
     def ephemeral(self) -> bool:

@@ -98,7 +98,13 @@ def test_a_file_that_is_too_large_is_named_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "safe"), [("../../etc/passwd", "etc_passwd"), ("a b.py", "a_b.py"), ("…", "file.txt")]
+    ("name", "safe"),
+    [
+        ("../../etc/passwd", "etc_passwd"),
+        ("a b.py", "a_b.py"),
+        ("__init__.py", "__init__.py"),
+        ("…", "file.txt"),
+    ],
 )
 def test_names_of_files_are_harmless(name: str, safe: str) -> None:
     assert texts.file_name(name) == safe

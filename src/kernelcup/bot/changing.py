@@ -1,0 +1,149 @@
+"""Changing a leaderboard: its deadline, its GPUs, who sees it, its task. First it is shown what that means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import discord
+from discord import app_commands
+
+from kernelcup.bot import boards_text, groups, offering, replies, texts
+from kernelcup.bot.api import Files, at
+from kernelcup.bot.creator import LARGEST_TASK, split_names
+from kernelcup.bot.parts import Parts
+from kernelcup.bot.questions import Confirm
+from kernelcup.bot.roles import begin
+from kernelcup.errors import InvalidValue
+
+Json = Mapping[str, Any]
+
+NO_DEADLINE = "none"
+
+
+def register(tree: groups.Tree, parts: Parts) -> None:
+    """Add the command."""
+    groups.leaderboard(tree).add_command(_change(parts))
+
+
+def _change(parts: Parts) -> app_commands.Command[Any, ..., None]:
+    @app_commands.command(
+        name="change", description="Change a leaderboard; first it is shown what that means"
+    )
+    @app_commands.describe(
+        leaderboard_name="Which one",
+        deadline=f"YYYY-MM-DD, or YYYY-MM-DD HH:MM; UTC unless a zone follows; or {NO_DEADLINE}",
+        gpus="All its GPUs from now on, with commas between",
+        closed="Whether only those with an invite see it",
+        task_zip="Its new task: a zipped folder, or one .py with the reference code",
+        rejudge="With a new task, judge the ranked results again",
+    )
+    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    async def change(
+        interaction: discord.Interaction,
+        leaderboard_name: str,
+        deadline: str | None = None,
+        gpus: str | None = None,
+        closed: bool | None = None,
+        task_zip: discord.Attachment | None = None,
+        rejudge: bool = False,
+    ) -> None:
+        await begin(parts, interaction)
+        settings = _settings(deadline, gpus, closed)
+        if not settings and task_zip is None:
+            raise InvalidValue("Say what is to be changed.")
+        files: Files = ()
+        if task_zip is not None:
+            content = await replies.read_file(task_zip, LARGEST_TASK)
+            files = [("files", (task_zip.filename, content))]
+        await _ask(parts, interaction, leaderboard_name, settings, files, rejudge=rejudge)
+
+    return change
+
+
+def _settings(deadline: str | None, gpus: str | None, closed: bool | None) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    if deadline is not None:
+        settings["deadline"] = None if deadline.strip().lower() == NO_DEADLINE else deadline
+    if gpus is not None:
+        settings["devices"] = split_names(gpus)
+    if closed is not None:
+        settings["visibility"] = "closed" if closed else "public"
+    return settings
+
+
+async def _ask(
+    parts: Parts,
+    interaction: discord.Interaction,
+    board: str,
+    settings: dict[str, Any],
+    files: Files,
+    *,
+    rejudge: bool,
+) -> None:
+    seen = await parts.api.send(
+        "POST",
+        at("leaderboards", board, "preview"),
+        replies.who(interaction),
+        data={"settings": json.dumps(settings)},
+        files=files or None,
+    )
+    text = preview_text(seen, rejudge=rejudge)
+    if not any(seen[key] for key in ("settings", "files", "cases", "hidden")):
+        await replies.answer(interaction, text)
+        return
+
+    async def act(interaction: discord.Interaction) -> str:
+        who, path = replies.who(interaction), at("leaderboards", board)
+        if files:
+            params: dict[str, str | int | bool] = {"expected": seen["fingerprint"], "rejudge": rejudge}
+            await parts.api.send("PUT", f"{path}/task", who, files=files, params=params)
+        if settings:
+            force = {"force": bool(seen["removed_in_use"])}
+            await parts.api.send("PATCH", path, who, json=settings, params=force)
+        parts.boards_changed.set()
+        return f"✅ {texts.code(board)} was changed."
+
+    await Confirm(interaction, "Change it", act).ask(text)
+
+
+def preview_text(seen: Json, *, rejudge: bool) -> str:
+    """Return what a change means."""
+    lines = [
+        f"- {texts.plain(name.removeprefix('task.').replace('_', ' '))}: {_shown(old)} → {_shown(new)}"
+        for name, (old, new) in seen["settings"].items()
+    ]
+    lines += [
+        f"- {texts.code(each['name'])} {each['kind']}: +{each['added']} −{each['removed']} lines"
+        for each in seen["files"][:20]
+    ]
+    if seen["cases"] or seen["hidden"]:
+        lines.append(f"- cases: {len(seen['cases'])} change{', hidden ones too' if seen['hidden'] else ''}")
+    if not lines:
+        return f"Nothing changes in {texts.code(seen['board'])}."
+    lines.insert(0, f"**Changes of {texts.code(seen['board'])}**")
+    if seen["reasons"]:
+        why = texts.plain("; ".join(seen["reasons"]), 400)
+        lines.append(f"⚠️ Results before and after cannot be compared: {why}")
+    if seen["needs_rejudge"]:
+        jobs = sum(each["jobs"] for each in seen["affected"])
+        what = "are judged again" if rejudge else "stay as they are; with `rejudge` they are judged again"
+        lines.append(f"{jobs} ranked results {what}.")
+    if seen["removed_in_use"]:
+        names = ", ".join(map(texts.code, seen["removed_in_use"]))
+        lines.append(f"⚠️ There are submissions on {names}, which would go.")
+    return "\n".join(lines)
+
+
+def _shown(value: object) -> str:
+    """Return a setting as people read it."""
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(texts.code(each, 40) for each in value)
+    try:
+        return boards_text.stamp(datetime.fromisoformat(str(value)))
+    except ValueError:
+        return texts.code(value, 60)

@@ -1,0 +1,133 @@
+"""Commands about people: bans, and how much they may submit. The API refuses what somebody may not do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import discord
+from discord import app_commands
+
+from kernelcup.bot import groups, offering, replies, texts
+from kernelcup.bot.api import at
+from kernelcup.bot.parts import Parts
+from kernelcup.bot.roles import begin
+from kernelcup.errors import InvalidValue
+
+Json = Mapping[str, Any]
+Command = app_commands.Command[Any, ..., None]
+
+
+def register(tree: groups.Tree, parts: Parts) -> None:
+    """Add the commands."""
+    admin = groups.admin(tree)
+    for command in (_ban(parts), _unban(parts)):
+        admin.add_command(command)
+    limits = groups.subgroup(admin, "limits", "How much people may submit")
+    for command in (_show_limits(parts), _add_limit(parts), _remove_limit(parts)):
+        limits.add_command(command)
+
+
+def _ban(parts: Parts) -> Command:
+    @app_commands.command(name="ban", description="Let somebody look only: no submissions any more")
+    @app_commands.describe(
+        reason="Shown to them", user="Somebody on Discord", name="Or their name on the platform"
+    )
+    async def ban(
+        interaction: discord.Interaction,
+        reason: app_commands.Range[str, 1, 500],
+        user: discord.User | None = None,
+        name: str | None = None,
+    ) -> None:
+        await begin(parts, interaction)
+        found = await _account(parts, user, name)
+        who = replies.who(interaction)
+        await parts.api.send("POST", at("users", found, "ban"), who, json={"reason": reason})
+        await replies.answer(interaction, f"🔒 {texts.code(found)} is banned: {texts.plain(reason, 500)}")
+
+    return ban
+
+
+def _unban(parts: Parts) -> Command:
+    @app_commands.command(name="unban", description="Lift a ban")
+    @app_commands.describe(user="Somebody on Discord", name="Or their name on the platform")
+    async def unban(
+        interaction: discord.Interaction, user: discord.User | None = None, name: str | None = None
+    ) -> None:
+        await begin(parts, interaction)
+        found = await _account(parts, user, name)
+        await parts.api.send("DELETE", at("users", found, "ban"), replies.who(interaction))
+        await replies.answer(interaction, f"🔓 {texts.code(found)} may submit again.")
+
+    return unban
+
+
+async def _account(parts: Parts, user: discord.User | None, name: str | None) -> str:
+    """Return the platform's name of somebody. Whoever comes for the first time gets an account."""
+    if (user is None) == (name is None):
+        raise InvalidValue("Say who: either somebody on Discord, or a name on the platform.")
+    if user is None:
+        return str(name)
+    return str((await parts.api.get("/me", replies.person(user)))["name"])
+
+
+def _show_limits(parts: Parts) -> Command:
+    @app_commands.command(name="show", description="Show the limits")
+    @app_commands.describe(leaderboard_name="Of one leaderboard")
+    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    async def show(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
+        await begin(parts, interaction)
+        found = await parts.api.get("/limits", replies.who(interaction), leaderboard=leaderboard_name)
+        lines = [f"**{each['id']}** {limit_text(each)}" for each in found]
+        await replies.answer(interaction, texts.bullet_list(lines) or "There are no limits.")
+
+    return show
+
+
+def _add_limit(parts: Parts) -> Command:
+    @app_commands.command(name="add", description="Add a limit")
+    @app_commands.describe(
+        limit="Such as 10/hour, or 600 gpu-seconds/day",
+        leaderboard_name="Of one leaderboard; without it of all",
+        gpu="On one GPU",
+        together="All people together, not each",
+    )
+    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    async def add(
+        interaction: discord.Interaction,
+        limit: str,
+        leaderboard_name: str | None = None,
+        gpu: str | None = None,
+        together: bool = False,
+    ) -> None:
+        await begin(parts, interaction)
+        body = {"text": limit, "leaderboard": leaderboard_name, "device": gpu, "per_user": not together}
+        made = await parts.api.send("POST", "/limits", replies.who(interaction), json=body)
+        await replies.answer(interaction, f"✅ Limit **{made['id']}**: {limit_text(made)}")
+
+    return add
+
+
+def _remove_limit(parts: Parts) -> Command:
+    @app_commands.command(name="remove", description="Remove a limit")
+    @app_commands.describe(number="Its number, as /admin limits show tells it")
+    async def remove(interaction: discord.Interaction, number: app_commands.Range[int, 1]) -> None:
+        await begin(parts, interaction)
+        await parts.api.send("DELETE", at("limits", number), replies.who(interaction))
+        await replies.answer(interaction, f"✅ Limit {number} is gone.")
+
+    return remove
+
+
+def limit_text(limit: Json) -> str:
+    """Return a limit in words."""
+    what = "GPU-seconds" if "gpu" in limit["quantity"] else "submissions"
+    group = f"{limit['mode_group']} " if limit["mode_group"] else ""
+    words = [f"{limit['amount']:g} {group}{what} in {replies.waiting(limit['window_s'])}"]
+    if limit["board"]:
+        words.append(f"to {texts.code(limit['board'])}")
+    if limit["device"]:
+        words.append(f"on {texts.code(limit['device'])}")
+    whose = f"for {texts.code(limit['user'])}" if limit["user"] else None
+    words.append(whose or ("for each user" if limit["per_user"] else "for all together"))
+    return " ".join(words)

@@ -1,0 +1,108 @@
+"""Answers in words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kernelcup.bot import boards_text, changing, replies, texts
+from kernelcup.errors import (
+    InvalidTask,
+    NotFound,
+    Problem,
+    RateLimited,
+    ScopeMissing,
+    ServerUnavailable,
+    SignInNeeded,
+)
+
+HOSTILE = "@everyone **x** <@1> [a](https://evil.example) ```"
+
+
+def outside_of_code(text: str) -> str:
+    """Return what Discord would read as markdown."""
+    return "".join(re.sub(r"\\.", "", text).split("`")[::2])
+
+
+@pytest.mark.parametrize("count", [1, 30, 500])
+@pytest.mark.parametrize("length", [5, 250, 5000])
+def test_what_is_wrong_with_a_task_fits_one_message(count: int, length: int) -> None:
+    found = [Problem(file="task.yml", line=n, column=1, text=f"{HOSTILE} " * length) for n in range(count)]
+    text = replies.explain(InvalidTask(found))
+    assert len(text) <= texts.ROOM
+    assert text.count("```") == 2
+    assert "task.yml:0:1" in text
+    left = re.search(r"and (\d+) more$", text)
+    assert text.count("task.yml:") + (int(left[1]) if left else 0) == count
+
+
+def test_a_limit_says_once_when_one_may_try_again() -> None:
+    error = RateLimited("The limit is 2 a day; try again in 3600 s.", retry_after_s=3600)
+    text = replies.explain(error)
+    assert text.lower().count("try again") == 1
+    assert "<t:" in text
+
+
+def test_tokens_are_not_the_persons_trouble() -> None:
+    assert "Whoever runs it" in replies.explain(SignInNeeded("sign in again"))
+    for error in (SignInNeeded("sign in again"), ScopeMissing("This token lacks the scope; sign in again")):
+        assert "sign in" not in replies.explain(error)
+        assert "This token" not in replies.explain(error)
+
+
+def test_errors_do_nothing() -> None:
+    error = NotFound(HOSTILE)
+    error.add_note(HOSTILE)
+    for text in (replies.explain(error), replies.explain(RuntimeError(HOSTILE))):
+        assert "@everyone" not in text
+        assert "<@1>" not in text
+        assert "](http" not in text
+    assert "does not answer" in replies.explain(ServerUnavailable("http://secret.example"))
+    assert "secret" not in replies.explain(ServerUnavailable("http://secret.example"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "1 s"),
+        (90, "90 s"),
+        (600, "10 min"),
+        (3600, "1 h"),
+        (5400, "90 min"),
+        (86400, "1 d"),
+        (9e5, "10 d"),
+    ],
+)
+def test_times_to_wait_are_for_people(seconds: float, text: str) -> None:
+    assert replies.waiting(seconds) == text
+
+
+@pytest.mark.parametrize(("lang", "comment"), [("py", "#"), ("cu", "//")])
+def test_a_template_is_a_file_in_its_own_language(lang: str, comment: str) -> None:
+    board = {"name": "b", "deadline": None, "devices": ["H100"]}
+    file = boards_text.template_file(board, {"lang": lang, "description": "Do\nit."}, "code\n", "Triton")
+    *header, code = file.data.decode().splitlines()
+    assert file.name == f"b-triton.{lang}"
+    assert header[0] == f"{comment}!POPCORN leaderboard b"
+    assert code == "code"
+    assert all(line.startswith(comment) for line in header if line)
+
+
+def test_what_a_change_means_does_nothing() -> None:
+    seen = {
+        "board": HOSTILE,
+        "settings": {HOSTILE: [HOSTILE, [HOSTILE]]},
+        "files": [{"name": HOSTILE, "kind": "changed", "added": 1, "removed": 2}],
+        "cases": [{}],
+        "hidden": {"tests": [1, 2]},
+        "reasons": [HOSTILE],
+        "needs_rejudge": True,
+        "affected": [{"jobs": 3}],
+        "removed_in_use": [HOSTILE],
+    }
+    for rejudge in (True, False):
+        text = outside_of_code(changing.preview_text(seen, rejudge=rejudge))
+        assert "@everyone" not in text
+        assert "<@1>" not in text
+        assert "](http" not in text
