@@ -2,7 +2,10 @@
 
 A whole service under load on one machine, database and load generator included: submissions at a
 fixed rate, 500 clients that follow live events, readers of standings and lists, a dispatcher that
-claims and finishes; all on a database with 1,000,000 submissions and 100,000 queued jobs.
+claims and finishes; all on a database with 1,000,000 submissions and 100,000 queued jobs. The clients
+that follow come before the measured time, so that all of them are there during all of it.
+
+PostgreSQL writes through to the disk here: scripts/with-postgres is told POSTGRES_FSYNC=on.
 
 A latency counts from the moment at which a request was due, so a server that stands still is not
 flattered. Writes benchmarks/results/service-load-DATABASE.json.
@@ -38,6 +41,7 @@ from kernelcup.storage.database import Database
 
 CODE = "import torch\n\n\ndef custom_kernel(data):\n    # {number}\n    return data * 2\n"
 USERS = 200
+WARM_UP_S = 24.0
 WATCHERS = 500
 CONNECTIONS = 64
 
@@ -174,9 +178,11 @@ async def load(base: str, tokens: list[str], given: argparse.Namespace) -> dict[
     load = Load(base, tokens)
     pool = connections(base, tokens[0], CONNECTIONS)
     readers = connections(base, tokens[0], 8)
+    watchers = await gather_watchers(load, pool, given)
+    load.latencies.clear()
+    load.accepted.clear()
     begun = time.perf_counter()
     end = begun + given.seconds
-    watchers = [asyncio.create_task(watch(load, number, end)) for number in range(given.watchers)]
     await asyncio.gather(
         submissions(load, pool, given.rate, end),
         reads(load, readers, "standings", 2.0, end, standings_path),
@@ -195,6 +201,17 @@ async def load(base: str, tokens: list[str], given: argparse.Namespace) -> dict[
         "events_received": load.events,
         "errors": load.errors,
     }
+
+
+async def gather_watchers(
+    load: Load, pool: asyncio.Queue[Connection], given: argparse.Namespace
+) -> list[asyncio.Task[None]]:
+    """Have some submissions made by everybody, and return once all watchers follow one of them."""
+    until = time.perf_counter() + WARM_UP_S + given.seconds
+    await submissions(load, pool, 20.0, time.perf_counter() + WARM_UP_S / 2)
+    tasks = [asyncio.create_task(watch(load, number, until)) for number in range(given.watchers)]
+    await asyncio.sleep(WARM_UP_S / 2)
+    return tasks
 
 
 def connections(base: str, token: str, count: int) -> asyncio.Queue[Connection]:
@@ -226,7 +243,7 @@ async def submit(load: Load, pool: asyncio.Queue[Connection], due: float, number
         "mode": "test" if number % 2 else "leaderboard",
         "code": CODE.format(number=number % 1000),
     }
-    headers = {"Idempotency-Key": f"load-{os.getpid()}-{number}"}
+    headers = {"Idempotency-Key": f"load-{due}-{number}"}
     made = await load.call(
         "submit", pool, due, "POST", "/api/v1/submissions", body=body, headers=headers, token=token
     )
@@ -260,7 +277,7 @@ def list_path(number: int) -> str:
 
 async def watch(load: Load, number: int, end: float) -> None:
     """Follow one submission after the other."""
-    await asyncio.sleep(1 + number / 25)  # all of them follow after 20 seconds
+    await asyncio.sleep(number / 50)  # all of them within ten seconds
     load.watching += 1
     while time.perf_counter() < end:
         if not load.accepted:

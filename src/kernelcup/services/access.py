@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Visibility
 from kernelcup.errors import Forbidden, NotFound, ScopeMissing, SignInNeeded
 from kernelcup.storage import boards, members
+from kernelcup.storage.boards import Door
 
 ALL_SCOPES = frozenset(Scope)
 
@@ -34,7 +35,7 @@ def require(actor: Actor, scope: Scope, *, role: Role = Role.PARTICIPANT) -> Non
         raise ScopeMissing(f"This token lacks the scope {scope.value!r}; make one that has it.")
 
 
-def manages_board(actor: Actor, board: Leaderboard) -> bool:
+def manages_board(actor: Actor, board: Leaderboard | Door) -> bool:
     """Tell whether somebody may change a leaderboard and see all of it: its creator, and admins."""
     if actor.role is Role.ADMIN:
         return True

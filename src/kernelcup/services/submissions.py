@@ -13,7 +13,18 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import OPERATOR, Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
+from kernelcup.domain import (
+    OPERATOR,
+    Actor,
+    Job,
+    JobState,
+    Leaderboard,
+    Role,
+    Run,
+    Scope,
+    Submission,
+    Visibility,
+)
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.screen import Screening
 from kernelcup.services import access, queue, visibility
@@ -26,6 +37,7 @@ from kernelcup.storage import (
     frozen,
     jobs,
     limits,
+    members,
     ranking,
     runs,
     screenings,
@@ -332,10 +344,11 @@ def _seen(
         manages = access.manages_board(viewer, board)
         hidden = {board.id} if with_tag and not manages else set()
         return Seen(user_id=viewer.user_id, hidden=hidden, managed={board.id} if manages else set())
-    every = boards.every(session)
-    visible = {each.id for each in access.visible_boards(session, viewer)}
+    every = boards.doors(session)
+    joined = set() if viewer.user_id is None else members.boards_of(session, viewer.user_id)
     managed = {each.id for each in every if access.manages_board(viewer, each)}
-    hidden = {each.id for each in every if each.id not in visible}
+    closed = {each.id for each in every if each.visibility is not Visibility.PUBLIC}
+    hidden = closed - joined - managed
     if of_user is not None and of_user != viewer.user_id:
         # Else the list of what somebody made would tell who hides behind a pseudonym.
         hidden |= {each.id for each in every if each.pseudonymous and each.id not in managed}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -146,6 +147,32 @@ def seen_by(
     if user_id is not None and manages_own:
         seen.append(_BOARDS.c.creator_id == user_id)
     return _load(session, _page(after_id, limit).where(or_(*seen)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Door:
+    """What decides who sees a leaderboard, beside its members."""
+
+    id: int
+    creator_id: int
+    visibility: Visibility
+    pseudonymous: bool
+
+
+def doors(session: Session) -> list[Door]:
+    """Return who may see what, for all leaderboards: less than all that they are."""
+    return [
+        Door(
+            id=row.id,
+            creator_id=row.creator_id,
+            visibility=Visibility(row.visibility),
+            pseudonymous=row.pseudonymous,
+        )
+        for row in session.execute(_DOORS)
+    ]
+
+
+_DOORS = select(*(table_of(LeaderboardRow).c[name] for name in Door.__slots__))
 
 
 def count_submissions(session: Session, board_id: int) -> int:

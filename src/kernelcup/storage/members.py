@@ -6,13 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import bindparam, delete, func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from kernelcup.errors import Conflict
 from kernelcup.storage.database import insert_if_absent
-from kernelcup.storage.tables import MemberRow, UserRow
+from kernelcup.storage.tables import MemberRow, UserRow, table_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +27,15 @@ class Member:
 def is_member(session: Session, board_id: int, user_id: int) -> bool:
     """Tell whether a user belongs to a leaderboard."""
     return session.get(MemberRow, (board_id, user_id)) is not None
+
+
+def boards_of(session: Session, user_id: int) -> set[int]:
+    """Return the leaderboards that a user belongs to."""
+    return set(session.scalars(_BOARDS_OF, {"user_id": user_id}))
+
+
+_TABLE = table_of(MemberRow)
+_BOARDS_OF = select(_TABLE.c.leaderboard_id).where(_TABLE.c.user_id == bindparam("user_id"))
 
 
 def add(session: Session, *, board_id: int, user_id: int, pseudonym: str | None, now: datetime) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from typing import Any
 
 from sqlalchemy import Select, bindparam, delete, exists, func, or_, select
 from sqlalchemy import insert as insert_into
@@ -165,16 +166,18 @@ def find(session: Session, submission_id: int) -> Submission | None:
     row = session.execute(_by_id(), {"submission_id": submission_id}).first()
     if row is None:
         return None
-    devices = session.scalars(_DEVICES, {"submission_id": submission_id}).all()
-    return _submission(row[0], row[1], row[2], devices)
+    return _submission(row, session.scalars(_DEVICES, {"submission_id": submission_id}).all())
 
 
 @cache
-def _by_id() -> Select[SubmissionRow, str, str]:
-    return _submissions().where(SubmissionRow.id == bindparam("submission_id"))
+def _by_id() -> Select[Any]:
+    return _submissions().where(_TABLE.c.id == bindparam("submission_id"))
 
 
-_DEVICES = select(JobRow.device).where(JobRow.submission_id == bindparam("submission_id")).order_by(JobRow.id)
+_JOBS = table_of(JobRow)
+_DEVICES = (
+    select(_JOBS.c.device).where(_JOBS.c.submission_id == bindparam("submission_id")).order_by(_JOBS.c.id)
+)
 
 
 def newest(
@@ -188,16 +191,17 @@ def newest(
     seen: Seen | None = None,
 ) -> list[Submission]:
     """Return a page of submissions, the newest first; all of them, or those that are seen."""
-    query = _submissions().order_by(SubmissionRow.id.desc()).limit(limit)
+    query = _submissions().order_by(_TABLE.c.id.desc()).limit(limit)
     if user_id is not None:
-        query = query.where(SubmissionRow.user_id == user_id)
+        query = query.where(_TABLE.c.user_id == user_id)
     if board_id is not None:
-        query = query.where(SubmissionRow.leaderboard_id == board_id)
+        query = query.where(_TABLE.c.leaderboard_id == board_id)
     if tag is not None:
-        tagged = (ScreeningFindingRow.submission_id == SubmissionRow.id, ScreeningFindingRow.tag == tag)
+        found = table_of(ScreeningFindingRow)
+        tagged = (found.c.submission_id == _TABLE.c.id, found.c.tag == tag)
         query = query.where(exists().where(*tagged))
     if before_id is not None:
-        query = query.where(SubmissionRow.id < before_id)
+        query = query.where(_TABLE.c.id < before_id)
     return _load(session, query if seen is None else _only(query, seen))
 
 
@@ -223,44 +227,44 @@ def delete_unused_code(session: Session, *, code_hash: str | None = None) -> Non
     session.execute(query if code_hash is None else query.where(CodeRow.hash == code_hash))
 
 
-def _only(query: Select[SubmissionRow, str, str], seen: Seen) -> Select[SubmissionRow, str, str]:
-    allowed = [SubmissionRow.mode == Mode.LEADERBOARD.value]
+def _only(query: Select[Any], seen: Seen) -> Select[Any]:
+    allowed = [_TABLE.c.mode == Mode.LEADERBOARD.value]
     if seen.user_id is not None:
-        allowed.append(SubmissionRow.user_id == seen.user_id)
+        allowed.append(_TABLE.c.user_id == seen.user_id)
     if seen.managed:
-        allowed.append(SubmissionRow.leaderboard_id.in_(seen.managed))
+        allowed.append(_TABLE.c.leaderboard_id.in_(seen.managed))
     if seen.hidden:
-        query = query.where(SubmissionRow.leaderboard_id.not_in(seen.hidden))
+        query = query.where(_TABLE.c.leaderboard_id.not_in(seen.hidden))
     return query.where(or_(*allowed))
 
 
-def _submissions() -> Select[SubmissionRow, str, str]:
+def _submissions() -> Select[Any]:
     return (
-        select(SubmissionRow, LeaderboardRow.name, UserRow.name)
-        .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
-        .join(UserRow, UserRow.id == SubmissionRow.user_id)
+        select(*_TABLE.c, _BOARDS.c.name.label("board"), _USERS.c.name.label("user"))
+        .join(_BOARDS, _BOARDS.c.id == _TABLE.c.leaderboard_id)
+        .join(_USERS, _USERS.c.id == _TABLE.c.user_id)
     )
 
 
-def _load(session: Session, query: Select[SubmissionRow, str, str]) -> list[Submission]:
+def _load(session: Session, query: Select[Any]) -> list[Submission]:
     rows = session.execute(query).all()
-    devices: dict[int, list[str]] = {row.id: [] for row, _, _ in rows}
+    devices: dict[int, list[str]] = {row.id: [] for row in rows}
     found = (
-        select(JobRow.submission_id, JobRow.device)
-        .where(JobRow.submission_id.in_(devices))
-        .order_by(JobRow.id)
+        select(_JOBS.c.submission_id, _JOBS.c.device)
+        .where(_JOBS.c.submission_id.in_(devices))
+        .order_by(_JOBS.c.id)
     )
     for submission_id, device in session.execute(found):
         devices[submission_id].append(device)
-    return [_submission(row, board, user, devices[row.id]) for row, board, user in rows]
+    return [_submission(row, devices[row.id]) for row in rows]
 
 
-def _submission(row: SubmissionRow, board: str, user: str, devices: Sequence[str]) -> Submission:
+def _submission(row: Any, devices: Sequence[str]) -> Submission:
     return Submission(
         id=row.id,
-        leaderboard=board,
+        leaderboard=row.board,
         leaderboard_id=row.leaderboard_id,
-        user=user,
+        user=row.user,
         user_id=row.user_id,
         mode=Mode(row.mode),
         devices=tuple(devices),
