@@ -1,12 +1,19 @@
 """``python -m kernelcup_harness [JOB.json] [--report FILE] [--events] [--die-with-parent] [--describe]
-[--lint]``.
+[--lint] [--ahead BACKEND [--background]] [--calibrate BACKEND]``.
 
 Reads a JobSpec as JSON from the file or, without one or with ``-``, from standard input. Writes JSON
 lines to standard output: with ``--events`` the events as they come, and at the end
 ``{"report": {...}}``, or the bare report to FILE. Exit code 0 means that there is a report, whatever
 its verdict; 2 that the job could not be read. ``--describe`` judges nothing and prints what this
 machine is and which sandbox it has. ``--lint`` judges no submission but the task: null submissions are
-handed to its checker, and the last line is ``{"lint": {...}}``.
+handed to its checker, and the last line is ``{"lint": {...}}``. ``--calibrate`` judges nothing either: it
+measures what the first device of a backend can do, and the last line is ``{"calibration": {...}}``.
+
+With ``--ahead`` judge and contestants are started before the job is read, and ``{"ready": true}`` is
+written once they wait for it; ``--background`` starts them at the lowest priority, where it can be
+raised again. Standard input may then be a Unix socket: a byte comes with the descriptor of a file that
+holds the job, and others that stay open until the end. Its end without a job ends the runner with code 0;
+code 3 means that the processes could not be started.
 """
 
 from __future__ import annotations
@@ -19,9 +26,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import lint_run, processes, sandbox, sysinfo
-from kernelcup_harness.protocol import JobSpec, ProtocolError, check_spec, dumps, loads, to_json
-from kernelcup_harness.runner import run_job
+from kernelcup_harness import lint_run, priority, processes, sandbox, sysinfo, waiting
+from kernelcup_harness.crew import Crew, NotStarted
+from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, check_spec, dumps, loads, to_json
+from kernelcup_harness.runner import run_job, started_ahead
+
+NOT_STARTED = 3
 
 
 def main() -> int:
@@ -32,19 +42,61 @@ def main() -> int:
     if options.describe:
         emit({"machine": sysinfo.machine(), "sandbox": sandbox.describe()})
         return 0
+    if options.calibrate:
+        return calibrate(Backend(options.calibrate))
+    # So that a job that is cancelled cleans up like one that has ended.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    return wait_and_run(options) if options.ahead else run(options, read_text(options.job), None)
+
+
+def calibrate(backend: Backend) -> int:
+    """Measure what the device can do, and write it."""
+    from kernelcup_harness import calibration
+
     try:
-        text = sys.stdin.read() if options.job == "-" else Path(options.job).read_text(encoding="utf-8")
-        spec = loads(JobSpec, text)
+        found = calibration.calibrate(backend)
+    except (ImportError, RuntimeError, ValueError) as error:
+        sys.stderr.write(f"{backend.value}: {error}\n")
+        return 2
+    emit({"calibration": to_json(found)})
+    return 0
+
+
+def wait_and_run(options: argparse.Namespace) -> int:
+    """Start what a job needs, then wait for the job and run it."""
+    try:
+        with priority.lowered(options.background), started_ahead(Backend(options.ahead)) as crew:
+            priority.raise_again()
+            emit({"ready": True})
+            text = waiting.read_job(options.job)
+            return 0 if text is None else run(options, text, crew)
+    except NotStarted as error:
+        sys.stderr.write(f"{error}\n")
+        return NOT_STARTED
+
+
+def read_text(job: str) -> bytes | OSError:
+    """Return the text of a job, or why there is none."""
+    try:
+        return sys.stdin.buffer.read() if job == "-" else Path(job).read_bytes()
+    except OSError as error:
+        return error
+
+
+def run(options: argparse.Namespace, text: bytes | OSError, ahead: Crew | None) -> int:
+    """Judge the job that a text describes, and write the report."""
+    try:
+        if isinstance(text, OSError):
+            raise text
+        spec = loads(JobSpec, text.decode("utf-8"))
         check_spec(spec)
     except (OSError, UnicodeDecodeError, ProtocolError) as error:
         sys.stderr.write(f"{options.job}: {error}\n")
         return 2
-    # So that a job that is cancelled cleans up like one that has ended.
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     if options.lint:
         emit({"lint": to_json(lint_run.run_lint(spec))})
         return 0
-    report = run_job(spec, emit if options.events else ignore)
+    report = run_job(spec, emit if options.events else ignore, ahead)
     if options.report:
         Path(options.report).write_text(dumps(report) + "\n", encoding="utf-8")
     else:
@@ -63,6 +115,13 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--die-with-parent", action="store_true", help="end when the caller ends")
     parser.add_argument("--describe", action="store_true", help="say what this machine is, and judge nothing")
     parser.add_argument("--lint", action="store_true", help="try null submissions against the task")
+    parser.add_argument(
+        "--ahead", choices=[*Backend], metavar="BACKEND", help="start for this backend before the job is read"
+    )
+    parser.add_argument(
+        "--calibrate", choices=[*Backend], metavar="BACKEND", help="measure what a device can do"
+    )
+    parser.add_argument("--background", action="store_true", help="start ahead at the lowest priority")
     return parser.parse_args()
 
 

@@ -14,6 +14,9 @@ from kernelcup_harness.cgroups import Group
 
 JUDGE_ID = 64917
 CONTESTANT_ID = 64918
+TRUSTED_ID = 64919
+RIVAL_ID = 64920
+USER_IDS = (JUDGE_ID, CONTESTANT_ID, TRUSTED_ID, RIVAL_ID)
 
 # The folder for whatever is written, as the environment of a job calls it. A kind of sandbox that
 # cannot have it there puts its own name in the place of this one.
@@ -22,6 +25,22 @@ MOST_SCRATCH_BYTES = 4 << 30
 MOST_SHARED_MEMORY_BYTES = 2 << 30
 # Each of the three folders of a sandbox is memory. Together they must leave room for everything else.
 SHARE_OF_MEMORY = 12
+
+# Where compilers and libraries keep what they made; each job has its own.
+CACHE_VARIABLES = (
+    "TRITON_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCH_EXTENSIONS_DIR",
+    "CUDA_CACHE_PATH",
+    "CUPY_CACHE_DIR",
+    "CUTE_DSL_CACHE_DIR",
+    "HELION_CACHE_DIR",
+    "JAX_COMPILATION_CACHE_DIR",
+    "NUMBA_CACHE_DIR",
+    "XDG_CACHE_HOME",
+    "TMPDIR",
+    "HOME",
+)
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")
 SYSTEM_FILES = (

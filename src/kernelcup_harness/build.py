@@ -13,7 +13,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +66,7 @@ class Builder:
             have other names in each job: compilers tell by names whether a build is still good.
         store: What the machine keeps.
         max_bytes: How large an archive may be.
+        keep: The ids of processes of ours that go on while this one builds and ends what it started.
     """
 
     def __init__(
@@ -77,7 +78,9 @@ class Builder:
         boxed: bool,
         store: BuildStore | None,
         max_bytes: int = build_store.MAX_BUILD_BYTES,
+        keep: Collection[int] = (),
     ) -> None:
+        self._keep = keep
         self._spec = spec
         self._files = files
         self._environment = environment
@@ -134,7 +137,8 @@ class Builder:
         archive = Archive(self._max_bytes)
         child = self._start(archive.write_fd, memory_bytes, gpu=gpu)
         archive.begin(child)
-        surroundings.watch(child, time.monotonic() + self._spec.limits.import_s, memory_bytes)
+        deadline = time.monotonic() + self._spec.limits.import_s
+        surroundings.watch(child, deadline, memory_bytes, keep=self._keep)
         build = archive.finish()
         if archive.too_large:
             text = f"importing the submission left more than {self._max_bytes} bytes of compiled files"

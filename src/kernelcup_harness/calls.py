@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import secrets
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, wire
+from kernelcup_harness import aliasing, masks, wire
 from kernelcup_harness.frames import BrokenProtocol, Channel
 
 POISON_BYTES = 4096
+MOST_POISON_BY_HOST = 1 << 20
 SMALLEST_ARENA = 1 << 20
 OUTPUT_HEADROOM = 64 << 20
+LONGEST_WAKE_NS = 2_000_000
+QUICK_ANSWERS, QUICK = 6, 1.25
+"""So many answers in a row that take hardly longer than the quickest."""
 MAX_TEXT = 16 << 10
 MAX_PROFILE = 256 << 10
 MAX_TRACE = 8 << 20
+CLAIM, HANDSHAKE, REPLAY, PROFILE = "claim", "handshake", "replay", "profile"
+"""What a call is for: only a claim is timed by the contestant, with a cold cache."""
+RING = "ring"
 KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
 
 
@@ -38,7 +48,7 @@ class Answer:
 
     output: Any = None
     ns: float = math.nan
-    """The contestant's claim."""
+    """The contestant's claim, NaN where none was asked for."""
     wall_ns: float = math.nan
     """From the judge's GO to the answer."""
     profile: str | None = None
@@ -69,39 +79,213 @@ class Form:
         return cls(value=wire.form_of(expected), nbytes=nbytes, in_place=in_place)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Given:
+    """What a slot of the contestant holds, or is to get with the call."""
+
+    layout: dict[str, Any]
+    seed: int | None
+    """What uncovers the input; None if it is not there yet."""
+    form: Form | None
+    plain: wire.Encoder | None
+    """The input itself, where it goes with the call."""
+
+    @property
+    def inputs(self) -> int:
+        """How many tensors the input has."""
+        return len(self.layout["table"])
+
+
+class Copied:
+    """The bytes of an answer in the judge's own memory."""
+
+    def __init__(self, data: torch.Tensor) -> None:
+        self.bytes = data
+        self.size = data.numel()
+
+    def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
+        """Return a part on a device."""
+        private = torch.empty(nbytes, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
+        return private.copy_(self.bytes[offset : offset + nbytes])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pending:
+    """An answer that has arrived and was not looked at yet."""
+
+    reply: dict[str, Any]
+    kind: str
+    wall_ns: float
+    inputs: int
+    memory: wire.Arena | Copied
+    pattern: torch.Tensor
+    poisoned: int
+
+
 class Caller:
     """Sends inputs, receives outputs.
 
-    Each input comes in shared memory of its own, whose descriptor goes with the call: before that
-    there is nothing that the contestant could read. The memory for outputs stays.
+    An input is given masked, and uncovered by a seed that comes with the call: before that there is
+    nothing that the contestant could compute with. Where masks are slower than copies, the input
+    itself comes with the call, in memory of its own.
+
+    Args:
+        channel: To the contestant.
+        record_type: Finds classes of answers by name.
+        result_bytes: What one call may return.
+        mask: Covers inputs; by default that of the processor.
     """
 
-    def __init__(self, channel: Channel, record_type: wire.RecordType, result_bytes: int) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        record_type: wire.RecordType,
+        result_bytes: int,
+        mask: masks.Mask | None = None,
+    ) -> None:
         self._channel = channel
         self._record_type = record_type
         self._result_bytes = result_bytes
-        self._inputs: wire.Arena | None = None
+        self._mask = mask or masks.Mask(gpu=False)
+        self._inputs: dict[int, wire.Arena] = {}
+        self._given: dict[int, Given] = {}
         self._outputs: wire.Arena | None = None
         self._fresh: list[tuple[str, int]] = []
         self._pattern = torch.empty(0, dtype=torch.uint8)
         self._poisoned = 0
+        self._covered = torch.empty(0, dtype=torch.uint8)
+        self._poison_block = torch.empty(0, dtype=torch.uint8)
+        self._awake = False
         self.waited_s = 0.0
         """Seconds spent waiting for answers, since somebody last set it to zero."""
 
-    def call(self, data: Any, form: Form | None = None, *, timeout_s: float, profile: bool = False) -> Answer:
+    def call(
+        self,
+        data: Any,
+        form: Form | None = None,
+        *,
+        timeout_s: float,
+        profile: bool = False,
+        kind: str = CLAIM,
+    ) -> Answer:
         """Have ``data`` computed once; ``form`` is None where there is no reference.
 
         Raise :class:`CallFailed`, or what the channel raises: ``ChannelTimeout``,
         ``ChannelClosed``, ``BrokenProtocol``.
         """
-        frame = self._prepare(data, form, profile)
-        fds = [fd for _name, fd in self._fresh]
+        deadline = time.monotonic() + timeout_s
+        self.give(0, data, form, timeout_s=timeout_s)
+        left = max(0.0, deadline - time.monotonic())
+        return self.open(self.go(0, PROFILE if profile else kind, timeout_s=left))
+
+    def give(self, slot: int, data: Any, form: Form | None = None, *, timeout_s: float) -> None:
+        """Bring an input into a slot, so that it cannot be read there. Raise as :meth:`call` does."""
+        encoder = wire.Encoder()
+        tree = encoder.tree(data, "input")
+        size = masks.padded(encoder.nbytes)
+        layout = {
+            "tree": tree,
+            "table": encoder.table(),
+            "bytes": size,
+            "in_place": form is not None and form.in_place,
+        }
+        if not encoder.nbytes or not self._mask.allows(size):
+            self._given[slot] = Given(layout=layout, seed=None, form=form, plain=encoder)
+            return
+        seed = masks.draw_seed()
+        self._given[slot] = Given(layout=layout, seed=seed, form=form, plain=None)
+        self._cover(slot, encoder, size, seed)
+        reply, _wall_ns = self._ask({"type": "give", "slot": slot, "layout": layout}, timeout_s)
+        expect(reply, "given")
+
+    def place(self, slot: int, *, timeout_s: float) -> None:
+        """Let the input of a slot be read without a call. Raise as :meth:`call` does."""
+        reply, _wall_ns = self._ask({"type": "place", **self._handed_over(slot)}, timeout_s)
+        expect(reply, "placed")
+
+    def go(self, slot: int, kind: str, *, timeout_s: float, keep: bool = False) -> Pending:
+        """Have the input of a slot computed once. Raise what the channel raises.
+
+        The answer must be opened before the next call unless it is kept, which copies it.
+        """
+        given = self._given[slot]
+        self._make_room(given.form, by_host=keep)
+        frame = {"type": "go", "kind": kind, **self._handed_over(slot)}
+        if self._awake:
+            self._wake(timeout_s)
+        reply, wall_ns = self._ask(frame, timeout_s)
+        return self._pending(reply, kind, wall_ns, given.inputs, keep=keep)
+
+    def read(self, slot: int, place: int, *, timeout_s: float) -> Answer:
+        """Return what is left of the last pass at a place of the ring, which has the form of ``slot``."""
+        given = self._given[slot]
+        self._make_room(given.form)
+        reply, wall_ns = self._ask({"type": "read", "place": place}, timeout_s)
+        return self.open(self._pending(reply, RING, wall_ns, given.inputs, keep=False))
+
+    def ask(self, frame: dict[str, Any], expected: str, *, timeout_s: float) -> tuple[dict[str, Any], float]:
+        """Send a frame that needs no input; return the reply of the expected type and the wall clock (ns)."""
+        reply, wall_ns = self._ask(frame, timeout_s)
+        expect(reply, expected)
+        return reply, wall_ns
+
+    def open(self, pending: Pending) -> Answer:
+        """Return what an answer says. Raise :class:`CallFailed` or ``BrokenProtocol``."""
+        return self._answer(pending)
+
+    def close(self) -> None:
+        """Give the shared memory back."""
+        for arena in (*self._inputs.values(), self._outputs):
+            if arena is not None:
+                arena.close()
+        self._inputs, self._outputs = {}, None
+
+    def _handed_over(self, slot: int) -> dict[str, Any]:
+        """Return what a frame says of the input of a slot that may be read from now on."""
+        given = self._given[slot]
+        if given.plain is None:
+            return {"slot": slot, "seed": given.seed, "layout": None}
+        # In memory that the contestant has never seen: it could look on while it is being written.
+        if slot in self._inputs:
+            self._inputs.pop(slot).close()
+        arena = self._inputs[slot] = self._arena("inputs", None, given.layout["bytes"])
+        given.plain.write(arena)
+        return {"slot": slot, "seed": None, "layout": given.layout}
+
+    def _cover(self, slot: int, encoder: wire.Encoder, size: int, seed: int) -> None:
+        """Write an input into the arena of its slot, masked: never as it is."""
+        if self._covered.numel() < size:
+            device = "cuda" if self._mask.gpu else "cpu"
+            self._covered = torch.zeros(size, dtype=torch.uint8, device=device)
+        covered = self._covered[:size]
+        encoder.fill(covered)
+        self._mask.toggle(covered, seed)
+        arena = self._inputs[slot] = self._arena("inputs", self._inputs.get(slot), size)
+        arena.pin(size)
+        arena.bytes[:size].copy_(covered)
+
+    def _make_room(self, form: Form | None, *, by_host: bool = False) -> None:
+        """Prepare the memory for an answer; ``by_host``, without the device, however long that takes."""
+        expected = form.nbytes if form is not None else 0
+        self._outputs = self._arena("outputs", self._outputs, self._capacity(form))
+        self._poison(self._outputs, expected, by_host=by_host)
+
+    def _ask(
+        self, frame: dict[str, Any], timeout_s: float, *, bare: bool = False
+    ) -> tuple[dict[str, Any], float]:
+        """Send a frame and return the answer to it, with the wall-clock time in between in nanoseconds.
+
+        New shared memory goes with it, unless it is ``bare``.
+        """
+        fresh = [] if bare else self._fresh
+        frame = {**frame, "id": secrets.randbits(53), "arenas": [name for name, _fd in fresh]}
+        fds = [fd for _name, fd in fresh]
         if self._channel.has_pending():
             raise BrokenProtocol("a frame that nobody asked for")
         begin = time.perf_counter_ns()
         try:
             self._channel.send(frame, fds, timeout_s)
-            self._fresh.clear()
+            fresh.clear()
             left = timeout_s - (time.perf_counter_ns() - begin) / 1e9
             reply = self._channel.receive(max(0.0, left))
         finally:
@@ -109,27 +293,49 @@ class Caller:
             self.waited_s += wall_ns / 1e9
         if reply.get("id") != frame["id"]:
             raise BrokenProtocol("an answer to another call")
-        return self._answer(reply, wall_ns, profile, len(frame["table"]))
+        return reply, wall_ns
 
-    def _prepare(self, data: Any, form: Form | None, profile: bool) -> dict[str, Any]:
-        encoder = wire.Encoder()
-        tree = encoder.tree(data, "input")
-        if self._inputs is not None:
-            self._inputs.close()
-        self._inputs = self._arena("inputs", None, encoder.nbytes)
-        expected = form.nbytes if form is not None else 0
-        self._outputs = self._arena("outputs", self._outputs, self._capacity(form))
-        encoder.write(self._inputs)
-        self._poison(self._outputs, expected)
-        return {
-            "type": "call",
-            "id": secrets.randbits(53),
-            "tree": tree,
-            "table": encoder.table(),
-            "arenas": [name for name, _fd in self._fresh],
-            "in_place": form is not None and form.in_place,
-            "profile": profile,
-        }
+    @contextmanager
+    def awake(self, timeout_s: float) -> Iterator[None]:
+        """Keep both sides from sleeping between the calls in here, where handshakes are timed on a GPU."""
+        self._channel.busy_s = masks.busy_s()
+        if not self._channel.busy_s:
+            yield
+            return
+        self._awake = True
+        try:
+            yield
+        finally:
+            self._awake = False
+            self._channel.busy_s = 0.0
+        expect(self._ask({"type": "rest"}, timeout_s, bare=True)[0], "rests")
+
+    def _wake(self, timeout_s: float) -> None:
+        """Talk with the other side until it answers quickly: what came before took time, and it slept meanwhile."""
+        until = time.perf_counter_ns() + LONGEST_WAKE_NS
+        quickest, quick = math.inf, 0
+        while quick < QUICK_ANSWERS and time.perf_counter_ns() < until:
+            reply, wall_ns = self._ask({"type": "wake"}, timeout_s, bare=True)
+            expect(reply, "awake")
+            quickest = min(quickest, wall_ns)
+            quick = quick + 1 if wall_ns <= QUICK * quickest else 0
+
+    def _pending(
+        self, reply: dict[str, Any], kind: str, wall_ns: float, inputs: int, *, keep: bool
+    ) -> Pending:
+        assert self._outputs is not None
+        memory: wire.Arena | Copied = self._outputs
+        if keep:
+            memory = Copied(copied(self._outputs.bytes[: end_of(reply.get("table"), memory.size)]))
+        return Pending(
+            reply=reply,
+            kind=kind,
+            wall_ns=wall_ns,
+            inputs=inputs,
+            memory=memory,
+            pattern=self._pattern,
+            poisoned=min(self._poisoned, memory.size),
+        )
 
     def _capacity(self, form: Form | None) -> int:
         if form is None:
@@ -145,67 +351,143 @@ class Caller:
         self._fresh.append((name, made.fd))
         return made
 
-    def _poison(self, arena: wire.Arena, expected: int) -> None:
+    def _poison(self, arena: wire.Arena, expected: int, *, by_host: bool) -> None:
         """Fill the place of the answer with a random pattern, so that an old answer is gone."""
         count = min(arena.size, max(expected, POISON_BYTES))
         pattern = torch.frombuffer(bytearray(os.urandom(POISON_BYTES)), dtype=torch.uint8)
-        whole = count // POISON_BYTES * POISON_BYTES
-        arena.bytes[:whole].view(-1, POISON_BYTES).copy_(pattern)
-        arena.bytes[whole:count].copy_(pattern[: count - whole])
+        arena.pin(count)
+        if self._mask.gpu and count > MOST_POISON_BY_HOST and not by_host:
+            # The GPU writes large patterns much faster than the processor. Small ones leave it alone:
+            # it would have to turn from one process to the other while a handshake is timed.
+            self._repeat_on_gpu(arena.bytes[:count], pattern)
+        else:
+            repeat_on_host(arena.bytes[:count], pattern)
         self._pattern, self._poisoned = pattern, count
 
-    def _check_guards(self, gaps: list[tuple[int, int]]) -> None:
-        """Raise :class:`GuardBroken` unless the bands around the tensors are as they were made."""
-        assert self._outputs is not None
-        for begin, after in gaps:
-            # Beyond what was poisoned nobody knows what had been there.
-            end = min(after, self._poisoned)
-            if begin >= end:
-                continue
-            band = self._outputs.bytes[begin:end].clone()
-            if not torch.equal(band, self._pattern.roll(-(begin % POISON_BYTES))[: end - begin]):
-                raise GuardBroken("something was written beside an output")
+    def _repeat_on_gpu(self, target: torch.Tensor, pattern: torch.Tensor) -> None:
+        if self._poison_block.numel() < target.numel():
+            self._poison_block = torch.empty(target.numel(), dtype=torch.uint8, device="cuda")
+        block = self._poison_block[: target.numel()]
+        repeat(block, pattern.to("cuda"))
+        target.copy_(block)
 
-    def _answer(self, reply: dict[str, Any], wall_ns: float, profile: bool, inputs: int) -> Answer:
-        if reply.get("type") == "fail":
-            kind = str(reply.get("kind"))
-            if kind not in KINDS:
-                raise BrokenProtocol("a failure of unknown kind")
-            raise CallFailed(kind, str(reply.get("text"))[:MAX_TEXT])
-        if profile and reply.get("type") == "profile":
+    def _answer(self, pending: Pending) -> Answer:
+        reply = pending.reply
+        raise_failure(reply)
+        if pending.kind == PROFILE and reply.get("type") == "profile":
             trace = str(reply.get("trace"))
             return Answer(
                 profile=str(reply.get("text"))[:MAX_PROFILE],
                 trace=trace if len(trace) <= MAX_TRACE else None,
-                wall_ns=wall_ns,
+                wall_ns=pending.wall_ns,
             )
-        ns = reply.get("ns")
-        if reply.get("type") != "done" or not isinstance(ns, float) or not 0 < ns < math.inf:
-            raise BrokenProtocol("an answer of unknown type or without a time")
-        output = self._output(reply)
+        if reply.get("type") != "done":
+            raise BrokenProtocol("an answer of unknown type")
+        ns = claimed(reply.get("ns"), pending)
+        output = self._output(pending)
         count = len(aliasing.leaves(output))
         try:
-            shared = aliasing.places(reply.get("shared"), (count, inputs))
+            shared = aliasing.places(reply.get("shared"), (count, pending.inputs))
             repeated = aliasing.places(reply.get("repeated"), (count, count))
         except ValueError as error:
             raise BrokenProtocol(f"an answer whose sharing of memory is {error}") from error
         return Answer(
             output=output,
-            ns=min(ns, wall_ns),
-            wall_ns=wall_ns,
+            ns=ns,
+            wall_ns=pending.wall_ns,
             shared_inputs=tuple(sorted({place for _, place in shared})),
             repeats_itself=bool(repeated),
         )
 
-    def _output(self, reply: dict[str, Any]) -> Any:
-        assert self._outputs is not None
+    def _output(self, pending: Pending) -> Any:
+        reply = pending.reply
         try:
-            decoder = wire.Decoder(self._outputs, reply.get("table"), self._record_type, dense=True)
+            decoder = wire.Decoder(pending.memory, reply.get("table"), self._record_type, dense=True)
             output = decoder.value(reply.get("tree"))
         except wire.BadTree as error:
             if "not defined in the task's files" in str(error):
                 text = f"the call returned a class of its own: {error}"[:MAX_TEXT]
                 raise CallFailed("output", text) from error
             raise BrokenProtocol(str(error)) from error
-        self._check_guards(decoder.gaps)
+        check_guards(pending, decoder.gaps)
         return output
+
+
+def expect(reply: dict[str, Any], kind: str) -> None:
+    """Raise :class:`CallFailed` for a failure, ``BrokenProtocol`` for anything else of another type."""
+    raise_failure(reply)
+    if reply.get("type") != kind:
+        raise BrokenProtocol(f"an answer of unknown type where {kind!r} was due")
+
+
+def raise_failure(reply: dict[str, Any]) -> None:
+    """Raise :class:`CallFailed` if the contestant says that the call failed."""
+    if reply.get("type") == "fail":
+        kind = str(reply.get("kind"))
+        if kind not in KINDS:
+            raise BrokenProtocol("a failure of unknown kind")
+        raise CallFailed(kind, str(reply.get("text"))[:MAX_TEXT])
+
+
+def claimed(ns: object, pending: Pending) -> float:
+    """Return the claim of an answer, never more than the judge's clock; NaN where none was asked for."""
+    if pending.kind != CLAIM:
+        if ns is not None:
+            raise BrokenProtocol("an answer with a time that nobody asked for")
+        return math.nan
+    if not isinstance(ns, float) or not 0 < ns < math.inf:
+        raise BrokenProtocol("an answer without a time")
+    return min(ns, pending.wall_ns)
+
+
+def end_of(table: object, size: int) -> int:
+    """Return where the tensors of a table end, guard included: what an answer can be read from."""
+    ends = [0]
+    for entry in table if isinstance(table, list) else []:
+        offset, nbytes = (
+            entry.get(name) if isinstance(entry, dict) else None for name in ("offset", "nbytes")
+        )
+        if type(offset) is int and type(nbytes) is int:
+            ends.append(wire.aligned(offset + nbytes))
+    return max(POISON_BYTES, min(size, max(ends) + wire.GUARD_BYTES))
+
+
+def copied(source: torch.Tensor) -> torch.Tensor:
+    """Return a copy of bytes on the host, made by one thread.
+
+    PyTorch would use all cores, and its threads go on looking for work while a handshake is timed.
+    """
+    copy = torch.empty(source.numel(), dtype=torch.uint8)
+    ctypes.memmove(copy.data_ptr(), source.data_ptr(), source.numel())
+    return copy
+
+
+def repeat_on_host(target: torch.Tensor, pattern: torch.Tensor) -> None:
+    """Fill bytes on the host with a pattern over and over, by one thread."""
+    count, begin = target.numel(), target.data_ptr()
+    done = min(count, POISON_BYTES)
+    ctypes.memmove(begin, pattern.data_ptr(), done)
+    while done < count:
+        # What is there already is a whole number of patterns.
+        more = min(done, count - done)
+        ctypes.memmove(begin + done, begin, more)
+        done += more
+
+
+def repeat(target: torch.Tensor, pattern: torch.Tensor) -> None:
+    """Fill bytes with a pattern over and over."""
+    whole = target.numel() // POISON_BYTES * POISON_BYTES
+    target[:whole].view(-1, POISON_BYTES).copy_(pattern)
+    target[whole:].copy_(pattern[: target.numel() - whole])
+
+
+def check_guards(pending: Pending, gaps: list[tuple[int, int]]) -> None:
+    """Raise :class:`GuardBroken` unless the bands around the tensors are as they were made."""
+    for begin, after in gaps:
+        # Beyond what was poisoned nobody knows what had been there.
+        end = min(after, pending.poisoned)
+        if begin >= end:
+            continue
+        band = pending.memory.bytes[begin:end].clone()
+        if not torch.equal(band, pending.pattern.roll(-(begin % POISON_BYTES))[: end - begin]):
+            raise GuardBroken("something was written beside an output")

@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelcup_harness import sweeping
+
 PREFIX = "kernelcup-"
 REMOVE_S = 2.0
 """How long the kernel may take to let go of processes that were killed."""
@@ -58,6 +60,13 @@ class Group:
                 if int(counts.get("oom_kill", "0")):
                     return True
         return False
+
+    def limit_memory(self, memory_bytes: int) -> None:
+        """Bound the memory of its processes. Where they hold more already, whoever watches them ends them."""
+        for path in {folder / files["memory"] for folder in self.folders for files in (VERSION_1, VERSION_2)}:
+            if path.exists():
+                with contextlib.suppress(OSError):
+                    path.write_text(str(memory_bytes))
 
     def remove(self) -> None:
         """Kill what is left in it and remove it."""
@@ -110,8 +119,17 @@ def make(processes: int, memory_bytes: int | None) -> Group | None:
 
 def new_folders(parents: Parents) -> list[Path]:
     """Return the folders of a new group, one for each controller."""
-    name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(6)}"
+    name = f"{PREFIX}{sweeping.owner()}-{secrets.token_hex(6)}"
     return [folder / name for _, folder in parents.folders]
+
+
+def sweep() -> None:
+    """Remove the groups of runners that were killed, and what still runs in them."""
+    parents = delegated()
+    for folder in {folder for _, folder in parents.folders} if parents is not None else ():
+        for path in folder.glob(f"{PREFIX}*-*"):
+            if sweeping.is_orphan(path.name.removeprefix(PREFIX).rpartition("-")[0]):
+                Group((path,)).remove()
 
 
 @functools.cache

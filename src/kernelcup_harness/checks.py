@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness import aliasing, comparing, twins, wire
-from kernelcup_harness.calls import Answer, Form
+from kernelcup_harness.calls import Answer, Form, Pending, claimed, expect
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
 from kernelcup_harness.schedule import PlannedCase
 from kernelcup_harness.seeds import derive_seed
@@ -84,6 +84,10 @@ class Checks:
             self._shared[place.key] = {there for _, there in aliasing.shared(answered, given)}
             self._repeats[place.key] = bool(aliasing.repeated(answered))
         return self._forms[place.key]
+
+    def expected(self, data: Any) -> Any:
+        """Return the reference's output for an input, which it may overwrite. Raise ``TaskFault``."""
+        return self._task.expected(data)
 
     def twin_is_input(self, place: Place, number: int) -> bool:
         """Tell whether an input with one element changed is still one that the reference gets right."""
@@ -210,3 +214,9 @@ def fill_with_noise(tensor: torch.Tensor, chance: random.Random) -> None:
     if tensor.dtype is torch.bool:
         noise &= 1
     torch.as_strided(tensor, (span,), (1,)).copy_(noise.view(tensor.dtype))
+
+
+def unopened(pending: Pending) -> Answer:
+    """Return what an answer claims, without the output. Raise ``CallFailed`` or ``BrokenProtocol``."""
+    expect(pending.reply, "done")
+    return Answer(ns=claimed(pending.reply.get("ns"), pending), wall_ns=pending.wall_ns)

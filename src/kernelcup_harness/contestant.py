@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import gzip
 import importlib.util
 import os
@@ -15,14 +16,22 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kernelcup_harness import processes
+from kernelcup_harness import handover, processes
 from kernelcup_harness.frames import Channel, ChannelClosed
 
+if TYPE_CHECKING:
+    from kernelcup_harness import graphs
+
 MAX_FRAME = 16 << 20
+MAX_REASON = 500
 MAX_TEXT = 8 << 10
 MAX_TRACE = 4 << 20
+# Imported before there is a job.
+AHEAD = tuple(
+    f"kernelcup_harness.{name}" for name in "aliasing builtin graphs masks rings slots timing wire".split()
+)
 NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
 # Exceptions of compilers that work at the first call, by class name: they live in packages that the
 # harness does not import.
@@ -31,16 +40,13 @@ BUILD_ERRORS = frozenset(
 )
 
 
-def main(channel_fd: str, parent: str, memory_bytes: str) -> None:
-    """Serve one job over the socket ``channel_fd``; the working folder holds the submission."""
-    processes.die_with_parent(int(parent))
-    processes.limit_resources(int(memory_bytes) or None)
-    channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
-    sys.path.insert(0, os.getcwd())
-    if os.environ.get("KERNELCUP_EMULATED") == "1":
-        from kernelcup_harness import emulation
+def main(channel_fd: str, runner_fd: str, parent: str) -> None:
+    """Serve one job over the socket ``channel_fd``; the working folder holds the submission.
 
-        emulation.install()
+    What the job is comes from the runner over ``runner_fd``, once there is one.
+    """
+    handover.wait_as_contestant(runner_fd, parent, ahead=AHEAD)
+    channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
     # Without a channel there is nobody to tell anything, and no exit handler of the submission is due.
     try:
         Contestant(channel).serve()
@@ -51,20 +57,41 @@ def main(channel_fd: str, parent: str, memory_bytes: str) -> None:
 class Contestant:
     """Answers the judge's frames until it says goodbye."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, recorder: graphs.Recorder | None = None) -> None:
         import torch
 
-        from kernelcup_harness import aliasing, timing, wire
+        from kernelcup_harness import aliasing, builtin, graphs, masks, rings, slots, timing, wire
 
         self._wire = wire
         self._aliasing = aliasing
         self._channel = channel
         self._out_of_memory = torch.OutOfMemoryError
-        self._inputs: wire.Arena | None = None
         self._outputs: wire.Arena | None = None
         self._kernel: Callable[[Any], Any] | None = None
-        real_gpu = torch.cuda.is_available() and os.environ.get("KERNELCUP_BACKEND") == "cuda"
-        self._clock: timing.Clock = timing.CudaClock() if real_gpu else timing.HostClock()
+        gpu = masks.on_gpu()
+        self._clock: timing.Clock = timing.CudaClock() if gpu else timing.HostClock()
+        self._mask = masks.Mask(gpu=gpu)
+        self._recorder = recorder or (graphs.CudaRecorder() if gpu else graphs.NoRecorder())
+        self._masks = masks
+        self._slot_type = slots.Slot
+        self._slots: dict[int, slots.Slot] = {}
+        self._ring = rings.Ring(self._mask, self._recorder, self._clock.settle)
+        self._builtin = builtin
+        self._kernels = builtin.kernels(gpu=gpu)
+        self._answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+            "load": self._load,
+            "wake": self._wake,
+            "rest": self._rest,
+            "give": self._give,
+            "place": self._place,
+            "go": self._go,
+            "capture": self._capture,
+            "ring": self._make_ring,
+            "run": self._run,
+            "read": self._read,
+            "builtin": self._use_builtin,
+            "empty": self._profile_empty,
+        }
 
     def serve(self) -> None:
         """Say hello, then answer one frame after the other."""
@@ -73,7 +100,7 @@ class Contestant:
             frame = self._channel.receive()
             if frame["type"] == "bye":
                 return
-            answer = {"load": self._load, "call": self._call}[frame["type"]]
+            answer = self._answers[frame["type"]]
             # The one place where everything is caught: whatever user code raises is the answer.
             try:
                 reply = answer(frame)
@@ -92,29 +119,120 @@ class Contestant:
             }
         self._kernel = kernel
         self._clock.settle()
+        # What was imported stays: the collector need not look at it again and again.
+        gc.freeze()
         return {"type": "ready"}
 
-    def _call(self, frame: dict[str, Any]) -> dict[str, Any]:
-        self._adopt_arenas(frame)
-        assert self._kernel is not None
-        assert self._inputs is not None
-        kernel, wire = self._kernel, self._wire
-        decoder = wire.Decoder(self._inputs, frame["table"], wire.importing_record_type, dense=False)
-        data = decoder.value(frame["tree"])
-        self._clock.settle()
-        if frame["profile"]:
-            return {"type": "profile", **profile(lambda: kernel(data), self._clock.settle)}
-        (value, laid), ticks_ns = self._clock.time(lambda: self._called(kernel, data))
-        if value is None and frame["in_place"]:
-            return {"type": "done", "ns": ticks_ns, **self._write(wire.contiguous(data)), **NOTHING_SHARED}
-        return {"type": "done", "ns": ticks_ns, **self._write(laid), **self._sharing(value, decoder.tensors)}
+    def _wake(self, _frame: dict[str, Any]) -> dict[str, Any]:
+        """Be awake for what comes next."""
+        self._channel.busy_s = self._masks.busy_s()
+        return {"type": "awake"}
 
-    def _called(self, kernel: Callable[[Any], Any], data: Any) -> tuple[Any, Any]:
+    def _rest(self, _frame: dict[str, Any]) -> dict[str, Any]:
+        """Sleep between frames, and keep nobody else from working."""
+        self._channel.busy_s = 0.0
+        return {"type": "rests"}
+
+    def _use_builtin(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Compute what the trusted contestant computes. No user code was loaded, nor will be."""
+        self._kernel = self._kernels[frame["name"]]
+        if frame["name"] == "noop":
+            self._kernel.prepare(frame)  # type: ignore[attr-defined]
+        return {"type": "ready"}
+
+    def _profile_empty(self, _frame: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "empty", "ns": self._builtin.empty_kernel_ns()}
+
+    def _give(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Take an input that cannot be read yet."""
+        self._take(frame)
+        self._clock.settle()
+        return {"type": "given"}
+
+    def _take(self, frame: dict[str, Any]) -> Any:
+        """Return the slot of a frame, with the input that it brings, if any."""
+        slot = self._slots.setdefault(frame["slot"], self._slot_type(self._mask))
+        self._adopt_arenas(frame, slot)
+        if frame["layout"] is not None:
+            slot.describe(frame["layout"])
+            slot.load()
+        return slot
+
+    def _place(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Make an input readable without a call."""
+        self._take(frame).uncover(frame["seed"])
+        self._clock.settle()
+        return {"type": "placed"}
+
+    def _go(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Make one call. From here on the input can be read."""
+        assert self._kernel is not None
+        slot, kind = self._take(frame), frame["kind"]
+        slot.uncover(frame["seed"])
+        self._clock.settle()
+        if kind == "profile":
+            kernel, data = self._kernel, slot.data
+            return {"type": "profile", **profile(lambda: kernel(data), self._clock.settle)}
+        ns = None
+        if kind == "claim":
+            (value, laid), ns = self._clock.time(lambda: self._called(slot.data))
+        elif kind == "replay":
+            slot.graph.replay()
+            self._clock.settle()
+            value, laid = slot.graph.values[0]
+        else:
+            value, laid = self._called(slot.data)
+            self._clock.settle()
+        return {"type": "done", "ns": ns, **self._answer(slot, value, laid)}
+
+    def _answer(self, slot: Any, value: Any, laid: Any) -> dict[str, Any]:
+        """Write an answer where the judge finds it."""
+        if value is None and slot.in_place:
+            return {**self._write(self._wire.contiguous(slot.data)), **NOTHING_SHARED}
+        return {**self._write(laid), **self._sharing(value, slot.tensors)}
+
+    def _capture(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Record a call on a slot, for calls to come with other contents."""
+        slot = self._slots[frame["slot"]]
+        try:
+            slot.graph = self._recorder.record([lambda: self._called(slot.data)])
+            # The first replay also brings the graph to the device.
+            slot.graph.replay()
+            self._clock.settle()
+        # Whatever goes wrong means the same: it cannot be recorded, and is called as it is.
+        except BaseException as error:
+            slot.graph = None
+            return {"type": "captured", "ok": False, "text": describe(error)[-MAX_REASON:]}
+        return {"type": "captured", "ok": True, "text": ""}
+
+    def _make_ring(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Lay inputs around the ring: a recorded one, one of calls, or the one that is there."""
+        sources = [self._slots[number] for number in frame["slots"]]
+        if frame["mode"] != "refill":
+            self._ring.clear()
+        self._ring.fill(sources, frame["count"])
+        error = self._ring.record(self._called) if frame["mode"] == "record" else None
+        self._clock.settle()
+        text = describe(error)[-MAX_REASON:] if error is not None else ""
+        return {"type": "ring", "captured": self._ring.is_recorded, "text": text}
+
+    def _run(self, frame: dict[str, Any]) -> dict[str, Any]:
+        self._ring.run(frame["passes"], self._called)
+        self._clock.settle()
+        return {"type": "ran"}
+
+    def _read(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Write what the last pass left for one place of the ring."""
+        slot, (value, laid) = self._ring.result(frame["place"])
+        return {"type": "done", "ns": None, **self._answer(slot, value, laid)}
+
+    def _called(self, data: Any) -> tuple[Any, Any]:
         """Return an answer as it came and as it is laid out.
 
         While the clock runs: a transposition or a conjugate that is only noted down is work left over.
         """
-        value = kernel(data)
+        assert self._kernel is not None
+        value = self._kernel(data)
         return value, self._wire.contiguous(value)
 
     def _sharing(self, value: Any, inputs: list[Any]) -> dict[str, Any]:
@@ -125,15 +243,16 @@ class Contestant:
             "repeated": self._aliasing.repeated(outputs),
         }
 
-    def _adopt_arenas(self, frame: dict[str, Any]) -> None:
-        fds = self._channel.take_fds()
-        for name, fd in zip(frame["arenas"], fds, strict=True):
+    def _adopt_arenas(self, frame: dict[str, Any], slot: Any) -> None:
+        if not frame["arenas"]:
+            return
+        for name, fd in zip(frame["arenas"], self._channel.take_fds(), strict=True):
             arena = self._wire.Arena.adopt(fd)
-            old = self._inputs if name == "inputs" else self._outputs
+            old = slot.arena if name == "inputs" else self._outputs
             if old is not None:
                 old.close()
             if name == "inputs":
-                self._inputs = arena
+                slot.arena = arena
             else:
                 self._outputs = arena
 
@@ -142,6 +261,7 @@ class Contestant:
         encoder = self._wire.Encoder(guarded=True)
         try:
             tree = encoder.tree(value, "output")
+            self._outputs.pin(encoder.nbytes)
             encoder.write(self._outputs)
         except self._wire.CannotCarry as error:
             return {"type": "fail", "kind": "output", "text": str(error)}

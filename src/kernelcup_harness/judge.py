@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelcup_harness import processes
+from kernelcup_harness import endings, handover
+from kernelcup_harness.aside import Aside
+from kernelcup_harness.endings import FAILURES, RunEnds
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import (
     Backend,
@@ -25,67 +26,57 @@ from kernelcup_harness.protocol import (
     SampleName,
     StageName,
     Verdict,
-    from_json,
     to_json,
 )
-from kernelcup_harness.schedule import CaseRun, Stage, ends_stage, plan, turns
+from kernelcup_harness.schedule import CaseRun, Purse, Stage, ends_stage, plan, turns
 from kernelcup_harness.seeds import derive_seed
 
 if TYPE_CHECKING:
-    from kernelcup_harness.checks import Fault
+    from kernelcup_harness import bench
 
-MAX_JOB_FRAME = 256 << 20
 MAX_CONTESTANT_FRAME = 16 << 20
 HELLO_TIMEOUT_S = 120.0
 PROGRESS_INTERVAL_S = 0.2
 MAX_MESSAGE = 16 << 10
+SLOT = 0
+"""Of the contestant's inputs, where claims are made."""
 
-# What a failure that the contestant admits to means.
-FAILURES = {
-    "compile": (Verdict.COMPILE_ERROR, Reason.COMPILE),
-    "import": (Verdict.RUNTIME_ERROR, Reason.IMPORT),
-    "exception": (Verdict.RUNTIME_ERROR, Reason.EXCEPTION),
-    "memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY),
-    "host_memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.HOST_MEMORY),
-    "output": (Verdict.WRONG_ANSWER, Reason.FORM),
-    "too_large": (Verdict.OUTPUT_LIMIT_EXCEEDED, Reason.TOO_LARGE),
-}
-
-
-def main(runner_fd: str, contestant_fd: str, parent: str) -> None:
-    """Judge one job: the runner on one socket, the contestant on the other."""
-    processes.die_with_parent(int(parent))
-    runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
-    contestant = Channel.from_fd(int(contestant_fd), max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
-    first = runner.receive()
-    spec = from_json(JobSpec, first["spec"])
-    sys.path.insert(0, os.getcwd())
-    if os.environ.get("KERNELCUP_EMULATED") == "1":
-        from kernelcup_harness import emulation
-
-        emulation.install()
-    Judge(spec, bytes.fromhex(first["secret_seed"]), runner, contestant).judge()
+# Imported before there is a job.
+AHEAD = (
+    "kernelcup_harness.bench",
+    "kernelcup_harness.calibration",
+    "kernelcup_harness.calls",
+    "kernelcup_harness.checks",
+    "kernelcup_harness.device_memory",
+    "kernelcup_harness.sysinfo",
+    "kernelcup_harness.task_code",
+)
 
 
-class RunEnds(Exception):
-    """A verdict that ends the run; ``lost`` when the contestant is gone and the runner knows why."""
-
-    def __init__(self, verdict: Verdict, reason: Reason, message: str, *, lost: bool = False) -> None:
-        super().__init__(message)
-        self.verdict = verdict
-        self.reason = reason
-        self.message = message
-        self.lost = lost
+def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
+    """Judge one job: the runner on one socket, each contestant on one of the others."""
+    # Threads that wait for work must not keep the contestant from the processors that it is timed on.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    job = handover.wait_as_judge(runner_fd, parent, *contestant_fds, ahead=AHEAD)
+    channels = {
+        role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
+        for role, fd in job.contestants.items()
+    }
+    Judge(job.spec, job.secret, job.runner, channels).judge()
 
 
 class Judge:
     """One job from the contestant's hello to the last verdict."""
 
-    def __init__(self, spec: JobSpec, secret: bytes, runner: Channel, contestant: Channel) -> None:
+    def __init__(
+        self, spec: JobSpec, secret: bytes, runner: Channel, contestants: Mapping[str, Channel]
+    ) -> None:
         self._spec = spec
         self._secret = secret
         self._runner = runner
-        self._channel = contestant
+        self._channels = contestants
+        self._channel = contestants["submission"]
+        self._bench: bench.Bench | None = None
         self._deadline = 0.0
         self._last_progress = 0.0
         # Which calls are timed and whose turn it is: nobody's business until the secret is revealed.
@@ -93,12 +84,14 @@ class Judge:
 
     def judge(self) -> None:
         """Run all stages and report each; the first that is not accepted ends the run."""
-        from kernelcup_harness import device_memory, sysinfo, task_code
+        from kernelcup_harness import bench, device_memory, masks, sysinfo, task_code
         from kernelcup_harness.calls import Caller
         from kernelcup_harness.checks import Checks
 
+        gpu = self._spec.backend is Backend.CUDA
+        state = Aside(sysinfo.gpu_state) if gpu else None
         self._runner.send({"event": "environment", "environment": sysinfo.environment(self._spec.backend)})
-        self._reservation = device_memory.reserve(self._spec.backend is Backend.CUDA)
+        self._reservation = device_memory.reserve(gpu)
         try:
             task = task_code.TaskCode(self._spec.reference_module, self._spec.check_style, Path.cwd())
             stages = plan(self._spec)
@@ -106,11 +99,30 @@ class Judge:
             self._stage_failed(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
             return
         self._checks = Checks(task, self._secret, aliasing=self._spec.aliasing)
-        self._caller = Caller(self._channel, task.record_type, self._spec.limits.result_bytes)
-        if self._load():
+        mask = masks.Mask(gpu=masks.on_gpu())
+
+        def caller(role: str) -> Caller:
+            return Caller(self._channels[role], task.record_type, self._spec.limits.result_bytes, mask)
+
+        self._caller = caller("submission")
+        self._bench = bench.Bench(
+            self._spec,
+            checks=self._checks,
+            callers={role: caller(role) for role in self._channels if role != "submission"}
+            | {"submission": self._caller},
+            channels=self._channels,
+            chance=self._chance,
+            tell=self._runner.send,
+            remaining=self._remaining,
+        )
+        loaded = self._load()
+        if state is not None:
+            self._runner.send({"event": "environment", "environment": {"gpu": state.result()}})
+        if loaded:
             for stage in stages:
                 if not self._run_stage(stage):
                     break
+        self._runner.send({"event": "phases", "phases": self._bench.phases})
         self._runner.send({"event": "end"})
 
     def _stage_failed(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
@@ -122,12 +134,17 @@ class Judge:
         """Have the submission imported. Report a failure and return False if that does not work."""
         limit_s = self._spec.limits.import_s
         self._begin(StageName.IMPORT, limit_s, 0)
+        assert self._bench is not None
         try:
-            self._greet()
+            with self._bench.watch.phase("context"):
+                self._greet()
             if self._reservation is not None:
                 self._reservation.mark()
-            self._channel.send({"type": "load", "file": self._spec.submission_name})
-            self._receive(limit_s, "ready")
+            # The last moment at which the device is ours alone: no code of a submission has run.
+            self._bench.before_load()
+            with self._bench.watch.phase("load"):
+                self._channel.send({"type": "load", "file": self._spec.submission_name})
+                self._receive(limit_s, "ready")
         except RunEnds as end:
             self._end(StageName.IMPORT, end.verdict, end.reason, end.message, lost=end.lost)
             return False
@@ -142,9 +159,22 @@ class Judge:
         """Wait for the contestant's hello. Until then no user code has run, so nothing is its fault."""
         try:
             self._receive(HELLO_TIMEOUT_S, "hello")
+            self._greet_others()
         except RunEnds as end:
             text = f"the contestant's process did not start: {end.message}"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from end
+
+    def _greet_others(self) -> None:
+        from kernelcup_harness.bench import hello
+
+        assert self._bench is not None
+        for role, channel in self._channels.items():
+            if role == "rival" or (role == "trusted" and self._bench.calibrates):
+                try:
+                    hello(channel)
+                except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+                    text = f"{role}: {error or type(error).__name__}"
+                    raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
 
     def _run_stage(self, stage: Stage) -> bool:
         """Run the cases of a stage and return whether all were accepted."""
@@ -170,69 +200,125 @@ class Judge:
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
         """Call the cases of a stage, in turns where they are timed, and yield each when it is finished."""
+        assert self._bench is not None
+        watch = self._bench.watch
+        purse = Purse(self._spec.rules, stage, audited=self._bench.audits(stage))
+        self._attempt(stage, None, lambda: self._bench_begins(stage))
         runs = [
-            CaseRun(case, stage, self._spec.rules, self._budget(stage), self._chance) for case in stage.cases
+            CaseRun(
+                case,
+                stage,
+                self._spec.rules,
+                purse.claims_s,
+                self._chance,
+                settles=watch.gpu and stage.name is StageName.RANKED,
+            )
+            for case in stage.cases
         ]
         for run in runs:
             run.twins_allowed &= self._spec.near_twins
-        for run in turns(runs, shuffled=stage.timed, chance=self._chance):
-            result = self._step(stage, run)
-            if result is None and run.finished:
-                result = self._result(run, Verdict.ACCEPTED, Reason.NONE, "")
-            if result is not None:
-                yield result
+            run.offset_ns = self._bench.offset_ns
+        with watch.phase(f"{stage.name.value}/claims" if stage.timed else stage.name.value):
+            for run in turns(runs, shuffled=stage.timed, chance=self._chance):
+                result = self._step(stage, run)
+                if result is None and run.finished and not purse.audited:
+                    result = self._result(run, Verdict.ACCEPTED, Reason.NONE, "")
+                if result is not None:
+                    yield result
+        if purse.audited:
+            yield from self._audited(stage, runs, purse)
+
+    def _audited(self, stage: Stage, runs: list[CaseRun], purse: Purse) -> Iterator[CaseResult]:
+        """Hold the judge's clock against the claims, and yield each case."""
+        assert self._bench is not None
+        bench, results = self._bench, []
+        for number, run in enumerate(runs):
+            budget_s = purse.audit_s(len(runs) - number)
+            failed = self._attempt(stage, run, lambda run=run, s=budget_s: bench.audit(stage, run, s))  # type: ignore[misc]
+            self._progress(stage, run)
+            if failed is not None:
+                yield failed
+                return
+        failed = self._attempt(stage, runs[0], lambda: bench.finish(stage, runs)) if runs else None
+        results = [self._result(run, Verdict.ACCEPTED, Reason.NONE, "") for run in runs]
+        yield from [failed] if failed is not None else results
+
+    def _bench_begins(self, stage: Stage) -> None:
+        assert self._bench is not None
+        self._bench.begin(stage)
 
     def _step(self, stage: Stage, run: CaseRun) -> CaseResult | None:
         """Make one call and check its answer. Return the case's result if it has failed."""
+        sample, counts = run.next_sample()
+        run.current = sample
+        failed = self._attempt(stage, run, lambda: self._sample(stage, run, sample, counts=counts))
+        if failed is None:
+            self._progress(stage, run)
+        return failed
+
+    def _attempt(self, stage: Stage, run: CaseRun | None, work: Callable[[], None]) -> CaseResult | None:
+        """Do something with the contestants. Return the case's result if it fails at that."""
         from torch import OutOfMemoryError
 
         from kernelcup_harness.calls import CallFailed
+        from kernelcup_harness.measure import Wrong
         from kernelcup_harness.task_code import TaskFault
+        from kernelcup_harness.trusted import TrustedFailed
         from kernelcup_harness.wire import CannotCarry
 
-        sample, counts = run.next_sample()
         try:
-            fault = self._sample(stage, run, sample, counts=counts)
-            self._progress(stage, run)
+            work()
+        except Wrong as wrong:
+            assert run is not None
+            run.failed_on, fault = wrong.sample, wrong.fault
+            return self._result(run, Verdict.WRONG_ANSWER, fault.reason, fault.text, fault.mismatch)
         except CallFailed as failure:
-            run.failed_on = sample
+            assert run is not None
+            run.failed_on = run.current
             return self._result(run, *FAILURES[failure.kind], failure.text)
+        except TrustedFailed as error:
+            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
         except TaskFault as error:
-            raise self._blame_for_memory(error.__cause__, str(error)) from error
+            raise endings.of_task(error.__cause__, str(error), self._reservation) from error
         except CannotCarry as error:
             text = f"the task's {error}; see the task format for what can"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text) from error
         except OutOfMemoryError as error:
-            raise self._blame_for_memory(error, f"the judge ran out of device memory: {error}") from error
+            text = f"the judge ran out of device memory: {error}"
+            raise endings.of_task(error, text, self._reservation) from error
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            raise self._ending(error, stage) from error
-        if fault is None:
-            return None
-        run.failed_on = sample
-        return self._result(run, Verdict.WRONG_ANSWER, fault.reason, fault.text, fault.mismatch)
+            raise endings.of_channel(error, stage, self._caller.waited_s) from error
+        return None
 
-    def _sample(self, stage: Stage, run: CaseRun, sample: SampleName, *, counts: bool) -> Fault | None:
-        """Call the contestant once and check what it returned."""
+    def _sample(self, stage: Stage, run: CaseRun, sample: SampleName, *, counts: bool) -> None:
+        """Call the contestant once and check what it returned. Raise ``Wrong``."""
+        from kernelcup_harness.calls import CLAIM, HANDSHAKE, PROFILE
+        from kernelcup_harness.checks import unopened
+        from kernelcup_harness.measure import Wrong
+
+        assert self._bench is not None
         began = time.monotonic()
         checks, profiled = self._checks, stage.name is StageName.PROFILE
         place = checks.place(stage.name, run.case)
         if sample.twin and not checks.twin_is_input(place, sample.input):
             run.twins_allowed, sample = False, SampleName(input=sample.input)
+            run.current = sample
         data, form = checks.make_input(place, sample), checks.form(place)
-        answer = self._caller.call(data, form, timeout_s=self._remaining(), profile=profiled)
-        fault = None if profiled else checks.fault(place, sample, data, answer)
-        run.add(answer, counts=counts, spent_s=time.monotonic() - began)
-        return fault
-
-    def _blame_for_memory(self, cause: BaseException | None, text: str) -> RunEnds:
-        """Say whose fault it is that the task's code failed: the contestant's if it holds all the memory."""
-        from torch import OutOfMemoryError
-
-        if isinstance(cause, OutOfMemoryError) and self._reservation and self._reservation.is_overdrawn():
-            held = self._reservation.contestant_bytes()
-            text = f"the submission holds {held / 1e9:.1f} GB of the device's memory and leaves too little"
-            return RunEnds(Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY, text)
-        return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
+        kind = PROFILE if profiled else CLAIM if stage.timed else HANDSHAKE
+        self._caller.give(SLOT, data, form, timeout_s=self._remaining())
+        pending = self._caller.go(SLOT, kind, timeout_s=self._remaining())
+        # Drawn only now, and from the secret: nobody who answers knows whether somebody will look.
+        looked_at = run.is_looked_at(form.nbytes if form is not None else 0)
+        answer = self._caller.open(pending) if looked_at else unopened(pending)
+        clock, slowed_down = self._bench.watch.look() if counts and stage.timed else (None, False)
+        fault = checks.fault(place, sample, data, answer) if looked_at and not profiled else None
+        spent_s = time.monotonic() - began
+        run.add(answer, counts=counts, spent_s=spent_s, clock_mhz=clock, slowed_down=slowed_down)
+        if not looked_at and run.finished:
+            fault = checks.fault(place, sample, data, self._caller.open(pending))
+            run.unchecked -= 1
+        if fault is not None:
+            raise Wrong(sample, fault)
 
     def _result(
         self, run: CaseRun, verdict: Verdict, reason: Reason, message: str, mismatch: Mismatch | None = None
@@ -247,53 +333,23 @@ class Judge:
             mismatch=mismatch,
             failed_on=run.failed_on,
             timing=run.timing(),
-            checks=run.count,
+            checks=run.count - run.unchecked,
             profile=run.profile,
             trace_gz64=run.trace,
+            work=run.work,
+            floor_ns=run.floor_ns,
+            reference_ns=run.reference_ns,
         )
-
-    def _budget(self, stage: Stage) -> float:
-        """Return the seconds that a case may be sampled: its share of the stage's."""
-        return min(self._spec.rules.case_budget_s, 0.8 * stage.limit_s / max(1, len(stage.cases)))
 
     def _remaining(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
-
-    def _ending(self, error: Exception, stage: Stage) -> RunEnds:
-        from kernelcup_harness.calls import GuardBroken
-
-        if isinstance(error, ChannelTimeout):
-            return self._time_is_up(stage)
-        if isinstance(error, BrokenProtocol):
-            reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
-            text = f"the submission interfered with the harness: {error}"
-            return RunEnds(Verdict.REJECTED, reason, text)
-        return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, "the submission's process ended", lost=True)
-
-    def _time_is_up(self, stage: Stage) -> RunEnds:
-        """Blame whoever used the time: a slow generator or reference is not the submission's fault."""
-        text = f"the {stage.name.value} stage took longer than {stage.limit_s:g} s"
-        used = self._caller.waited_s
-        if used >= stage.limit_s / 2:
-            return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
-        whose = (
-            f"{text}, but the submission ran for only {used:.1f} s of them: the task's own code is too slow"
-        )
-        return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose)
 
     def _receive(self, timeout_s: float, expected: str) -> None:
         """Wait for a frame of one type while the submission is being imported."""
         try:
             frame = self._channel.receive(timeout_s)
-        except ChannelTimeout:
-            text = f"importing the submission took longer than {timeout_s:g} s"
-            raise RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text) from None
-        except BrokenProtocol as error:
-            text = f"the submission interfered with the harness: {error}"
-            raise RunEnds(Verdict.REJECTED, Reason.PROTOCOL, text) from None
-        except ChannelClosed:
-            text = "the submission's process ended"
-            raise RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, text, lost=True) from None
+        except (ChannelTimeout, BrokenProtocol, ChannelClosed) as error:
+            raise endings.of_import(error, timeout_s) from None
         if frame.get("type") == "fail":
             unknown = (Verdict.REJECTED, Reason.PROTOCOL)
             raise RunEnds(

@@ -41,8 +41,9 @@ EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
 
 # By these two a harness says that it could not even begin. Once it has told of a case, whoever ends
 # the process with one of them, a submission perhaps, does not speak for the harness. Before that it may
-# be either: a submission shares the process, and whether it was reached only that process could tell.
+# be either, for a submission shares the process: it is tried again with a submission that does nothing.
 NOT_BEGUN_EXITS = (2, 113)
+NOTHING_SUBMITTED = "def custom_kernel(*data, **more):\n    raise RuntimeError('nothing is submitted')\n"
 
 # Runs in every Python process below: emulation where it is asked for; in the first process also
 # the limits and the tie to the runner. It replaces nothing of the task's.
@@ -164,16 +165,40 @@ class OwnHarness:
                 raise
             # Without a sandbox an earlier stage could do that; the machine is not to blame.
             return Verdict.REJECTED, f"the job's folder cannot be used any more: {error.strerror}"
+        child, results = self._call(invocation, laid, deadline)
+        self._keep_output(child)
+        reading = Reading(invocation, results, self._record, laid.files)
+        end = self._how_it_ended(child, begun=has_begun(results))
+        code = child.wait(0.0)
+        if end == EXIT_VERDICTS.get(code or 0) and code in NOT_BEGUN_EXITS:
+            end = self._whose_exit(invocation, code, deadline)
+        return reading.verdict(child, end)
+
+    def _call(
+        self, invocation: Invocation, laid: Laid, deadline: float
+    ) -> tuple[processes.Child, dict[str, str]]:
+        """Run the harness once, to its end or to a limit. Return the process and its result lines."""
         assert self._spec.main is not None
         pipe = ResultPipe()
         argv = [sys.executable, self._spec.main, invocation.mode, str(laid.cases / "cases.txt")]
         child = self._start(argv, laid, self._variables(invocation, pipe.write_fd), fd=pipe.write_fd)
         pipe.read(lambda: child.kill("results"))
         surroundings.watch(child, deadline, self._memory_bytes)
-        results = pipe.finish()
-        self._keep_output(child)
-        reading = Reading(invocation, results, self._record, laid.files)
-        return reading.verdict(child, self._how_it_ended(child, begun=has_begun(results)))
+        return child, pipe.finish()
+
+    def _whose_exit(self, invocation: Invocation, code: int, deadline: float) -> tuple[Verdict, str]:
+        """Tell whether the harness could not begin, or the submission ended it in its name."""
+        built, self._built = self._built, None
+        laid = self._lay_out(invocation.cases, submission=NOTHING_SUBMITTED)
+        child, _ = self._call(invocation, laid, deadline)
+        self._built = built
+        for capture in (child.stdout, child.stderr):
+            if capture is not None:
+                capture.finish()
+        if child.wait(0.0) == code:
+            return EXIT_VERDICTS[code]
+        text = f"the submission ended the harness with exit code {code} before the first case"
+        return Verdict.RUNTIME_ERROR, text
 
     def _build(self) -> bool:
         """Have compiled what the submission compiles when it is imported. Return False if that ends the run.
@@ -250,12 +275,13 @@ class OwnHarness:
             found["POPCORN_GPUS"] = str(visible_gpus())
         return found
 
-    def _lay_out(self, cases: list[tuple[int, Parameters, bool]]) -> Laid:
+    def _lay_out(self, cases: list[tuple[int, Parameters, bool]], *, submission: str | None = None) -> Laid:
         """Lay the files out anew: no stage sees what an earlier one left behind."""
+        text = self._spec.submission if submission is None else submission
         laid = Laid(Path(tempfile.mkdtemp(prefix="own-", dir=self._folder)))
         for folder in (laid.files, laid.site, laid.cases):
             folder.mkdir()
-        files = {**self._spec.sources, self._spec.submission_name: self._spec.submission}
+        files = {**self._spec.sources, self._spec.submission_name: text}
         surroundings.write_files(laid.files, files)
         (laid.site / "sitecustomize.py").write_text(SITE_CUSTOMIZE)
         lines = "".join(case_line(parameters) + "\n" for _, parameters, _ in cases)

@@ -6,17 +6,19 @@ import contextlib
 import ctypes
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from kernelcup_harness import passing, sandbox, storage
+from kernelcup_harness.boxes import CACHE_VARIABLES as CACHE_VARIABLES
 from kernelcup_harness.protocol import CapturedOutput
 
 PR_SET_PDEATHSIG = 1
@@ -40,22 +42,6 @@ PASSED_NAMES = (
     "CUDA_PATH",
 )
 PASSED_PREFIXES = ("NCCL_", "NVSHMEM_", "TORCH_SYMM_MEM_")
-
-# Where compilers and libraries keep what they made; each job has its own.
-CACHE_VARIABLES = (
-    "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TORCH_EXTENSIONS_DIR",
-    "CUDA_CACHE_PATH",
-    "CUPY_CACHE_DIR",
-    "CUTE_DSL_CACHE_DIR",
-    "HELION_CACHE_DIR",
-    "JAX_COMPILATION_CACHE_DIR",
-    "NUMBA_CACHE_DIR",
-    "XDG_CACHE_HOME",
-    "TMPDIR",
-    "HOME",
-)
 
 
 def prctl(option: int, value: int) -> None:
@@ -124,6 +110,10 @@ class Capture:
         self._thread = threading.Thread(target=self._drain, daemon=True)
         self._thread.start()
 
+    def limit(self, *, keep: int, cap: int) -> None:
+        """Keep and allow so much from now on."""
+        self._keep, self._cap = keep, cap
+
     def finish(self, timeout_s: float = 2.0) -> CapturedOutput:
         """Wait for the end of the pipe and return what came through it."""
         self._thread.join(timeout_s)
@@ -161,9 +151,10 @@ class Child:
 
     def wait(self, timeout_s: float) -> int | None:
         """Return the exit code, negative for a signal, or None while it still runs."""
-        try:
-            code = self.process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
+        if self.process.poll() is None:
+            wait_for_end(self.process.pid, timeout_s)
+        code = self.process.poll()
+        if code is None:
             return None
         if self.prepared is None:
             return code
@@ -172,11 +163,27 @@ class Child:
         is_signal = self.prepared.is_bubblewrap and 128 < code <= 128 + signal.SIGRTMAX
         return 128 - code if is_signal else code
 
-    def stored_bytes(self) -> int:
-        """Return how much memory or disk is taken by the files that it has written in its sandbox."""
+    def limit_output(self, *, keep: int, cap: int) -> None:
+        """Set how much of what it prints is kept, and how much it may print."""
+        for capture in (self.stdout, self.stderr):
+            if capture is not None:
+                capture.limit(keep=keep, cap=cap)
+
+    def limit_memory(self, memory_bytes: int) -> None:
+        """Bound its memory by its control group, where it has one."""
+        if self.prepared is not None and self.prepared.group is not None:
+            self.prepared.group.limit_memory(memory_bytes)
+
+    def stored_bytes(self, besides: Sequence[int] = ()) -> int:
+        """Return how much memory or disk is taken by the files that it has written in its sandbox.
+
+        Files in memory without a name count too, but those that the processes ``besides`` have open.
+        """
         if self.prepared is not None and time.monotonic() >= self._look_again:
             began = time.monotonic()
-            self._stored_bytes = storage.used(self.prepared, self.process.pid)
+            pid = self.process.pid
+            self._stored_bytes = storage.used(self.prepared, pid)
+            self._stored_bytes += storage.open_memory([pid, *descendants(pid)], besides)
             # Whoever writes very many files must not keep us busy with counting them.
             self._look_again = began + LOOKING_SHARE * (time.monotonic() - began)
         return self._stored_bytes
@@ -230,6 +237,20 @@ def start(
     return child
 
 
+def wait_for_end(pid: int, timeout_s: float) -> None:
+    """Return when a process has ended or the time is over: at once, where ``Popen.wait`` sleeps in steps."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        poll.poll(1000.0 * timeout_s)
+    finally:
+        os.close(pidfd)
+
+
 def python_argv(module: str, function: str, *arguments: str) -> list[str]:
     """Return the command line that calls ``module.function(*arguments)`` of this package.
 
@@ -254,7 +275,11 @@ def parents() -> dict[int, int]:
 
 def descendants(pid: int) -> list[int]:
     """Return the ids of all processes below ``pid``, without itself."""
-    family = parents()
+    return below(pid, parents())
+
+
+def below(pid: int, family: Mapping[int, int]) -> list[int]:
+    """Return the same by what :func:`parents` has returned."""
     found: list[int] = []
     front = {pid}
     while front:
@@ -273,13 +298,18 @@ def kill_tree(pid: int) -> None:
             os.kill(target, signal.SIGKILL)
 
 
-def kill_descendants(*, rounds: int = 20, spare: frozenset[int] | set[int] = frozenset()) -> None:
+def kill_descendants(
+    *, rounds: int = 20, spare: Collection[int] = frozenset(), keep: Collection[int] = frozenset()
+) -> None:
     """SIGKILL everything below this process, orphans included, and reap it.
 
-    Those in ``spare`` are killed too but left for their owner to reap.
+    Those in ``spare`` are left to whoever kills and reaps them, not so what they have started. Those in
+    ``keep`` go on with all that they have started.
     """
     for _ in range(rounds):
-        remaining = [pid for pid in descendants(os.getpid()) if pid not in spare]
+        family = parents()  # one look for all: what is kept may start something at any moment
+        kept = {*spare, *keep, *(pid for each in keep for pid in below(each, family))}
+        remaining = [pid for pid in below(os.getpid(), family) if pid not in kept]
         if not remaining:
             return
         # A process that is stopped makes no new ones while the others are being killed.

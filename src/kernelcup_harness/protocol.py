@@ -11,13 +11,14 @@ import hashlib
 import json
 import math
 import re
-import statistics
 import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
+
+from kernelcup_harness import estimates
 
 PROTOCOL_VERSION = 1
 
@@ -148,8 +149,11 @@ class TrustLevel(StrEnum):
     """How far a time is proven."""
 
     AUDITED = "audited"
+    """The clocks of the submission and of the judge agree."""
     BOUNDED = "bounded"
+    """The judge's clock bounds it: what is ranked is not less than what calls one after another took."""
     SELF_MEASURED = "self-measured"
+    """The submission's clock says so."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,14 +183,50 @@ class MeasureRules:
     warmups: int = 3
     min_samples: int = 5
     max_samples: int = 100
-    relative_error: float = 0.001
-    """Stop once the standard error of the mean is below this share of the mean."""
+    relative_error: float = 0.005
+    """Stop once half the width of the 95 % interval is below this share of the time, or 50 ns; 0: never."""
     case_budget_s: float = 8.0
     """Stop a case after this much wall-clock time, once ``min_samples`` are in."""
+    stage_budget_s: float = 6.0
+    """What all cases of a timed stage may take together, calibration and audits included."""
     repeats: int = 1
     """Calls of a timed case, at random moments, with an input that was there before: checked, not timed."""
     twins: int = 1
     """As many with an input that differs from an earlier one in one element."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """What a case has to do at least, as its task declares it."""
+
+    bytes: float | None = None
+    """Bytes that must be read."""
+    written: float | None = None
+    """Bytes that must be written; they may end in the cache, see :mod:`kernelcup_harness.physics`."""
+    flops: float | None = None
+    """Floating-point operations that must be done."""
+    precision: str = ""
+    """In which of ``physics.Precision``, such as ``fp16``; empty for the fastest that was measured."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceFacts:
+    """What a device can do, from the calibration of its machine."""
+
+    copy_bytes_per_s: float
+    """Largest rate at which its memory was seen to move bytes, reads and writes together; 0 for no bound."""
+    matrix_flops_per_s: dict[str, float] = field(default_factory=dict)
+    """Largest rate of matrix products by precision."""
+    l2_bytes: float = 0.0
+    """Size of the last cache before the memory, 0 if it is not known."""
+    launch_ns: float = 0.0
+    empty_kernel_ns: float = 0.0
+    """What the profiler sees of a kernel that does nothing, 0 if it is not known."""
+    canary_ns: float = 0.0
+    """Rolling median of the canary kernel, 0 where there is none yet."""
+    canary_tolerance: float = 0.02
+    """By what share a canary may differ from its rolling median."""
+    calibration_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,6 +290,18 @@ class JobSpec:
     """Whose builds may be used again on a machine: an opaque name of the user; empty for nobody's."""
     replay: Replay | None = None
     """Judge only this one sample of a finished run."""
+    work: list[Work] = field(default_factory=list)
+    """What each of ``benchmarks`` has to do, in their order; empty where the task declares nothing."""
+    hidden_work: list[Work] = field(default_factory=list)
+    """The same for ``hidden_benchmarks``."""
+    device: DeviceFacts | None = None
+    """What the device can do, from the calibration in force."""
+    rival: str | None = None
+    """Source of a second submission that is measured in turns with the first (``leaderboard`` only)."""
+    rival_name: str = "submission.py"
+    """Its file name."""
+    require_audited: bool = False
+    """Whether a run whose time is not audited counts at all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -278,43 +330,109 @@ class Mismatch:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """Something about a time that people should know."""
+
+    code: str
+    """Stable: ``slope_disagrees``, ``handshake_disagrees``, ``below_floor``, ``near_floor``, ``empty_floor``,
+    ``throttled``, ``busy_device``, ``not_audited``."""
+    text: str
+    """One plain sentence with the figures."""
+    quarantines: bool = False
+    """Whether the run is kept but not ranked until somebody has looked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Audit:
+    """What the judge's own clock says of a case. All figures without what a no-op takes."""
+
+    captured: bool
+    """Whether the calls could be taken from a CUDA graph."""
+    handshake_ns: float
+    """Median over calls whose input could not be known before."""
+    handshake_slack_ns: float
+    """By how much it may exceed the claim: in 1 % of honest cases it does by chance."""
+    slope_ns: float | None = None
+    """Time of a call among many, None where it was not measured."""
+    slope_slack_ns: float = 0.0
+    """By how much it may exceed the claim of a captured case."""
+    slope_calls: list[int] = field(default_factory=list)
+    """Numbers of calls that were timed together: few and many."""
+    slope_walls_ns: list[list[float]] = field(default_factory=list)
+    """Wall-clock time of each such series, a list for each of ``slope_calls``."""
+    score_ns: float
+    """The time that is ranked."""
+    level: TrustLevel
+    """How far the score is proven."""
+    findings: list[Finding] = field(default_factory=list)
+    """What people should know about it."""
+
+    @property
+    def slopes_ns(self) -> list[float]:
+        """Each pair of a short and a long series as nanoseconds a call."""
+        if len(self.slope_walls_ns) != 2 or len(self.slope_calls) != 2:
+            return []
+        calls = self.slope_calls[1] - self.slope_calls[0]
+        return [(long - short) / calls for short, long in zip(*self.slope_walls_ns, strict=False)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
     """Samples of one case in nanoseconds; every statistic is derived from them."""
 
     samples_ns: list[float]
-    """One call each, as the contestant's device clock claims it."""
+    """One call each, as the contestant's device clock claims it: raw."""
     wall_ns: list[float] = field(default_factory=list)
     """The judge's wall clock around the same calls, hand-over included."""
     reported_ns: float | None = None
     """The mean that a task's own harness reports; it then is the score."""
     reported: dict[str, float] = field(default_factory=dict)
     """Other figures of an own harness: std, err, best, worst, runs."""
+    offset_ns: float = 0.0
+    """What an empty kernel reads by the same clock; taken off the samples."""
+    discarded_ns: list[float] = field(default_factory=list)
+    """Samples that do not count because the device was throttled."""
+    clocks_mhz: list[float] = field(default_factory=list)
+    """Clock of the device at each sample, empty where it is not known."""
+    handshakes_ns: list[float] = field(default_factory=list)
+    """The judge's wall clock around calls that nothing but the call was asked of: raw."""
+    audit: Audit | None = None
+    """What the judge's own clock says; ranked cases only."""
+
+    @property
+    def raw_ns(self) -> float:
+        """The samples' mean without the slowest and fastest tenth, offset included."""
+        return estimates.robust(self.samples_ns)
+
+    @property
+    def claim_ns(self) -> float:
+        """What the contestant's clock claims, without the offset; never less than nothing."""
+        return max(0.0, self.raw_ns - self.offset_ns)
 
     @property
     def score_ns(self) -> float:
-        """The time that is ranked: mean without the slowest and fastest tenth, or as reported."""
+        """The time that is ranked: as reported, as audited, or as claimed."""
         if self.reported_ns is not None:
             return self.reported_ns
-        return statistics.fmean(self._ordered_and_cut()[0])
+        return self.audit.score_ns if self.audit is not None else self.claim_ns
+
+    @property
+    def interval_ns(self) -> tuple[float, float] | None:
+        """The 95 % interval of :attr:`score_ns`, None where nothing is known about it."""
+        if self.reported_ns is not None:
+            error = self.reported.get("err")
+            return None if error is None else estimates.around(self.reported_ns, error)
+        slopes = self.audit.slopes_ns if self.audit is not None else []
+        if slopes and self.score_ns > self.claim_ns:
+            return estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
+        return estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
 
     @property
     def error_ns(self) -> float | None:
-        """Standard error of :attr:`score_ns`, None with fewer than two samples.
-
-        That of a trimmed mean: the deviation of the winsorized samples (Tukey and McLaughlin 1963).
-        """
+        """Standard error of :attr:`score_ns`, None with fewer than two samples."""
         if len(self.samples_ns) < 2:
             return self.reported.get("err")
-        kept, cut = self._ordered_and_cut()
-        winsorized = [kept[0]] * cut + kept + [kept[-1]] * cut
-        count = len(winsorized)
-        return statistics.stdev(winsorized) / ((1 - 2 * cut / count) * math.sqrt(count))
-
-    def _ordered_and_cut(self) -> tuple[list[float], int]:
-        """Return the samples in order without the extremes, and how many were cut at each end."""
-        ordered = sorted(self.samples_ns)
-        cut = len(ordered) // 10
-        return ordered[cut : len(ordered) - cut], cut
+        return estimates.standard_error(self.samples_ns)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -335,6 +453,12 @@ class CaseResult:
     timing: Timing | None = None
     checks: int = 0
     """How many outputs were checked."""
+    work: Work | None = None
+    """What the case has to do at least, where its task says so."""
+    floor_ns: float | None = None
+    """The time in which the device can do that at best."""
+    reference_ns: float | None = None
+    """What the task's own reference takes, where it was measured."""
     profile: str | None = None
     """Text of the profiler, in profile mode."""
     trace_gz64: str | None = None
@@ -366,6 +490,58 @@ class CapturedOutput:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """What a contestant of ours measured in the same job, before and after."""
+
+    offset_ns: float = 0.0
+    """What an empty kernel reads by events, less the time that the device spends on it."""
+    empty_pair_ns: float = 0.0
+    """Two events with nothing between them."""
+    empty_kernel_ns: float = 0.0
+    """Two events around an empty kernel."""
+    spin_line: list[float] = field(default_factory=list)
+    """Slope and intercept (ns) of what events read over what kernels of known length took."""
+    spin_points: list[list[float]] = field(default_factory=list)
+    """Length of a kernel, what events read, and the median handshake, in nanoseconds."""
+    handshake_ns: float = 0.0
+    """Median of the judge's wall clock around a call that does nothing."""
+    handshake_residual_ns: float = 0.0
+    """Root mean square by which medians of handshakes miss their line."""
+    handshake_p99_ns: float = 0.0
+    """How much longer than their median 1 % of single handshakes took."""
+    canary_ns: float = 0.0
+    """A kernel that is the same in each job."""
+    sm_clock_mhz: float | None = None
+    """Clock of the multiprocessors at the end."""
+    temperature_c: float | None = None
+    """Temperature of the chip at the end."""
+    device_name: str = ""
+    """Empty for the processor."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DuelResult:
+    """Two submissions measured in turns on one device. Below 1 the first is faster."""
+
+    ratios: list[float] = field(default_factory=list)
+    """Submission over rival for each block, geometric mean over the cases."""
+    cases: list[list[float]] = field(default_factory=list)
+    """The same for each case: a list for each, with a ratio for each block."""
+    ratio: float = 1.0
+    """Geometric mean of the ratios without the extremes."""
+    low: float = 0.0
+    """Lower end of its 98 % interval."""
+    high: float = 0.0
+    """Upper end."""
+    verdict: str = "tied"
+    """``faster`` or ``slower`` where 1 is outside of the interval, else ``tied``; empty where the rival failed."""
+    blocks: int = 0
+    """How many ratios there are."""
+    rival_message: str = ""
+    """Why the rival could not be measured, empty if it could."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunReport:
     """All that a run found out."""
 
@@ -387,6 +563,15 @@ class RunReport:
     """Of the contestant or the task's own harness; negative for a signal."""
     duration_s: float = 0.0
     trust: TrustLevel = TrustLevel.SELF_MEASURED
+    """The worst level of its ranked cases."""
+    quarantine: list[Finding] = field(default_factory=list)
+    """Why the run is kept but does not count; empty if it does."""
+    calibration: Calibration | None = None
+    """What our own contestant measured in the same job."""
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds by phase: ``start``, ``load``, ``test``, ``ranked/claims``, ..."""
+    duel: DuelResult | None = None
+    """How it compares with the job's ``rival``."""
     comparable: bool = True
     """False where no GPU was there and its answers were given by the processor."""
     seed_commitment: str = ""

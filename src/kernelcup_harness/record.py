@@ -8,11 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kernelcup_harness import audits
 from kernelcup_harness.processes import CHANNEL_LOST, Child
 from kernelcup_harness.protocol import (
     Backend,
+    Calibration,
     CapturedOutput,
     CaseResult,
+    DuelResult,
     JobSpec,
     Limits,
     Reason,
@@ -49,6 +52,10 @@ class Record:
         self.stdout = CapturedOutput()
         self.stderr = CapturedOutput()
         self.exit_code: int | None = None
+        self.calibration: Calibration | None = None
+        self.duel: DuelResult | None = None
+        self.phases: dict[str, float] = {}
+        """Seconds by phase. Those that go on side by side overlap."""
 
     @property
     def stage(self) -> StageName:
@@ -66,6 +73,12 @@ class Record:
             self.case(from_json(CaseResult, event["case"]))
         elif kind == "stage_end":
             self.end(Verdict(event["verdict"]), Reason(event["reason"]), event["message"])
+        elif kind == "phases":
+            self.phases |= event["phases"]
+        elif kind == "calibration":
+            self.calibration = from_json(Calibration, event["calibration"])
+        elif kind == "duel":
+            self.duel = from_json(DuelResult, event["duel"])
         elif kind == "sample":
             self._on_event(event)
 
@@ -122,6 +135,7 @@ class Record:
                 StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.MACHINE, "the run ended before it began"
             )
             bad = self._stages[0]
+        ranked = [case for stage in self._stages if stage.name is StageName.RANKED for case in stage.cases]
         return RunReport(
             job_id=self._spec.job_id,
             mode=self._spec.mode,
@@ -141,6 +155,11 @@ class Record:
             secret_seed=secret.hex(),
             environment=self.environment,
             extra=self.extra,
+            phases=self.phases,
+            trust=audits.trust_of(ranked),
+            quarantine=audits.quarantine_of(ranked, require_audited=self._spec.require_audited),
+            calibration=self.calibration,
+            duel=self.duel,
         )
 
 

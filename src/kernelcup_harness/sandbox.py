@@ -21,11 +21,12 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from kernelcup_harness import bubblewrap, cgroups, gpu_nodes, landlock, seccomp
+from kernelcup_harness import bubblewrap, cgroups, gpu_nodes, landlock, seccomp, sweeping
+from kernelcup_harness.boxes import CACHE_VARIABLES, SYSTEM_FILES, SYSTEM_FOLDERS, memory_file, python_folders
 from kernelcup_harness.boxes import CONTESTANT_ID as CONTESTANT_ID
 from kernelcup_harness.boxes import JUDGE_ID as JUDGE_ID
 from kernelcup_harness.boxes import SCRATCH as SCRATCH
-from kernelcup_harness.boxes import SYSTEM_FILES, SYSTEM_FOLDERS, memory_file, python_folders
+from kernelcup_harness.boxes import USER_IDS as USER_IDS
 from kernelcup_harness.boxes import Prepared as Prepared
 from kernelcup_harness.boxes import Sandbox as Sandbox
 from kernelcup_harness.boxes import make_readable as make_readable
@@ -75,6 +76,11 @@ def kind(*, network: bool = False) -> Kind:
 def is_there(*, network: bool = False) -> bool:
     """Tell whether there is a sandbox for a job."""
     return kind(network=network) is not Kind.NONE
+
+
+def has_own_names() -> bool:
+    """Tell whether a process writes to files of its own, whatever other processes call theirs."""
+    return kind() is Kind.BUBBLEWRAP
 
 
 def parent_id() -> int:
@@ -200,7 +206,11 @@ def by_landlock(
     return Prepared(
         argv=landlock.trampoline(fd, argv),
         fds=[fd],
-        environment={name: moved(value, scratch) for name, value in environment.items()},
+        environment={
+            **{name: moved(value, scratch) for name, value in environment.items() if name in CACHE_VARIABLES},
+            **{name: value for name, value in environment.items() if name not in CACHE_VARIABLES},
+            sweeping.MARK: sweeping.owner(),
+        },
         work=work,
         scratch=scratch,
     )

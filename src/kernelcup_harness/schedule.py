@@ -8,11 +8,15 @@ repeated once the secret is revealed.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kernelcup_harness.protocol import (
+    Audit,
+    Backend,
     JobSpec,
     Limits,
     MeasureRules,
@@ -22,14 +26,36 @@ from kernelcup_harness.protocol import (
     StageName,
     Timing,
     Verdict,
+    Work,
 )
 
 MORE_WARMUPS = 3
 """A ranked case has up to so many further warm-ups, less one."""
 LATE_SURPRISE = 0.02
 """How likely a call late in a case is made with an input that was there before, or nearly was."""
+WARM_UP_S = 0.15
+"""Warm-ups of one case that wait for its time to settle take no longer."""
+SETTLED_WITHIN = 0.02
+SETTLED_OVER = 4
+"""Calls of which the median is compared with that of as many before."""
+SLOW_CLOCK = 0.9
+"""Samples at a clock below this share of the median do not count."""
+MOST_DISCARDED = 4
 LONGEST_TURN = 4
 """Calls of one case in a row, at most, while others wait."""
+LARGE_OUTPUT_BYTES = 4 << 20
+"""Of answers this large only a share is checked: looking at one takes longer than the call."""
+CHECKED_FIRST = 4
+CHECKED_SHARE = 0.25
+CLAIMS_SHARE = 0.42
+AUDITS_SHARE = 0.37
+"""Of the time for a stage that is audited; the rest is for calibration, before and after."""
+LATER_SHARE = 0.1
+"""Left for what comes after the audits."""
+LEAST_AUDIT = 0.25
+"""Of its usual time, what an audit has in any case."""
+WALL_SHARE = 0.8
+"""Of a stage's time limit: no more is sampled then."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +107,15 @@ def all_stages(spec: JobSpec) -> list[Stage]:
     return stages[spec.mode]
 
 
+def needs_trusted(spec: JobSpec) -> bool:
+    """Tell whether a job is measured beside our own contestant: where times are ranked, or taken by events."""
+    if spec.replay is not None:
+        return False
+    if spec.mode is Mode.LEADERBOARD:
+        return spec.backend is not Backend.EMULATED
+    return spec.mode is Mode.BENCHMARK and spec.backend is Backend.CUDA
+
+
 def replayed(stages: list[Stage], spec: JobSpec) -> Stage:
     """Return a stage of one case and one call. Raise ``LookupError`` if the job has no such case."""
     wanted = spec.replay
@@ -116,11 +151,54 @@ def ends_stage(stage: Stage, verdict: Verdict) -> bool:
     return stage.name is not StageName.TEST or verdict is Verdict.MEMORY_LIMIT_EXCEEDED
 
 
+class Purse:
+    """How the time for a stage is shared out. What comes first and takes too long shortens what is later.
+
+    Args:
+        rules: With the time for the stage.
+        stage: Whose time begins now.
+        audited: Whether claims are only a part of it.
+        clock: In seconds.
+    """
+
+    def __init__(
+        self,
+        rules: MeasureRules,
+        stage: Stage,
+        *,
+        audited: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.audited = audited
+        self._clock = clock
+        self._together_s = rules.stage_budget_s
+        self._cases = max(1, len(stage.cases))
+        self._until = clock() + rules.stage_budget_s
+        share = self._together_s * (CLAIMS_SHARE if audited else 1.0)
+        self.claims_s = min(
+            rules.case_budget_s, share / self._cases, WALL_SHARE * stage.limit_s / self._cases
+        )
+        """Seconds that a case may be sampled."""
+
+    def audit_s(self, cases_left: int) -> float:
+        """Return the seconds for the audit of the next case: its share of what is left, up to a limit."""
+        most = self._together_s * AUDITS_SHARE / self._cases
+        left = self._until - self._clock() - LATER_SHARE * self._together_s
+        return max(LEAST_AUDIT * most, min(most, left / max(1, cases_left)))
+
+
 class CaseRun:
     """The calls of one case: with which input each is made, what they took, and when it is enough."""
 
     def __init__(
-        self, case: PlannedCase, stage: Stage, rules: MeasureRules, budget_s: float, chance: random.Random
+        self,
+        case: PlannedCase,
+        stage: Stage,
+        rules: MeasureRules,
+        budget_s: float,
+        chance: random.Random,
+        *,
+        settles: bool = False,
     ) -> None:
         self.case = case
         self._stage = stage
@@ -131,15 +209,32 @@ class CaseRun:
         more = stage.name is StageName.RANKED and rules.relative_error > 0
         self._warmups = rules.warmups + (chance.randrange(MORE_WARMUPS) if more else 0) if stage.timed else 0
         self._surprises = self._draw_surprises() if stage.timed and stage.replayed is None else {}
+        self._settles = settles and stage.timed and rules.relative_error > 0
+        """Whether warm-ups go on until the time of a call stays the same."""
+        self._first_ns: list[float] = []
+        self._warming_s = 0.0
         self._inputs = 0
         self._ns: list[float] = []
         self._wall_ns: list[float] = []
         self.twins_allowed = rules.twins > 0
         """Whether inputs with one element changed are inputs of the task at all; found out once."""
+        self.current: SampleName | None = None
+        """The input of the call that is going on, or was last."""
+        self.handshakes_ns: list[float] = []
+        self.clocks_mhz: list[float] = []
+        self.discarded_ns: list[float] = []
+        self.audit: Audit | None = None
+        self.offset_ns = 0.0
+        self.work: Work | None = None
+        self.floor_ns: float | None = None
+        self.reference_ns: float | None = None
         self.failed_on: SampleName | None = None
         """The input on which the case has failed; no more calls then."""
         self.count = 0
         """Calls made, of any kind."""
+        self.unchecked = 0
+        """Calls among them of which nobody has looked at the answer."""
+        self._is_surprise = False
         self.profile: str | None = None
         self.trace: str | None = None
 
@@ -147,25 +242,79 @@ class CaseRun:
         """Return the input of the next call, and whether its time may count."""
         if self._stage.replayed is not None:
             return self._stage.replayed, True
+        surprise = self._surprise()
+        self._is_surprise = surprise is not None
+        if surprise is not None:
+            return surprise, False
+        return self.fresh(), self._inputs > self._warmups
+
+    def _surprise(self) -> SampleName | None:
+        """Return an input that was there before, or nearly, where it is time for one."""
         due = self._surprises.get(self._inputs)
         if due:
-            return SampleName(
-                input=self._chance.randrange(self._inputs), twin=self._is_twin(due.pop())
-            ), False
+            return SampleName(input=self._chance.randrange(self._inputs), twin=self._is_twin(due.pop()))
         if self._stage.timed and self._inputs > self._warmups and self._chance.random() < LATE_SURPRISE:
             twin = self._is_twin(self._chance.random() < 0.5)
-            return SampleName(input=self._chance.randrange(self._inputs), twin=twin), False
-        self._inputs += 1
-        return SampleName(input=self._inputs - 1), self._inputs > self._warmups
+            return SampleName(input=self._chance.randrange(self._inputs), twin=twin)
+        return None
 
-    def add(self, answer: Any, *, counts: bool, spent_s: float) -> None:
-        """Count one call and the wall-clock seconds that all about it took."""
+    def is_looked_at(self, output_bytes: int) -> bool:
+        """Tell whether the answer that has just come is checked: of large ones an unpredictable share.
+
+        The first ones and all surprises are, and the judge looks at the last.
+        """
+        if not self._stage.timed or self._stage.replayed is not None or output_bytes < LARGE_OUTPUT_BYTES:
+            return True
+        if self.count < CHECKED_FIRST or self._is_surprise or self._chance.random() < CHECKED_SHARE:
+            return True
+        self.unchecked += 1
+        return False
+
+    def fresh(self) -> SampleName:
+        """Return an input that was not there before."""
+        self._inputs += 1
+        return SampleName(input=self._inputs - 1)
+
+    def add(
+        self,
+        answer: Any,
+        *,
+        counts: bool,
+        spent_s: float,
+        clock_mhz: float | None = None,
+        slowed_down: bool = False,
+    ) -> None:
+        """Count one call and the wall-clock seconds that all about it took.
+
+        Its time is discarded where the device was slowed down by heat or its power supply.
+        """
         self.count += 1
-        self._spent_s += spent_s
         self.profile, self.trace = answer.profile, answer.trace
-        if self._stage.timed and counts:
-            self._ns.append(answer.ns)
-            self._wall_ns.append(answer.wall_ns)
+        if not self._stage.timed:
+            return
+        if not counts and not self._ns:
+            self._warm(answer.ns, spent_s)
+            return
+        self._spent_s += spent_s
+        if not counts:
+            return
+        if slowed_down:
+            self.discarded_ns.append(answer.ns)
+            return
+        self._ns.append(answer.ns)
+        self._wall_ns.append(answer.wall_ns)
+        if clock_mhz is not None:
+            self.clocks_mhz.append(clock_mhz)
+
+    def _warm(self, ns: float, spent_s: float) -> None:
+        """Take note of a warm-up, and have one more where the times still change."""
+        self._first_ns.append(ns)
+        # The first calls of a case may compile: that is not the time of the others.
+        self._warming_s += spent_s if len(self._first_ns) > 1 else 0.0
+        if not self._settles or self._inputs < self._warmups or self._warming_s > WARM_UP_S:
+            return
+        if not timing_settled(self._first_ns):
+            self._warmups = self._inputs + 1
 
     @property
     def finished(self) -> bool:
@@ -180,11 +329,36 @@ class CaseRun:
             return self.count >= self._rules.checks
         if any(self._surprises.get(place) for place in range(self._inputs + 1)):
             return False
-        return timing.enough(self._ns, self._spent_s, self._rules, self._budget_s)
+        # Where all are slowed down there would be no end; the time limit's verdict would be wrong.
+        if len(self.discarded_ns) > MOST_DISCARDED * max(1, self._rules.min_samples) and self._ns:
+            return True
+        spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
+        return timing.enough(self._ns, spent_s, self._rules, self._budget_s)
 
     def timing(self) -> Timing | None:
         """Return what was measured, None if nothing was."""
-        return Timing(samples_ns=self._ns, wall_ns=self._wall_ns) if self._ns else None
+        if not self._ns:
+            return None
+        kept, discarded = self._kept()
+        known = len(self.clocks_mhz) == len(self._ns)
+        return Timing(
+            samples_ns=[self._ns[place] for place in kept],
+            wall_ns=[self._wall_ns[place] for place in kept],
+            offset_ns=self.offset_ns,
+            discarded_ns=self.discarded_ns + [self._ns[place] for place in discarded],
+            clocks_mhz=[self.clocks_mhz[place] for place in kept] if known else [],
+            handshakes_ns=self.handshakes_ns,
+            audit=self.audit,
+        )
+
+    def _kept(self) -> tuple[list[int], list[int]]:
+        """Return which samples count, and which were taken at a clock far below the others'."""
+        places = list(range(len(self._ns)))
+        if len(self.clocks_mhz) != len(self._ns):
+            return places, []
+        least = SLOW_CLOCK * statistics.median(self.clocks_mhz)
+        kept = [place for place in places if self.clocks_mhz[place] >= least]
+        return kept, [place for place in places if self.clocks_mhz[place] < least]
 
     def _draw_surprises(self) -> dict[int, list[bool]]:
         """Return, by the count of inputs before them, the calls that are only checked; True for twins."""
@@ -197,6 +371,15 @@ class CaseRun:
 
     def _is_twin(self, wished: bool) -> bool:
         return wished and self.twins_allowed
+
+
+def timing_settled(times_ns: Sequence[float]) -> bool:
+    """Tell whether the last few calls took as long as those before."""
+    if len(times_ns) < 2 * SETTLED_OVER:
+        return False
+    last = statistics.median(times_ns[-SETTLED_OVER:])
+    before = statistics.median(times_ns[-2 * SETTLED_OVER : -SETTLED_OVER])
+    return abs(last - before) <= SETTLED_WITHIN * before
 
 
 def turns(runs: Sequence[CaseRun], *, shuffled: bool, chance: random.Random) -> Iterator[CaseRun]:

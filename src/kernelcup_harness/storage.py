@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kernelcup_harness.boxes import Prepared
@@ -19,6 +19,29 @@ def used(prepared: Prepared, pid: int) -> int:
         owner = prepared.scratch.stat().st_uid if prepared.scratch.exists() else -1
         return below(prepared.scratch) + (owned_in(SHARED_MEMORY, owner) if owner > 0 else 0)
     return max((in_memory(prepared, child) for child in children(pid)), default=0)
+
+
+def open_memory(pids: Iterable[int], besides: Iterable[int]) -> int:
+    """Return the bytes of files without a name in memory that processes hold open, and others do not.
+
+    Only root may look at processes of other users; what it may not see counts as nothing.
+    """
+    known = {inode for pid in besides for inode in memory_files(pid)}
+    found = {inode: size for pid in pids for inode, size in memory_files(pid).items()}
+    return sum(size for inode, size in found.items() if inode not in known)
+
+
+def memory_files(pid: int) -> dict[int, int]:
+    """Return inode to bytes of the files without a name in memory that a process holds open."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                path = f"/proc/{pid}/fd/{fd}"
+                if os.readlink(path).startswith("/memfd:"):
+                    status = os.stat(path)
+                    found[status.st_ino] = status.st_blocks * 512
+    return found
 
 
 def in_memory(prepared: Prepared, pid: int) -> int:

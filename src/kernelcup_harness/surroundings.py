@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from kernelcup_harness import processes, sandbox
@@ -104,8 +104,11 @@ def architecture_list(devices: tuple[tuple[str, str, str], ...], visible: str | 
     return ";".join(".".join(map(str, number)) for number in sorted(numbers)) + ("+PTX" if numbers else "")
 
 
-def watch(child: processes.Child, deadline: float, memory_bytes: int) -> None:
-    """Wait until a process ends, or end it at its limits, and then all that it started."""
+def watch(child: processes.Child, deadline: float, memory_bytes: int, *, keep: Collection[int] = ()) -> None:
+    """Wait until a process ends, or end it at its limits, and then all that it started.
+
+    ``keep`` has the ids of processes that have nothing to do with it and go on.
+    """
     while child.wait(WATCH_INTERVAL_S) is None:
         if time.monotonic() > deadline:
             child.kill("time")
@@ -113,7 +116,7 @@ def watch(child: processes.Child, deadline: float, memory_bytes: int) -> None:
             child.kill("memory")
     # Workers of a pool may outlive the process that made them, and hold the pipe open.
     processes.kill_tree(child.process.pid)
-    processes.kill_descendants()
+    processes.kill_descendants(keep=keep)
 
 
 def parent_id(*, boxed: bool) -> str:

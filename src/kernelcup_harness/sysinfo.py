@@ -24,7 +24,7 @@ GPU_FIELDS = (
 
 
 def environment(backend: Backend) -> dict[str, Any]:
-    """Describe device, driver, libraries and machine. Imports torch."""
+    """Describe device, libraries and machine; :func:`gpu_state` has the rest. Imports torch."""
     import torch
 
     found = {**machine(), "backend": backend.value, "torch": torch.__version__}
@@ -35,7 +35,6 @@ def environment(backend: Backend) -> dict[str, Any]:
         found["device"] = device.name
         found["cuda"] = torch.version.cuda
         found["capability"] = f"{device.major}.{device.minor}"
-        found["gpu"] = gpu_state()
     return found
 
 

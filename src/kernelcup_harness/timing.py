@@ -5,17 +5,17 @@ The clocks run in the contestant: what they say is a claim. The rule runs in the
 
 from __future__ import annotations
 
-import math
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import torch
 
+from kernelcup_harness import estimates, l2
 from kernelcup_harness.protocol import MeasureRules
 
-L2_SWEEP_BYTES = 256 << 20
+SMALLEST_STEP_NS = 50.0
+"""Half an interval that is this narrow is narrow enough, however short the call."""
 
 
 class Clock(Protocol):
@@ -49,9 +49,11 @@ class CudaClock:
     """
 
     def __init__(self) -> None:
-        self._event = torch.cuda.Event
         self._synchronize = torch.cuda.synchronize
-        self._sweep = torch.empty(L2_SWEEP_BYTES, dtype=torch.uint8, device="cuda")
+        self._persisting = l2.Persisting()
+        self._sweep = torch.empty(l2.sweep_bytes(), dtype=torch.uint8, device="cuda")
+        # The first record makes the event; the driver then only takes the time.
+        self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
     def settle(self) -> None:
         """Wait for all streams of the device."""
@@ -59,20 +61,21 @@ class CudaClock:
 
     def time(self, call: Callable[[], Any]) -> tuple[Any, float]:
         """Time ``call`` from event to event; waits for the whole device before it returns."""
-        start, end = self._event(enable_timing=True), self._event(enable_timing=True)
         self._synchronize()
+        self._persisting.reset()
         self._sweep.fill_(1)
-        start.record()
+        self._start.record()
         value = call()
-        end.record()
+        self._end.record()
         self._synchronize()
-        return value, float(start.elapsed_time(end)) * 1e6
+        # Less than a tick of the device's clock reads as nothing.
+        return value, max(1.0, float(self._start.elapsed_time(self._end)) * 1e6)
 
 
 def enough(samples_ns: Sequence[float], elapsed_s: float, rules: MeasureRules, budget_s: float) -> bool:
     """Tell whether a case has been sampled enough.
 
-    ``elapsed_s`` is wall-clock time since its first call, ``budget_s`` what it may take.
+    ``elapsed_s`` is wall-clock time since its first sample, ``budget_s`` what it may take.
     """
     count = len(samples_ns)
     if count >= rules.max_samples:
@@ -81,6 +84,7 @@ def enough(samples_ns: Sequence[float], elapsed_s: float, rules: MeasureRules, b
         return False
     if elapsed_s >= budget_s:
         return True
-    mean = statistics.fmean(samples_ns)
-    error = statistics.stdev(samples_ns) / math.sqrt(count) if count > 1 else math.inf
-    return error < rules.relative_error * mean
+    if not rules.relative_error:
+        return False
+    wanted = max(rules.relative_error * estimates.robust(samples_ns), SMALLEST_STEP_NS)
+    return estimates.half_width(samples_ns) <= wanted

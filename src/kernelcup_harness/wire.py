@@ -16,9 +16,11 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+
+from kernelcup_harness import pinning
 
 ALIGNMENT = 256
 GUARD_BYTES = 256
@@ -51,6 +53,17 @@ class TooLarge(ValueError):
         self.allowed = allowed
 
 
+class Memory(Protocol):
+    """Where the bytes of a tree's tensors lie."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are."""
+
+    def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
+        """Return bytes on a device for a tensor of their own."""
+
+
 class Arena:
     """Shared memory of a fixed size behind a sealed memfd.
 
@@ -63,6 +76,7 @@ class Arena:
         self.size = size
         self.memory = mmap.mmap(fd, size)
         self.bytes = torch.frombuffer(self.memory, dtype=torch.uint8)
+        self._pinned = 0
 
     @classmethod
     def create(cls, size: int) -> Arena:
@@ -78,9 +92,27 @@ class Arena:
         """Map one that came over a socket."""
         return cls(fd, os.fstat(fd).st_size)
 
+    def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
+        """Return a private copy, made before anything looks at the bytes: the other side may still be writing."""
+        private = torch.empty(nbytes, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
+        return private.copy_(self.bytes[offset : offset + nbytes])
+
+    def pin(self, nbytes: int) -> None:
+        """Let the GPU reach the first bytes by itself, where there is one."""
+        wanted = min(self.size, -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE)
+        if wanted > self._pinned:
+            self._unpin()
+            self._pinned = wanted if pinning.pin(self.bytes.data_ptr(), wanted) else 0
+
     def close(self) -> None:
         """Give the descriptor back; the mapping goes when no tensor uses it any more."""
+        self._unpin()
         os.close(self.fd)
+
+    def _unpin(self) -> None:
+        if self._pinned:
+            pinning.unpin(self.bytes.data_ptr())
+            self._pinned = 0
 
 
 @dataclasses.dataclass(slots=True)
@@ -154,10 +186,14 @@ class Encoder:
         """Copy the bytes of all tensors into ``arena``. Raise :class:`TooLarge`."""
         if self.nbytes > arena.size:
             raise TooLarge(self.nbytes, arena.size)
+        self.fill(arena.bytes)
+
+    def fill(self, target_bytes: torch.Tensor) -> None:
+        """Copy the bytes of all tensors to their places in a buffer on any device."""
         for entry in self.tensors:
             if entry.nbytes:
                 flat = torch.as_strided(entry.value.detach(), (entry.span,), (1,))
-                target = arena.bytes[entry.offset : entry.offset + entry.nbytes]
+                target = target_bytes[entry.offset : entry.offset + entry.nbytes]
                 target.copy_(flat.view(torch.uint8))
 
     def _container(self, value: Any, path: str, depth: int) -> Any:
@@ -256,15 +292,15 @@ def importing_record_type(module: str, name: str) -> type:
 
 
 class Decoder:
-    """Build values from a tree, its table and private copies of the bytes.
+    """Build values from a tree, its table and what its memory gives for each tensor.
 
     Nothing in the tree is trusted: names, counts, sizes and offsets are all checked, and
     :class:`BadTree` is raised for what does not fit. With ``dense`` tensors are contiguous and lie
     as a guarded :class:`Encoder` lays them: the agreed form of outputs.
     """
 
-    def __init__(self, arena: Arena, table: object, record_type: RecordType, *, dense: bool) -> None:
-        self._arena = arena
+    def __init__(self, memory: Memory, table: object, record_type: RecordType, *, dense: bool) -> None:
+        self._memory = memory
         self._record_type = record_type
         self._dense = dense
         self._nodes = 0
@@ -330,15 +366,19 @@ class Decoder:
         if self._dense and list(strides) != dense_strides(shape):
             raise BadTree("a tensor with strides where a contiguous one was agreed")
         span = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-        if span * dtype.itemsize != nbytes or offset + nbytes > self._arena.size:
+        if span * dtype.itemsize != nbytes or offset + nbytes > self._memory.size:
             raise BadTree("a tensor that does not lie in the arena")
         if self._dense:
             self._check_place(offset, nbytes)
-        # The copy comes before anything looks at the bytes: the other side may still be writing.
-        private = self._arena.bytes[offset : offset + nbytes].clone()
-        flat = private.view(dtype) if nbytes else torch.empty(0, dtype=dtype)
+        device = str(entry["device"])
+        if device not in ("cpu", "cuda:0"):
+            raise BadTree(f"a tensor on device {device[:20]!r}")
+        flat = self._memory.take(device, offset, nbytes).view(dtype)
         value = torch.as_strided(flat, shape, strides) if nbytes else flat.reshape(shape)
-        return self._place(value, str(entry["device"]), bool(entry.get("grad")))
+        grad = bool(entry.get("grad"))
+        # A wish for gradients is the generator's to have, not an answer's.
+        wished = grad and not self._dense and (value.is_floating_point() or value.is_complex())
+        return value.requires_grad_(True) if wished else value
 
     def _check_place(self, offset: int, nbytes: int) -> None:
         """Refuse any other layout: entries that overlap would have the same bytes copied again and again."""
@@ -347,23 +387,6 @@ class Decoder:
         after = aligned(offset + nbytes)
         self._end = after + GUARD_BYTES
         self.gaps.append((offset + nbytes, self._end))
-
-    def _place(self, value: torch.Tensor, device: str, grad: bool) -> torch.Tensor:
-        if device not in ("cpu", "cuda:0"):
-            raise BadTree(f"a tensor on device {device[:20]!r}")
-        if device == "cuda:0":
-            value = to_device_keeping_strides(value)
-        # A wish for gradients is the generator's to have, not an answer's.
-        wished = grad and not self._dense and (value.is_floating_point() or value.is_complex())
-        return value.requires_grad_(True) if wished else value
-
-
-def to_device_keeping_strides(value: torch.Tensor) -> torch.Tensor:
-    """Copy to the GPU byte for byte, with the strides as they are (``.cuda()`` may repack)."""
-    if value.numel() == 0:
-        return value.to("cuda")
-    flat = torch.as_strided(value, (span_of(value),), (1,)).to("cuda")
-    return torch.as_strided(flat, value.shape, value.stride())
 
 
 def natural_numbers(values: Any) -> list[int]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import wire
+from kernelcup_harness import masks, wire
 from kernelcup_harness.calls import POISON_BYTES, Answer, Caller, CallFailed, Form, GuardBroken
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
@@ -34,6 +34,7 @@ class Table:
         self.caller = Caller(self._channel, no_records, result_bytes)
         self.arenas: dict[str, wire.Arena] = {}
         self.form: Form | None = None
+        self.frames: list[dict[str, Any]] = []
 
     def call(self, reply: Reply, data: Any = 1, *, profile: bool = False, timeout_s: float = 10.0) -> Answer:
         """Have one call answered by ``reply``; None closes the channel."""
@@ -45,24 +46,41 @@ class Table:
             thread.join()
 
     def _serve(self, reply: Reply) -> None:
-        frame = self.other.receive(10.0)
-        for name, fd in zip(frame["arenas"], self.other.take_fds(), strict=True):
-            if name in self.arenas:
-                self.arenas[name].close()
-            self.arenas[name] = wire.Arena.adopt(fd)
-        answer = reply(frame, self.arenas)
+        frame = self._next()
+        self.frames = [frame]
+        layout = frame["layout"]
+        if frame["type"] == "give":
+            self.other.send({"id": frame["id"], "type": "given"})
+            frame = self._next()
+            self.frames.append(frame)
+        self.uncover(frame["seed"])
+        answer = reply({**frame, **layout}, self.arenas)
         if answer is None:
             self.other.close()
         else:
             self.other.send({"id": frame["id"], **answer})
 
+    def _next(self) -> dict[str, Any]:
+        frame = self.other.receive(10.0)
+        for name, fd in zip(frame["arenas"], self.other.take_fds(), strict=True):
+            if name in self.arenas:
+                self.arenas[name].close()
+            self.arenas[name] = wire.Arena.adopt(fd)
+        return frame
+
+    def uncover(self, seed: int | None) -> None:
+        """Make the input readable where it lies, as a contestant may do with its own copy."""
+        if seed is not None:
+            size = self.frames[0]["layout"]["bytes"]
+            masks.Mask(gpu=False).toggle(self.arenas["inputs"].bytes[:size], seed)
+
     def close(self) -> None:
         """Close everything, the caller's arenas too."""
         self._channel.close()
         self.other.close()
-        for arena in (*self.arenas.values(), self.caller._inputs, self.caller._outputs):
-            if arena is not None:
-                arena.close()
+        self.caller.close()
+        for arena in self.arenas.values():
+            arena.close()
 
 
 @pytest.fixture
@@ -256,11 +274,11 @@ def test_poison_is_another_one_each_time(table: Table) -> None:
     assert len(set(patterns[0])) > 100
 
 
-def test_each_input_comes_in_memory_of_its_own(table: Table) -> None:
+def test_memory_is_used_again_but_for_inputs_that_come_as_they_are(table: Table) -> None:
     sent = []
 
     def look(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
-        sent.append(frame["arenas"])
+        sent.append([each["arenas"] for each in table.frames])
         return done(1)(frame, arenas) or {}
 
     table.form = Form.of(torch.zeros(1), in_place=False)
@@ -269,21 +287,81 @@ def test_each_input_comes_in_memory_of_its_own(table: Table) -> None:
     table.form = Form.of(torch.zeros(64 << 20), in_place=False)
     table.caller._result_bytes = 1 << 30
     table.call(look, torch.zeros(5))
-    assert sent == [["inputs", "outputs"], ["inputs"], ["inputs", "outputs"]]
+    table.call(look, torch.zeros(1 << 20))
+    table.call(look, torch.zeros(1 << 20))
+    assert sent == [[["inputs"], ["outputs"]], [[], []], [[], ["outputs"]], [["inputs"]], [["inputs"]]]
 
 
-def test_an_input_is_nowhere_before_its_call(table: Table) -> None:
-    """What the contestant holds from earlier calls never shows the next input."""
-    held: list[torch.Tensor] = []
+@pytest.mark.parametrize("size", [64, 8 << 20])
+def test_an_input_is_nowhere_before_its_call(table: Table, size: int) -> None:
+    """Neither in what was given, masked, nor in what the contestant holds from earlier calls."""
+    table.call(done(1), torch.full((size,), 1, dtype=torch.uint8))
+    held = table.arenas["inputs"].bytes
+    thread = threading.Thread(target=lambda: table.other.send({"id": table._next()["id"], "type": "given"}))
+    is_masked = size < masks.LONGEST_ON_HOST
+    if is_masked:
+        thread.start()
+    table.caller.give(0, torch.full((size,), 2, dtype=torch.uint8), timeout_s=5.0)
+    if is_masked:
+        thread.join()
+        assert (held[:size] == 2).sum() < size / 8
+    else:
+        assert set(held[:size].tolist()) == {1}
 
-    def keep(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
-        held.append(arenas["inputs"].bytes)
+
+def test_a_given_input_is_masked_in_every_bit(table: Table) -> None:
+    counts = torch.zeros(8 * 8)
+    for _ in range(64):
+        table.call(done(1), torch.zeros(64, dtype=torch.uint8))
+        table.uncover(table.frames[1]["seed"])
+        words = table.arenas["inputs"].bytes[:64].view(torch.int64)
+        counts += torch.tensor([[(int(word) >> bit) & 1 for bit in range(64)] for word in words]).sum(0)
+    assert counts.min() > 150
+    assert counts.max() < 362
+
+
+def test_two_calls_with_one_input_share_no_mask(table: Table) -> None:
+    seeds = set()
+    for _ in range(5):
+        table.call(done(1), torch.zeros(64))
+        seeds.add(table.frames[1]["seed"])
+        assert "seed" not in table.frames[0]
+    assert len(seeds) == 5
+
+
+def test_what_was_kept_of_an_answer_does_not_change_with_the_next(table: Table) -> None:
+    table.form = Form.of(torch.ones(1000), in_place=False)
+    kept = []
+
+    def keep(value: float) -> None:
+        thread = threading.Thread(target=table._serve, args=(done(torch.full((1000,), value)),))
+        thread.start()
+        table.caller.give(3, torch.zeros(4), table.form, timeout_s=5.0)
+        kept.append(table.caller.go(3, "handshake", timeout_s=5.0, keep=True))
+        thread.join()
+
+    def no_time(value: float) -> Answer:
+        pending = kept.pop(0)
+        pending.reply["ns"] = None
+        return table.caller.open(pending)
+
+    keep(3.0)
+    keep(4.0)
+    assert no_time(3.0).output.unique().tolist() == [3.0]
+    assert no_time(4.0).output.unique().tolist() == [4.0]
+
+
+def test_a_time_that_nobody_asked_for_is_refused(table: Table) -> None:
+    def reply(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
         return done(1)(frame, arenas) or {}
 
-    table.call(keep, torch.full((8,), 1, dtype=torch.uint8))
-    before = held[0][:8].tolist()
-    table.caller._prepare(torch.full((8,), 2, dtype=torch.uint8), None, False)
-    assert held[0][:8].tolist() == before == [1] * 8
+    thread = threading.Thread(target=table._serve, args=(reply,))
+    thread.start()
+    table.caller.give(0, torch.zeros(4), timeout_s=5.0)
+    pending = table.caller.go(0, "handshake", timeout_s=5.0)
+    thread.join()
+    with pytest.raises(BrokenProtocol, match="nobody asked"):
+        table.caller.open(pending)
 
 
 def test_calls_leave_no_descriptors_behind(table: Table) -> None:

@@ -194,6 +194,14 @@ def test_the_end_of_the_harness_says_what_happened(how: str, verdict: Verdict) -
     assert report.message
 
 
+@pytest.mark.parametrize("code", [2, 113])
+def test_a_submission_that_ends_the_harness_in_its_name_before_the_first_case_is_to_blame(code: int) -> None:
+    body = "import submission\nsay('test.0.status', 'pass')\nsay('check', 'pass')"
+    report = own(body, submission=f"import os\nos._exit({code})").report
+    assert report.verdict is Verdict.RUNTIME_ERROR
+    assert f"exit code {code} before the first case" in report.message
+
+
 def test_a_failed_case_with_the_exit_code_of_a_failed_check_tells_the_cases_error() -> None:
     body = "say('test.0.status', 'fail')\nsay('test.0.error', 'off by one')\nsys.exit(112)"
     report = own(body).report

@@ -113,6 +113,51 @@ def test_any_text_survives(hostile: str) -> None:
     assert loads(RunReport, line) == report
 
 
+# What is ranked
+
+
+def audit(**changes: Any) -> protocol.Audit:
+    """Return an audit."""
+    values: dict[str, Any] = {
+        "captured": False,
+        "handshake_ns": 1.0,
+        "handshake_slack_ns": 1.0,
+        "score_ns": 30.0,
+        "level": protocol.TrustLevel.BOUNDED,
+    }
+    return protocol.Audit(**(values | changes))
+
+
+def test_a_claim_is_ranked_without_what_an_empty_kernel_reads() -> None:
+    timing = Timing(samples_ns=[10.0, 12.0, 14.0], offset_ns=2.0)
+    assert (timing.raw_ns, timing.claim_ns, timing.score_ns) == (12.0, 10.0, 10.0)
+    low, high = timing.interval_ns or (0.0, 0.0)
+    assert low < 10.0 < high
+
+
+def test_what_an_audit_says_is_ranked() -> None:
+    timing = Timing(samples_ns=[10.0, 12.0], audit=audit())
+    assert timing.score_ns == 30.0
+
+
+def test_the_interval_of_a_slope_is_from_its_series() -> None:
+    walls = [[100.0, 100.0, 100.0], [400.0, 403.0, 397.0]]
+    timing = Timing(
+        samples_ns=[10.0, 10.1], audit=audit(slope_calls=[10, 20], slope_walls_ns=walls, score_ns=30.0)
+    )
+    assert timing.audit is not None
+    assert timing.audit.slopes_ns == pytest.approx([30.0, 30.3, 29.7])
+    low, high = timing.interval_ns or (0.0, 0.0)
+    assert 28.0 < low < 30.0 < high < 32.0
+
+
+def test_a_reported_mean_is_ranked_with_its_own_error() -> None:
+    timing = Timing(samples_ns=[], reported_ns=50.0, reported={"err": 1.0})
+    assert timing.score_ns == 50.0
+    assert timing.interval_ns == pytest.approx((48.04, 51.96), abs=0.01)
+    assert Timing(samples_ns=[], reported_ns=50.0).interval_ns is None
+
+
 # What is refused
 
 
@@ -123,28 +168,46 @@ FULL_REPORT = to_json(
                 name=protocol.StageName.TEST,
                 verdict=protocol.Verdict.WRONG_ANSWER,
                 cases=[
-                    make_case(
-                        5.0,
-                        failed_on=protocol.SampleName(input=3),
-                        mismatch=Mismatch(
-                            where="output",
-                            wrong=1,
-                            total=2,
-                            largest_error=0.5,
-                            first=[Difference(position=[0], expected="1", actual="2")],
-                            rule="not equal",
+                    dataclasses.replace(
+                        make_case(
+                            5.0,
+                            failed_on=protocol.SampleName(input=3),
+                            mismatch=Mismatch(
+                                where="output",
+                                wrong=1,
+                                total=2,
+                                largest_error=0.5,
+                                first=[Difference(position=[0], expected="1", actual="2")],
+                                rule="not equal",
+                            ),
                         ),
-                    )
+                        work=protocol.Work(bytes=1.0),
+                        timing=Timing(
+                            samples_ns=[1.0],
+                            audit=protocol.Audit(
+                                captured=True,
+                                handshake_ns=1.0,
+                                handshake_slack_ns=1.0,
+                                score_ns=1.0,
+                                level=protocol.TrustLevel.AUDITED,
+                                findings=[protocol.Finding(code="near_floor", text="near")],
+                            ),
+                        ),
+                    ),
                 ],
             )
-        ]
+        ],
+        calibration=protocol.Calibration(),
+        duel=protocol.DuelResult(),
     )
 )
 FULL_SPEC = to_json(
     make_spec(
         replay=protocol.Replay(
             stage=protocol.StageName.TEST, case=0, sample=protocol.SampleName(input=1, twin=True)
-        )
+        ),
+        work=[protocol.Work(flops=1.0)],
+        device=protocol.DeviceFacts(copy_bytes_per_s=1.0),
     )
 )
 

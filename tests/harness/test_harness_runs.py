@@ -33,6 +33,7 @@ from kernelcup_harness.protocol import (
     from_json,
     to_json,
 )
+from warm_harness import Run
 
 SECONDS = 20.0
 # The daemon can be told from all other processes by how long it sleeps.
@@ -174,7 +175,7 @@ def ranked_inputs(finished: Finished) -> list[Any]:
     return [each for each in finished.printed("input") if len(each) == 8]
 
 
-# Forms of tasks
+# Forms of tasks: what is judged is the same without a sandbox
 
 
 IN_PLACE = """
@@ -189,16 +190,16 @@ def check_implementation(data, output):
 """
 
 
-def test_a_task_may_be_answered_in_place() -> None:
+def test_a_task_may_be_answered_in_place(warm: Run) -> None:
     submission = "def custom_kernel(data):\n    data[1][:] = data[0] + data[0]\n"
-    finished = run(quick_spec(submission, sources={"reference.py": IN_PLACE}))
-    assert finished.report.verdict is Verdict.ACCEPTED, finished.report.message
+    report = warm(quick_spec(submission, sources={"reference.py": IN_PLACE}))
+    assert report.verdict is Verdict.ACCEPTED, report.message
 
 
-def test_doing_nothing_is_no_answer_in_place() -> None:
-    finished = run(quick_spec("def custom_kernel(data):\n    pass\n", sources={"reference.py": IN_PLACE}))
-    assert finished.report.verdict is Verdict.WRONG_ANSWER
-    mismatch = finished.report.stages[1].cases[0].mismatch
+def test_doing_nothing_is_no_answer_in_place(warm: Run) -> None:
+    report = warm(quick_spec("def custom_kernel(data):\n    pass\n", sources={"reference.py": IN_PLACE}))
+    assert report.verdict is Verdict.WRONG_ANSWER
+    mismatch = report.stages[1].cases[0].mismatch
     assert mismatch is not None
     assert (mismatch.where, mismatch.wrong, mismatch.first[0].position) == ("output[1]", 15, [1])
 
@@ -241,9 +242,9 @@ def custom_kernel(problem):
 """
 
 
-def test_records_of_the_task_cross_both_ways_and_long_output_is_cut() -> None:
+def test_records_of_the_task_cross_both_ways_and_long_output_is_cut(warm: Run) -> None:
     sources = {"task.py": RECORDS, "reference.py": RECORDS_REFERENCE}
-    report = run(quick_spec(RECORDS_SUBMISSION, sources=sources)).report
+    report = warm(quick_spec(RECORDS_SUBMISSION, sources=sources))
     assert report.verdict is Verdict.ACCEPTED, report.message
     assert report.stdout.truncated
     assert report.stdout.total_bytes == 100_001
@@ -261,7 +262,7 @@ def check_implementation(custom_output, ref_output):
 """
 
 
-def test_the_older_form_compares_two_outputs() -> None:
+def test_the_older_form_compares_two_outputs(warm: Run) -> None:
     submission = "import torch\ndef custom_kernel(data):\n    return torch.sqrt(data)\n"
     spec = quick_spec(
         submission,
@@ -269,29 +270,29 @@ def test_the_older_form_compares_two_outputs() -> None:
         check_style=CheckStyle.OUTPUT_REFERENCE,
         tests=[{"size": 4}, {"size": 5}],
     )
-    report = run(spec).report
+    report = warm(spec)
     assert report.verdict is Verdict.ACCEPTED, report.message
 
 
 # Limits and failures
 
 
-def test_what_was_found_before_the_time_limit_is_kept() -> None:
+def test_what_was_found_before_the_time_limit_is_kept(warm: Run) -> None:
     submission = "import signal\ndef custom_kernel(data):\n"
     submission += "    if len(data) == 2:\n        signal.pause()\n    return data * 2\n"
     spec = quick_spec(
         submission, tests=[{"size": 1, "seed": 1}, {"size": 2, "seed": 1}], limits=Limits(test_s=2.0)
     )
-    finished = run(spec)
-    stage = finished.report.stages[1]
-    assert (finished.report.verdict, stage.planned_cases) == (Verdict.TIME_LIMIT_EXCEEDED, 2)
+    report = warm(spec)
+    stage = report.stages[1]
+    assert (report.verdict, stage.planned_cases) == (Verdict.TIME_LIMIT_EXCEEDED, 2)
     assert [case.verdict for case in stage.cases] == [Verdict.ACCEPTED]
-    assert finished.report.stage is StageName.TEST
+    assert report.stage is StageName.TEST
 
 
-def test_too_much_output_ends_the_run() -> None:
+def test_too_much_output_ends_the_run(warm: Run) -> None:
     submission = "def custom_kernel(data):\n    while True:\n        print('x' * 1000)\n"
-    report = run(quick_spec(submission, limits=Limits(output_bytes=1 << 20))).report
+    report = warm(quick_spec(submission, limits=Limits(output_bytes=1 << 20)))
     assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
     assert report.stdout.truncated
     assert report.stdout.total_bytes > 1 << 20
@@ -307,7 +308,7 @@ def test_memory_that_is_shared_counts_too() -> None:
     assert report.verdict is Verdict.MEMORY_LIMIT_EXCEEDED
 
 
-def test_a_submission_that_exits_between_two_calls_has_ended() -> None:
+def test_a_submission_that_exits_between_two_calls_has_ended(warm: Run) -> None:
     """It wrote nothing to the channel, so it is not accused of that."""
     submission = "import os, threading\ncalls = []\ndef custom_kernel(data):\n    calls.append(1)\n"
     submission += (
@@ -317,15 +318,15 @@ def test_a_submission_that_exits_between_two_calls_has_ended() -> None:
         "    generator =", "    import time; time.sleep(0.4 * (seed == 2))\n    generator ="
     )
     tests = [{"size": 1, "seed": 1}, {"size": 2, "seed": 2}]
-    report = run(quick_spec(submission, sources={"reference.py": slow}, tests=tests)).report
+    report = warm(quick_spec(submission, sources={"reference.py": slow}, tests=tests))
     assert report.verdict is Verdict.RUNTIME_ERROR
     assert "exit code 3" in report.message
 
 
-def test_an_exception_that_cannot_be_shown_is_named() -> None:
+def test_an_exception_that_cannot_be_shown_is_named(warm: Run) -> None:
     submission = "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(5)\n"
     submission += "def custom_kernel(data):\n    raise Odd\n"
-    report = run(quick_spec(submission)).report
+    report = warm(quick_spec(submission))
     assert report.verdict is Verdict.RUNTIME_ERROR
     assert "Odd" in report.message
 
@@ -351,16 +352,16 @@ def custom_kernel(data):
     ],
     ids=["a device that is none", "a number beyond all floats"],
 )
-def test_no_answer_makes_the_judge_fail(tree: str, reference: str) -> None:
-    report = run(quick_spec(FORGED.format(tree=tree), sources={"reference.py": reference})).report
+def test_no_answer_makes_the_judge_fail(warm: Run, tree: str, reference: str) -> None:
+    report = warm(quick_spec(FORGED.format(tree=tree), sources={"reference.py": reference}))
     assert report.verdict in (Verdict.REJECTED, Verdict.WRONG_ANSWER), report.message
 
 
-def test_no_answer_makes_the_report_large() -> None:
+def test_no_answer_makes_the_report_large(warm: Run) -> None:
     submission = "def custom_kernel(data):\n    return {'x' * 8_000_000: 1}\n"
     reference = REFERENCE.replace("return data * 2", "return {'double': data * 2}")
     tests = [{"size": 1, "seed": 1}, {"size": 1, "seed": 2}]
-    report = run(quick_spec(submission, sources={"reference.py": reference}, tests=tests)).report
+    report = warm(quick_spec(submission, sources={"reference.py": reference}, tests=tests))
     assert report.verdict is Verdict.WRONG_ANSWER
     assert len(dumps(report)) < 1 << 20
 
@@ -376,29 +377,29 @@ def check_implementation(data, output):
 """
 
 
-def test_an_output_that_the_checker_cannot_stand_is_not_the_tasks_fault() -> None:
+def test_an_output_that_the_checker_cannot_stand_is_not_the_tasks_fault(warm: Run) -> None:
     """The checker works on the reference's own output, so the submission's made it fail."""
     submission = "def custom_kernel(data):\n    return data * float('nan')\n"
-    report = run(quick_spec(submission, sources={"reference.py": UNSURE})).report
+    report = warm(quick_spec(submission, sources={"reference.py": UNSURE}))
     assert report.verdict is Verdict.WRONG_ANSWER, report.message
 
 
-def test_what_cannot_be_written_down_is_a_wrong_answer_and_no_accusation() -> None:
+def test_what_cannot_be_written_down_is_a_wrong_answer_and_no_accusation(warm: Run) -> None:
     """A list of 150,000 numbers is more than a tree can hold, and no attack on the harness."""
     reference = "def generate_input(size, seed):\n    return size\n"
     reference += "def ref_kernel(data):\n    return [1] * 10\n"
     reference += "def check_implementation(data, output):\n    return output == ref_kernel(data)\n"
     submission = "def custom_kernel(data):\n    return [1] * 150_000\n"
-    report = run(quick_spec(submission, sources={"reference.py": reference})).report
+    report = warm(quick_spec(submission, sources={"reference.py": reference}))
     assert report.verdict in (Verdict.WRONG_ANSWER, Verdict.OUTPUT_LIMIT_EXCEEDED), report.message
 
 
-def test_an_input_that_cannot_be_written_down_is_the_tasks_fault() -> None:
+def test_an_input_that_cannot_be_written_down_is_the_tasks_fault(warm: Run) -> None:
     reference = "def generate_input(size, seed):\n    return [1] * 150_000\n"
     reference += "def ref_kernel(data):\n    return 5\n"
     reference += "def check_implementation(data, output):\n    return output == 5\n"
     submission = "def custom_kernel(data):\n    return 5\n"
-    report = run(quick_spec(submission, sources={"reference.py": reference})).report
+    report = warm(quick_spec(submission, sources={"reference.py": reference}))
     assert report.verdict in (Verdict.INTERNAL_ERROR, Verdict.ACCEPTED), report.message
 
 

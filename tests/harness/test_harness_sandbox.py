@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness_runs import quick_spec, run
+from harness_runs import own_spec, quick_spec, run
 
-from kernelcup_harness import boxes, cgroups, gpu_nodes, passing, processes
-from kernelcup_harness.protocol import Limits, Mode, Reason, SandboxPolicy, Verdict
+from kernelcup_harness import boxes, cgroups, gpu_nodes, passing, processes, sweeping
+from kernelcup_harness.protocol import Limits, Mode, Reason, SandboxPolicy, Verdict, dumps
 
 KINDS = ("bubblewrap", "landlock")
 
@@ -23,6 +26,7 @@ def only(kind: str) -> dict[str, str]:
     return {"KERNELCUP_HARNESS_SANDBOX": kind}
 
 
+@cache
 def described(kind: str) -> dict[str, Any]:
     """Return what the harness says of its sandbox."""
     done = subprocess.run(
@@ -63,6 +67,64 @@ def test_a_submission_runs_as_a_user_of_its_own_without_any_privilege(kind: str)
     # Where files of root's folders are shown, reading them is the one privilege that is left.
     assert int(effective, 16) & ~(1 << 2) == 0
     assert (no_new_privileges, seccomp) == ("1", "2")
+
+
+def test_an_own_harness_is_emulated_and_bound_in_every_kind(kind: str) -> None:
+    main = "import os, resource, torch\nassert torch.ones(1, device='cuda').is_cuda\n"
+    main += f"assert resource.getrlimit(resource.RLIMIT_DATA)[0] == {1 << 30}\n"
+    main += "os.write(int(os.environ['POPCORN_FD']), b'test.0.status: pass\\ncheck: pass\\n')"
+    report = run(own_spec(main, limits=Limits(memory_bytes=1 << 30)), only(kind)).report
+    assert report.verdict is Verdict.ACCEPTED, (report.message, report.stderr.text)
+
+
+DAEMON = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print(f"daemon={os.getpid()}", flush=True)
+        signal.pause()
+    os._exit(0)
+def custom_kernel(data):
+    signal.pause()
+"""
+
+
+def test_a_daemon_behind_landlock_ends_at_the_latest_when_the_next_job_starts() -> None:
+    if described("landlock")["kind"] != "landlock":
+        pytest.skip("no landlock here")
+    # Without a control group only the mark in its environment tells whose it is.
+    script = "import sys\nfrom kernelcup_harness import cgroups, __main__\n"
+    script += "cgroups.delegated = lambda: None\nsys.exit(__main__.main())"
+    argv = [sys.executable, "-P", "-c", script, "--events", "-"]
+    environment = {**os.environ, **only("landlock")}
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as runner:
+        assert runner.stdin is not None
+        assert runner.stdout is not None
+        runner.stdin.write(dumps(quick_spec(DAEMON)).encode())
+        runner.stdin.close()
+        for line in runner.stdout:
+            if json.loads(line).get("stage") == "test":
+                break
+        mark = f"{sweeping.MARK}={sweeping.namespace()}-{runner.pid}".encode()
+        runner.kill()
+    daemons = [os.pidfd_open(pid) for pid in marked(mark)]
+    assert daemons
+    sweeping.end_orphans()
+    for pidfd in daemons:
+        assert select.select([pidfd], [], [], 30.0)[0]
+        os.close(pidfd)
+    assert marked(mark) == []
+
+
+def marked(mark: bytes) -> list[int]:
+    """Return the processes that have the mark in their environment."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if mark in Path("/proc", pid, "environ").read_bytes().split(b"\0"):
+                found.append(int(pid))
+    return found
 
 
 def test_the_report_says_what_was_in_force(kind: str) -> None:
@@ -129,6 +191,25 @@ def test_memory_that_is_written_as_files_counts_as_memory(folder: str) -> None:
     assert done.report.verdict in {Verdict.MEMORY_LIMIT_EXCEEDED, Verdict.RUNTIME_ERROR}
     if done.report.verdict is Verdict.RUNTIME_ERROR:
         assert "No space left" in done.report.message
+
+
+HOARDS = """
+import os
+def custom_kernel(data):
+    fd = os.memfd_create("hoard")
+    while True:
+        os.write(fd, bytes(1 << 20))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may look at the descriptors of another user")
+def test_memory_that_no_process_has_mapped_counts_without_a_control_group_too() -> None:
+    script = "import sys\nfrom kernelcup_harness import cgroups, __main__\n"
+    script += "cgroups.delegated = lambda: None\nsys.exit(__main__.main())"
+    argv = [sys.executable, "-P", "-c", script, "--events", "-"]
+    limits = Limits(memory_bytes=1 << 30, test_s=60.0)
+    report = run(quick_spec(HOARDS, limits=limits), argv=argv).report
+    assert (report.verdict, report.reason) == (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.HOST_MEMORY)
 
 
 # Device nodes
@@ -232,8 +313,10 @@ def test_a_group_bounds_the_processes_in_it_and_is_removed() -> None:
     group = cgroups.make(20, 1 << 30)
     if group is None:
         pytest.skip("we may make no control groups here")
-    script = "import os\ntry:\n for _ in range(50): os.fork() or os._exit(0)\nexcept OSError: print('full')\n"
-    hold = script.replace("os._exit(0)", "__import__('time').sleep(5)")
+    # Each child lives as long as the first process, which alone holds the writing end.
+    hold = "import os\nreading, writing = os.pipe()\ntry:\n for _ in range(50):\n"
+    hold += "  if not os.fork(): os.close(writing); os.read(reading, 1); os._exit(0)\n"
+    hold += "except OSError: print('full')\n"
     done = subprocess.run(
         [*group.joining(), sys.executable, "-c", hold],
         capture_output=True,
@@ -244,6 +327,29 @@ def test_a_group_bounds_the_processes_in_it_and_is_removed() -> None:
     assert "full" in done.stdout
     group.remove()
     assert not group.exists()
+
+
+def test_a_group_of_a_runner_that_was_killed_is_removed_with_what_runs_in_it() -> None:
+    script = "from kernelcup_harness import cgroups\ngroup = cgroups.make(20, None)\n"
+    script += "print(*(group.folders if group else ()), sep='\\n')\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    folders = [Path(line) for line in done.stdout.splitlines()]
+    if not folders:
+        pytest.skip("we may make no control groups here")
+    own = cgroups.make(20, None)
+    assert own is not None
+    joining = cgroups.Group(tuple(folders)).joining()
+    with subprocess.Popen([*joining, "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as left:
+        assert left.stdin is not None
+        assert left.stdout is not None
+        left.stdin.write(b"x")
+        left.stdin.flush()
+        assert left.stdout.read(1) == b"x"  # it has joined
+        cgroups.sweep()
+        assert left.wait(30) == -9
+    assert not any(folder.exists() for folder in folders)
+    assert own.exists()
+    own.remove()
 
 
 # The environment

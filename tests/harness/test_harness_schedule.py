@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from builders import make_spec
 from kernelcup_harness.calls import Answer
 from kernelcup_harness.protocol import (
+    Backend,
     MeasureRules,
     Mode,
     Replay,
@@ -20,7 +22,17 @@ from kernelcup_harness.protocol import (
     StageName,
     Verdict,
 )
-from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage, ends_stage, plan, turns
+from kernelcup_harness.schedule import (
+    WARM_UP_S,
+    CaseRun,
+    PlannedCase,
+    Purse,
+    Stage,
+    ends_stage,
+    needs_trusted,
+    plan,
+    turns,
+)
 
 RULES = MeasureRules(warmups=2, min_samples=6, max_samples=40, relative_error=1e-9, case_budget_s=1e9)
 CASE = PlannedCase(index=0, parameters={"size": 1}, hidden=False)
@@ -41,7 +53,7 @@ def calls(run: CaseRun) -> Iterator[tuple[SampleName, bool]]:
     while not run.finished:
         sample, counts = run.next_sample()
         number += 1
-        run.add(Answer(ns=float(number % 7 + 1), wall_ns=10.0), counts=counts, spent_s=0.0)
+        run.add(Answer(ns=1e6 * (number % 7 + 1), wall_ns=1e7), counts=counts, spent_s=0.0)
         yield sample, counts
 
 
@@ -128,7 +140,7 @@ def whose(seed: int, *, shuffled: bool, cases: int = 4) -> list[int]:
     order = []
     for run in turns(runs, shuffled=shuffled, chance=chance):
         _sample, counts = run.next_sample()
-        run.add(Answer(ns=1.0 + len(order) % 5, wall_ns=9.0), counts=counts, spent_s=0.0)
+        run.add(Answer(ns=1e6 * (1 + len(order) % 5), wall_ns=9e6), counts=counts, spent_s=0.0)
         order.append(run.case.index)
     return order
 
@@ -154,6 +166,112 @@ def test_a_turn_does_not_end_before_a_case_that_fails() -> None:
         run.failed_on = SampleName(input=0)
         seen.append(run.case.index)
     assert seen == [0, 1, 2]
+
+
+# Answers that are looked at
+
+
+BIG = 4 << 20
+
+
+def looks(seed: int, output_bytes: int, **rules: Any) -> tuple[CaseRun, list[tuple[bool, bool]]]:
+    """Make all calls of a case; return for each whether its time counts and whether it was looked at."""
+    run = case_run(seed, **rules)
+    found = []
+    while not run.finished:
+        _sample, counts = run.next_sample()
+        found.append((counts, run.is_looked_at(output_bytes)))
+        run.add(Answer(ns=1e6 * (run.count % 7 + 1), wall_ns=1e7), counts=counts, spent_s=0.0)
+    return run, found
+
+
+def test_all_small_answers_are_looked_at() -> None:
+    run, found = looks(1, BIG - 1)
+    assert all(looked for _counts, looked in found)
+    assert run.unchecked == 0
+
+
+def test_of_large_answers_the_first_are_looked_at_and_a_share_that_nobody_knows() -> None:
+    seen = set()
+    for seed in range(100):
+        run, found = looks(seed, BIG)
+        places = tuple(place for place, (counts, looked) in enumerate(found) if counts and looked)
+        assert all(looked for _counts, looked in found[:4])
+        assert run.unchecked == sum(not looked for _counts, looked in found)
+        assert run.unchecked > 10
+        seen.add(places)
+    assert len(seen) == 100
+
+
+def test_every_answer_to_an_old_input_is_looked_at() -> None:
+    for seed in range(100):
+        run = case_run(seed)
+        while not run.finished:
+            before = run._inputs
+            _sample, counts = run.next_sample()
+            looked = run.is_looked_at(BIG)
+            assert looked or run._inputs > before
+            run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=0.0)
+
+
+def test_answers_of_tests_and_replays_are_all_looked_at() -> None:
+    run = case_run(1, stage=TESTS, checks=20)
+    while not run.finished:
+        _sample, counts = run.next_sample()
+        assert run.is_looked_at(BIG)
+        run.add(Answer(), counts=counts, spent_s=0.0)
+
+
+# Time
+
+
+def purse(clock: list[float], *, audited: bool = True, cases: int = 5, **rules: Any) -> Purse:
+    """Return a purse of ten seconds; the clock reads what the list holds."""
+    stage = replace(RANKED, cases=[CASE] * cases, limit_s=rules.pop("limit_s", 100.0))
+    return Purse(MeasureRules(stage_budget_s=10.0, **rules), stage, audited=audited, clock=lambda: clock[0])
+
+
+def test_what_is_not_audited_has_all_the_time() -> None:
+    assert purse([0.0], audited=False).claims_s == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [({"case_budget_s": 0.5}, 0.5), ({"limit_s": 2.5}, 0.4), ({"cases": 1}, 4.2), ({}, 0.84)],
+)
+def test_a_case_is_sampled_for_its_share(changes: dict[str, Any], expected: float) -> None:
+    assert purse([0.0], **changes).claims_s == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("now", "left", "expected"),
+    [
+        pytest.param(5.0, 5, 0.74, id="its share"),
+        pytest.param(7.0, 5, 0.4, id="less after claims that took long"),
+        pytest.param(8.6, 1, 0.4, id="what the others left"),
+        pytest.param(20.0, 5, 0.185, id="a quarter of its share in any case"),
+    ],
+)
+def test_an_audit_has_its_share_of_what_is_left(now: float, left: int, expected: float) -> None:
+    clock = [0.0]
+    found = purse(clock)
+    clock[0] = now
+    assert found.audit_s(left) == pytest.approx(expected)
+
+
+def test_warm_ups_count_up_to_a_limit_and_the_first_call_not_at_all() -> None:
+    stage, chance = RANKED, random.Random(1)
+    rules = replace(RULES, warmups=2, min_samples=1, max_samples=100, repeats=0, twins=0, relative_error=0)
+    made = []
+    for budget_s in (WARM_UP_S + 0.01, 1.0):
+        run = CaseRun(CASE, stage, rules, budget_s, chance)
+        while not run.finished:
+            _sample, counts = run.next_sample()
+            run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=0.1 if counts else 5.0)
+        timing = run.timing()
+        assert timing is not None
+        made.append(len(timing.samples_ns))
+    assert made == [1, 9]
 
 
 # Plans
@@ -205,3 +323,25 @@ def test_all_tests_are_tried_but_nothing_is_measured_after_a_fault() -> None:
     assert ends_stage(RANKED, Verdict.WRONG_ANSWER)
     assert not ends_stage(RANKED, Verdict.ACCEPTED)
     assert ends_stage(TESTS, Verdict.MEMORY_LIMIT_EXCEEDED)
+
+
+@pytest.mark.parametrize(
+    ("mode", "backend", "expected"),
+    [
+        (Mode.TEST, Backend.CUDA, False),
+        (Mode.PROFILE, Backend.CUDA, False),
+        (Mode.BENCHMARK, Backend.CUDA, True),
+        (Mode.BENCHMARK, Backend.CPU, False),
+        (Mode.LEADERBOARD, Backend.CUDA, True),
+        (Mode.LEADERBOARD, Backend.CPU, True),
+        (Mode.LEADERBOARD, Backend.EMULATED, False),
+    ],
+)
+def test_a_contestant_of_ours_is_there_where_times_are_compared(
+    mode: Mode, backend: Backend, expected: bool
+) -> None:
+    assert needs_trusted(make_spec(mode=mode, backend=backend)) is expected
+
+
+def test_a_replay_needs_no_contestant_of_ours() -> None:
+    assert not needs_trusted(replace(replaying(StageName.RANKED, 1), backend=Backend.CUDA))

@@ -78,10 +78,12 @@ RULES = MeasureRules(min_samples=3, max_samples=10, relative_error=0.01)
         pytest.param([], 0.0, False, id="none yet"),
         pytest.param([1.0, 1.0], 99.0, False, id="below the minimum even when the time is up"),
         pytest.param([1.0, 1.0, 1.0], 0.0, True, id="equal samples"),
-        pytest.param([1.0, 2.0, 3.0], 0.0, False, id="spread samples"),
-        pytest.param([1.0, 2.0, 3.0], 5.0, True, id="spread samples when the time is up"),
-        pytest.param([1.0, 2.0] * 5, 0.0, True, id="the maximum"),
-        pytest.param([100.0, 100.5, 99.5, 100.0], 0.0, True, id="an error below the share"),
+        pytest.param([1e3, 2e3, 3e3], 0.0, False, id="spread samples"),
+        pytest.param([1e3, 2e3, 3e3], 5.0, True, id="spread samples when the time is up"),
+        pytest.param([1e3, 2e3] * 5, 0.0, True, id="the maximum"),
+        pytest.param([1e5, 1.005e5, 0.995e5, 1e5], 0.0, True, id="an interval below the share"),
+        pytest.param([1e5, 1.02e5, 0.98e5, 1e5], 0.0, False, id="an interval above the share"),
+        pytest.param([1e3, 1.02e3, 0.98e3, 1e3], 0.0, True, id="an interval of a few nanoseconds"),
     ],
 )
 def test_a_case_is_sampled_until_it_is_enough(samples: list[float], elapsed_s: float, expected: bool) -> None:

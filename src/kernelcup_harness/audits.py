@@ -1,0 +1,229 @@
+"""Whether the judge's clock and the contestant's agree, and what is ranked if they do not. Pure.
+
+Two figures of the judge stand against a claim. The **handshake** is the time of one call whose input
+could not be known before; it cannot be batched, but jitters by some microseconds. The **slope** is
+the time of a call among many; it does not jitter, but calls could be done together. A forged claim
+must pass both. How much they may differ follows from what a trusted contestant measured in the same
+job, never from what attacks do.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kernelcup_harness import estimates
+from kernelcup_harness.protocol import (
+    Audit,
+    Backend,
+    CaseResult,
+    Finding,
+    TrustLevel,
+)
+
+CLAIM_SHARE = 0.02
+"""How much of a claim a slope may differ by the cache's state and the clock's drift."""
+QUICK_SHARE = 0.25
+RESAMPLES = 400
+SLACK_LEVEL = 0.99
+THROTTLED_SHARE = 0.2
+"""So many samples discarded are worth telling."""
+LEVELS = (TrustLevel.AUDITED, TrustLevel.BOUNDED, TrustLevel.SELF_MEASURED)
+"""From the best to the worst."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What was measured of one case, once. Times in nanoseconds, without what a no-op takes."""
+
+    claim_ns: float
+    captured: bool
+    """Whether calls were replayed from a graph."""
+    handshake_ns: float
+    handshake_slack_ns: float
+    slope_ns: float | None = None
+    slope_slack_ns: float = 0.0
+    slope_calls: Sequence[int] = ()
+    slope_walls_ns: Sequence[Sequence[float]] = ()
+
+    @property
+    def claim_or_slope_ns(self) -> float:
+        """The longer of the two."""
+        return max(self.claim_ns, self.slope_ns or 0.0)
+
+    @property
+    def handshake_disagrees(self) -> bool:
+        """Whether single calls take longer than the claim allows, or for eager ones than two slopes do.
+
+        An eager call is launched and then run: each part fits into one slope, so an honest one takes two at most.
+        """
+        if self.captured or self.slope_ns is None:
+            return self.handshake_ns > self.claim_ns + self.handshake_slack_ns
+        return self.handshake_ns > 2 * self.claim_or_slope_ns + self.handshake_slack_ns
+
+    @property
+    def slope_disagrees(self) -> bool:
+        """Whether calls one after another take longer than the claim: only captured ones have no excuse."""
+        if not self.captured or self.slope_ns is None:
+            return False
+        return self.slope_ns > self.claim_ns + self.slope_slack_ns
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether to measure once more."""
+        return self.handshake_disagrees or self.slope_disagrees
+
+
+def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
+    """Return what is ranked, and how far it is proven.
+
+    ``rounds`` has what was measured first, and a second time where the first was in doubt.
+    """
+    last = rounds[-1]
+    score, level, findings = last.claim_ns, TrustLevel.AUDITED, []
+    if all(each.slope_disagrees for each in rounds):
+        score = last.claim_or_slope_ns
+        findings.append(slope_finding(last))
+    if last.slope_ns is None and not last.captured:
+        if all(each.handshake_disagrees for each in rounds):
+            # Nothing else bounds it, and an eager call may take long to launch: that is what is ranked.
+            score, level = max(last.claim_ns, last.handshake_ns), TrustLevel.BOUNDED
+    elif all(each.handshake_disagrees for each in rounds):
+        findings.append(handshake_finding(last))
+        level = TrustLevel.BOUNDED
+    if not last.captured and last.slope_ns is not None:
+        score, level = last.claim_or_slope_ns, TrustLevel.BOUNDED
+    if backend is Backend.EMULATED:
+        score, level, findings = last.claim_ns, TrustLevel.SELF_MEASURED, []
+    return Audit(
+        captured=last.captured,
+        handshake_ns=last.handshake_ns,
+        handshake_slack_ns=last.handshake_slack_ns,
+        slope_ns=last.slope_ns,
+        slope_slack_ns=last.slope_slack_ns,
+        slope_calls=list(last.slope_calls),
+        slope_walls_ns=[list(walls) for walls in last.slope_walls_ns],
+        score_ns=score,
+        level=level,
+        findings=findings,
+    )
+
+
+def slope_finding(evidence: Evidence) -> Finding:
+    """Say that many calls take longer than the claim."""
+    assert evidence.slope_ns is not None
+    text = (
+        f"one after another its calls take {us(evidence.slope_ns)} each, twice measured, but it claims "
+        f"{us(evidence.claim_ns)}; {us(evidence.slope_slack_ns)} more would be within what can be measured"
+    )
+    return Finding(code="slope_disagrees", text=text, quarantines=True)
+
+
+def handshake_finding(evidence: Evidence) -> Finding:
+    """Say that single calls take longer than the claim.
+
+    That alone holds nothing back: on a virtual machine whose cores are lent out, whole series of
+    handshakes take 0.2 ms longer than others, and honest submissions were seen to differ.
+    """
+    text = (
+        f"a single call takes {us(evidence.handshake_ns)} by the judge's clock, twice measured, but it claims "
+        f"{us(evidence.claim_ns)}; {us(evidence.handshake_slack_ns)} more would be within what can be measured"
+    )
+    return Finding(code="handshake_disagrees", text=text, quarantines=False)
+
+
+def us(nanoseconds: float) -> str:
+    """Write a time in microseconds."""
+    return f"{nanoseconds / 1e3:.2f} us"
+
+
+def quick(walls_ns: Sequence[float]) -> float:
+    """Return what a quarter of handshakes stays below.
+
+    A machine only ever adds to them, and no call can be over before its input is known: so the quick ones
+    tell most, and none of them can be forged.
+    """
+    return estimates.quantile(walls_ns, QUICK_SHARE)
+
+
+def handshake_slack(
+    trusted_ns: Sequence[float], count: int, residual_ns: float, chance: random.Random
+) -> float:
+    """Return by how much :func:`quick` of ``count`` handshakes may miss: in 1 % of cases it does by chance.
+
+    Args:
+        trusted_ns: Handshakes of calls that do nothing, around their own line.
+        count: How many handshakes of the submission there are.
+        residual_ns: By how much medians of the trusted ones missed their line.
+        chance: For the bootstrap.
+    """
+    if not trusted_ns or count < 1:
+        return residual_ns
+    middle = quick(trusted_ns)
+    misses = [abs(quick(chance.choices(trusted_ns, k=count)) - middle) for _ in range(RESAMPLES)]
+    # What is subtracted misses as well.
+    return 2**0.5 * estimates.quantile(misses, SLACK_LEVEL) + residual_ns
+
+
+def slope_slack(trusted_slopes_ns: Sequence[float], residual_ns: float, claim_ns: float) -> float:
+    """Return by how much a slope may exceed a claim."""
+    sigma = statistics.stdev(trusted_slopes_ns) if len(trusted_slopes_ns) > 1 else 0.0
+    return max(3 * sigma, residual_ns) + CLAIM_SHARE * claim_ns
+
+
+def at_least(audit: Audit, floor_ns: float) -> Audit:
+    """Return an audit whose score is not less than what an empty call takes; equal ones tie there."""
+    if audit.score_ns >= floor_ns:
+        return audit
+    text = f"no more than an empty kernel takes: ranked as <= {us(floor_ns)}"
+    return replace(
+        audit, score_ns=floor_ns, findings=[*audit.findings, Finding(code="empty_floor", text=text)]
+    )
+
+
+def with_findings(audit: Audit, more: Iterable[Finding | None]) -> Audit:
+    """Return an audit with further findings."""
+    return replace(audit, findings=[*audit.findings, *(each for each in more if each is not None)])
+
+
+def throttled(kept: int, discarded: int) -> Finding | None:
+    """Return a finding where many samples were taken while the device was slowed down."""
+    if discarded <= THROTTLED_SHARE * (kept + discarded):
+        return None
+    text = f"{discarded} of {kept + discarded} samples were taken while the device was slowed down"
+    return Finding(code="throttled", text=text)
+
+
+def busy_device(processes: int | None, expected: int) -> Finding | None:
+    """Return a finding where others used the device; None too where that is not known."""
+    if processes is None or processes <= expected:
+        return None
+    text = f"{processes - expected} other process(es) had the device open while it was measured"
+    return Finding(code="busy_device", text=text)
+
+
+def trust_of(cases: Sequence[CaseResult]) -> TrustLevel:
+    """Return the worst level of cases; those without an audit are self-measured."""
+    levels = [
+        case.timing.audit.level if case.timing is not None and case.timing.audit is not None else LEVELS[-1]
+        for case in cases
+    ]
+    return max(levels, key=LEVELS.index, default=TrustLevel.SELF_MEASURED)
+
+
+def quarantine_of(cases: Sequence[CaseResult], *, require_audited: bool = False) -> list[Finding]:
+    """Return why a run does not count although all its answers were right."""
+    found = [
+        finding
+        for case in cases
+        if case.timing is not None and case.timing.audit is not None
+        for finding in case.timing.audit.findings
+        if finding.quarantines
+    ]
+    level = trust_of(cases)
+    if cases and require_audited and level is not TrustLevel.AUDITED:
+        text = f"this leaderboard takes audited times only, and this run's is {level.value}"
+        found.append(Finding(code="not_audited", text=text, quarantines=True))
+    return found

@@ -1,0 +1,299 @@
+"""Everything that is measured beside the contestant's claims: calibration, audits, duels, the device's state."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kernelcup_harness import audits, calibration, masks, nvml, physics, references, timing
+from kernelcup_harness.calls import Caller
+from kernelcup_harness.checks import Checks
+from kernelcup_harness.duel import Duel, RivalFailed
+from kernelcup_harness.endings import RunEnds
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.measure import Auditor, Device
+from kernelcup_harness.protocol import (
+    Calibration,
+    DuelResult,
+    Finding,
+    JobSpec,
+    Mode,
+    Reason,
+    StageName,
+    Verdict,
+    Work,
+    to_json,
+)
+from kernelcup_harness.schedule import CaseRun, Stage, needs_trusted
+from kernelcup_harness.trusted import Trusted, TrustedFailed
+
+ROUNDS = 24
+"""Samples of each kind in the calibration before, at most; half as many after."""
+ROUNDS_ON_HOST = 10
+REFERENCE_SHARE = 0.03
+"""Of the time for a stage: the references of all cases."""
+LOOK_EVERY_S = 0.025
+"""The driver takes long to answer, and what it tells does not change from one call to the next."""
+TIMED = (Mode.BENCHMARK, Mode.LEADERBOARD)
+HELLO_S = 120.0
+
+
+@dataclass(slots=True)
+class Watch:
+    """The state of the device, and where the time goes."""
+
+    gpu: bool
+    gauge: nvml.Gauge
+    phases: dict[str, float] = field(default_factory=dict)
+    seen: tuple[float | None, bool] = (None, False)
+    looked: float = -math.inf
+
+    def look(self) -> tuple[float | None, bool]:
+        """Return the clock in MHz, and whether the device is slowed down: now, or a few calls ago."""
+        if time.monotonic() - self.looked >= LOOK_EVERY_S:
+            self.seen = self.gauge.clock_mhz(), self.gauge.is_slowed_down()
+            self.looked = time.monotonic()
+        return self.seen
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the seconds in here towards a phase."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - began
+
+
+class Bench:
+    """Measures for one job.
+
+    Args:
+        spec: The job.
+        checks: Makes inputs and checks answers.
+        callers: To each contestant by role.
+        channels: The same before anything was said on them.
+        chance: From the run's secret.
+        tell: Takes events for the runner.
+        remaining: Seconds that are left of the stage that is going on.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        *,
+        checks: Checks,
+        callers: Mapping[str, Caller],
+        channels: Mapping[str, Channel],
+        chance: random.Random,
+        tell: Callable[[dict[str, Any]], None],
+        remaining: Callable[[], float],
+    ) -> None:
+        self._spec = spec
+        self._checks = checks
+        self._callers = callers
+        self._channels = channels
+        self._tell = tell
+        self._remaining = remaining
+        gpu = masks.on_gpu()
+        self.watch = Watch(gpu, nvml.gauge(gpu=gpu and spec.mode in TIMED))
+        # A machine that is calibrated and does not know has tried the profiler in vain.
+        known = spec.device.empty_kernel_ns if spec.device is not None else None
+        self._trusted = (
+            Trusted(callers["trusted"], channels["trusted"], gpu=gpu, empty_kernel_ns=known)
+            if "trusted" in callers
+            else None
+        )
+        self._chance = chance
+        self._auditor: Auditor | None = None
+        self._processes: int | None = None
+        self._canary_ns = 0.0
+        self.offset_ns = 0.0
+        """What an empty kernel reads, once it was measured."""
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether this job needs the trusted contestant."""
+        return self._trusted is not None and needs_trusted(self._spec)
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds by phase."""
+        audited = self._auditor.phases if self._auditor is not None else {}
+        return self.watch.phases | {f"{StageName.RANKED.value}/{name}": s for name, s in audited.items()}
+
+    def before_load(self) -> None:
+        """Do what must be done before code of a submission runs. Raise ``RunEnds`` if the device is not fit."""
+        if self._spec.mode is Mode.LEADERBOARD and self.calibrates:
+            with self.watch.phase("canary"):
+                self._take_canary()
+        if self.calibrates:
+            self._begin_profiling()
+
+    def _begin_profiling(self) -> None:
+        """Ask what takes seconds where it must be: the submission is imported and tested meanwhile."""
+        assert self._trusted is not None
+        try:
+            self._trusted.begin()
+        except TrustedFailed as error:
+            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
+
+    def _take_canary(self) -> None:
+        try:
+            check = calibration.check_canary(self._spec.backend, self._spec.device)
+        except RuntimeError as error:
+            text = f"the device could not be looked at before the job: {error}"
+            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text[:2000]) from error
+        self._canary_ns = check.canary_ns
+        self._tell({"event": "calibration", "calibration": to_json(Calibration(canary_ns=check.canary_ns))})
+        if not check.fits and self.watch.gpu:
+            text = (
+                f"the device was not as usual before the job: its canary took {check.canary_ns / 1e3:.1f} us"
+            )
+            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
+
+    def audits(self, stage: Stage) -> bool:
+        """Tell whether the times of a stage are held against the judge's clock."""
+        return stage.name is StageName.RANKED and self.calibrates
+
+    def begin(self, stage: Stage) -> None:
+        """Calibrate before a stage that is timed; nothing where that would mean nothing."""
+        if self._trusted is None or not stage.timed or not self.calibrates:
+            return
+        with self.watch.phase(f"{stage.name.value}/calibration"):
+            self._trusted.calibrate(ROUNDS if self.watch.gpu else ROUNDS_ON_HOST)
+        self._processes = self.watch.gauge.processes()
+        self.offset_ns = self._trusted.offset_ns
+        self._auditor = Auditor(
+            checks=self._checks,
+            caller=self._callers["submission"],
+            trusted=self._trusted,
+            chance=self._chance,
+            remaining=self._remaining,
+            device=Device.of(gpu=self.watch.gpu),
+        )
+
+    def audit(self, stage: Stage, run: CaseRun, budget_s: float) -> None:
+        """Hold the judge's clock against what a case claims, twice where they differ at first.
+
+        ``budget_s`` is for one time; some is spent in any case.
+        """
+        assert self._auditor is not None
+        claims = run.timing()
+        assert claims is not None
+        place = self._checks.place(stage.name, run.case)
+        rounds = [self._auditor.evidence(run, place, claims.claim_ns, budget_s)]
+        if rounds[0].is_in_doubt:
+            rounds.append(self._auditor.evidence(run, place, claims.claim_ns, budget_s))
+        audit = audits.decide(rounds, self._spec.backend)
+        if self.watch.gpu:
+            audit = audits.at_least(audit, self._empty_floor_ns())
+        slow = audits.throttled(len(claims.samples_ns), len(claims.discarded_ns))
+        run.audit = audits.with_findings(audit, [self._floor(run, audit.score_ns), slow])
+
+    def finish(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
+        """Calibrate again, fight the duel if there is one, and report what was found."""
+        assert self._trusted is not None
+        assert self._auditor is not None
+        if self._spec.rival is not None and "rival" in self._callers:
+            with self.watch.phase("duel"):
+                self._tell({"event": "duel", "duel": to_json(self._duel(stage, runs))})
+        with self.watch.phase(f"{stage.name.value}/reference"):
+            self._time_references(stage, runs)
+        with self.watch.phase(f"{stage.name.value}/calibration"):
+            self._trusted.calibrate((ROUNDS if self.watch.gpu else ROUNDS_ON_HOST) // 2)
+        self._add_busy(runs)
+        gauge = self.watch.gauge
+        found = replace(
+            self._trusted.calibration(),
+            offset_ns=self.offset_ns,
+            canary_ns=self._canary_ns,
+            sm_clock_mhz=gauge.clock_mhz(),
+            temperature_c=gauge.temperature_c(),
+            device_name=device_name(gpu=self.watch.gpu),
+        )
+        self._tell({"event": "calibration", "calibration": to_json(found)})
+
+    def _time_references(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
+        clock: timing.Clock = timing.CudaClock() if self.watch.gpu else timing.HostClock()
+        stopwatch = references.Stopwatch(self._checks, clock, offset_ns=self.offset_ns)
+        budget_s = REFERENCE_SHARE * self._spec.rules.stage_budget_s / len(runs)
+        for run in runs:
+            run.reference_ns = stopwatch.median_ns(self._checks.place(stage.name, run.case), budget_s)
+
+    def _empty_floor_ns(self) -> float:
+        """Return what an empty kernel takes by the same clock: nothing can be told apart below."""
+        assert self._trusted is not None
+        return max(0.0, self._trusted.empty_kernel_ns - self.offset_ns)
+
+    def _floor(self, run: CaseRun, score_ns: float) -> Finding | None:
+        run.work = work_of(self._spec, run)
+        if run.work is None or self._spec.device is None:
+            return None
+        run.floor_ns = physics.floor_ns(run.work, self._spec.device)
+        return physics.finding(run.work, self._spec.device, score_ns)
+
+    def _add_busy(self, runs: Sequence[CaseRun]) -> None:
+        counts = [self._processes, self.watch.gauge.processes()]
+        most = max((count for count in counts if count is not None), default=None)
+        busy = audits.busy_device(most, 1 + len(self._callers))
+        for run in runs:
+            if run.audit is not None:
+                run.audit = audits.with_findings(run.audit, [busy])
+
+    def _duel(self, stage: Stage, runs: Sequence[CaseRun]) -> DuelResult:
+        places = [self._checks.place(stage.name, run.case) for run in runs]
+        duel = Duel(
+            self._checks,
+            (self._callers["submission"], self._callers["rival"]),
+            offset_ns=self.offset_ns,
+            remaining=self._remaining,
+        )
+        try:
+            load(self._channels["rival"], self._spec.rival_name, self._spec.limits.import_s)
+            return duel.fight(places, self._spec.rules.stage_budget_s)
+        except RivalFailed as failure:
+            return DuelResult(verdict="", rival_message=str(failure)[:2000])
+
+
+def hello(channel: Channel) -> None:
+    """Wait for a contestant's first word, which comes once."""
+    if channel.has_greeted:
+        return
+    frame = channel.receive(HELLO_S)
+    if frame.get("type") != "hello":
+        raise BrokenProtocol("a contestant that does not say hello")
+    channel.has_greeted = True
+
+
+def load(channel: Channel, file: str, timeout_s: float) -> None:
+    """Have a rival imported. Raise :class:`RivalFailed`."""
+    try:
+        hello(channel)
+        channel.send({"type": "load", "file": file}, timeout_s=timeout_s)
+        frame = channel.receive(timeout_s)
+    except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+        raise RivalFailed(f"it could not be imported: {error or type(error).__name__}") from error
+    if frame.get("type") != "ready":
+        raise RivalFailed(f"it could not be imported: {str(frame.get('text'))[:1000]}")
+
+
+def work_of(spec: JobSpec, run: CaseRun) -> Work | None:
+    """Return what the task declares for a case of the benchmarks."""
+    declared = spec.hidden_work if run.case.hidden else spec.work
+    place = run.case.index - (len(spec.benchmarks) if run.case.hidden else 0)
+    return declared[place] if 0 <= place < len(declared) else None
+
+
+def device_name(*, gpu: bool) -> str:
+    """Return the name of the device, empty for the processor."""
+    if not gpu:
+        return ""
+    import torch
+
+    return str(torch.cuda.get_device_name(0))

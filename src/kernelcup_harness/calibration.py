@@ -1,0 +1,384 @@
+"""What this machine's device can do, measured in a few seconds: rates, latencies, and a canary.
+
+Nothing here changes the device: no clocks, no modes. It needs torch and nothing else. Rates are the
+best of several tries, because they are used as bounds; the canary is a median, because it is compared.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kernelcup_harness import sysinfo
+from kernelcup_harness.calibration_protocol import DeviceCalibration, fits, relative_spread
+from kernelcup_harness.physics import Precision
+from kernelcup_harness.protocol import Backend, DeviceFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MIB = 1 << 20
+
+LARGE_BYTES = {Backend.CUDA: 1024 * MIB, Backend.CPU: 128 * MIB}
+"""Of each buffer for the bandwidth: many times any cache."""
+MATRIX_SIZES = {Backend.CUDA: (1024, 4096, 8192), Backend.CPU: (256, 1024)}
+"""Sides of square matrices, multiples of all tiles, in order."""
+MATRIX_BUDGET_S = 1.0
+"""A larger size is left out if all its tries would take longer, such as fp64 on a GPU that hardly has it."""
+TRIES = {Backend.CUDA: 10, Backend.CPU: 3}
+
+CANARY_BYTES = {Backend.CUDA: 64 * MIB, Backend.CPU: 16 * MIB}
+CANARY_SIDE = {Backend.CUDA: 2048, Backend.CPU: 256}
+CANARY_SAMPLES = {Backend.CUDA: 100, Backend.CPU: 5}
+CANARY_BUDGET_S = 0.1
+"""After this no further sample is begun on a processor, which others may use at the same time."""
+CANARY_WARM_UP_S = {Backend.CUDA: 0.05, Backend.CPU: 0.02}
+CANARY_BATCH = {Backend.CUDA: 20, Backend.CPU: 1}
+"""So many are queued at once while it warms up: a GPU that waits for us lowers its clocks."""
+CANARY_REPEATS = 7
+"""Canaries of one calibration: their median is kept, their spread is the processor's tolerance."""
+
+COOL_DOWN_S = 5.0
+"""How long a device may rest before its canary is taken once more."""
+
+LAUNCHES = (200, 800)
+
+
+class Stopwatch(Protocol):
+    """Times calls on a device."""
+
+    def times_ns(self, call: Callable[[], Any], count: int) -> list[float]:
+        """Call ``count`` times and return how long each took."""
+
+    def settle(self) -> None:
+        """Wait until the device has nothing left to do."""
+
+
+class HostStopwatch:
+    """The processor's own clock."""
+
+    def times_ns(self, call: Callable[[], Any], count: int) -> list[float]:
+        """Time each call by itself."""
+        found = []
+        for _ in range(count):
+            begin = time.perf_counter_ns()
+            call()
+            found.append(float(time.perf_counter_ns() - begin))
+        return found
+
+    def settle(self) -> None:
+        """Nothing is asynchronous here."""
+
+
+class EventStopwatch:
+    """CUDA events around calls that are all queued first, so that launching costs no time between them."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._event = torch.cuda.Event
+        self._synchronize = torch.cuda.synchronize
+
+    def times_ns(self, call: Callable[[], Any], count: int) -> list[float]:
+        """Queue all calls, wait for the device, and read the events."""
+        pairs = [(self._event(enable_timing=True), self._event(enable_timing=True)) for _ in range(count)]
+        self._synchronize()
+        for start, end in pairs:
+            start.record()
+            call()
+            end.record()
+        self._synchronize()
+        return [float(start.elapsed_time(end)) * 1e6 for start, end in pairs]
+
+    def settle(self) -> None:
+        """Wait for all streams of the device."""
+        self._synchronize()
+
+
+def stopwatch(backend: Backend) -> Stopwatch:
+    """Return what times calls on a backend."""
+    return EventStopwatch() if backend is Backend.CUDA else HostStopwatch()
+
+
+def place(backend: Backend) -> str:
+    """Return where tensors of a backend live."""
+    return "cuda" if backend is Backend.CUDA else "cpu"
+
+
+# --- the canary
+
+
+def canary_ns(backend: Backend) -> float:
+    """Return how long the canary takes here and now: a copy (64 MiB on a GPU) and a product of two matrices.
+
+    The median of many. Less than 0.2 s in a process that has a context already.
+
+    Raises:
+        ValueError: For an emulated device, whose times mean nothing.
+    """
+    if backend is Backend.EMULATED:
+        raise ValueError("an emulated device has no times")
+    watch, sing = stopwatch(backend), canary(backend)
+    until = time.monotonic() + CANARY_WARM_UP_S[backend]
+    sing()
+    while time.monotonic() < until:
+        watch.times_ns(sing, CANARY_BATCH[backend])
+    if backend is Backend.CUDA:
+        return statistics.median(watch.times_ns(sing, CANARY_SAMPLES[backend]))
+    samples, until = watch.times_ns(sing, 1), time.monotonic() + CANARY_BUDGET_S
+    while len(samples) < CANARY_SAMPLES[backend] and time.monotonic() < until:
+        samples += watch.times_ns(sing, 1)
+    return statistics.median(samples)
+
+
+def canary(backend: Backend) -> Callable[[], None]:
+    """Return the canary. Its buffers are used in turns, so that no cache holds what it reads."""
+    import torch
+
+    where, side = place(backend), CANARY_SIDE[backend]
+    buffers = [zeros(CANARY_BYTES[backend], dtype=torch.uint8, device=where) for _ in range(4)]
+    dtype = torch.float16 if backend is Backend.CUDA else torch.float32
+    left, right = (zeros(side, side, dtype=dtype, device=where) for _ in range(2))
+    product = torch.empty_like(left)
+    turn = 0
+
+    def sing() -> None:
+        nonlocal turn
+        turn = (turn + 1) % 2
+        buffers[2 * turn].copy_(buffers[2 * turn + 1])
+        torch.mm(left, right, out=product)
+
+    return sing
+
+
+def zeros(*size: int, dtype: Any, device: str) -> Any:
+    """Return zeros that were written: memory of the host is there only once somebody has."""
+    import torch
+
+    return torch.empty(size, dtype=dtype, device=device).fill_(0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CanaryCheck:
+    """How the canary of a job compares with what it should take."""
+
+    canary_ns: float
+    """The one that counts: the second where there were two."""
+    first_ns: float
+    fits: bool
+    """Whether it is within the tolerance, or nothing is expected yet."""
+
+
+def check_canary(
+    backend: Backend,
+    facts: DeviceFacts | None,
+    *,
+    wait: Callable[[float], object] = time.sleep,
+    measure: Callable[[Backend], float] = canary_ns,
+) -> CanaryCheck:
+    """Take the canary before a ranked stage; one that does not fit once more, after a rest.
+
+    ``facts`` is :attr:`JobSpec.device`. Only a GPU rests: of a processor a drift is marked and no more.
+    """
+    first = latest = measure(backend)
+    if facts is None:
+        return CanaryCheck(canary_ns=first, first_ns=first, fits=True)
+    if backend is Backend.CUDA and not fits(first, facts.canary_ns, facts.canary_tolerance):
+        wait(COOL_DOWN_S)
+        latest = measure(backend)
+    good = fits(latest, facts.canary_ns, facts.canary_tolerance)
+    return CanaryCheck(canary_ns=latest, first_ns=first, fits=good)
+
+
+# --- the whole calibration
+
+
+def calibrate(backend: Backend) -> DeviceCalibration:
+    """Measure all. Takes a few seconds, and some gigabytes of a GPU's memory.
+
+    Raises:
+        ValueError: For an emulated device.
+    """
+    if backend is Backend.EMULATED:
+        raise ValueError("an emulated device has no times, so there is nothing to calibrate")
+    began, watch = time.monotonic(), stopwatch(backend)
+    canaries = [canary_ns(backend) for _ in range(CANARY_REPEATS)]
+    launch = launches(backend, watch)
+    copied, read = bandwidths(backend, watch)
+    rates = matrix_rates(backend, watch)
+    # At the end: what has been profiled may stay slower.
+    profiled = profiled_empty_ns(backend)
+    return DeviceCalibration(
+        backend=backend,
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        copy_bytes_per_s=copied,
+        read_bytes_per_s=read,
+        matrix_flops_per_s=rates,
+        profiled_empty_ns=profiled,
+        canary_ns=statistics.median(canaries),
+        canary_spread=relative_spread(canaries),
+        duration_s=round(time.monotonic() - began, 3),
+        **launch,
+        **identity(backend),
+    )
+
+
+def identity(backend: Backend) -> dict[str, Any]:
+    """Return which device this is and how it does, as fields of the calibration."""
+    import torch
+
+    if backend is not Backend.CUDA:
+        return {"device_name": sysinfo.processor_name(), "torch": torch.__version__}
+    device = torch.cuda.get_device_properties(0)
+    state = sysinfo.gpu_state()
+    clocks = {name: number(state.get(f"clocks.{name}")) for name in ("sm", "mem")}
+    return {
+        "device_name": device.name,
+        "driver": state.get("driver_version", ""),
+        "torch": torch.__version__,
+        "l2_bytes": int(getattr(device, "L2_cache_size", 0)),
+        "clocks_mhz": {name: clock for name, clock in clocks.items() if clock is not None},
+        "temperature_c": number(state.get("temperature.gpu")),
+    }
+
+
+def number(text: str | None) -> int | None:
+    """Return the whole number at the beginning of a text such as ``1980 MHz``, None if there is none."""
+    first = (text or "").split(" ")[0]
+    return int(first) if first.isdecimal() else None
+
+
+def bandwidths(backend: Backend, watch: Stopwatch) -> tuple[float, float]:
+    """Return bytes a second of a large copy (read and written) and of a large sum (read)."""
+    import torch
+
+    size = LARGE_BYTES[backend]
+    source = zeros(size // 4, dtype=torch.float32, device=place(backend))
+    target = torch.empty_like(source)
+    copied = best_ns(watch, lambda: target.copy_(source), TRIES[backend])
+    summed = best_ns(watch, source.sum, TRIES[backend])
+    return 2 * size / copied * 1e9, size / summed * 1e9
+
+
+def matrix_rates(backend: Backend, watch: Stopwatch) -> dict[str, float]:
+    """Return operations a second by precision, for those that this device and this torch can do."""
+    found: dict[str, float] = {}
+    for precision in Precision:
+        for side in MATRIX_SIZES[backend]:
+            # What a device cannot do has no rate: an older GPU has no fp8, a processor no TF32.
+            with suppress(RuntimeError, AttributeError, NotImplementedError, AssertionError):
+                known = found.get(precision.value)
+                if known and 2 * side**3 / known * (TRIES[backend] + 2) > MATRIX_BUDGET_S:
+                    break
+                with product_of(backend, precision, side) as multiply:
+                    rate = 2 * side**3 / best_ns(watch, multiply, TRIES[backend]) * 1e9
+                found[precision.value] = max(rate, found.get(precision.value, 0.0))
+    return found
+
+
+@contextmanager
+def product_of(backend: Backend, precision: Precision, side: int) -> Iterator[Callable[[], Any]]:
+    """Give a call that multiplies two square matrices. Raise ``NotImplementedError`` for none here."""
+    import torch
+
+    on_cpu = backend is not Backend.CUDA
+    if on_cpu and precision not in (Precision.FP32, Precision.FP64):
+        raise NotImplementedError(precision)
+    if precision is Precision.TF32 and torch.cuda.get_device_capability() < (8, 0):
+        raise NotImplementedError(precision)
+    if precision is Precision.FP8:
+        yield fp8_product(side)
+        return
+    names = {Precision.FP64: "float64", Precision.FP16: "float16", Precision.BF16: "bfloat16"}
+    dtype = getattr(torch, names.get(precision, "float32"))
+    left, right = (zeros(side, side, dtype=dtype, device=place(backend)) for _ in range(2))
+    product = torch.empty_like(left)
+    with fastest(precision):
+        yield lambda: torch.mm(left, right, out=product)
+
+
+@contextmanager
+def fastest(precision: Precision) -> Iterator[None]:
+    """Let products be as fast as their precision allows: TF32 where it is meant, and sums in fp16.
+
+    Some GPUs are twice as fast with such sums, so a kernel may honestly be.
+    """
+    import torch
+
+    settings = torch.backends.cuda.matmul
+    wanted = {"allow_tf32": precision is Precision.TF32}
+    if hasattr(settings, "allow_fp16_accumulation"):
+        wanted["allow_fp16_accumulation"] = precision is Precision.FP16
+    before = {name: getattr(settings, name) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            setattr(settings, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(settings, name, value)
+
+
+def fp8_product(side: int) -> Callable[[], Any]:
+    """Return a product of fp8 matrices; calling it raises ``RuntimeError`` on a device without them."""
+    import torch
+
+    left = torch.zeros(side, side, device="cuda").to(torch.float8_e4m3fn)
+    # The library wants the second matrix column by column.
+    right = torch.zeros(side, side, device="cuda").to(torch.float8_e4m3fn).t()
+    one = torch.ones((), device="cuda")
+    return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+
+
+def launches(backend: Backend, watch: Stopwatch) -> dict[str, Any]:
+    """Return what starting the smallest kernel costs, as fields of the calibration."""
+    import torch
+
+    one = torch.zeros(1, device=place(backend))
+    watch.times_ns(one.zero_, 20)
+    found = {
+        "empty_kernel_ns": statistics.median(watch.times_ns(one.zero_, 100)),
+        "launch_ns": slope_ns(one.zero_, watch),
+    }
+    if backend is Backend.CUDA:
+        found["empty_pair_ns"] = statistics.median(watch.times_ns(lambda: None, 100))
+    return found
+
+
+def profiled_empty_ns(backend: Backend) -> float:
+    """Return what the profiler sees of an empty kernel, the one that the trusted contestant uses; else 0."""
+    if backend is not Backend.CUDA:
+        return 0.0
+    from kernelcup_harness import builtin
+
+    return builtin.empty_kernel_ns() or 0.0
+
+
+def slope_ns(call: Callable[[], Any], watch: Stopwatch) -> float:
+    """Return the time of one call among many, by the host's clock: what starting and ending cost drops out."""
+    slopes = []
+    for _ in range(5):
+        few, many = (series_ns(call, watch, count) for count in LAUNCHES)
+        slopes.append((many - few) / (LAUNCHES[1] - LAUNCHES[0]))
+    return max(0.0, statistics.median(slopes))
+
+
+def series_ns(call: Callable[[], Any], watch: Stopwatch, count: int) -> float:
+    """Return the time of so many calls one after another."""
+    watch.settle()
+    begin = time.perf_counter_ns()
+    for _ in range(count):
+        call()
+    watch.settle()
+    return float(time.perf_counter_ns() - begin)
+
+
+def best_ns(watch: Stopwatch, call: Callable[[], Any], tries: int) -> float:
+    """Return the shortest of several times, after two that do not count."""
+    samples: Sequence[float] = watch.times_ns(call, tries + 2)
+    return max(1.0, min(samples[2:]))

@@ -1,0 +1,271 @@
+"""The processes of one job under our judge: the judge itself, and one contestant for each role.
+
+They can be started before the job is known: they import what they need, say so, and wait for it in
+their sandboxes (see :mod:`kernelcup_harness.handover`). Each is used for one job.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelcup_harness import boxes, processes, sandbox, surroundings
+from kernelcup_harness.build_store import Build
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.protocol import Backend, Limits
+
+JUDGE = "judge"
+SUBMISSION = "submission"
+TRUSTED = "trusted"
+RIVAL = "rival"
+
+ROLES = (SUBMISSION, TRUSTED, RIVAL)
+"""Contestants, in the order in which the judge has their channels."""
+USER_CODE = (SUBMISSION, RIVAL)
+USER_IDS = {
+    JUDGE: boxes.JUDGE_ID,
+    SUBMISSION: boxes.CONTESTANT_ID,
+    TRUSTED: boxes.TRUSTED_ID,
+    RIVAL: boxes.RIVAL_ID,
+}
+
+MAX_EVENT_FRAME = 256 << 20
+MAX_READY_FRAME = 1 << 16
+JUDGE_OUTPUT_BYTES = 64 << 20
+HAND_OVER_S = 30.0
+KEPT_LOG = 2000
+
+
+class NotStarted(Exception):
+    """A process of ours did not come up, or is gone before it had anything to do."""
+
+
+@dataclass(slots=True)
+class Member:
+    """One process, and the runner's channel to it."""
+
+    role: str
+    child: processes.Child
+    channel: Channel
+    began: float | None = None
+    """When its first line ran; None until it has said that it is ready."""
+    imported: float = 0.0
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs. It is not reaped by asking."""
+        return self.child.process.poll() is None
+
+    def how_it_ended(self) -> str:
+        """Say how it ended, with the end of what it wrote."""
+        code = self.child.wait(2.0)
+        log = self.child.stderr.finish().text if self.child.stderr is not None else ""
+        how = "is still there" if code is None else f"ended with code {code}"
+        return f"the process of the {self.role} {how}: {log[-KEPT_LOG:]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Share:
+    """What one contestant is given of a job."""
+
+    files: Mapping[str, str]
+    limits: Limits
+    memory_bytes: int
+    """For the limit that the process sets itself; 0 for none."""
+    group_bytes: int | None
+    """For its control group."""
+    environment: Mapping[str, str]
+    build: Build | None = None
+
+
+class Crew:
+    """Judge and contestants, started when this is made.
+
+    Must be made in a thread that lives as long as they do: the system ends them with the thread that
+    started them.
+
+    Args:
+        backend: What they run on.
+        folder: An empty folder of this crew's own.
+        boxed: Whether each gets a sandbox.
+        roles: Which contestants there are from the start; :meth:`add` starts more.
+    """
+
+    def __init__(
+        self, backend: Backend, folder: Path, *, boxed: bool, roles: tuple[str, ...] = (SUBMISSION, TRUSTED)
+    ) -> None:
+        self.backend = backend
+        self.boxed = boxed
+        self.spawned = time.monotonic()
+        self._folder = folder
+        self._members: dict[str, Member] = {}
+        self._stopped = False
+        ends = {role: socket.socketpair() for role in ROLES}
+        self._ends = {role: theirs for role, (_, theirs) in ends.items()}
+        try:
+            judges = [ours for ours, _ in ends.values()]
+            self._members[JUDGE] = self._start(JUDGE, judges, MAX_EVENT_FRAME)
+            for role in roles:
+                self.add(role)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def judge(self) -> Member:
+        """The process that decides."""
+        return self._members[JUDGE]
+
+    @property
+    def submission(self) -> Member:
+        """The process of the submission."""
+        return self._members[SUBMISSION]
+
+    @property
+    def contestants(self) -> dict[str, Member]:
+        """Those that are called, by role."""
+        return {role: self._members[role] for role in ROLES if role in self._members}
+
+    @property
+    def process_ids(self) -> set[int]:
+        """The ids of its processes as the runner sees them."""
+        return {member.child.process.pid for member in self._members.values()}
+
+    def add(self, role: str) -> None:
+        """Start one more contestant."""
+        self._members[role] = self._start(role, [self._ends.pop(role)], MAX_READY_FRAME)
+
+    def fits(self, backend: Backend, *, boxed: bool) -> bool:
+        """Tell whether it can serve a job of this kind."""
+        alive = not self._stopped and all(member.is_alive for member in self._members.values())
+        return alive and (self.backend, self.boxed) == (backend, boxed)
+
+    def wait_until_ready(self, timeout_s: float) -> None:
+        """Return once all have imported what they need. Raise :class:`NotStarted`."""
+        until = time.monotonic() + timeout_s
+        for member in self._members.values():
+            if member.began is None:
+                self._wait_for(member, until)
+
+    def started_s(self) -> dict[str, float]:
+        """Return how many seconds it took until the last of them ran, and until all had imported."""
+        began = max(member.began or 0.0 for member in self._members.values())
+        imported = max(member.imported for member in self._members.values())
+        return {"start": began - self.spawned, "import": imported - began}
+
+    def hand_over(self, shares: Mapping[str, Share], job: Mapping[str, Any]) -> None:
+        """Give each contestant its share and the judge the job. Raise :class:`NotStarted`.
+
+        Args:
+            shares: By role in the order of :data:`ROLES`, without gaps. Who has none goes on waiting.
+            job: The specification and the secret; the roles are added here.
+        """
+        try:
+            for role, share in shares.items():
+                self._give(self._members[role], share)
+            self.judge.channel.send({**job, "roles": list(shares)}, timeout_s=HAND_OVER_S)
+        except (ChannelClosed, ChannelTimeout) as error:
+            dead = next((each for each in self._members.values() if not each.is_alive), self.judge)
+            raise NotStarted(dead.how_it_ended()) from error
+        self._close_ends()
+
+    def stop(self) -> None:
+        """End all processes, and all that they have started. Their output can be read afterwards."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._close_ends()
+        for pid in self.process_ids:
+            processes.kill_tree(pid)
+        # A daemon of the submission would keep its output open, and us waiting for the end of it.
+        processes.kill_descendants(spare=self.process_ids)
+        for member in self._members.values():
+            member.child.wait(2.0)
+            member.channel.close()
+
+    def log(self) -> None:
+        """Pass on what our own processes wrote, for the operator's log."""
+        for role in (JUDGE, TRUSTED):
+            child = self._members[role].child if role in self._members else None
+            for capture in (child.stdout, child.stderr) if child is not None else ():
+                text = capture.finish().text if capture is not None else ""
+                if text:
+                    sys.stderr.write(text if text.endswith("\n") else text + "\n")
+
+    def _start(self, role: str, ends: list[socket.socket], max_bytes: int) -> Member:
+        ours, theirs = socket.socketpair()
+        files = self._folder / role
+        files.mkdir()
+        fds = [end.fileno() for end in (*ends, theirs)]
+        if role == JUDGE:  # the runner's channel comes first there
+            fds = [fds[-1], *fds[:-1]]
+        try:
+            child = self._start_process(role, files, fds)
+        finally:
+            for end in (*ends, theirs):
+                end.close()
+        return Member(role, child, Channel(ours, max_bytes=max_bytes, max_fds=0))
+
+    def _start_process(self, role: str, files: Path, fds: list[int]) -> processes.Child:
+        parent = surroundings.parent_id(boxed=self.boxed)
+        numbers = [str(fd) for fd in fds]
+        arguments = [numbers[0], parent, *numbers[1:]] if role == JUDGE else [*numbers, parent]
+        module = "judge" if role == JUDGE else "contestant"
+        gpu = self.backend is Backend.CUDA
+        box = sandbox.Sandbox(user_id=USER_IDS[role], files=files, gpu=gpu)
+        limits = Limits()
+        return processes.start(
+            processes.python_argv(f"kernelcup_harness.{module}", "main", *arguments),
+            cwd=files,
+            environment=self._environment(role),
+            fds=fds,
+            keep_output=limits.kept_output_bytes,
+            cap_output=JUDGE_OUTPUT_BYTES if role not in USER_CODE else limits.output_bytes,
+            box=box if self.boxed else None,
+        )
+
+    def _environment(self, role: str) -> dict[str, str]:
+        caches = None if self.boxed else self._folder / f"{role}-caches"
+        clean = processes.clean_environment(caches, os.environ)
+        return clean | surroundings.backend_environment(self.backend)
+
+    def _wait_for(self, member: Member, until: float) -> None:
+        try:
+            frame = member.channel.receive(max(0.0, until - time.monotonic()))
+            member.began, member.imported = float(frame["began"]), float(frame["imported"])
+        except ChannelTimeout as error:
+            raise NotStarted(f"the process of the {member.role} did not start in time") from error
+        except (ChannelClosed, BrokenProtocol, KeyError, ValueError) as error:
+            raise NotStarted(member.how_it_ended()) from error
+
+    def _give(self, member: Member, share: Share) -> None:
+        """Give a contestant its share: after this it runs foreign code, and talks to the judge only."""
+        limits = share.limits
+        cap = limits.output_bytes if member.role in USER_CODE else JUDGE_OUTPUT_BYTES
+        member.child.limit_output(keep=limits.kept_output_bytes, cap=cap)
+        if share.group_bytes is not None:
+            member.child.limit_memory(share.group_bytes)
+        frame = {
+            "type": "job",
+            "memory_bytes": share.memory_bytes,
+            "built": share.build is not None,
+            "files": dict(share.files),
+            "environment": dict(share.environment),
+        }
+        fds = [share.build.open()] if share.build is not None else []
+        try:
+            member.channel.send(frame, fds, timeout_s=HAND_OVER_S)
+        finally:
+            for fd in fds:
+                os.close(fd)
+        member.channel.close()
+
+    def _close_ends(self) -> None:
+        while self._ends:
+            self._ends.popitem()[1].close()

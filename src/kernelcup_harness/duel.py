@@ -1,0 +1,120 @@
+"""Two submissions measured in turns on one device and the same inputs, so that drift meets both alike."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kernelcup_harness import estimates
+from kernelcup_harness.calls import CLAIM, Caller
+from kernelcup_harness.checks import Checks, Place
+from kernelcup_harness.protocol import DuelResult, SampleName
+
+LEVEL = 0.98
+"""Of the interval that decides: equal submissions are called equal in 98 of 100 duels."""
+WARM_UP_BLOCKS = 2
+FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
+SLOT = 0
+FIRST_INPUT = 1 << 20
+"""Inputs of a duel have numbers of their own."""
+
+
+class RivalFailed(Exception):
+    """The second submission gave a wrong answer, or none."""
+
+
+class Duel:
+    """Measures blocks: in each, every case is called in the order first, second, second, first.
+
+    Args:
+        checks: Makes inputs and checks answers.
+        callers: To the submission and to its rival.
+        offset_ns: What an empty kernel reads; taken off each time.
+        remaining: Seconds that a call may still take.
+    """
+
+    def __init__(
+        self,
+        checks: Checks,
+        callers: tuple[Caller, Caller],
+        *,
+        offset_ns: float,
+        remaining: Callable[[], float],
+    ) -> None:
+        self._checks = checks
+        self._callers = callers
+        self._offset_ns = offset_ns
+        self._remaining = remaining
+        self._inputs = FIRST_INPUT
+
+    def fight(self, places: Sequence[Place], budget_s: float) -> DuelResult:
+        """Measure for ``budget_s``, at least some blocks. Raise :class:`RivalFailed` if the rival does.
+
+        What the submission itself fails with is raised as it comes.
+        """
+        began = time.monotonic()
+        cases: list[list[float]] = [[] for _ in places]
+        for _ in range(WARM_UP_BLOCKS):
+            for place in places:
+                self._ratio(place)
+        while len(cases[0]) < MOST_BLOCKS:
+            if len(cases[0]) >= FEWEST_BLOCKS and time.monotonic() - began > budget_s:
+                break
+            for ratios, place in zip(cases, places, strict=True):
+                ratios.append(self._ratio(place))
+        return result(cases)
+
+    def _ratio(self, place: Place) -> float:
+        """Return the time of the submission over that of its rival."""
+        samples = [self._fresh(), self._fresh()]
+        order = ((0, 0), (1, 0), (1, 1), (0, 1))
+        taken = [0.0, 0.0]
+        for who, number in order:
+            taken[who] += self._claim(who, place, samples[number])
+        return taken[0] / taken[1]
+
+    def _claim(self, who: int, place: Place, sample: SampleName) -> float:
+        data, form = self._checks.make_input(place, sample), self._checks.form(place)
+        try:
+            self._callers[who].give(SLOT, data, form, timeout_s=self._remaining())
+            pending = self._callers[who].go(SLOT, CLAIM, timeout_s=self._remaining())
+            answer = self._callers[who].open(pending)
+        # The judge tells them apart by their channel; what a rival does wrong is not the submission's fault.
+        except Exception as error:
+            if who == 0:
+                raise
+            raise RivalFailed(str(error) or type(error).__name__) from error
+        fault = self._checks.fault(place, sample, data, answer)
+        if fault is not None:
+            raise wrong(who, sample, fault)
+        return max(1.0, answer.ns - self._offset_ns)
+
+    def _fresh(self) -> SampleName:
+        self._inputs += 1
+        return SampleName(input=self._inputs)
+
+
+def wrong(who: int, sample: SampleName, fault: Any) -> Exception:
+    """Return the exception for a wrong answer of one of the two."""
+    from kernelcup_harness.measure import Wrong
+
+    return Wrong(sample, fault) if who == 0 else RivalFailed(f"wrong answer: {fault.text}")
+
+
+def result(cases: list[list[float]]) -> DuelResult:
+    """Return what blocks of ratios say; ``cases`` has a list for each case."""
+    blocks = list(zip(*cases, strict=True))
+    ratios = [math.exp(math.fsum(math.log(each) for each in block) / len(block)) for block in blocks]
+    ratio, low, high = estimates.ratio_interval(ratios, LEVEL)
+    verdict = "faster" if high < 1 else "slower" if low > 1 else "tied"
+    return DuelResult(
+        ratios=ratios,
+        cases=cases,
+        ratio=ratio,
+        low=low,
+        high=high,
+        verdict=verdict,
+        blocks=len(blocks),
+    )

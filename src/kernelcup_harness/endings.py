@@ -1,0 +1,77 @@
+"""Verdicts that end a run, and whose fault it is: the contestant's, the task's, or the machine's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelcup_harness.frames import BrokenProtocol, ChannelTimeout
+from kernelcup_harness.protocol import Reason, Verdict
+from kernelcup_harness.schedule import Stage
+
+if TYPE_CHECKING:
+    from kernelcup_harness.device_memory import Reservation
+
+# What a failure that the contestant admits to means.
+FAILURES = {
+    "compile": (Verdict.COMPILE_ERROR, Reason.COMPILE),
+    "import": (Verdict.RUNTIME_ERROR, Reason.IMPORT),
+    "exception": (Verdict.RUNTIME_ERROR, Reason.EXCEPTION),
+    "memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY),
+    "host_memory": (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.HOST_MEMORY),
+    "output": (Verdict.WRONG_ANSWER, Reason.FORM),
+    "too_large": (Verdict.OUTPUT_LIMIT_EXCEEDED, Reason.TOO_LARGE),
+}
+
+
+class RunEnds(Exception):
+    """A verdict that ends the run; ``lost`` when the contestant is gone and the runner knows why."""
+
+    def __init__(self, verdict: Verdict, reason: Reason, message: str, *, lost: bool = False) -> None:
+        super().__init__(message)
+        self.verdict = verdict
+        self.reason = reason
+        self.message = message
+        self.lost = lost
+
+
+def of_channel(error: Exception, stage: Stage, used_s: float) -> RunEnds:
+    """Return how a run ends whose contestant does not answer as it should, after ``used_s`` of waiting for it."""
+    from kernelcup_harness.calls import GuardBroken
+
+    if isinstance(error, ChannelTimeout):
+        return time_is_up(stage, used_s)
+    if isinstance(error, BrokenProtocol):
+        reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
+        return RunEnds(Verdict.REJECTED, reason, f"the submission interfered with the harness: {error}")
+    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, "the submission's process ended", lost=True)
+
+
+def time_is_up(stage: Stage, used_s: float) -> RunEnds:
+    """Blame whoever used the time: a slow generator or reference is not the submission's fault."""
+    text = f"the {stage.name.value} stage took longer than {stage.limit_s:g} s"
+    if used_s >= stage.limit_s / 2:
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
+    whose = f"{text}, but the submission ran for only {used_s:.1f} s of them: the task's own code is too slow"
+    return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose)
+
+
+def of_task(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
+    """Say whose fault it is that the task's code failed: the contestant's if it holds all the memory."""
+    from torch import OutOfMemoryError
+
+    if isinstance(cause, OutOfMemoryError) and reservation is not None and reservation.is_overdrawn():
+        held = reservation.contestant_bytes()
+        text = f"the submission holds {held / 1e9:.1f} GB of the device's memory and leaves too little"
+        return RunEnds(Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY, text)
+    return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
+
+
+def of_import(error: Exception, timeout_s: float) -> RunEnds:
+    """Return how a run ends whose contestant says nothing sensible while the submission is imported."""
+    if isinstance(error, ChannelTimeout):
+        text = f"importing the submission took longer than {timeout_s:g} s"
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
+    if isinstance(error, BrokenProtocol):
+        text = f"the submission interfered with the harness: {error}"
+        return RunEnds(Verdict.REJECTED, Reason.PROTOCOL, text)
+    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, "the submission's process ended", lost=True)

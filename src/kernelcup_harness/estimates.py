@@ -1,0 +1,142 @@
+"""What a handful of times says: robust means, and intervals that hold. Pure, standard library only.
+
+The mean without the slowest and fastest tenth is not moved by a few calls that something disturbed.
+Its interval is Student's, over the deviation of the winsorized samples (Tukey and McLaughlin 1963),
+made wider where samples that follow each other are alike.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+TRIM = 0.1
+"""Share of the samples that is cut off at each end."""
+LONGEST_LAG = 20
+"""How far apart samples are looked at for likeness."""
+
+
+def robust(samples: Sequence[float]) -> float:
+    """Return the mean without the slowest and fastest tenth; NaN without samples."""
+    if not samples:
+        return math.nan
+    kept, _cut = ordered_and_cut(samples)
+    return statistics.fmean(kept)
+
+
+def ordered_and_cut(samples: Sequence[float]) -> tuple[list[float], int]:
+    """Return the samples in order without the extremes, and how many were cut at each end."""
+    ordered = sorted(samples)
+    cut = int(len(ordered) * TRIM)
+    return ordered[cut : len(ordered) - cut], cut
+
+
+def winsorized(samples: Sequence[float]) -> list[float]:
+    """Return the samples, in their order, with the extremes moved to the nearest that is kept."""
+    kept, _cut = ordered_and_cut(samples)
+    return [min(max(sample, kept[0]), kept[-1]) for sample in samples]
+
+
+def standard_error(samples: Sequence[float]) -> float:
+    """Return the standard error of :func:`robust`, of at least two samples in the order of time."""
+    count = len(samples)
+    _kept, cut = ordered_and_cut(samples)
+    # As shares of the largest: squares of very long times would be too large for a float.
+    scale = max(map(abs, samples)) or 1.0
+    moved_in = [each / scale for each in winsorized(samples)]
+    middle = sum(moved_in) / count
+    variance = sum((sample - middle) ** 2 for sample in moved_in) / (count - 1)
+    spread = math.sqrt(variance * likeness(moved_in))
+    return scale * spread / ((1 - 2 * cut / count) * math.sqrt(count))
+
+
+def likeness(samples: Sequence[float]) -> float:
+    """Return by how much the variance of a mean grows because neighbours are alike; at least 1.
+
+    Sums the autocorrelation up to the first that is within what chance gives.
+    """
+    count = len(samples)
+    mean = sum(samples) / count
+    around_mean = [sample - mean for sample in samples]
+    power = sum(each * each for each in around_mean)
+    if count < 8 or power <= 0:
+        return 1.0
+    total = 1.0
+    for lag in range(1, min(LONGEST_LAG, count // 4) + 1):
+        alike = sum(a * b for a, b in zip(around_mean, around_mean[lag:], strict=False)) / power
+        if alike < 1 / math.sqrt(count):
+            break
+        total += 2 * alike
+    return total
+
+
+def interval(samples: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
+    """Return the interval in which :func:`robust` of endlessly many samples lies; None for fewer than two."""
+    if len(samples) < 2:
+        return None
+    kept, _cut = ordered_and_cut(samples)
+    half = student(level, max(1, len(kept) - 1)) * standard_error(samples)
+    middle = statistics.fmean(kept)
+    return middle - half, middle + half
+
+
+def half_width(samples: Sequence[float], level: float = 0.95) -> float:
+    """Return half the width of :func:`interval`; infinite for fewer than two samples."""
+    found = interval(samples, level)
+    return math.inf if found is None else (found[1] - found[0]) / 2
+
+
+def around(middle: float, error: float, level: float = 0.95) -> tuple[float, float]:
+    """Return the interval around an estimate of known standard error."""
+    half = statistics.NormalDist().inv_cdf((1 + level) / 2) * error
+    return middle - half, middle + half
+
+
+def moved(found: tuple[float, float] | None, middle: float, new_middle: float) -> tuple[float, float] | None:
+    """Return an interval moved by as much as its middle; it never goes below nothing."""
+    if found is None:
+        return None
+    by = new_middle - middle
+    return max(0.0, found[0] + by), max(0.0, found[1] + by)
+
+
+def ratio_interval(ratios: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
+    """Return the geometric middle of ratios and its interval; without two of them it reaches from 0 to infinity."""
+    logs = [math.log(ratio) for ratio in ratios]
+    found = interval(logs, level)
+    middle = math.exp(robust(logs)) if logs else 1.0
+    if found is None:
+        return middle, 0.0, math.inf
+    return middle, math.exp(found[0]), math.exp(found[1])
+
+
+def student(level: float, freedom: int) -> float:
+    """Return the two-sided quantile of Student's distribution.
+
+    Exact for one and two degrees of freedom, else by the expansion of Cornish and Fisher (Hill 1970), good to 0.5 %.
+    """
+    tail = (1 + level) / 2
+    if freedom == 1:
+        return math.tan(math.pi * (tail - 0.5))
+    if freedom == 2:
+        return (2 * tail - 1) * math.sqrt(2 / (4 * tail * (1 - tail)))
+    z: float = statistics.NormalDist().inv_cdf(tail)
+    terms: tuple[float, ...] = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + math.fsum(term / freedom ** (power + 1) for power, term in enumerate(terms))
+
+
+def quantile(samples: Sequence[float], share: float) -> float:
+    """Return the value below which this share of the samples lies, between neighbours; NaN without samples."""
+    if not samples:
+        return math.nan
+    ordered = sorted(samples)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

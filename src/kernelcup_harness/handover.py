@@ -1,0 +1,123 @@
+"""How a process that was started before its job gets it: the beginning of judge and contestant.
+
+Both import what they need first, say ``ready``, and wait. Nothing in here makes a context on a GPU:
+a process that waits costs memory and nothing else. Times are those of ``time.monotonic``, which all
+processes of a machine share.
+
+To the contestant: ``{"type": "job", "memory_bytes": int, "built": bool, "files": {name: text},
+"environment": {name: text}}``, with the descriptor of an archive if ``built``. To the judge: ``{"spec": ...,
+"secret_seed": hex, "roles": [...]}``. From both before that: ``{"type": "ready", "began": s, "imported": s}``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kernelcup_harness import build_inside, processes
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed
+from kernelcup_harness.protocol import JobSpec, from_json
+
+MAX_JOB_FRAME = 256 << 20
+# Older than anything that is made here: what was built from a file must not look older than the file.
+FILE_TIME_S = 946_684_800.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JudgesJob:
+    """What the judge is told."""
+
+    spec: JobSpec
+    secret: bytes
+    runner: Channel
+    contestants: Mapping[str, int]
+    """The descriptor of each contestant's channel by its role, for the roles that this job has."""
+
+
+def wait_as_judge(runner_fd: str, parent: str, *contestant_fds: str, ahead: Iterable[str] = ()) -> JudgesJob:
+    """Get the job, and lay its files into the working folder.
+
+    Args:
+        runner_fd: The channel to the runner.
+        parent: The id of the runner, with which this process ends.
+        contestant_fds: The channel of each role in the order of :data:`kernelcup_harness.crew.ROLES`.
+        ahead: Modules to import before the job is there.
+    """
+    processes.die_with_parent(int(parent))
+    runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
+    first = ready_and_wait(runner, ahead)
+    spec = from_json(JobSpec, first["spec"])
+    lay_out(spec.sources)
+    fds = dict(zip(first["roles"], map(int, contestant_fds), strict=False))
+    for left_over in contestant_fds[len(fds) :]:
+        os.close(int(left_over))
+    return JudgesJob(spec=spec, secret=bytes.fromhex(first["secret_seed"]), runner=runner, contestants=fds)
+
+
+def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()) -> None:
+    """Get what there is to know of the job, and be bound by its limits.
+
+    Afterwards the channel to the runner is closed, and no code of a submission has run yet.
+    """
+    processes.die_with_parent(int(parent))
+    runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME, max_fds=1)
+    job = ready_and_wait(runner, [*ahead, *compilers()])
+    archives = runner.take_fds()
+    runner.close()
+    os.environ.update(job["environment"])
+    for fd in archives:
+        # Without the build if it is damaged: the submission then builds by itself.
+        with open(fd, "rb") as archive, contextlib.suppress(ValueError, OSError):
+            build_inside.unpack(archive, os.environ)
+    lay_out(job["files"])
+    processes.limit_resources(job["memory_bytes"] or None)
+
+
+def ready_and_wait(runner: Channel, ahead: Iterable[str]) -> dict[str, Any]:
+    """Import torch and the named modules, say so, and return the first frame. End without one."""
+    began = time.monotonic()
+    for name in ("torch", *ahead):
+        importlib.import_module(name)
+    if os.environ.get("KERNELCUP_EMULATED") == "1":
+        from kernelcup_harness import emulation
+
+        emulation.install()
+    try:
+        runner.send({"type": "ready", "began": began, "imported": time.monotonic()})
+        return runner.receive()
+    except (ChannelClosed, BrokenProtocol):
+        not_needed()
+
+
+def not_needed() -> NoReturn:
+    """End: the runner has no job, or is gone."""
+    os._exit(0)
+
+
+def compilers() -> list[str]:
+    """Return what submissions for a GPU import beside torch, where it is there."""
+    wanted = ["triton"] if os.environ.get("KERNELCUP_BACKEND") == "cuda" else []
+    return [name for name in wanted if importlib.util.find_spec(name) is not None]
+
+
+def lay_out(files: Mapping[str, str]) -> None:
+    """Write a job's files into the working folder, and let them be imported."""
+    folder = Path.cwd()
+    for name, text in files.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise ValueError(f"file name {name!r} leads out of the job's folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, (FILE_TIME_S, FILE_TIME_S))
+    # Python remembers what it found in a folder, and the folder was empty.
+    importlib.invalidate_caches()
+    sys.path.insert(0, str(folder))

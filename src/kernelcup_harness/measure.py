@@ -1,0 +1,345 @@
+"""The judge's own measurements of a case: handshakes and slopes, beside what the contestant claims."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelcup_harness import aliasing, audits, estimates, wire
+from kernelcup_harness.calls import HANDSHAKE, REPLAY, Answer, Caller, CallFailed
+from kernelcup_harness.checks import Checks, Fault, Place
+from kernelcup_harness.protocol import SampleName
+from kernelcup_harness.schedule import CaseRun
+from kernelcup_harness.trusted import UNCOUNTED, Trusted, ring_walls, slopes_of
+
+FIRST_SLOT = 1
+"""Slots of handshakes; the one before is that of claims."""
+SLOTS = 16
+"""Inputs that are given together, so that the judge leaves the device alone between their calls."""
+FEWEST_TOGETHER = 4
+LARGEST_TOGETHER = 512 << 20
+LARGEST_KEPT = 64 << 20
+"""Larger outputs go to the device at once: the processor takes too long to copy them."""
+FIRST_SOURCE = FIRST_SLOT + SLOTS
+"""Slots from which rings are filled."""
+SOURCES = 3
+"""Different contents in a ring."""
+FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 64
+FEWEST_IN_RING, MOST_IN_RING = 8, 256
+RING_MEMORY_SHARE = 0.15
+SHORT_SERIES_NS = 4e6
+"""A series of calls takes at least so long where there is time: then a handshake's jitter is small beside it."""
+SERIES = 4
+"""A long series has so many times the calls of a short one."""
+FEWEST_PAIRS, MOST_PAIRS = 2, 6
+READ_PLACES = 2
+
+
+class Wrong(Exception):
+    """An answer was wrong."""
+
+    def __init__(self, sample: SampleName, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.sample = sample
+        self.fault = fault
+
+
+@dataclass(slots=True)
+class Device:
+    """What a ring has to fit into, in bytes."""
+
+    l2_bytes: int = 0
+    memory_bytes: int = 0
+
+    @classmethod
+    def of(cls, *, gpu: bool) -> Device:
+        """Return what the device of this process says; without a GPU there are no rings."""
+        if not gpu:
+            return cls()
+        import torch
+
+        from kernelcup_harness import l2
+
+        return cls(l2.l2_bytes(), int(torch.cuda.mem_get_info()[1]))
+
+
+@dataclass(slots=True)
+class Handshakes:
+    """Wall clocks of single calls in nanoseconds, and of calls that do nothing, in turns."""
+
+    walls_ns: list[float] = field(default_factory=list)
+    noop_ns: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Slopes:
+    """What a ring gave."""
+
+    captured: bool = False
+    values_ns: list[float] = field(default_factory=list)
+    calls: list[int] = field(default_factory=list)
+    walls_ns: list[list[float]] = field(default_factory=list)
+
+
+class Auditor:
+    """Measures cases of a ranked stage by the judge's clock.
+
+    Args:
+        checks: Makes inputs and checks answers.
+        caller: To the submission.
+        trusted: The contestant that does nothing.
+        chance: From the run's secret.
+        remaining: Seconds that are left of the stage.
+        device: What rings have to fit into.
+    """
+
+    def __init__(
+        self,
+        *,
+        checks: Checks,
+        caller: Caller,
+        trusted: Trusted,
+        chance: random.Random,
+        remaining: Callable[[], float],
+        device: Device,
+    ) -> None:
+        self._checks = checks
+        self._caller = caller
+        self._trusted = trusted
+        self._chance = chance
+        self._remaining = remaining
+        self._device = device
+        self.phases: dict[str, float] = {}
+
+    def evidence(self, run: CaseRun, place: Place, claim_ns: float, budget_s: float) -> audits.Evidence:
+        """Measure a case once. Raise :class:`Wrong` for a wrong answer, and what the callers raise."""
+        slopes = self._timed("slopes", lambda: self._slopes(run, place, claim_ns, budget_s / 2))
+        found = self._timed(
+            "handshakes", lambda: self._handshakes(run, place, budget_s / 2, captured=slopes.captured)
+        )
+        if found is None:
+            # Right when it is called, wrong when it is replayed: what was recorded is not all of it.
+            slopes = Slopes(captured=False)
+            if self._device.l2_bytes:
+                slopes = self._timed(
+                    "slopes", lambda: self._slopes(run, place, claim_ns, budget_s / 2, record=False)
+                )
+            found = self._timed(
+                "handshakes", lambda: self._handshakes(run, place, budget_s / 2, captured=False)
+            )
+        assert found is not None
+        run.handshakes_ns += found.walls_ns
+        return self._weighed(claim_ns, found, slopes)
+
+    def _weighed(self, claim_ns: float, found: Handshakes, slopes: Slopes) -> audits.Evidence:
+        trusted = self._trusted
+        noop = audits.quick(found.noop_ns)
+        around = [wall - noop for wall in found.noop_ns]
+        slack = audits.handshake_slack(
+            around, len(found.walls_ns), trusted.handshake_residual_ns, self._chance
+        )
+        return audits.Evidence(
+            claim_ns=claim_ns,
+            captured=slopes.captured,
+            handshake_ns=audits.quick(found.walls_ns) - noop - trusted.launch_ns,
+            handshake_slack_ns=slack,
+            slope_ns=estimates.robust(slopes.values_ns) if slopes.values_ns else None,
+            slope_slack_ns=audits.slope_slack(trusted.readings.slopes, trusted.slope_residual_ns, claim_ns),
+            slope_calls=slopes.calls,
+            slope_walls_ns=slopes.walls_ns,
+        )
+
+    def _timed(self, name: str, work: Callable[[], Any]) -> Any:
+        began = time.monotonic()
+        try:
+            return work()
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - began
+
+    # Handshakes
+
+    def _handshakes(
+        self, run: CaseRun, place: Place, budget_s: float, *, captured: bool
+    ) -> Handshakes | None:
+        """Return single calls in turns with ones that do nothing; None if a replayed one is wrong."""
+        began = time.monotonic()
+        data, form = self._input(run, place)[1], self._checks.form(place)
+        slots = max(FEWEST_TOGETHER, min(SLOTS, LARGEST_TOGETHER // max(1, input_bytes(data))))
+        self._trusted.noop_on(data, form)
+        if captured and not self._capture(run, place, slots):
+            return None
+        found = Handshakes()
+        while len(found.walls_ns) < MOST_HANDSHAKES:
+            spent = time.monotonic() - began
+            if len(found.walls_ns) >= FEWEST_HANDSHAKES and spent > budget_s:
+                break
+            if not self._round(run, place, slots, found, captured=captured):
+                return None
+        return found
+
+    def _round(self, run: CaseRun, place: Place, slots: int, found: Handshakes, *, captured: bool) -> bool:
+        """Give inputs, make their calls one by one, and check them afterwards. False: wrong when replayed."""
+        kind = REPLAY if captured else HANDSHAKE
+        given = [self._give(run, place, FIRST_SLOT + number) for number in range(slots)]
+        arrived = []
+        with self._caller.awake(self._remaining()):
+            for number in range(slots):
+                run.current = given[number][0]
+                arrived.append(self._arrived(place, FIRST_SLOT + number, kind))
+        found.noop_ns += self._trusted.noops(slots)
+        for number, ((sample, data), opened) in enumerate(zip(given, arrived, strict=True)):
+            answer = opened()
+            fault = self._checks.fault(place, sample, data, answer)
+            run.count += 1
+            if fault is not None:
+                if captured and self._is_right_when_called(run, place):
+                    return False
+                raise Wrong(sample, fault)
+            if number >= UNCOUNTED:
+                found.walls_ns.append(answer.wall_ns)
+        return True
+
+    def _arrived(self, place: Place, slot: int, kind: str) -> Callable[[], Answer]:
+        """Make a call; return what opens its answer. A small one is opened later: that takes the device."""
+        form = self._checks.form(place)
+        small = form is not None and form.nbytes <= LARGEST_KEPT
+        pending = self._caller.go(slot, kind, timeout_s=self._remaining(), keep=small)
+        if small:
+            return lambda: self._caller.open(pending)
+        answer = self._caller.open(pending)
+        return lambda: answer
+
+    def _capture(self, run: CaseRun, place: Place, slots: int) -> bool:
+        """Have a call recorded on each slot, with inputs that do not come again."""
+        for number in range(slots):
+            self._give(run, place, FIRST_SLOT + number)
+            self._caller.place(FIRST_SLOT + number, timeout_s=self._remaining())
+            frame = {"type": "capture", "slot": FIRST_SLOT + number}
+            if self._caller.ask(frame, "captured", timeout_s=self._remaining())[0].get("ok") is not True:
+                return False
+        return True
+
+    def _is_right_when_called(self, run: CaseRun, place: Place) -> bool:
+        sample, data = self._give(run, place, FIRST_SLOT)
+        pending = self._caller.go(FIRST_SLOT, HANDSHAKE, timeout_s=self._remaining())
+        return self._checks.fault(place, sample, data, self._caller.open(pending)) is None
+
+    # Slopes
+
+    def _slopes(
+        self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, *, record: bool = True
+    ) -> Slopes:
+        """Return the time of a call among many; nothing where it would take too long or does not work."""
+        form = self._checks.form(place)
+        data = self._input(run, place)[1]
+        place_bytes = input_bytes(data) + (form.nbytes if form is not None else 0)
+        count = ring_size(place_bytes, claim_ns, budget_s, self._device)
+        if not count:
+            return Slopes()
+        try:
+            return self._measured(run, place, budget_s, count, record=record)
+        except CallFailed as failure:
+            # Many calls may need more than one: no reason to say anything of the submission.
+            if failure.kind not in ("memory", "exception", "too_large"):
+                raise
+            return Slopes()
+
+    def _measured(self, run: CaseRun, place: Place, budget_s: float, count: int, *, record: bool) -> Slopes:
+        self._fill(run, place, count, "record" if record else "eager")
+        captured = self._captured
+        found = self._series(run, place, budget_s, count)
+        if found is None and captured:
+            self._fill(run, place, count, "eager")
+            captured = False
+            found = self._series(run, place, budget_s, count)
+        self._ask({"type": "ring", "slots": [], "count": 0, "mode": "eager"}, "ring")
+        if found is None:
+            return Slopes()
+        few, many, passes = found
+        return Slopes(
+            captured=captured,
+            values_ns=slopes_of(few, many, count, passes),
+            calls=[count * each for each in passes],
+            walls_ns=[few, many],
+        )
+
+    def _series(
+        self, run: CaseRun, place: Place, budget_s: float, count: int
+    ) -> tuple[list[float], list[float], tuple[int, int]] | None:
+        """Time the ring on inputs that are new to it; None if what it left is wrong."""
+        contents = self._fill(run, place, count, "refill")
+        pass_ns = max(1.0, self._ask({"type": "run", "passes": 1}, "ran"))
+        few_passes = max(1, math.ceil(SHORT_SERIES_NS / pass_ns))
+        pair_s = few_passes * (1 + SERIES) * pass_ns / 1e9
+        pairs = max(FEWEST_PAIRS, min(MOST_PAIRS, int(budget_s / pair_s)))
+        passes = (few_passes, few_passes * SERIES)
+        few, many = ring_walls(self._caller, passes, pairs, timeout_s=self._remaining())
+        form = self._checks.form(place)
+        answers_in_input = form is not None and form.in_place
+        if not answers_in_input and not self._is_right(place, contents, count):
+            return None
+        # Once more with other inputs, so that nobody knows when it is looked at what came out.
+        contents = self._fill(run, place, count, "refill")
+        self._ask({"type": "run", "passes": 1}, "ran")
+        return (few, many, passes) if self._is_right(place, contents, count) else None
+
+    def _is_right(self, place: Place, contents: list[SampleName], count: int) -> bool:
+        """Check some places of the ring. Who uses one output for all calls is right at the last only."""
+        places = self._chance.sample(range(count), min(READ_PLACES, count))
+        return all(self._right_at(place, contents, number) for number in places) or self._right_at(
+            place, contents, count - 1
+        )
+
+    def _right_at(self, place: Place, contents: list[SampleName], number: int) -> bool:
+        sample = contents[number % len(contents)]
+        source = FIRST_SOURCE + number % len(contents)
+        answer = self._caller.read(source, number, timeout_s=self._remaining())
+        return self._checks.fault(place, sample, self._checks.make_input(place, sample), answer) is None
+
+    def _fill(self, run: CaseRun, place: Place, count: int, mode: str) -> list[SampleName]:
+        """Lay new inputs around the ring and return their names."""
+        sources = range(FIRST_SOURCE, FIRST_SOURCE + min(SOURCES, count))
+        contents = []
+        for slot in sources:
+            contents.append(self._give(run, place, slot)[0])
+            self._caller.place(slot, timeout_s=self._remaining())
+        frame = {"type": "ring", "slots": list(sources), "count": count, "mode": mode}
+        reply, _wall = self._caller.ask(frame, "ring", timeout_s=self._remaining())
+        self._captured = reply.get("captured") is True
+        return contents
+
+    def _ask(self, frame: dict[str, Any], expected: str) -> float:
+        return self._caller.ask(frame, expected, timeout_s=self._remaining())[1]
+
+    # Inputs
+
+    def _input(self, run: CaseRun, place: Place) -> tuple[SampleName, Any]:
+        sample = run.fresh()
+        run.current = sample
+        return sample, self._checks.make_input(place, sample)
+
+    def _give(self, run: CaseRun, place: Place, slot: int) -> tuple[SampleName, Any]:
+        sample, data = self._input(run, place)
+        self._caller.give(slot, data, self._checks.form(place), timeout_s=self._remaining())
+        return sample, data
+
+
+def input_bytes(data: Any) -> int:
+    """Return the bytes of the tensors of an input."""
+    return sum(wire.span_of(tensor) * tensor.element_size() for tensor in aliasing.leaves(data))
+
+
+def ring_size(place_bytes: int, claim_ns: float, budget_s: float, device: Device) -> int:
+    """Return how many places a ring needs to be twice the cache; 0 where there is no room or no time."""
+    if not device.l2_bytes:
+        return 0
+    wanted = math.ceil(2.1 * device.l2_bytes / max(1, place_bytes))
+    room = int(RING_MEMORY_SHARE * device.memory_bytes / max(1, place_bytes))
+    # At least a short and a long series, one to try, and one to look at.
+    in_time = int(budget_s * 1e9 / max(1.0, claim_ns) / (SERIES + 3))
+    count = min(max(FEWEST_IN_RING, min(wanted, MOST_IN_RING)), room, in_time)
+    return count if count >= 2 else 0

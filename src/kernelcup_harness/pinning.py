@@ -1,0 +1,30 @@
+"""Shared memory that the GPU can reach by itself, which makes copies several times faster."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+from kernelcup_harness import masks
+
+LARGEST = 2 << 30
+"""More is not pinned: it could not be used for anything else, and pinning it takes a second."""
+
+
+def pin(address: int, nbytes: int) -> bool:
+    """Register memory of this process with the driver; False where that does not work."""
+    if not masks.on_gpu() or not 0 < nbytes <= LARGEST:
+        return False
+    # Its answer is an enumeration of the runtime; 0 is success.
+    if int(torch.cuda.cudart().cudaHostRegister(address, nbytes, 0)) == 0:
+        return True
+    # The runtime keeps the error for the next launch that looks: this one.
+    with contextlib.suppress(RuntimeError):
+        torch.zeros(1, device="cuda")
+    return False
+
+
+def unpin(address: int) -> None:
+    """Undo :func:`pin`."""
+    torch.cuda.cudart().cudaHostUnregister(address)

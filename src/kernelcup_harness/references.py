@@ -1,0 +1,48 @@
+"""What the task's own reference takes on a case: by the judge's clock, in the judge's process.
+
+To be compared with, not to be ranked: the reference runs beside the contestants that wait, on inputs
+like theirs, with a cold cache on a GPU.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from kernelcup_harness import timing
+from kernelcup_harness.checks import Checks, Place
+from kernelcup_harness.protocol import SampleName
+
+SAMPLES = 5
+FIRST_INPUT = 1 << 21
+"""Inputs for this have numbers of their own."""
+
+
+class Stopwatch:
+    """Times references.
+
+    Args:
+        checks: Makes inputs, and has the reference.
+        clock: Times one call.
+        offset_ns: What an empty kernel reads by that clock.
+    """
+
+    def __init__(self, checks: Checks, clock: timing.Clock, *, offset_ns: float) -> None:
+        self._checks = checks
+        self._clock = clock
+        self._offset_ns = offset_ns
+
+    def median_ns(self, place: Place, budget_s: float) -> float | None:
+        """Return the median of a few calls in nanoseconds, None for a task without a reference.
+
+        No further call is begun after ``budget_s`` seconds. Raise ``TaskFault``.
+        """
+        # It has been called for this place before, so nothing is compiled while the clock runs.
+        if self._checks.form(place) is None:
+            return None
+        until = time.monotonic() + budget_s
+        found: list[float] = []
+        while not found or (len(found) < SAMPLES and time.monotonic() < until):
+            data = self._checks.make_input(place, SampleName(input=FIRST_INPUT + len(found)))
+            found.append(self._clock.time(lambda data=data: self._checks.expected(data))[1])  # type: ignore[misc]
+        return max(0.0, statistics.median(found) - self._offset_ns)

@@ -1,0 +1,291 @@
+"""One job under our judge: have the processes ready, hand the job over, follow the judge, end everything."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kernelcup_harness import build, build_store, processes, sandbox, surroundings
+from kernelcup_harness.crew import RIVAL, SUBMISSION, TRUSTED, USER_CODE, Crew, NotStarted, Share
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.protocol import Backend, JobSpec, Reason, StageName, Verdict, to_json
+from kernelcup_harness.record import Record, ended
+from kernelcup_harness.schedule import needs_trusted
+from kernelcup_harness.surroundings import WATCH_INTERVAL_S, backend_environment, memory_limit, write_files
+
+# How much longer than its limit a stage may take before the runner, not the judge, ends it.
+GRACE_S = 30.0
+HELLO_GRACE_S = 120.0
+READY_S = 120.0
+"""How long judge and contestants may take to import what they need."""
+
+RIVALS_SCOPE = "rival"
+"""Whose builds a rival's are: not its author's, for somebody else runs it. Equal sources share them."""
+
+
+class StandardRun:
+    """One run: its processes, the runner's end of the judge's channel, one record."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        secret: bytes,
+        folder: Path,
+        record: Record,
+        *,
+        boxed: bool,
+        ahead: Crew | None = None,
+    ) -> None:
+        self._spec = spec
+        self._secret = secret
+        self._folder = folder
+        self._record = record
+        self._boxed = boxed
+        self._ahead = ahead
+        self._crew: Crew | None = None
+        self._looked = 0.0
+        self._memory_bytes = memory_limit(spec)
+        self._compilers = AskedCompilers(spec.backend)
+
+    def run(self) -> None:
+        """Go from the job to the judge's last event. What goes wrong on the way is in the record."""
+        if self._spec.multi_gpu:
+            text = "multi-GPU tasks are not judged by the standard harness yet; use the task's own"
+            self._record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, text)
+            return
+        try:
+            builds = self._start_and_build()
+            if builds is not None:
+                self._hand_over(builds)
+                self._follow(self._started.judge.channel)
+        except NotStarted as error:
+            self._fail(Reason.MACHINE, str(error))
+        except ChannelClosed:
+            self._judge_lost()
+        finally:
+            self._stop()
+
+    @property
+    def _started(self) -> Crew:
+        assert self._crew is not None
+        return self._crew
+
+    def _start_and_build(self) -> dict[str, build_store.Build | None] | None:
+        """Start and build side by side. Return the builds by role, None where that ended the run."""
+        roles = self._roles_that_build()
+        # Without names of its own a build lies where the submission's process would lie already.
+        build_first = bool(roles) and not sandbox.has_own_names()
+        if not build_first:
+            self._take_or_start()
+        elif self._ahead is not None:
+            self._ahead.stop()
+        builds = self._built(roles)
+        if builds is not None and build_first:
+            self._take_or_start()
+        return builds
+
+    def _take_or_start(self) -> None:
+        """Take the processes that wait already where they fit, else start some."""
+        if self._ahead is not None and self._ahead.fits(self._spec.backend, boxed=self._boxed):
+            self._crew = self._ahead
+            self._record.phases |= {"start": 0.0, "import": 0.0}
+            if self._spec.rival is not None:
+                self._crew.add(RIVAL)
+            return
+        if self._ahead is not None:
+            self._ahead.stop()
+        folder = self._folder / "crew"
+        folder.mkdir()
+        self._crew = Crew(self._spec.backend, folder, boxed=self._boxed, roles=self._roles)
+
+    @property
+    def _roles(self) -> tuple[str, ...]:
+        """Which contestants the job needs."""
+        if self._spec.rival is not None:
+            return (SUBMISSION, TRUSTED, RIVAL)
+        return (SUBMISSION, TRUSTED) if needs_trusted(self._spec) else (SUBMISSION,)
+
+    def _roles_that_build(self) -> list[str]:
+        """Return whose source compiles something when it is imported.
+
+        Without a sandbox there is none to build in either: the contestant does it all.
+        """
+        sources = {SUBMISSION: self._spec.submission, RIVAL: self._spec.rival or ""}
+        return [role for role, text in sources.items() if self._boxed and build.builds_at_import(text)]
+
+    def _built(self, roles: list[str]) -> dict[str, build_store.Build | None] | None:
+        """Have compiled what is compiled at import. Return None if that ends the run."""
+        builds: dict[str, build_store.Build | None] = {}
+        began = time.monotonic()
+        for role in roles:
+            builder = self._builder(role)
+            if role == SUBMISSION:
+                built = builder.run(self._record)
+                if built.too_much is not None:
+                    return None
+            else:
+                built = builder.get()
+            builds[role] = built.build
+        if roles:
+            self._record.phases["build"] = time.monotonic() - began
+        return builds
+
+    def _builder(self, role: str) -> build.Builder:
+        spec = self._spec
+        if role == RIVAL:
+            scope = RIVALS_SCOPE if spec.build_scope else ""
+            spec = dataclasses.replace(
+                spec, submission=spec.rival or "", submission_name=spec.rival_name, build_scope=scope
+            )
+        folder = self._folder / f"build-{role}"
+        write_files(folder, self._files(role))
+        clean = processes.clean_environment(None, os.environ)
+        return build.Builder(
+            spec,
+            files=folder,
+            environment=clean | backend_environment(spec.backend) | self._compilers.environment(),
+            boxed=True,
+            store=build_store.from_environment(os.environ),
+            keep=self._crew.process_ids if self._crew is not None else (),
+        )
+
+    def _files(self, role: str) -> dict[str, str]:
+        """Return all that a contestant may read."""
+        spec = self._spec
+        public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
+        if role == TRUSTED:
+            return {}
+        own = (
+            {spec.rival_name: spec.rival or ""} if role == RIVAL else {spec.submission_name: spec.submission}
+        )
+        return {**public, **own}
+
+    def _hand_over(self, builds: Mapping[str, build_store.Build | None]) -> None:
+        crew = self._started
+        crew.wait_until_ready(READY_S)
+        self._record.phases = crew.started_s() | self._record.phases
+        began = time.monotonic()
+        shares = {role: self._share(role, builds.get(role)) for role in self._roles}
+        crew.hand_over(shares, {"spec": to_json(self._spec), "secret_seed": self._secret.hex()})
+        self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
+        self._record.phases["hand-over"] = time.monotonic() - began
+
+    def _share(self, role: str, built: build_store.Build | None) -> Share:
+        # A GPU driver reserves address ranges that would count against the limit.
+        limited = role in USER_CODE and self._spec.backend is not Backend.CUDA
+        return Share(
+            files=self._files(role),
+            limits=self._spec.limits,
+            memory_bytes=self._memory_bytes if limited else 0,
+            group_bytes=surroundings.group_memory(self._spec) if role in USER_CODE else None,
+            environment=self._compilers.environment() if role in USER_CODE else {},
+            build=built,
+        )
+
+    def _follow(self, channel: Channel) -> None:
+        """Take the judge's events until it has finished, watching memory and time."""
+        while True:
+            try:
+                event = channel.receive(WATCH_INTERVAL_S)
+            except ChannelTimeout:
+                if not self._within_limits():
+                    return
+                continue
+            except BrokenProtocol as error:
+                self._fail(Reason.MACHINE, f"the judge sent {error}")
+                return
+            if event["event"] == "stage":
+                self._deadline = time.monotonic() + event["limit_s"] + GRACE_S
+                self._deadline += HELLO_GRACE_S if event["name"] == "import" else 0.0
+            if event["event"] == "stage_end" and event["lost"]:
+                self._say_how_it_was_lost(event)
+            if event["event"] == "end":
+                return
+            self._record.take(event)
+            # A judge that talks all the time must not keep us from looking.
+            if time.monotonic() - self._looked > WATCH_INTERVAL_S and not self._within_limits():
+                return
+
+    def _used_memory(self, role: str) -> int:
+        """Return what a contestant uses: its own memory, and shared memory that is not the judge's too."""
+        child = self._started.contestants[role].child
+        judge = self._started.judge.child.process.pid
+        shared = processes.shared_memory(child.process.pid) - processes.shared_memory(judge)
+        judges = [judge, *processes.descendants(judge)]
+        # A file in the sandbox's memory may be mapped, and is not counted twice then.
+        stored = child.stored_bytes(besides=judges)
+        return processes.private_memory(child.process.pid) + max(shared, stored)
+
+    def _within_limits(self) -> bool:
+        self._looked = time.monotonic()
+        for role in USER_CODE:
+            if role in self._started.contestants and self._used_memory(role) > self._memory_bytes:
+                self._started.contestants[role].child.kill("memory")
+        if time.monotonic() <= self._deadline:
+            return True
+        text = "the task's own generator, reference or checker did not end in time"
+        self._fail(Reason.TASK, text)
+        return False
+
+    def _say_how_it_was_lost(self, event: dict[str, Any]) -> None:
+        """Complete an event about a contestant that is gone; ``role`` says which, the submission if none.
+
+        A submission answers for its own end only: what others ended with is said, and not whose fault it is.
+        """
+        member = self._started.contestants[event.get("role") or SUBMISSION]
+        verdict, reason, text = ended(member.child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
+        if member.role == SUBMISSION:
+            event["verdict"], event["reason"], event["message"] = verdict.value, reason.value, text
+        else:
+            event["message"] += f" (of the {member.role}: {text})"
+
+    def _judge_lost(self) -> None:
+        """Blame ourselves or the task for a judge that ended without a verdict."""
+        child = self._started.judge.child
+        code = child.wait(2.0)
+        assert child.stderr is not None
+        tail = child.stderr.finish().text[-2000:]
+        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        self._fail(Reason.MACHINE, f"the judge ended with {how}: {tail}")
+
+    def _fail(self, reason: Reason, text: str) -> None:
+        """End the run where it is: nothing of it is the submission's fault."""
+        self._record.fail(self._record.stage, Verdict.INTERNAL_ERROR, reason, text)
+
+    def _stop(self) -> None:
+        if self._crew is None:
+            return
+        began = time.monotonic()
+        child = self._crew.submission.child
+        code = child.process.poll()
+        self._crew.stop()
+        self._record.exit_code = code
+        assert child.stdout is not None
+        assert child.stderr is not None
+        self._record.stdout = child.stdout.finish()
+        self._record.stderr = child.stderr.finish()
+        self._crew.log()
+        self._record.phases["end"] = time.monotonic() - began
+
+
+class AskedCompilers:
+    """For which GPU to compile. The driver is asked aside, for it takes as long as Python takes to start."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._found: dict[str, str] = {}
+        self._thread = threading.Thread(target=self._ask, args=(backend,), daemon=True)
+        self._thread.start()
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that say so."""
+        self._thread.join()
+        return self._found
+
+    def _ask(self, backend: Backend) -> None:
+        self._found = surroundings.compiler_environment(backend, os.environ)

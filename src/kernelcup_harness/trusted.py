@@ -1,0 +1,277 @@
+"""The judge's side of the trusted contestant: what clocks and handshakes read where the truth is known."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernelcup_harness import estimates, timing, wire
+from kernelcup_harness.calls import CLAIM, HANDSHAKE, REPLAY, Caller, CallFailed, Form
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.protocol import Calibration
+
+LENGTHS_NS = (5_000.0, 20_000.0, 100_000.0)
+RING_LENGTH_NS = 20_000.0
+RING_CALLS = 16
+RING_PASSES = (4, 16)
+RING_REPEATS = 6
+FEWEST_CLAIMS = 8
+PROBE_CYCLES = (200_000, 1_000_000)
+"""Long enough for what launches cost to cancel out."""
+NOOP_SLOT, EMPTY_SLOT, FIRST_SPIN_SLOT = 1, 2, 3
+TIMEOUT_S = 30.0
+UNCOUNTED = 2
+"""The first calls of a series do not count: the device turns from one process to another then."""
+
+
+@dataclass(slots=True)
+class Readings:
+    """Raw figures in nanoseconds."""
+
+    empty_pair: list[float] = field(default_factory=list)
+    empty_kernel: list[float] = field(default_factory=list)
+    noop_handshakes: list[float] = field(default_factory=list)
+    spin_claims: dict[float, list[float]] = field(default_factory=dict)
+    spin_handshakes: dict[float, list[float]] = field(default_factory=dict)
+    slopes: list[float] = field(default_factory=list)
+    profiled_empty_ns: float | None = None
+
+
+class TrustedFailed(Exception):
+    """The trusted contestant does not do what it should: the machine's fault, or ours."""
+
+
+@contextmanager
+def ours() -> Iterator[None]:
+    """Tell failures of the trusted contestant from the submission's."""
+    try:
+        yield
+    except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+        text = f"the trusted contestant failed: {error or type(error).__name__}"
+        raise TrustedFailed(text[:2000]) from error
+
+
+class Trusted:
+    """Measures with a contestant that runs none but our code.
+
+    Args:
+        caller: To that contestant.
+        channel: The same, for what is asked long before it is needed.
+        gpu: Whether it works on a real GPU.
+        empty_kernel_ns: The device's time for an empty kernel as the machine's calibration knows it: 0 if the
+            profiler cannot be used there, None if nobody has tried.
+    """
+
+    def __init__(self, caller: Caller, channel: Channel, *, gpu: bool, empty_kernel_ns: float | None) -> None:
+        self._caller = caller
+        self._channel = channel
+        self._gpu = gpu
+        self._known_empty_ns = empty_kernel_ns
+        self._is_profiling = False
+        self._cycles_per_ns = 1.0
+        self._kinds: dict[int, str] = {}
+        self.readings = Readings()
+
+    @ours()
+    def begin(self) -> None:
+        """Ask for the profiler's view of an empty kernel where nobody knows it yet: that takes seconds."""
+        if self._gpu and self._known_empty_ns is None:
+            self._channel.send({"type": "empty", "arenas": []}, timeout_s=TIMEOUT_S)
+            self._is_profiling = True
+
+    @ours()
+    def calibrate(self, rounds: int) -> None:
+        """Measure everything about clocks and handshakes, with so many samples of each at most."""
+        self._end_profiling()
+        self.readings.profiled_empty_ns = self._known_empty_ns or None
+        self._use("noop", None)
+        self._give(NOOP_SLOT, 0)
+        self.readings.empty_pair += self._claims(NOOP_SLOT, rounds)
+        self.readings.noop_handshakes += self._handshakes(NOOP_SLOT, 2 * rounds, HANDSHAKE)
+        self._use("spin", None)
+        if self._gpu and not self.readings.spin_claims:
+            self._find_clock()
+        self._give(EMPTY_SLOT, 0)
+        self.readings.empty_kernel += self._claims(EMPTY_SLOT, 2 * rounds)
+        for number, length in enumerate(LENGTHS_NS):
+            slot = FIRST_SPIN_SLOT + number
+            self._give(slot, self._cycles(length))
+            self.readings.spin_claims.setdefault(length, []).extend(self._claims(slot, rounds))
+            self.readings.spin_handshakes.setdefault(length, []).extend(
+                self._handshakes(slot, rounds, self._kinds[slot])
+            )
+        if self._gpu and not self.readings.slopes:
+            self.readings.slopes = self._ring_slopes()
+
+    def _end_profiling(self) -> None:
+        if self._is_profiling:
+            self._is_profiling = False
+            ns = self._channel.receive(TIMEOUT_S).get("ns")
+            self._known_empty_ns = ns if isinstance(ns, float) and 0 < ns < 1e5 else 0.0
+
+    @ours()
+    def noop_on(self, data: Any, form: Form | None) -> None:
+        """Prepare handshakes that do nothing, on the input and with the output of a case."""
+        self._use("noop", form)
+        self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
+
+    @ours()
+    def noops(self, count: int) -> list[float]:
+        """Return the wall clocks of handshakes that do nothing, as last prepared, in a series of their own."""
+        with self._caller.awake(TIMEOUT_S):
+            series = (
+                self._caller.go(NOOP_SLOT, HANDSHAKE, timeout_s=TIMEOUT_S, keep=True) for _ in range(count)
+            )
+            return [pending.wall_ns for pending in series][UNCOUNTED:]
+
+    @property
+    def offset_ns(self) -> float:
+        """What an empty kernel reads by events beyond the time that the device spends on it."""
+        if not self._gpu or not self.readings.empty_kernel:
+            return 0.0
+        if self.readings.profiled_empty_ns is None:
+            # All that is certain then: two events with nothing between them.
+            return estimates.robust(self.readings.empty_pair)
+        return max(0.0, estimates.robust(self.readings.empty_kernel) - self.readings.profiled_empty_ns)
+
+    @property
+    def empty_kernel_ns(self) -> float:
+        """What an empty kernel reads by the contestant's clock."""
+        return estimates.robust(self.readings.empty_kernel)
+
+    @property
+    def launch_ns(self) -> float:
+        """How much longer a handshake takes that launches a kernel, its length aside."""
+        return self._handshake_line()[1]
+
+    @property
+    def handshake_residual_ns(self) -> float:
+        """Root mean square by which median handshakes miss their line."""
+        slope, intercept = self._handshake_line()
+        base = statistics.median(self.readings.noop_handshakes)
+        misses = [
+            statistics.median(walls) - base - intercept - slope * length
+            for length, walls in self.readings.spin_handshakes.items()
+        ]
+        return math.sqrt(statistics.fmean([miss * miss for miss in misses])) if misses else 0.0
+
+    @property
+    def slope_residual_ns(self) -> float:
+        """By how much calls among many differ from a single one of known length."""
+        if not self.readings.slopes:
+            return 0.0
+        claim = estimates.robust(self.readings.spin_claims[RING_LENGTH_NS]) - self.offset_ns
+        return abs(estimates.robust(self.readings.slopes) - claim)
+
+    def calibration(self) -> Calibration:
+        """Return what goes into the report."""
+        found = self.readings
+        slope, intercept = fitted([(x, estimates.robust(y)) for x, y in found.spin_claims.items()])
+        points = [
+            [length, estimates.robust(claims), statistics.median(found.spin_handshakes[length])]
+            for length, claims in found.spin_claims.items()
+        ]
+        middle = statistics.median(found.noop_handshakes)
+        return Calibration(
+            offset_ns=self.offset_ns,
+            empty_pair_ns=estimates.robust(found.empty_pair),
+            empty_kernel_ns=estimates.robust(found.empty_kernel),
+            spin_line=[slope, intercept],
+            spin_points=points,
+            handshake_ns=middle,
+            handshake_residual_ns=self.handshake_residual_ns,
+            handshake_p99_ns=estimates.quantile(found.noop_handshakes, 0.99) - middle,
+        )
+
+    def _handshake_line(self) -> tuple[float, float]:
+        base = statistics.median(self.readings.noop_handshakes)
+        return fitted([(x, statistics.median(y) - base) for x, y in self.readings.spin_handshakes.items()])
+
+    def _use(self, name: str, form: Form | None) -> None:
+        """Choose the kernel; with the form of its answers where it has any."""
+        encoder = wire.Encoder()
+        tree = encoder.tree(form.value if form is not None else None, "output")
+        frame = {"type": "builtin", "name": name, "tree": tree, "table": encoder.table()}
+        self._caller.ask(frame, "ready", timeout_s=TIMEOUT_S)
+
+    def _give(self, slot: int, cycles: int) -> None:
+        # With a tensor, so that it takes the way of inputs that are masked.
+        device = "cuda" if self._gpu else "cpu"
+        data = {"cycles": cycles, "at": torch.zeros(8, dtype=torch.uint8, device=device)}
+        self._caller.give(slot, data, timeout_s=TIMEOUT_S)
+        self._kinds[slot] = HANDSHAKE
+        if self._gpu and slot != NOOP_SLOT:
+            frame = {"type": "capture", "slot": slot}
+            reply, _wall = self._caller.ask(frame, "captured", timeout_s=TIMEOUT_S)
+            self._kinds[slot] = REPLAY if reply.get("ok") is True else HANDSHAKE
+
+    def _claims(self, slot: int, most: int) -> list[float]:
+        """Return claims until their mean is known well enough."""
+        found: list[float] = []
+        while len(found) < most and not is_settled(found):
+            found.append(self._caller.open(self._caller.go(slot, CLAIM, timeout_s=TIMEOUT_S)).ns)
+        return found
+
+    def _handshakes(self, slot: int, count: int, kind: str) -> list[float]:
+        # The first ones of a series find the device turned to another process.
+        with self._caller.awake(TIMEOUT_S):
+            calls = (self._caller.go(slot, kind, timeout_s=TIMEOUT_S) for _ in range(UNCOUNTED + count))
+            return [pending.wall_ns for pending in calls][UNCOUNTED:]
+
+    def _cycles(self, length_ns: float) -> int:
+        return round(length_ns * self._cycles_per_ns)
+
+    def _find_clock(self) -> None:
+        """Find how many cycles the device makes in a nanosecond."""
+        taken = []
+        for cycles in PROBE_CYCLES:
+            self._give(FIRST_SPIN_SLOT, cycles)
+            taken.append(statistics.median(self._claims(FIRST_SPIN_SLOT, 5)))
+        self._cycles_per_ns = (PROBE_CYCLES[1] - PROBE_CYCLES[0]) / max(1.0, taken[1] - taken[0])
+
+    def _ring_slopes(self) -> list[float]:
+        """Measure the slope of a kernel of known length."""
+        slot = FIRST_SPIN_SLOT + LENGTHS_NS.index(RING_LENGTH_NS)
+        frame = {"type": "ring", "slots": [slot], "count": RING_CALLS, "mode": "record"}
+        self._caller.ask(frame, "ring", timeout_s=TIMEOUT_S)
+        return slopes_of(*ring_walls(self._caller, RING_PASSES, RING_REPEATS), RING_CALLS, RING_PASSES)
+
+
+def is_settled(samples_ns: Sequence[float]) -> bool:
+    """Tell whether more samples would tell nothing that is worth their time."""
+    enough = len(samples_ns) >= FEWEST_CLAIMS and len(samples_ns) % 4 == 0
+    return enough and estimates.half_width(samples_ns) <= timing.SMALLEST_STEP_NS / 2
+
+
+def ring_walls(
+    caller: Caller, passes: Sequence[int], repeats: int, *, timeout_s: float = TIMEOUT_S
+) -> tuple[list[float], list[float]]:
+    """Return the wall clock of few and of many passes around the ring, in pairs, the order changing."""
+    few: list[float] = []
+    many: list[float] = []
+    for number in range(repeats):
+        pair = [(passes[0], few), (passes[1], many)]
+        for count, walls in pair if number % 2 else pair[::-1]:
+            frame = {"type": "run", "passes": count}
+            walls.append(caller.ask(frame, "ran", timeout_s=timeout_s)[1])
+    return few, many
+
+
+def slopes_of(few: Sequence[float], many: Sequence[float], count: int, passes: Sequence[int]) -> list[float]:
+    """Return the nanoseconds a call by each pair."""
+    calls = count * (passes[1] - passes[0])
+    return [(long - short) / calls for short, long in zip(few, many, strict=True)]
+
+
+def fitted(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return slope and intercept of the line through points; slope 1 where there are too few."""
+    if len(points) < 2:
+        return 1.0, 0.0
+    line = statistics.linear_regression([x for x, _ in points], [y for _, y in points])
+    return line.slope, line.intercept

@@ -1,0 +1,155 @@
+"""A judge and its contestants as threads of one process, for what needs a look inside."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from kernelcup_harness import graphs, handover, wire
+from kernelcup_harness.contestant import Contestant
+from kernelcup_harness.frames import Channel, ChannelClosed
+from kernelcup_harness.judge import Judge
+from kernelcup_harness.protocol import CaseResult, JobSpec, from_json
+
+SECRET = bytes(range(32))
+
+
+class FakeRecorder:
+    """Records by keeping the calls: a replay makes them again, into the tensors of the first time."""
+
+    def __init__(self) -> None:
+        self.recorded = 0
+
+    def record(self, calls: Any) -> graphs.Recording:
+        """Call each once, as a graph would be captured."""
+        self.recorded += 1
+        values = [call() for call in calls]
+
+        def replay() -> None:
+            for call, (_value, laid) in zip(calls, values, strict=True):
+                again = call()[1]
+                if laid is not None:
+                    laid.copy_(again)
+
+        return graphs.Recording(replay, values)
+
+
+class StaleRecorder(FakeRecorder):
+    """Replays nothing: what was recorded depends on what was there at the time."""
+
+    def record(self, calls: Any) -> graphs.Recording:
+        """Keep the values."""
+        return graphs.Recording(lambda: None, super().record(calls).values)
+
+
+@contextmanager
+def working_in(folder: Path, files: Mapping[str, str]) -> Iterator[None]:
+    """Be in a folder with these files, whose modules are forgotten afterwards."""
+    before, path, modules = Path.cwd(), list(sys.path), set(sys.modules)
+    os.chdir(folder)
+    try:
+        handover.lay_out(files)
+        yield
+    finally:
+        os.chdir(before)
+        sys.path[:] = path
+        for name in set(sys.modules) - modules:
+            origin = getattr(sys.modules[name], "__file__", None) or ""
+            if origin.startswith(str(folder)):
+                del sys.modules[name]
+
+
+@contextmanager
+def closing_memory() -> Iterator[None]:
+    """Close all shared memory that is made meanwhile: a process that ends does so, a thread does not."""
+    made: list[wire.Arena] = []
+    begin, close = wire.Arena.__init__, wire.Arena.close
+
+    def begin_and_note(arena: wire.Arena, fd: int, size: int) -> None:
+        begin(arena, fd, size)
+        made.append(arena)
+
+    def close_and_forget(arena: wire.Arena) -> None:
+        made.remove(arena)
+        close(arena)
+
+    with (
+        patch.object(wire.Arena, "__init__", begin_and_note),
+        patch.object(wire.Arena, "close", close_and_forget),
+    ):
+        try:
+            yield
+        finally:
+            for arena in made.copy():
+                arena.close()
+            # A contestant has the collector leave alone all that is there.
+            gc.unfreeze()
+            gc.collect()
+
+
+def serve(channel: Channel, recorder: graphs.Recorder | None) -> None:
+    """Be a contestant until the judge has gone."""
+    with suppress(ChannelClosed):
+        Contestant(channel, recorder).serve()
+
+
+def judged(
+    spec: JobSpec,
+    folder: Path,
+    *,
+    recorder: graphs.Recorder | None = None,
+    roles: tuple[str, ...] = ("submission", "trusted"),
+) -> list[dict[str, Any]]:
+    """Run a job and return the judge's events."""
+    runner, judge_end = socket.socketpair()
+    files = dict(spec.sources) | {spec.submission_name: spec.submission}
+    if spec.rival is not None:
+        files[spec.rival_name] = spec.rival
+    channels, threads, theirs = {}, [], []
+    for role in roles:
+        ours, other = socket.socketpair()
+        channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
+        theirs.append(Channel(other, max_bytes=16 << 20))
+        threads.append(threading.Thread(target=serve, args=(theirs[-1], recorder)))
+    events: list[dict[str, Any]] = []
+    reader = threading.Thread(target=read_events, args=(Channel(runner, max_bytes=256 << 20), events))
+    with working_in(folder, files), closing_memory():
+        for thread in (*threads, reader):
+            thread.start()
+        try:
+            Judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels).judge()
+        finally:
+            for channel in channels.values():
+                channel.close()
+            for thread in threads:
+                thread.join()
+            for other in theirs:
+                other.close()
+            judge_end.close()
+            reader.join()
+            runner.close()
+    return events
+
+
+def read_events(channel: Channel, events: list[dict[str, Any]]) -> None:
+    """Collect what the judge tells until it ends."""
+    with suppress(ChannelClosed):
+        while True:
+            events.append(channel.receive())
+
+
+def cases(events: list[dict[str, Any]], stage: str = "ranked") -> list[CaseResult]:
+    """Return the results of a stage."""
+    return [
+        from_json(CaseResult, event["case"])
+        for event in events
+        if event["event"] == "case" and event["stage"] == stage
+    ]

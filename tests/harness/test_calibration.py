@@ -1,0 +1,173 @@
+"""The calibration of a processor for real, of a GPU's parts with what stands in for its clock."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+
+from kernelcup_harness import calibration
+from kernelcup_harness.calibration import COOL_DOWN_S, check_canary
+from kernelcup_harness.calibration_protocol import DeviceCalibration, drift, fits, relative_spread
+from kernelcup_harness.protocol import Backend, DeviceFacts, from_json
+
+COMMAND = [sys.executable, "-P", "-m", "kernelcup_harness", "--calibrate"]
+
+
+def test_a_processor_is_calibrated_from_the_command_line() -> None:
+    done = subprocess.run([*COMMAND, "cpu"], capture_output=True, text=True, timeout=300, check=True)
+    (line,) = done.stdout.splitlines()
+    found = from_json(DeviceCalibration, json.loads(line)["calibration"])
+    assert (found.backend, set(found.matrix_flops_per_s)) == (Backend.CPU, {"fp32", "fp64"})
+    measured = [
+        found.copy_bytes_per_s,
+        found.read_bytes_per_s,
+        *found.matrix_flops_per_s.values(),
+        found.canary_ns,
+        found.empty_kernel_ns,
+    ]
+    assert all(math.isfinite(each) and each > 0 for each in measured)
+    assert (found.empty_pair_ns, found.l2_bytes, found.clocks_mhz) == (0.0, 0, {})
+    assert found.device_name
+    assert found.tolerance >= 0.02
+
+
+def test_an_emulated_device_has_nothing_to_calibrate() -> None:
+    done = subprocess.run([*COMMAND, "emulated"], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no times" in done.stderr
+    with pytest.raises(ValueError, match="no times"):
+        calibration.canary_ns(Backend.EMULATED)
+
+
+class Beats:
+    """A stopwatch whose calls take what a list says."""
+
+    def __init__(self, *times_ns: float) -> None:
+        self.times = list(times_ns)
+        self.calls = 0
+
+    def times_ns(self, call: Callable[[], Any], count: int) -> list[float]:
+        self.calls += count
+        return [self.times.pop(0) for _ in range(count)]
+
+    def settle(self) -> None:
+        pass
+
+
+def test_rates_are_of_the_best_try_after_two_that_do_not_count() -> None:
+    watch = Beats(1.0, 1.0, 30.0, 20.0, 25.0)
+    assert calibration.best_ns(watch, lambda: None, 3) == 20.0
+    assert watch.times == []
+
+
+def test_a_precision_that_the_device_does_not_have_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def product(backend: Backend, precision: str, side: int) -> Any:
+        if precision in ("fp8", "tf32"):
+            raise RuntimeError("not on this device")
+        return nullcontext(lambda: None)
+
+    monkeypatch.setattr(calibration, "product_of", product)
+    monkeypatch.setattr(calibration, "best_ns", lambda watch, call, tries: 1e6)
+    rates = calibration.matrix_rates(Backend.CUDA, Beats())
+    assert set(rates) == {"fp64", "fp32", "fp16", "bf16"}
+    # The best of the sizes.
+    assert rates["fp16"] == 2 * 8192**3 / 1e-3
+
+
+def test_a_size_that_would_take_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    sides: list[int] = []
+
+    def product(backend: Backend, precision: str, side: int) -> Any:
+        sides.append(side)
+        return nullcontext(lambda: None)
+
+    monkeypatch.setattr(calibration, "product_of", product)
+    # 0.25 Tflop/s, as fp64 on a T4.
+    monkeypatch.setattr(calibration, "best_ns", lambda watch, call, tries: 2 * sides[-1] ** 3 / 250)
+    rates = calibration.matrix_rates(Backend.CUDA, Beats())
+    assert list(rates.values()) == pytest.approx([2.5e11] * len(rates))
+    assert set(sides) == {1024}
+
+
+def facts(**changes: Any) -> DeviceFacts:
+    return DeviceFacts(**{"copy_bytes_per_s": 1e12, "canary_ns": 100.0, **changes})
+
+
+class Canaries:
+    """Canaries in turn, and how long was rested between them."""
+
+    def __init__(self, *times_ns: float) -> None:
+        self.times = list(times_ns)
+        self.rests: list[float] = []
+
+    def check(self, backend: Backend, known: DeviceFacts | None) -> calibration.CanaryCheck:
+        return check_canary(backend, known, wait=self.rests.append, measure=lambda _: self.times.pop(0))
+
+
+def test_a_canary_within_two_percent_is_taken_once() -> None:
+    canaries = Canaries(102.0)
+    found = canaries.check(Backend.CUDA, facts())
+    assert (found.canary_ns, found.first_ns, found.fits, canaries.rests) == (102.0, 102.0, True, [])
+
+
+def test_one_that_does_not_fit_is_taken_again_after_a_rest() -> None:
+    canaries = Canaries(103.0, 100.5)
+    found = canaries.check(Backend.CUDA, facts())
+    assert (found.canary_ns, found.first_ns, found.fits) == (100.5, 103.0, True)
+    assert canaries.rests == [COOL_DOWN_S]
+
+
+def test_twice_does_not_fit() -> None:
+    assert not Canaries(103.0, 97.0).check(Backend.CUDA, facts()).fits
+
+
+def test_a_processor_does_not_rest() -> None:
+    canaries = Canaries(150.0)
+    assert not canaries.check(Backend.CPU, facts(canary_tolerance=0.3)).fits
+    assert canaries.rests == []
+
+
+def test_without_an_expectation_every_canary_fits() -> None:
+    assert Canaries(5.0).check(Backend.CUDA, None).fits
+    assert Canaries(5.0).check(Backend.CUDA, facts(canary_ns=0.0)).fits
+
+
+def test_drift_is_told_in_both_directions() -> None:
+    assert drift(105.0, 100.0) == pytest.approx(0.05)
+    assert drift(95.0, 100.0) == pytest.approx(-0.05)
+    assert not fits(97.9, 100.0, 0.02)
+    assert fits(98.1, 100.0, 0.02)
+
+
+def test_the_spread_does_not_mind_one_outlier() -> None:
+    assert relative_spread([100, 101, 99, 100, 1000]) == pytest.approx(0.01 / 0.6745)
+    assert relative_spread([100]) == 0.0
+
+
+def made(**changes: Any) -> DeviceCalibration:
+    values = {
+        "backend": Backend.CUDA,
+        "device_name": "H100",
+        "at": "2026-01-01T00:00:00+00:00",
+        "copy_bytes_per_s": 2.0e12,
+        "read_bytes_per_s": 2.5e12,
+        "canary_ns": 100.0,
+    }
+    return DeviceCalibration(**(values | changes))
+
+
+def test_a_gpu_is_held_to_two_percent_and_a_processor_to_its_own_spread() -> None:
+    assert made(canary_spread=0.5).tolerance == 0.02
+    assert made(backend=Backend.CPU, canary_spread=0.05).tolerance == pytest.approx(0.3)
+    assert made(backend=Backend.CPU).tolerance == 0.02
+
+
+def test_the_bandwidth_is_the_better_of_copying_and_reading() -> None:
+    assert made().bandwidth == 2.5e12

@@ -1,0 +1,232 @@
+"""Runners that start before their job: what they say, what fits them, and what is left of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness_runs import LONGEST_RUN_S, command, own_spec, quick_spec, run
+
+from kernelcup_harness import priority, processes, waiting
+from kernelcup_harness.protocol import (
+    Backend,
+    JobSpec,
+    Limits,
+    Mode,
+    RunReport,
+    SandboxPolicy,
+    Verdict,
+    dumps,
+    from_json,
+)
+
+DOUBLE = "def custom_kernel(data):\n    return data * 2\n"
+AHEAD = ("--events", "--die-with-parent", "--ahead", "emulated")
+
+
+@contextmanager
+def ahead(*options: str) -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
+    """Return a runner that is ready, and the socket that brings it its job."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        child = subprocess.Popen(
+            command(*AHEAD, *options),
+            stdin=theirs.fileno(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    with child, ours:
+        try:
+            assert child.stdout is not None
+            assert json.loads(child.stdout.readline()) == {"ready": True}
+            yield child, ours
+        finally:
+            child.kill()
+
+
+def give(channel: socket.socket, spec: JobSpec, *kept: int) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(dumps(spec).encode())
+        file.seek(0)
+        waiting.send(channel, file.fileno(), kept)
+
+
+def answer(child: subprocess.Popen[str]) -> tuple[RunReport, list[dict[str, Any]]]:
+    out, log = child.communicate(timeout=LONGEST_RUN_S)
+    assert child.returncode == 0, log[-3000:]
+    *events, last = map(json.loads, out.splitlines())
+    return from_json(RunReport, last["report"]), events
+
+
+def judged(spec: JobSpec) -> RunReport:
+    """Give a job to a runner that waits."""
+    with ahead() as (child, channel):
+        give(channel, spec)
+        return answer(child)[0]
+
+
+def test_a_waiting_runner_judges_without_starting_anything() -> None:
+    with ahead() as (child, channel):
+        before = set(processes.descendants(child.pid))
+        give(channel, quick_spec(DOUBLE, mode=Mode.LEADERBOARD))
+        report, events = answer(child)
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert (report.phases["start"], report.phases["import"]) == (0.0, 0.0)
+    assert report.phases["hand-over"] > 0.0
+    assert events[0]["event"] == "stage"
+    assert before
+
+
+def test_torch_is_imported_in_all_three_while_they_wait() -> None:
+    with ahead() as (child, _):
+        maps = []
+        for pid in processes.descendants(child.pid):
+            with contextlib.suppress(OSError):
+                maps.append(Path(f"/proc/{pid}/maps").read_text())
+        assert sum("libtorch_cpu" in text for text in maps) == 3
+
+
+def test_limits_of_the_job_are_in_force_although_the_process_is_older() -> None:
+    limits = Limits(memory_bytes=1 << 30, output_bytes=1000)
+    text = """\
+import json, resource
+print("data=" + json.dumps(resource.getrlimit(resource.RLIMIT_DATA)), flush=True)
+def custom_kernel(data):
+    while True:
+        print("x" * 2000, flush=True)
+"""
+    report = judged(quick_spec(text, limits=limits))
+    assert f"data=[{1 << 30}, {1 << 30}]" in report.stdout.text
+    assert report.verdict is Verdict.OUTPUT_LIMIT_EXCEEDED
+
+
+def test_the_submissions_folder_has_its_files_and_no_private_one() -> None:
+    text = "import json, os\nprint('files=' + json.dumps(sorted(os.listdir('.'))), flush=True)\n" + DOUBLE
+    spec = quick_spec(text)
+    sources = {**spec.sources, "part/helper.py": "FACTOR = 2\n"}
+    text = "from part.helper import FACTOR\n" + text
+    report = judged(quick_spec(text, sources=sources))
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert 'files=["part", "submission.py"]' in report.stdout.text
+
+
+def test_what_is_compiled_is_unpacked_into_a_process_that_waited() -> None:
+    text = (
+        """\
+# cpp_extension
+import os, pathlib
+kept = pathlib.Path(os.environ["TORCH_EXTENSIONS_DIR"], "made")
+found = kept.exists()
+kept.parent.mkdir(parents=True, exist_ok=True)
+kept.write_text("by the build")
+print(f"found={str(found).lower()}", flush=True)
+"""
+        + DOUBLE
+    )
+    report = judged(quick_spec(text))
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert report.stdout.text == "found=true\n"
+    assert report.phases["build"] > 0.0
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        quick_spec(DOUBLE, backend=Backend.CPU),
+        quick_spec(DOUBLE, sandbox=SandboxPolicy.NONE),
+        own_spec(
+            "import os\nwith open(int(os.environ['POPCORN_FD']), 'w') as pipe:\n"
+            "    pipe.write('test-count: 1\\ntest.0.status: pass\\ncheck: pass\\n')\n"
+        ),
+    ],
+    ids=["another backend", "no sandbox", "an own harness"],
+)
+def test_a_job_that_does_not_fit_gets_processes_of_its_own(spec: JobSpec) -> None:
+    report = judged(spec)
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert report.phases.get("start") != 0.0
+
+
+def test_a_crew_that_has_died_meanwhile_is_replaced() -> None:
+    with ahead() as (child, channel):
+        for pid in processes.descendants(child.pid):
+            os.kill(pid, signal.SIGKILL)
+        give(channel, quick_spec(DOUBLE))
+        report, _ = answer(child)
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert report.phases["start"] > 0.0
+
+
+def test_a_runner_that_is_not_needed_ends_and_leaves_nothing() -> None:
+    with ahead() as (child, channel):
+        family = [os.pidfd_open(pid) for pid in processes.descendants(child.pid)]
+        channel.close()
+        assert child.communicate(timeout=LONGEST_RUN_S)[0] == ""
+        assert child.returncode == 0
+        assert_gone(family)
+        assert not list(Path(tempfile.gettempdir()).glob(f"kernelcup-job-*-{child.pid}-*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_waiting_runner_that_is_ended_takes_all_with_it(number: signal.Signals) -> None:
+    with ahead() as (child, _):
+        family = [os.pidfd_open(pid) for pid in processes.descendants(child.pid)]
+        assert len(family) >= 3
+        child.send_signal(number)
+        child.communicate(timeout=LONGEST_RUN_S)
+        assert_gone(family)
+
+
+def assert_gone(pidfds: list[int]) -> None:
+    """Wait for the ends of processes."""
+    import select
+
+    for pidfd in pidfds:
+        assert select.select([pidfd], [], [], 30.0)[0]
+        os.close(pidfd)
+
+
+def test_the_locks_of_a_slot_are_held_until_the_runner_has_ended() -> None:
+    text = "import os\ndef custom_kernel(data):\n    return data * 2\n"
+    reading, writing = os.pipe()
+    with ahead() as (child, channel):
+        give(channel, quick_spec(text), writing)
+        os.close(writing)
+        assert answer(child)[0].verdict is Verdict.ACCEPTED
+        # The end of the pipe comes when the last copy of its other end is closed.
+        assert os.read(reading, 1) == b""
+    os.close(reading)
+
+
+def test_the_job_may_come_as_text() -> None:
+    finished = run(quick_spec(DOUBLE), argv=command("--events", "--ahead", "emulated"))
+    assert finished.events[0] == {"ready": True}
+    assert finished.report.verdict is Verdict.ACCEPTED
+    assert finished.report.phases["start"] == 0.0
+
+
+def test_what_starts_in_the_background_has_the_usual_priority_when_it_is_ready() -> None:
+    if not priority.can_be_raised():
+        pytest.skip("needs the right to raise a priority")
+    with ahead("--background") as (child, _):
+        for pid in [child.pid, *processes.descendants(child.pid)]:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                assert os.getpriority(os.PRIO_PROCESS, int(thread)) == 0
+
+
+def test_a_cold_run_says_how_long_its_start_took() -> None:
+    phases = run(quick_spec(DOUBLE)).report.phases
+    assert phases["start"] > 0.0
+    assert phases["import"] > 0.0
+    assert phases["end"] > 0.0

@@ -1,0 +1,209 @@
+"""Decisions about times: claims, handshakes, slopes and floors."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from kernelcup_harness import audits
+from kernelcup_harness.audits import Evidence, decide
+from kernelcup_harness.protocol import (
+    Audit,
+    Backend,
+    CaseResult,
+    Finding,
+    Timing,
+    TrustLevel,
+    Verdict,
+)
+
+CUDA = Backend.CUDA
+
+
+def evidence(**changes: Any) -> Evidence:
+    """Return a captured case of 20 us in which all agree."""
+    values: dict[str, Any] = {
+        "claim_ns": 20e3,
+        "captured": True,
+        "handshake_ns": 21e3,
+        "handshake_slack_ns": 5e3,
+        "slope_ns": 20.2e3,
+        "slope_slack_ns": 1e3,
+    }
+    return Evidence(**(values | changes))
+
+
+def codes(audit: Audit) -> list[str]:
+    """Return the codes of what was found."""
+    return [finding.code for finding in audit.findings]
+
+
+def test_a_captured_claim_that_agrees_is_the_score() -> None:
+    audit = decide([evidence()], CUDA)
+    assert (audit.score_ns, audit.level, audit.findings) == (20e3, TrustLevel.AUDITED, [])
+
+
+def test_a_low_slope_does_not_lower_the_score() -> None:
+    """Calls may be done together there."""
+    assert decide([evidence(slope_ns=2e3)], CUDA).score_ns == 20e3
+
+
+def test_a_slope_above_the_claim_is_measured_once_more() -> None:
+    assert evidence(slope_ns=21.1e3).is_in_doubt
+    assert not evidence(slope_ns=20.9e3).is_in_doubt
+
+
+def test_a_slope_that_agrees_the_second_time_is_fine() -> None:
+    audit = decide([evidence(slope_ns=30e3), evidence()], CUDA)
+    assert (audit.score_ns, audit.findings) == (20e3, [])
+
+
+def test_a_slope_that_disagrees_twice_quarantines_and_is_the_score() -> None:
+    audit = decide([evidence(slope_ns=40e3), evidence(slope_ns=41e3)], CUDA)
+    assert audit.score_ns == 41e3
+    assert codes(audit) == ["slope_disagrees"]
+    assert audit.findings[0].quarantines
+    assert "41.00 us" in audit.findings[0].text
+
+
+def test_a_handshake_that_disagrees_twice_is_told_and_costs_the_proof() -> None:
+    doubtful = evidence(handshake_ns=40e3)
+    assert doubtful.is_in_doubt
+    audit = decide([doubtful, doubtful], CUDA)
+    assert (codes(audit), audit.level) == (["handshake_disagrees"], TrustLevel.BOUNDED)
+    assert not audit.findings[0].quarantines
+    again = decide([doubtful, evidence()], CUDA)
+    assert (codes(again), again.level) == ([], TrustLevel.AUDITED)
+
+
+def test_an_eager_case_scores_its_slope_launches_included() -> None:
+    audit = decide([evidence(captured=False, slope_ns=35e3, handshake_ns=50e3)], CUDA)
+    assert (audit.score_ns, audit.level, audit.findings) == (35e3, TrustLevel.BOUNDED, [])
+
+
+def test_an_eager_case_is_not_quarantined_for_its_slope() -> None:
+    assert not evidence(captured=False, slope_ns=90e3).slope_disagrees
+
+
+def test_an_eager_call_cannot_take_more_than_two_slopes() -> None:
+    eager = evidence(captured=False, slope_ns=35e3, handshake_ns=76e3)
+    assert eager.handshake_disagrees
+    assert codes(decide([eager, eager], CUDA)) == ["handshake_disagrees"]
+    assert not evidence(captured=False, slope_ns=35e3, handshake_ns=74e3).handshake_disagrees
+
+
+def test_without_a_slope_a_handshake_that_agrees_is_proof_enough() -> None:
+    audit = decide([evidence(captured=False, slope_ns=None)], CUDA)
+    assert (audit.score_ns, audit.level) == (20e3, TrustLevel.AUDITED)
+
+
+def test_without_a_slope_a_long_handshake_is_the_score() -> None:
+    slow = evidence(captured=False, slope_ns=None, handshake_ns=60e3)
+    audit = decide([slow, slow], CUDA)
+    assert (audit.score_ns, audit.level, audit.findings) == (60e3, TrustLevel.BOUNDED, [])
+
+
+def test_emulated_times_are_never_quarantined() -> None:
+    bad = evidence(slope_ns=90e3, handshake_ns=90e3)
+    audit = decide([bad, bad], Backend.EMULATED)
+    assert (audit.score_ns, audit.level, audit.findings) == (20e3, TrustLevel.SELF_MEASURED, [])
+
+
+# Slack
+
+
+def test_the_slack_of_handshakes_grows_with_their_jitter_and_shrinks_with_their_number() -> None:
+    chance = random.Random(1)
+    quiet = [chance.gauss(100e3, 1e3) for _ in range(60)]
+    loud = [chance.gauss(100e3, 9e3) for _ in range(60)]
+
+    def slack(walls: list[float], count: int) -> float:
+        return audits.handshake_slack(walls, count, 0.0, random.Random(2))
+
+    assert slack(quiet, 20) < slack(loud, 20)
+    assert slack(quiet, 60) < slack(quiet, 5)
+
+
+def test_one_in_a_hundred_medians_misses_by_more_than_the_slack() -> None:
+    chance = random.Random(4)
+    missed = 0
+    for _ in range(200):
+        trusted = [chance.gauss(0, 10) for _ in range(40)]
+        slack = audits.handshake_slack(trusted, 40, 0.0, chance)
+        honest = sorted(chance.gauss(0, 10) for _ in range(40))[20]
+        missed += honest - sorted(trusted)[20] > slack
+    assert missed <= 8
+
+
+def test_the_residual_of_the_calibration_is_slack_too() -> None:
+    assert audits.handshake_slack([5.0] * 9, 9, 700.0, random.Random(0)) == pytest.approx(700.0)
+    assert audits.handshake_slack([], 9, 700.0, random.Random(0)) == 700.0
+
+
+def test_the_slack_of_slopes_is_from_trusted_ones_and_a_share_of_the_claim() -> None:
+    assert audits.slope_slack([100.0, 110.0, 90.0], 0.0, 10e3) == pytest.approx(30 + 200)
+    assert audits.slope_slack([100.0, 110.0, 90.0], 500.0, 10e3) == pytest.approx(500 + 200)
+    assert audits.slope_slack([], 500.0, 0.0) == 500.0
+
+
+# Floors and findings
+
+
+def test_below_an_empty_kernel_all_tie_there() -> None:
+    audit = decide([evidence(claim_ns=300.0, handshake_ns=0.0, slope_ns=100.0)], CUDA)
+    floored = audits.at_least(audit, 800.0)
+    assert floored.score_ns == 800.0
+    assert codes(floored) == ["empty_floor"]
+    assert not floored.findings[0].quarantines
+    assert audits.at_least(audit, 200.0) is audit
+
+
+@pytest.mark.parametrize(("discarded", "found"), [(0, False), (20, False), (30, True), (100, True)])
+def test_many_samples_of_a_slow_device_are_told(discarded: int, found: bool) -> None:
+    assert (audits.throttled(80, discarded) is not None) is found
+
+
+@pytest.mark.parametrize(("processes", "found"), [(None, False), (3, False), (4, True)])
+def test_a_second_process_on_the_device_is_told(processes: int | None, found: bool) -> None:
+    assert (audits.busy_device(processes, 3) is not None) is found
+
+
+def case(level: TrustLevel | None, *findings: Finding) -> CaseResult:
+    """Return an accepted case."""
+    audit = None
+    if level is not None:
+        audit = Audit(
+            captured=True,
+            handshake_ns=1.0,
+            handshake_slack_ns=1.0,
+            score_ns=1.0,
+            level=level,
+            findings=list(findings),
+        )
+    timing = Timing(samples_ns=[1.0], audit=audit)
+    return CaseResult(index=0, parameters={}, verdict=Verdict.ACCEPTED, timing=timing)
+
+
+def test_a_run_is_trusted_as_far_as_its_worst_case() -> None:
+    audited, bounded = case(TrustLevel.AUDITED), case(TrustLevel.BOUNDED)
+    assert audits.trust_of([audited, audited]) is TrustLevel.AUDITED
+    assert audits.trust_of([audited, bounded]) is TrustLevel.BOUNDED
+    assert audits.trust_of([bounded, case(None)]) is TrustLevel.SELF_MEASURED
+    assert audits.trust_of([]) is TrustLevel.SELF_MEASURED
+
+
+def test_only_findings_that_quarantine_do() -> None:
+    bad = Finding(code="slope_disagrees", text="x", quarantines=True)
+    note = Finding(code="near_floor", text="y")
+    assert audits.quarantine_of([case(TrustLevel.AUDITED, bad, note)]) == [bad]
+    assert audits.quarantine_of([case(TrustLevel.AUDITED, note)]) == []
+
+
+def test_a_leaderboard_may_want_audited_times_only() -> None:
+    bounded = [case(TrustLevel.BOUNDED)]
+    assert [each.code for each in audits.quarantine_of(bounded, require_audited=True)] == ["not_audited"]
+    assert audits.quarantine_of(bounded) == []
+    assert audits.quarantine_of([case(TrustLevel.AUDITED)], require_audited=True) == []
+    assert audits.quarantine_of([], require_audited=True) == []

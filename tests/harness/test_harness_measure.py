@@ -1,0 +1,224 @@
+"""Claims against the judge's clock: whole ranked stages with all processes as threads of this one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness_runs import quick_spec
+from inside import FakeRecorder, StaleRecorder, cases, judged
+
+from kernelcup_harness import bench, measure
+from kernelcup_harness.measure import Device, ring_size
+from kernelcup_harness.protocol import Backend, JobSpec, MeasureRules, Mode, Reason, TrustLevel, Verdict
+
+HONEST = "def custom_kernel(data):\n    return data * 2\n"
+OWN_BUFFER = """\
+import torch
+
+kept = {}
+
+
+def custom_kernel(data):
+    return torch.mul(data, 2, out=kept.setdefault(data.shape, torch.empty_like(data)))
+"""
+# Right for whatever comes alone, wrong for many after each other.
+SKIPS = """\
+seen = []
+
+
+def custom_kernel(data):
+    seen.append(data.sum().item())
+    return data * 2 if len(set(seen[-4:])) == min(4, len(seen)) else data
+"""
+LATE = """\
+calls = []
+
+
+def custom_kernel(data):
+    calls.append(1)
+    return data * (2 if len(calls) < 12 else 3)
+"""
+BUSY = """\
+import time
+
+
+def custom_kernel(data):
+    end = time.perf_counter() + 2e-3
+    while time.perf_counter() < end:
+        pass
+    return data * 2
+"""
+SMALL_CACHE = Device(l2_bytes=1 << 10, memory_bytes=1 << 30)
+RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
+
+
+def ranked(submission: str, **changes: Any) -> JobSpec:
+    """Return a ranked job of one case."""
+    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
+    return quick_spec(submission, **(values | changes))
+
+
+@pytest.fixture
+def with_rings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have slopes measured on the processor too."""
+    monkeypatch.setattr(bench, "Device", type("Known", (), {"of": staticmethod(lambda gpu: SMALL_CACHE)}))
+
+
+def test_a_ranked_case_has_claims_handshakes_and_an_audit(tmp_path: Path) -> None:
+    events = judged(ranked(HONEST), tmp_path)
+    (case,) = cases(events)
+    assert case.verdict is Verdict.ACCEPTED
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert len(case.timing.handshakes_ns) >= measure.FEWEST_HANDSHAKES
+    assert case.timing.audit.slope_ns is None
+    assert case.checks > len(case.timing.samples_ns) + len(case.timing.handshakes_ns)
+
+
+def test_the_report_has_the_calibration_and_where_the_time_went(tmp_path: Path) -> None:
+    events = judged(ranked(HONEST), tmp_path)
+    before, calibration = [event["calibration"] for event in events if event["event"] == "calibration"]
+    assert before["canary_ns"] == calibration["canary_ns"] > 0
+    assert calibration["offset_ns"] == 0.0
+    assert [point[0] for point in calibration["spin_points"]] == [5e3, 2e4, 1e5]
+    assert calibration["spin_line"][0] > 0
+    (phases,) = [event["phases"] for event in events if event["event"] == "phases"]
+    assert {"context", "canary", "load", "ranked/calibration", "ranked/claims"} <= phases.keys()
+    assert {"ranked/handshakes", "ranked/reference"} <= phases.keys()
+
+
+def test_without_a_trusted_contestant_times_are_self_measured(tmp_path: Path) -> None:
+    events = judged(ranked(HONEST), tmp_path, roles=("submission",))
+    (case,) = cases(events)
+    assert case.timing is not None
+    assert case.timing.audit is None
+    assert case.timing.handshakes_ns == []
+
+
+@pytest.mark.usefixtures("with_rings")
+def test_calls_that_can_be_recorded_are_audited_from_a_graph(tmp_path: Path) -> None:
+    recorder = FakeRecorder()
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=recorder))
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert case.timing.audit.captured
+    assert case.timing.audit.slope_ns is not None
+    assert len(case.timing.audit.slopes_ns) >= measure.FEWEST_PAIRS
+    assert recorder.recorded >= 1 + measure.SLOTS
+
+
+@pytest.mark.usefixtures("with_rings")
+def test_what_cannot_be_recorded_scores_its_slope(tmp_path: Path) -> None:
+    (case,) = cases(judged(ranked(HONEST), tmp_path))
+    assert case.timing is not None
+    audit = case.timing.audit
+    assert audit is not None
+    assert not audit.captured
+    assert audit.slope_ns is not None
+    assert audit.level is TrustLevel.BOUNDED
+    assert audit.score_ns == max(audit.slope_ns, case.timing.claim_ns)
+
+
+@pytest.mark.usefixtures("with_rings")
+def test_a_recording_that_gives_old_answers_counts_as_eager(tmp_path: Path) -> None:
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=StaleRecorder()))
+    assert case.verdict is Verdict.ACCEPTED
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert not case.timing.audit.captured
+
+
+@pytest.mark.usefixtures("with_rings")
+@pytest.mark.parametrize("recorder", [None, FakeRecorder()])
+def test_one_output_for_all_calls_is_no_fault(tmp_path: Path, recorder: Any) -> None:
+    (case,) = cases(judged(ranked(OWN_BUFFER), tmp_path, recorder=recorder))
+    assert case.verdict is Verdict.ACCEPTED
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert case.timing.audit.slope_ns is not None
+
+
+@pytest.mark.usefixtures("with_rings")
+def test_a_slope_of_wrong_answers_counts_for_nothing(tmp_path: Path) -> None:
+    (case,) = cases(
+        judged(
+            ranked(
+                SKIPS,
+                rules=MeasureRules(
+                    warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4, repeats=0, twins=0
+                ),
+            ),
+            tmp_path,
+        )
+    )
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert case.timing.audit.slope_ns is None
+
+
+def test_a_wrong_answer_to_a_handshake_is_a_wrong_answer(tmp_path: Path) -> None:
+    (case,) = cases(judged(ranked(LATE), tmp_path))
+    assert case.verdict is Verdict.WRONG_ANSWER
+    assert case.reason is Reason.DIFFERS
+    assert case.failed_on is not None
+
+
+def test_emulated_times_are_not_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (case,) = cases(judged(ranked(HONEST, backend=Backend.EMULATED), tmp_path))
+    assert case.timing is not None
+    assert case.timing.audit is None
+
+
+# Duels
+
+
+def duel(submission: str, rival: str, tmp_path: Path) -> dict[str, Any]:
+    """Return the outcome of a duel."""
+    job = ranked(submission, rival=rival, rival_name="rival.py")
+    events = judged(job, tmp_path, roles=("submission", "trusted", "rival"))
+    (found,) = [event["duel"] for event in events if event["event"] == "duel"]
+    return found  # type: ignore[no-any-return]
+
+
+def test_a_slower_rival_loses(tmp_path: Path) -> None:
+    found = duel(HONEST, BUSY, tmp_path)
+    assert found["verdict"] == "faster"
+    assert found["high"] < 1
+    assert found["blocks"] == len(found["ratios"]) == len(found["cases"][0]) >= 8
+
+
+@pytest.mark.parametrize(
+    "rival",
+    [
+        "def custom_kernel(data):\n    return data\n",
+        "import nowhere\n",
+        "def custom_kernel(data):\n    raise ValueError\n",
+    ],
+)
+def test_a_rival_that_fails_is_not_the_submissions_fault(tmp_path: Path, rival: str) -> None:
+    found = duel(HONEST, rival, tmp_path)
+    assert found["verdict"] == ""
+    assert found["rival_message"]
+
+
+# Rings
+
+
+@pytest.mark.parametrize(
+    ("place_bytes", "claim_ns", "budget_s", "device", "expected"),
+    [
+        pytest.param(1 << 20, 1e4, 1.0, Device(50 << 20, 80 << 30), 105, id="twice the cache"),
+        pytest.param(1, 1e4, 1.0, Device(50 << 20, 80 << 30), 256, id="no more than the most"),
+        pytest.param(1 << 30, 1e4, 1.0, Device(50 << 20, 80 << 30), 8, id="no fewer than the fewest"),
+        pytest.param(4 << 30, 1e4, 1.0, Device(50 << 20, 80 << 30), 3, id="as many as there is room for"),
+        pytest.param(40 << 30, 1e4, 1.0, Device(50 << 20, 80 << 30), 0, id="no room"),
+        pytest.param(1 << 20, 1e9, 1.0, Device(50 << 20, 80 << 30), 0, id="no time"),
+        pytest.param(1 << 20, 1e4, 1.0, Device(), 0, id="no cache that is known"),
+    ],
+)
+def test_a_ring_is_as_large_as_it_must_and_can_be(
+    place_bytes: int, claim_ns: float, budget_s: float, device: Device, expected: int
+) -> None:
+    assert ring_size(place_bytes, claim_ns, budget_s, device) == expected

@@ -1,0 +1,207 @@
+"""Runs of the harness in which torch is imported already: importing it is most of what a short run takes.
+
+Judge and contestant are processes of their own as ever, each with its folder, environment, output and
+limits. But they begin as copies of a process that waits with torch imported, and there is no sandbox: a
+copy cannot enter one. So this is for tests of what is judged, not of what keeps processes apart.
+
+As a program, this is the process that waits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+from kernelcup_harness import processes, runner, sandbox
+from kernelcup_harness.protocol import (
+    Backend,
+    JobSpec,
+    RunReport,
+    SandboxPolicy,
+    dumps,
+    from_json,
+    loads,
+    to_json,
+)
+from kernelcup_harness.surroundings import backend_environment
+
+Run = Callable[[JobSpec], RunReport]
+
+
+@contextmanager
+def waiting() -> Iterator[Run]:
+    """Start the process that waits; yield what runs a job."""
+    environment = processes.clean_environment(None, os.environ) | backend_environment(Backend.EMULATED)
+    environment |= {"TMPDIR": os.environ.get("TMPDIR", "/tmp"), "HOME": "/tmp", sandbox.VARIABLE: "none"}
+    # The harness that these tests import, which need not be the one that is installed.
+    environment["PYTHONPATH"] = str(Path(processes.__file__).parent.parent)
+    command = [sys.executable, "-P", "-s", "-B", str(Path(__file__).resolve())]
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        jobs, reports = process.stdin, process.stdout
+
+        def run(spec: JobSpec) -> RunReport:
+            jobs.write(dumps(dataclasses.replace(spec, sandbox=SandboxPolicy.NONE)).replace("\n", " ") + "\n")
+            jobs.flush()
+            line = reports.readline()
+            assert line, "the process that waits has ended"
+            return from_json(RunReport, json.loads(line))
+
+        yield run
+        jobs.close()
+        process.wait()
+
+
+def serve() -> None:
+    """Fork a runner for each job that comes in."""
+    import torch  # noqa: F401
+
+    assert "triton" not in sys.modules  # it looks at the environment when it is imported
+    gc.freeze()
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            run_one(line)
+        if os.waitpid(pid, 0)[1] != 0:
+            sys.exit("the runner of a job has failed")  # who waits for its report waits no longer
+
+
+def run_one(line: str) -> None:
+    """Be the runner of one job, and end."""
+    code = 1
+    try:
+        processes.start = start
+        report = runner.run_job(loads(JobSpec, line), lambda _event: None)
+        os.write(1, json.dumps(to_json(report)).encode() + b"\n")
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+class Forked:
+    """What :class:`subprocess.Popen` says of a process, of one that was forked."""
+
+    def __init__(self, pid: int, stdout: int, stderr: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self.stdout = os.fdopen(stdout, "rb", 0)
+        self.stderr = os.fdopen(stderr, "rb", 0)
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        if self.returncode is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                self.returncode = 0  # as Popen does when somebody else has asked
+            else:
+                self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """Wait for the end."""
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("forked", timeout)
+            time.sleep(0.002)
+        return code
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    fds: Sequence[int] = (),
+    keep_output: int,
+    cap_output: int,
+    box: sandbox.Sandbox | None = None,
+) -> processes.Child:
+    """Fork what :func:`kernelcup_harness.processes.start` starts: the Python code of a command line."""
+    assert box is None
+    *options, code = argv[1:6]
+    assert options == ["-I", "-B", "-u", "-c"], argv
+    (stdout, their_stdout), (stderr, their_stderr) = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            take_place((os.open(os.devnull, os.O_RDONLY), their_stdout, their_stderr), fds)
+            os.chdir(cwd)
+            os.environ.clear()
+            os.environ.update(environment)
+            execute(code, argv[6:])
+        finally:
+            os._exit(1)
+    os.close(their_stdout)
+    os.close(their_stderr)
+    forked = Forked(pid, stdout, stderr)
+    child = processes.Child(cast("subprocess.Popen[bytes]", forked))
+    child.stdout, child.stderr = (
+        processes.Capture(pipe, keep=keep_output, cap=cap_output, on_overflow=lambda: child.kill("output"))
+        for pipe in (forked.stdout, forked.stderr)
+    )
+    return child
+
+
+def take_place(streams: Sequence[int], fds: Sequence[int]) -> None:
+    """Be in a session of its own, with these streams and descriptors and no other."""
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    kept = sorted({2, *fds})
+    for fd, following in zip(kept, [*kept[1:], 1 << 16], strict=True):
+        os.closerange(fd + 1, following)
+    for fd in fds:
+        os.set_inheritable(fd, True)
+    sys.stdin = sys.__stdin__ = open(os.devnull)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = unbuffered(1)
+    sys.stderr = sys.__stderr__ = unbuffered(2)
+
+
+def unbuffered(fd: int) -> io.TextIOWrapper:
+    """Return a stream of text as ``python -u`` makes it."""
+    raw = cast("Any", open(fd, "wb", 0))  # noqa: SIM115
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
+
+
+def execute(code: str, arguments: Sequence[str]) -> None:
+    """Do what ``python -c CODE ARGUMENTS`` does, with none of our modules imported, and end."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "kernelcup_harness"]:
+        del sys.modules[name]
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    sys.argv = ["-c", *arguments]
+    ended = 1
+    try:
+        exec(compile(code, "<string>", "exec"), main.__dict__)
+        ended = 0
+    except SystemExit as end:
+        ended = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(ended)
+
+
+if __name__ == "__main__":
+    serve()
