@@ -6,9 +6,10 @@ import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -64,6 +65,15 @@ class _Sandbox(_Section):
         return patterns
 
 
+class _Calibration(_Section):
+    every_hours: float = Field(default=6, ge=0, le=720)
+
+
+class _Local(_Section):
+    warm: int | None = Field(default=None, ge=0, le=64)
+    refill: Literal["auto", "after", "beside"] = "auto"
+
+
 class _Server(_Section):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
@@ -87,7 +97,9 @@ class _File(_Section):
     signin: _SignIn = _SignIn()
     screen: _Screen = _Screen()
     sandbox: _Sandbox = _Sandbox()
+    local: _Local = _Local()
     popcorn: _Popcorn = _Popcorn()
+    calibration: _Calibration = _Calibration()
     devices: list[_Device] = []
 
     @field_validator("devices")
@@ -141,6 +153,12 @@ class Config:
     """Whether ranked runs are refused on a machine without a sandbox."""
     sandbox_environment: tuple[str, ...]
     """What jobs see of the environment beside the usual: names, with a ``*`` at the end beginnings."""
+    calibrate_every: timedelta | None = timedelta(hours=6)
+    """How often a service measures what its devices can do; None for never."""
+    warm: int | None = None
+    """Runners that wait for jobs, for each slot of this machine; None is one for each GPU and none else."""
+    refill_beside: bool | None = None
+    """Whether new ones are started while a job runs on the same GPU; None lets the machine decide."""
     server: ServerSettings = ServerSettings()
     signin_sections: tuple[tuple[str, SignInSection], ...] = ()
     problem_dir: Path | None = None
@@ -173,6 +191,9 @@ class Config:
             kernelguard=settings.screen.kernelguard,
             sandbox_required=settings.sandbox.required,
             sandbox_environment=tuple(settings.sandbox.environment),
+            calibrate_every=timedelta(hours=settings.calibration.every_hours) or None,
+            warm=settings.local.warm,
+            refill_beside={"auto": None, "after": False, "beside": True}[settings.local.refill],
             server=_server(settings.server, environ),
             signin_sections=_signin(settings.signin),
             problem_dir=_problem_dir(settings.popcorn, file),

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, UnfitDevice
-from kernelcup_harness.protocol import PROTOCOL_VERSION, JobSpec, RunReport
+from kernelcup_harness.protocol import PROTOCOL_VERSION, DeviceFacts, JobSpec, RunReport
 
 Event = dict[str, Any]
 """What the harness says while it works, as it says it."""
@@ -24,6 +24,8 @@ class LaunchResult:
     harness_hash: str
     unfit: UnfitDevice | None = None
     """What was wrong with the GPUs afterwards, where that does not touch the report."""
+    facts: DeviceFacts | None = None
+    """What the device could do, by the calibration in force; None where there is none."""
 
 
 class Launcher(Protocol):

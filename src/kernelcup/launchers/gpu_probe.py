@@ -24,6 +24,12 @@ APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 """What a program's own fault gives, such as an access out of bounds: no sign of a sick device."""
 
 
+SLOWED_DOWN = 0x08 | 0x20 | 0x40 | 0x80
+"""Of what holds clocks down: hardware, heat (software's and hardware's limit), and the power supply.
+
+A limit on power that a kernel itself runs into is none of them, nor is having nothing to do."""
+
+
 class ProbeFailed(LaunchError):
     """The driver does not answer, or says something that we do not understand."""
 
@@ -233,6 +239,9 @@ class NvmlProbe:
     Raises:
         ProbeFailed: The library is not there.
     """
+
+    is_quick = True
+    """It may be asked while something is measured."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml

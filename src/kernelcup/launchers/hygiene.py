@@ -8,12 +8,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kernelcup.errors import LaunchCancelled, UnfitDevice
-from kernelcup.launchers.gpu_probe import MIB, GpuProbe, GpuProcess, GpuReading, ProbeFailed
+from kernelcup.launchers.gpu_probe import (
+    MIB,
+    SLOWED_DOWN,
+    GpuProbe,
+    GpuProcess,
+    GpuReading,
+    ProbeFailed,
+)
 from kernelcup.launchers.leftovers import Swept
+from kernelcup.launchers.watching import Seen, Watch
 
 PATIENCE_S = 5.0
 """The driver frees a dead process's memory within this time."""
@@ -35,6 +44,7 @@ class Kind(StrEnum):
     MEMORY = "memory"
     ERROR = "error"
     PROBE = "probe"
+    SLOW = "slow"
     LEFTOVER = "leftover"
 
 
@@ -91,8 +101,12 @@ class Hygiene:
             UnfitDevice: They are not within the patience.
             LaunchCancelled: ``wait`` said so.
         """
-        if findings := self._wait_for_clean(gpus, wait=wait):
+        if findings := self._wait_for_clean(gpus, wait=wait, cool=True):
             raise UnfitDevice(_told(findings, " before the job"), gpus=_gpus(findings))
+
+    def during(self, gpus: Sequence[str]) -> AbstractContextManager[Seen]:
+        """Look now and then while a job runs; what was seen is complete at the end of the block."""
+        return Watch(self._probe).over(gpus)
 
     def after(self, gpus: Sequence[str], *, wait: Callable[[float], object]) -> None:
         """Return once the GPUs are clean again; raises as :meth:`before`."""
@@ -101,9 +115,15 @@ class Hygiene:
             spoils = any(finding.kind in (Kind.PROCESS, Kind.ERROR) for finding in findings)
             raise UnfitDevice(_told(findings, " after the job"), gpus=_gpus(findings), spoils=spoils)
 
+    def check_seen(self, seen: Seen) -> None:
+        """Raise ``UnfitDevice`` if somebody else was on the GPUs during the job."""
+        if gpus := seen.spoilt:
+            texts = [f"GPU {gpu} during the job: used by {_people(seen.strangers[gpu])}" for gpu in gpus]
+            raise UnfitDevice(". ".join(texts), gpus=gpus, spoils=True)
+
     def look_again(self, gpus: Sequence[str]) -> None:
         """Look once, without patience. Raise ``UnfitDevice``."""
-        if findings := self._look(gpus):
+        if findings := self._look(gpus, cool=True):
             raise UnfitDevice(_told(findings), gpus=_gpus(findings))
 
     def forget(self, gpus: Sequence[str]) -> None:
@@ -112,12 +132,14 @@ class Hygiene:
             self._memory.pop(gpu, None)
             self._errors.pop(gpu, None)
 
-    def _wait_for_clean(self, gpus: Sequence[str], *, wait: Callable[[float], object]) -> list[Finding]:
-        """Return what is wrong still when the patience is over."""
+    def _wait_for_clean(
+        self, gpus: Sequence[str], *, wait: Callable[[float], object], cool: bool = False
+    ) -> list[Finding]:
+        """Return what is wrong still when the patience is over; with ``cool`` heat is wrong too."""
         if not gpus:
             return []
         until = self._clock() + self._patience_s
-        while findings := self._look(gpus):
+        while findings := self._look(gpus, cool=cool):
             # An error does not go away by waiting, and would not be new at the next look.
             hopeless = any(finding.kind is Kind.ERROR for finding in findings)
             if hopeless or self._clock() >= until:
@@ -126,7 +148,7 @@ class Hygiene:
                 raise LaunchCancelled(f"cancelled while waiting for GPU {', '.join(gpus)} to be clean")
         return []
 
-    def _look(self, gpus: Sequence[str]) -> list[Finding]:
+    def _look(self, gpus: Sequence[str], *, cool: bool = False) -> list[Finding]:
         swept = self._sweep()
         for path in swept.removed:
             logger.warning("removed what a run had left behind: %s", path)
@@ -138,6 +160,8 @@ class Hygiene:
             return [*findings, *(Finding(kind=Kind.PROBE, gpu=gpu, text=str(error)) for gpu in gpus)]
         for reading in readings:
             findings += self._judge(reading)
+            if cool and (reading.clock_reasons or 0) & SLOWED_DOWN:
+                findings.append(Finding(kind=Kind.SLOW, gpu=reading.gpu, text=_slow_text(reading)))
         return findings
 
     def _judge(self, reading: GpuReading) -> list[Finding]:
@@ -171,6 +195,11 @@ class Hygiene:
         if reading.remap_failed:
             texts.append("a broken row of its memory could not be replaced")
         return texts
+
+
+def _slow_text(reading: GpuReading) -> str:
+    heat = "" if reading.temperature_c is None else f" at {reading.temperature_c} C"
+    return f"slowed down by heat or the power supply{heat} (reasons {reading.clock_reasons:#x})"
 
 
 def _people(processes: Sequence[GpuProcess]) -> str:

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kernelcup_harness.sandbox import CONTESTANT_ID, FOLDER_PREFIX, JUDGE_ID
+from kernelcup_harness import boxes
+from kernelcup_harness.sandbox import FOLDER_PREFIX
 
-USER_IDS = frozenset({JUDGE_ID, CONTESTANT_ID})
+USER_IDS = frozenset(boxes.USER_IDS)
 FOLDERS = ("/dev/shm", "/dev/mqueue", "/var/tmp", tempfile.gettempdir())
 PROC = Path("/proc")
 _IPC_RMID = 0

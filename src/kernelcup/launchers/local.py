@@ -6,34 +6,35 @@ import dataclasses
 import json
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO
 
 from kernelcup.domain import Device
-from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, UnfitDevice
+from kernelcup.errors import BadReport, LaunchCancelled, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult, check_report
 from kernelcup.launchers.bundle import harness_hash
+from kernelcup.launchers.calibrating import Bench, Place
 from kernelcup.launchers.hygiene import Hygiene
 from kernelcup.launchers.lines import Tail, read_lines
+from kernelcup.launchers.ready import Ready, kill_group
 from kernelcup.launchers.slots import Slot, Slots
+from kernelcup.launchers.watching import Seen
 from kernelcup_harness import passing
+from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import (
     Backend,
+    DeviceFacts,
     JobSpec,
     Mode,
     ProtocolError,
     RunReport,
     SandboxPolicy,
-    dumps,
     from_json,
 )
 
@@ -87,6 +88,10 @@ class LocalLauncher:
         hygiene: Looks at the GPUs before and after each job; None looks at nothing.
         sandbox_required: Refuse ranked runs where the harness has no sandbox.
         pass_on: What jobs may see of the environment beside the usual, as the configuration names it.
+        bench: Calibrates devices and compares canaries.
+        warm: How many runners wait for jobs, for each slot; None is one for each GPU and none else.
+        while_busy: Whether new ones are started while a job runs on the same GPU; None lets the machine
+            decide.
     """
 
     def __init__(
@@ -101,6 +106,9 @@ class LocalLauncher:
         hygiene: Hygiene | None = None,
         sandbox_required: bool = True,
         pass_on: Sequence[str] = (),
+        bench: Bench | None = None,
+        warm: int | None = 0,
+        while_busy: bool | None = None,
     ) -> None:
         self._slots = Slots(runtime_dir, gpus or {})
         self._environ = {BUILDS: str(builds or runtime_dir / "builds"), **environ}
@@ -109,6 +117,22 @@ class LocalLauncher:
         self._hygiene = hygiene
         self._sandbox_required = sandbox_required
         self._pass_on = tuple(pass_on)
+        self._bench = bench or Bench()
+        self._ready = Ready(self._command, warm=warm, while_busy=while_busy)
+
+    def keep_ready(self, devices: Iterable[Device]) -> None:
+        """Have runners wait for jobs on these devices, as ``warm`` says, until :meth:`close`."""
+        for device in devices:
+            for gpus in self._slots.visible(device):
+                self._ready.keep(device.backend, self._environment(gpus))
+
+    def wait_until_ready(self, timeout_s: float) -> bool:
+        """Return once all runners wait that shall; False if that takes too long."""
+        return self._ready.wait(timeout_s)
+
+    def close(self) -> None:
+        """Let the runners go that wait for jobs."""
+        self._ready.close()
 
     def capacity(self, device: Device) -> int:
         """Return how many slots are free, whoever holds the others."""
@@ -125,18 +149,50 @@ class LocalLauncher:
         """Judge in a child process, which is gone with all its group when this returns."""
         slot = self._slots.take(device, cancelled=cancelled)
         gpus = slot.gpus if spec.backend is Backend.CUDA else ()
+        spec = self._bench.equip(spec, device, gpus)
         try:
             self._check_before(gpus, cancelled)
             identity = harness_hash()
-            report = self._judge(self._confined(spec), slot, on_event=on_event, cancelled=cancelled)
+            with self._watched(gpus) as seen:
+                report = self._judge(self._confined(spec), slot, on_event=on_event, cancelled=cancelled)
+            report = self._with_seen(report, seen)
             unfit = self._check_after(gpus, cancelled)
+            self._bench.check(spec, report, device, gpus)
         except UnfitDevice as error:
             self._take_out(error)  # before others can have the slot
             raise
         finally:
             slot.release()
         check_report(spec, report)
-        return LaunchResult(report=report, machine=socket.gethostname(), harness_hash=identity, unfit=unfit)
+        return LaunchResult(
+            report=report,
+            machine=socket.gethostname(),
+            harness_hash=identity,
+            unfit=unfit,
+            facts=spec.device,
+        )
+
+    def places(self, device: Device) -> tuple[str, ...]:
+        """Return the GPUs of a device, or one empty name where it has none."""
+        return self._slots.gpus(device) or ("",)
+
+    def calibrate(self, device: Device, gpu: str, *, cancelled: threading.Event) -> DeviceCalibration | None:
+        """Measure what a device can do, with the GPU to ourselves; None if somebody has it.
+
+        Raise ``LaunchError``.
+        """
+        slot = self._slots.try_gpu(gpu) if gpu else self._slots.try_any(device)
+        if slot is None:
+            return None
+        try:
+            environ = self._environment(slot.gpus)
+            return self._bench.measure(device, gpu, environ=environ, keep=slot.files, cancelled=cancelled)
+        finally:
+            slot.release()
+
+    def use_facts(self, facts: Mapping[Place, DeviceFacts]) -> None:
+        """Tell jobs from now on what their device can do, and expect these canaries."""
+        self._bench.use(facts)
 
     def leave_out(self, gpus: frozenset[str]) -> None:
         """Start nothing on these GPUs, and on others again, until told otherwise."""
@@ -150,17 +206,30 @@ class LocalLauncher:
         try:
             if self._hygiene is not None:
                 self._hygiene.look_again([gpu])
+            self._bench.look_again(gpu, environ=self._environment(slot.gpus), keep=slot.files)
         finally:
             slot.release()
 
     def forget(self, gpus: frozenset[str]) -> None:
         """Take the GPUs as they are from now on: somebody vouches for them."""
+        self._bench.forget(gpus)
         if self._hygiene is not None:
             self._hygiene.forget(sorted(gpus))
 
     def _check_before(self, gpus: Sequence[str], cancelled: threading.Event) -> None:
         if self._hygiene is not None:
             self._hygiene.before(gpus, wait=cancelled.wait)
+
+    def _watched(self, gpus: Sequence[str]) -> AbstractContextManager[Seen]:
+        return nullcontext(Seen()) if self._hygiene is None else self._hygiene.during(gpus)
+
+    def _with_seen(self, report: RunReport, seen: Seen) -> RunReport:
+        """Return the report with what was seen meanwhile; raise ``UnfitDevice`` if that spoils it."""
+        if self._hygiene is None or not seen.looks:
+            return report
+        self._hygiene.check_seen(seen)
+        environment = {**report.environment, "gpu_watch": seen.as_object()}
+        return dataclasses.replace(report, environment=environment)
 
     def _check_after(self, gpus: Sequence[str], cancelled: threading.Event) -> UnfitDevice | None:
         """Return what is wrong without touching the report, raise what makes it worthless."""
@@ -190,11 +259,10 @@ class LocalLauncher:
     def _judge(
         self, spec: JobSpec, slot: Slot, *, on_event: Callable[[Event], None], cancelled: threading.Event
     ) -> RunReport:
-        gpus = slot.gpus if spec.backend is Backend.CUDA else ()
-        environ = child_environ(self._environ, gpus=gpus, pass_on=self._pass_on)
+        environ = self._environment(slot.gpus if spec.backend is Backend.CUDA else ())
         until = time.monotonic() + _limit_s(spec) + self._grace_s
         tail = Tail()
-        with _started(self._command, spec, environ, keep=slot.files) as child:
+        with self._ready.started(spec, environ, keep=slot.files) as child:
             assert child.stdout is not None
             assert child.stderr is not None
             lines = read_lines(child.stdout, child.stderr, tail, until=until, cancelled=cancelled)
@@ -207,6 +275,9 @@ class LocalLauncher:
                 "%s: the harness reported and then ended with %d: %s", spec.job_id, code, tail.text
             )
         return report
+
+    def _environment(self, gpus: Sequence[str]) -> dict[str, str]:
+        return child_environ(self._environ, gpus=gpus, pass_on=self._pass_on)
 
 
 def child_environ(
@@ -226,39 +297,6 @@ def child_environ(
     return kept
 
 
-@contextmanager
-def _started(
-    command: Sequence[str], spec: JobSpec, environ: Mapping[str, str], *, keep: Sequence[int]
-) -> Iterator[subprocess.Popen[bytes]]:
-    with _as_file(dumps(spec)) as stdin:
-        try:
-            child = subprocess.Popen(
-                command,
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=dict(environ),
-                start_new_session=True,
-                pass_fds=keep,
-            )
-        except OSError as error:
-            raise LaunchError(f"the harness cannot be started: {error}") from error
-    with child:
-        try:
-            yield child
-        finally:
-            _kill_group(child)
-
-
-@contextmanager
-def _as_file(text: str) -> Iterator[IO[bytes]]:
-    """Hand text over as a file: a pipe would block on a child that does not read."""
-    with tempfile.TemporaryFile() as file:
-        file.write(text.encode())
-        file.seek(0)
-        yield file
-
-
 def _last_report(lines: Iterator[bytes], on_event: Callable[[Event], None]) -> RunReport | None:
     for line in lines:
         if not line.strip():
@@ -267,6 +305,8 @@ def _last_report(lines: Iterator[bytes], on_event: Callable[[Event], None]) -> R
             message = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise BadReport(f"the harness wrote a line that is not JSON: {line[:200]!r}") from error
+        if message == {"ready": True}:
+            continue  # it was still starting when it was given the job
         if isinstance(message, dict) and "report" in message:
             return _decoded(message["report"])
         if not isinstance(message, dict) or "event" not in message:
@@ -290,17 +330,11 @@ def _end(child: subprocess.Popen[bytes], tail: Tail) -> int:
         if time.monotonic() > until:
             break
         time.sleep(0.005)
-    _kill_group(child)
+    kill_group(child)
     code = child.wait()
     assert child.stderr is not None
     tail.drain(child.stderr)
     return code
-
-
-def _kill_group(child: subprocess.Popen[bytes]) -> None:
-    if child.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
 
 
 def _limit_s(spec: JobSpec) -> float:

@@ -82,9 +82,23 @@ class Slots:
             cancelled.wait(RETRY_S)
         raise LaunchCancelled("cancelled while waiting for a free slot")
 
+    def visible(self, device: Device) -> list[tuple[str, ...]]:
+        """Return the GPUs of each slot of a device, nothing for no restriction."""
+        return [self._visible(device, number) for number in range(device.slots)]
+
     def try_gpu(self, gpu: str) -> Slot | None:
         """Take one GPU without waiting, even one that is left out; None if somebody has it."""
         return self._held([f"gpu-{gpu}"], (gpu,))
+
+    def try_any(self, device: Device) -> Slot | None:
+        """Take a slot of a device without waiting; None if none is free."""
+        tried = (self._try(device, number) for number in range(device.slots))
+        return next((slot for slot in tried if slot is not None), None)
+
+    def gpus(self, device: Device) -> tuple[str, ...]:
+        """Return the GPUs of all slots of a device, each once."""
+        every = (gpu for number in range(device.slots) for gpu in self._visible(device, number))
+        return tuple(dict.fromkeys(every))
 
     def _try(self, device: Device, number: int) -> Slot | None:
         if self._is_left_out(device, number):

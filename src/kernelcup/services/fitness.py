@@ -17,7 +17,7 @@ from kernelcup.errors import NotFound, UnfitDevice
 from kernelcup.launchers.base import KeepsGpus, Launcher
 from kernelcup.services import access
 from kernelcup.services.progress import GpuBack, GpuOut, Progress
-from kernelcup.storage import audit, faults
+from kernelcup.storage import audit, calibrations, faults
 from kernelcup.storage.database import Database
 from kernelcup.storage.faults import DeviceFault
 
@@ -67,6 +67,7 @@ def bring_back(
         ]
         for fault in found:
             faults.remove(session, machine=fault.machine, gpu=fault.gpu)
+            calibrations.vouch(session, machine=fault.machine, gpu=fault.gpu, now=now)
         if found:
             detail = {"machine": machine, "gpus": [f"{fault.machine}:{fault.gpu}" for fault in found]}
             audit.record(

@@ -1,0 +1,122 @@
+"""What happens on a job's GPUs while it runs: others that come and go, and clocks that are held down.
+
+:mod:`kernelcup.launchers.hygiene` looks before and after. This looks in between, where asking costs a
+millisecond (NVML): starting ``nvidia-smi`` again and again would disturb what is measured.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kernelcup.launchers.gpu_probe import SLOWED_DOWN, GpuProbe, GpuProcess, GpuReading, ProbeFailed
+from kernelcup_harness import processes
+
+EVERY_S = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen during one job."""
+
+    strangers: dict[str, list[GpuProcess]] = field(default_factory=dict)
+    """GPU to processes on it that are not ours."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    """GPU to all reasons that held its clocks down, as the driver's bit mask."""
+    hottest_c: int | None = None
+    looks: int = 0
+
+    def take(self, reading: GpuReading, strangers: Sequence[GpuProcess]) -> None:
+        """Add one look at one GPU."""
+        known = self.strangers.setdefault(reading.gpu, [])
+        known += [each for each in strangers if each.pid not in {other.pid for other in known}]
+        held = self.reasons.get(reading.gpu, 0) | (reading.clock_reasons or 0)
+        self.reasons[reading.gpu] = held
+        if reading.temperature_c is not None:
+            self.hottest_c = max(reading.temperature_c, self.hottest_c or reading.temperature_c)
+
+    @property
+    def spoilt(self) -> tuple[str, ...]:
+        """The GPUs that were shared."""
+        return tuple(gpu for gpu, strangers in self.strangers.items() if strangers)
+
+    @property
+    def slowed(self) -> tuple[str, ...]:
+        """The GPUs that heat or the power supply slowed down."""
+        return tuple(gpu for gpu, reasons in self.reasons.items() if reasons & SLOWED_DOWN)
+
+    def as_object(self) -> dict[str, Any]:
+        """Return it for the environment of a report."""
+        return {
+            "looks": self.looks,
+            "slowed_down": list(self.slowed),
+            "clock_reasons": {gpu: f"{reasons:#x}" for gpu, reasons in self.reasons.items()},
+            "hottest_c": self.hottest_c,
+        }
+
+
+def is_ours(pid: int) -> bool:
+    """Tell whether a process belongs to this one, or cannot be seen, as in another container.
+
+    Each GPU is locked, so that of all KernelCup processes only what we started can be on it.
+    """
+    return not Path(f"/proc/{pid}").exists() or pid in processes.descendants(os.getpid())
+
+
+class Watch:
+    """Looks at the GPUs of a job now and then.
+
+    Args:
+        probe: None, or one that is slow to ask, looks at nothing.
+        every_s: Seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        probe: GpuProbe | None,
+        *,
+        every_s: float = EVERY_S,
+        ours: Callable[[int], bool] = is_ours,
+    ) -> None:
+        self._probe = probe if getattr(probe, "is_quick", False) else None
+        self._every_s = every_s
+        self._ours = ours
+
+    @contextmanager
+    def over(self, gpus: Sequence[str]) -> Iterator[Seen]:
+        """Look until the block ends; what was seen is complete then."""
+        seen, ended = Seen(), threading.Event()
+        if self._probe is None or not gpus:
+            yield seen
+            return
+        thread = threading.Thread(target=self._look_until, args=[gpus, seen, ended], daemon=True)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            ended.set()
+            thread.join()
+
+    def look(self, gpus: Sequence[str], seen: Seen) -> None:
+        """Look once. A driver that does not answer is the business of those who look afterwards."""
+        assert self._probe is not None
+        try:
+            readings = self._probe.read(gpus)
+        except ProbeFailed as error:
+            logger.warning("not watched: %s", error)
+            return
+        seen.looks += 1
+        for reading in readings:
+            seen.take(reading, [each for each in reading.processes if not self._ours(each.pid)])
+
+    def _look_until(self, gpus: Sequence[str], seen: Seen, ended: threading.Event) -> None:
+        while not ended.wait(self._every_s):
+            self.look(gpus, seen)

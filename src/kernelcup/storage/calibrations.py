@@ -1,0 +1,152 @@
+"""The history of what devices can do, and of their canaries."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Select, func, select, update
+from sqlalchemy.orm import Session
+
+from kernelcup.storage.tables import CanaryRow, DeviceCalibrationRow, RunRow
+from kernelcup_harness.calibration_protocol import DeviceCalibration
+from kernelcup_harness.protocol import from_json, to_json
+
+WINDOW = 50
+"""So many of the latest canaries that were as they should be make the rolling median."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CalibrationRecord:
+    """A calibration that was stored."""
+
+    id: int
+    machine: str
+    gpu: str
+    """As in ``CUDA_VISIBLE_DEVICES``; empty for a device without GPUs."""
+    device: str
+    at: datetime
+    fits: bool
+    """Whether its canary was within the tolerance of those before."""
+    fresh: bool
+    """Whether those before do not count: another kind of device or driver, or somebody vouched for it."""
+    found: DeviceCalibration
+
+
+def add(
+    session: Session,
+    found: DeviceCalibration,
+    *,
+    machine: str,
+    gpu: str,
+    device: str,
+    at: datetime,
+    fits: bool,
+    fresh: bool,
+) -> CalibrationRecord:
+    """Store a calibration and its canary."""
+    row = DeviceCalibrationRow(
+        machine=machine, gpu=gpu, device=device, at=at, fits=fits, fresh=fresh, found=to_json(found)
+    )
+    session.add(row)
+    session.flush()
+    add_canary(session, row.id, canary_ns=found.canary_ns, fits=fits, at=at)
+    return _record(row)
+
+
+def add_canary(session: Session, calibration_id: int, *, canary_ns: float, fits: bool, at: datetime) -> None:
+    """Store a canary, taken while a calibration was in force."""
+    session.add(CanaryRow(calibration_id=calibration_id, at=at, canary_ns=canary_ns, fits=fits))
+
+
+def link(session: Session, run_id: int, calibration_id: int) -> None:
+    """Store under which calibration a run was measured."""
+    session.execute(update(RunRow).where(RunRow.id == run_id).values(calibration_id=calibration_id))
+
+
+def vouch(session: Session, *, machine: str, gpu: str, now: datetime) -> None:
+    """Let the canaries of a GPU count only from now on: somebody says that it is as it should be."""
+    table = DeviceCalibrationRow
+    last = select(func.max(table.id)).where(table.machine == machine, table.gpu == gpu).group_by(table.device)
+    session.execute(update(table).where(table.id.in_(last)).values(vouched_at=now))
+
+
+def of_run(session: Session, run_id: int) -> CalibrationRecord | None:
+    """Return the calibration that was in force for a run."""
+    number = session.scalar(select(RunRow.calibration_id).where(RunRow.id == run_id))
+    return None if number is None else find(session, number)
+
+
+def find(session: Session, calibration_id: int) -> CalibrationRecord | None:
+    """Return one calibration."""
+    row = session.get(DeviceCalibrationRow, calibration_id)
+    return None if row is None else _record(row)
+
+
+def latest(session: Session, *, machine: str, gpu: str, device: str) -> CalibrationRecord | None:
+    """Return the newest calibration of a GPU, or of a device without GPUs."""
+    row = session.scalar(_of_place(machine, gpu, device).limit(1))
+    return None if row is None else _record(row)
+
+
+def newest(session: Session) -> list[CalibrationRecord]:
+    """Return the newest calibration of each GPU and device, of all machines."""
+    table = DeviceCalibrationRow
+    place = (table.machine, table.device, table.gpu)
+    last = select(func.max(table.id)).group_by(*place)
+    rows = session.scalars(select(table).where(table.id.in_(last)).order_by(*place))
+    return [_record(row) for row in rows]
+
+
+def history(session: Session, *, machine: str, gpu: str, device: str, limit: int) -> list[CalibrationRecord]:
+    """Return the calibrations of a GPU, newest first."""
+    return [_record(row) for row in session.scalars(_of_place(machine, gpu, device).limit(limit))]
+
+
+def rolling_median(session: Session, *, machine: str, gpu: str, device: str) -> float | None:
+    """Return the median of the latest canaries of a GPU that were as they should be, in nanoseconds.
+
+    Only those since the last calibration that made a fresh start; None where there is none.
+    """
+    samples = _window(session, machine=machine, gpu=gpu, device=device)
+    return statistics.median(samples) if samples else None
+
+
+def _window(session: Session, *, machine: str, gpu: str, device: str) -> Sequence[float]:
+    table = DeviceCalibrationRow
+    place = (table.machine == machine, table.gpu == gpu, table.device == device)
+    start = session.scalar(select(func.max(table.id)).where(*place, table.fresh)) or 0
+    vouched_at = session.scalar(select(func.max(table.vouched_at)).where(*place))
+    since = [] if vouched_at is None else [CanaryRow.at > vouched_at]
+    query = (
+        select(CanaryRow.canary_ns)
+        .join(table, table.id == CanaryRow.calibration_id)
+        .where(*place, table.id >= start, CanaryRow.fits, *since)
+        .order_by(CanaryRow.id.desc())
+        .limit(WINDOW)
+    )
+    return session.scalars(query).all()
+
+
+def _of_place(machine: str, gpu: str, device: str) -> Select[DeviceCalibrationRow]:
+    table = DeviceCalibrationRow
+    return (
+        select(table)
+        .where(table.machine == machine, table.gpu == gpu, table.device == device)
+        .order_by(table.id.desc())
+    )
+
+
+def _record(row: DeviceCalibrationRow) -> CalibrationRecord:
+    return CalibrationRecord(
+        id=row.id,
+        machine=row.machine,
+        gpu=row.gpu,
+        device=row.device,
+        at=row.at,
+        fits=row.fits,
+        fresh=row.fresh,
+        found=from_json(DeviceCalibration, row.found),
+    )
