@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections.abc import Iterator
 from itertools import accumulate
 
+from kernelcup import syntax
 from kernelcup.screen import native, words
 from kernelcup.screen.findings import Lines, Screening, Spot, Tag, chosen
 from kernelcup.screen.tree import Tree
@@ -54,9 +54,7 @@ def _parse(text: str) -> ast.Module | Spot:
     if _has_too_many_tokens(text):
         return Spot(1, 0, Tag.UNPARSABLE, f"Has more than {MAX_TOKENS:,} words and signs.")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
+        return syntax.parse(text)
     except SyntaxError as error:
         explanation = f"Is not Python: {error.msg}."[:200]
         return Spot(max(error.lineno or 1, 1), max((error.offset or 1) - 1, 0), Tag.SYNTAX_ERROR, explanation)

@@ -9,6 +9,8 @@ from kernelcup.tasks.findings import Findings
 from kernelcup.tasks.python_source import Signature
 from kernelcup.tasks.schema import TaskShape
 from kernelcup.tasks.validation import did_you_mean, kind_of
+from kernelcup.tasks.work import KEY as WORK
+from kernelcup.tasks.work import TIMED, is_override, parameters_of
 from kernelcup.tasks.yaml_text import Path
 from kernelcup_harness.protocol import Parameters
 
@@ -27,7 +29,7 @@ def check_calls(
     for key in CASE_LISTS:
         for index, case in enumerate(getattr(shape, key)):
             if isinstance(case, dict):
-                _check_call((key, index), case, generate_input, findings, set(filled))
+                _check_call((key, index), parameters_of(case), generate_input, findings, set(filled))
 
 
 def _read_list(key: str, cases: list[object], multi_gpu: bool, findings: Findings) -> list[Parameters]:
@@ -38,6 +40,9 @@ def _read_list(key: str, cases: list[object], multi_gpu: bool, findings: Finding
             findings.at_value(path, f"must be a mapping such as {{size: 128, seed: 1}}, not {kind_of(case)}")
             continue
         before = len(findings.problems)
+        if is_override(WORK, case.get(WORK)) and key not in TIMED:
+            findings.at_key((*path, WORK), f"belongs into {' and '.join(TIMED)}: nothing else is timed")
+        case = parameters_of(case)
         for name, value in case.items():
             _check_value((*path, name), value, findings)
         if multi_gpu:

@@ -15,6 +15,7 @@ from kernelcup.tasks.sources import Sources, read_sources, read_templates
 from kernelcup.tasks.trees import Absent, Tree, Unreadable
 from kernelcup.tasks.validation import validate, validate_rest
 from kernelcup.tasks.waivers import check_waivers
+from kernelcup.tasks.work import read_work
 from kernelcup.tasks.yaml_text import read_yaml
 from kernelcup_harness.protocol import HarnessKind
 
@@ -59,6 +60,7 @@ class _Folder:
         if not shape.benchmarks and "benchmarks" not in bad:
             self.findings.at_key(("benchmarks",), "a ranking needs at least one benchmark")
         check_waivers(shape, self.findings)
+        work = read_work(shape, self.findings)
         self.python(shape, sources, configuration, bad)
         self.findings.raise_any()
         return Task(
@@ -84,6 +86,8 @@ class _Folder:
             near_twins=shape.near_twins,
             aliasing=shape.aliasing,
             waive_nulls=shape.waive_nulls,
+            work=work["benchmarks"],
+            hidden_work=work["hidden_benchmarks"],
         )
 
     def shape(self, raw: Any) -> tuple[TaskShape, frozenset[str]]:

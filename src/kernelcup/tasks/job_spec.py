@@ -9,6 +9,7 @@ from kernelcup.tasks.reference import REFERENCE
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,
+    DeviceFacts,
     HarnessKind,
     JobSpec,
     Limits,
@@ -36,10 +37,12 @@ def build_job_spec(
     harness: HarnessKind | None = None,
     secret_seed: str | None = None,
     build_scope: str = "",
+    device: DeviceFacts | None = None,
 ) -> JobSpec:
     """Return the job that judges ``submission``; ``harness`` None takes the task's own wish.
 
-    ``build_scope`` names whose compiled files it may use again, empty for nobody's.
+    ``build_scope`` names whose compiled files it may use again, empty for nobody's. ``device`` is what
+    the device can do; a launcher that knows the GPU that it takes puts that GPU's own facts there.
     Raise ``InvalidValue`` where the task cannot be judged that way.
     """
     chosen = harness or task.harness
@@ -69,6 +72,9 @@ def build_job_spec(
         near_twins=task.near_twins,
         aliasing=task.aliasing,
         build_scope=build_scope,
+        work=task.work,
+        hidden_work=task.hidden_work if ranked else [],
+        device=device,
     )
 
 

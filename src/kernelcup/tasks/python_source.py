@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from kernelcup import syntax
 from kernelcup.tasks.limits import MAX_PYTHON_BYTES, MIB
 from kernelcup.tasks.yaml_text import Position
 
@@ -56,9 +56,7 @@ def parse(text: str) -> ast.Module | BrokenSource:
     if len(text) > MAX_PYTHON_BYTES:
         return BrokenSource((1, 1), f"is larger than {MAX_PYTHON_BYTES // MIB} MiB, too large for Python")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
+        return syntax.parse(text)
     except SyntaxError as error:
         place = (max(error.lineno or 1, 1), max(error.offset or 1, 1))
         return BrokenSource(place, f"is not Python: {error.msg}")

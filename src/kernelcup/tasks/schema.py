@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from kernelcup.domain import Language, RankingBy
 from kernelcup.tasks.limits import MAX_TIMEOUT_S
+from kernelcup_harness.physics import Precision
 from kernelcup_harness.protocol import HarnessKind
 
 Timeout = Annotated[int, Field(gt=0, le=MAX_TIMEOUT_S)]
@@ -32,8 +33,11 @@ def _flag(value: str) -> str:
 
 
 def _define(value: object) -> object:
-    """Take ``{TILE: 16}`` as well as ``{TILE: "16"}``: the compiler sees no difference."""
+    """Take ``{TILE: 16}`` as well as ``{TILE: "16"}``: who reads the text sees no difference."""
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+Amount = Annotated[str, Field(min_length=1), BeforeValidator(_define)]
 
 
 class Shape(BaseModel):
@@ -66,6 +70,7 @@ class TaskShape(Shape):
     near_twins: bool = True
     aliasing: bool = False
     waive_nulls: dict[str, str] = {}
+    work: dict[str, Any] | None = None
 
 
 class FileShape(Shape):
@@ -73,6 +78,15 @@ class FileShape(Shape):
 
     name: Name
     source: Name
+
+
+class WorkShape(Shape):
+    """``work`` of a task or of a timed case: expressions over the case's keys."""
+
+    bytes: Amount | None = None
+    written: Amount | None = None
+    flops: Amount | None = None
+    precision: Annotated[Precision | None, Field(strict=False)] = None
 
 
 class PythonConfigShape(Shape):
