@@ -9,14 +9,17 @@ from typing import Any
 
 from kernelcup.domain import (
     CodePolicy,
+    DuelOutcome,
     JobState,
     Leaderboard,
     RankingBy,
     StageLimits,
     Standing,
     Task,
+    TrustRule,
     Visibility,
 )
+from kernelcup.lessons import Best
 from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict, from_json
 
 
@@ -55,6 +58,14 @@ class JobInfo:
     score_s: float | None
     report: RunReport | None
     waiting: WaitingInfo | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    raw_s: float | None = None
+    at_floor: bool = False
+    remark: str = ""
+    """Why it does not rank, or ranks behind somebody slower."""
+    best: Best | None = None
+    """Who is first on the device now."""
 
     @classmethod
     def of_json(cls, body: Mapping[str, Any]) -> JobInfo:
@@ -72,6 +83,12 @@ class JobInfo:
             score_s=body["score_s"],
             report=None if body["report"] is None else from_json(RunReport, body["report"]),
             waiting=waiting,
+            low_s=body["low_s"],
+            high_s=body["high_s"],
+            raw_s=body["raw_s"],
+            at_floor=bool(body["at_floor"]),
+            remark=str(body["remark"]),
+            best=None if body["best"] is None else best_of_json(body["best"]),
         )
 
 
@@ -122,6 +139,8 @@ class BoardInfo:
     pseudonymous: bool
     code_policy: CodePolicy
     max_file_bytes: int | None
+    trust: TrustRule
+    duel: bool
     review_tags: tuple[str, ...] | None
     """None where a server does not tell them."""
 
@@ -148,6 +167,8 @@ class BoardInfo:
             pseudonymous=bool(body["pseudonymous"]),
             code_policy=CodePolicy(body["code_policy"]),
             max_file_bytes=body["max_file_bytes"],
+            trust=TrustRule(body["trust"]),
+            duel=bool(body["duel"]),
             review_tags=None if tags is None else tuple(map(str, tags)),
         )
 
@@ -230,6 +251,12 @@ class BudgetInfo:
         )
 
 
+def best_of_json(body: Mapping[str, Any]) -> Best:
+    """Read who is first from the server's form."""
+    cases = {int(index): float(time_ns) for index, time_ns in body["cases_ns"].items()}
+    return Best(submission=int(body["submission"]), score_s=float(body["score_s"]), cases_ns=cases)
+
+
 def standing_of_json(body: Mapping[str, Any]) -> Standing:
     """Read a place in a ranking from the server's form."""
     return Standing(
@@ -241,6 +268,12 @@ def standing_of_json(body: Mapping[str, Any]) -> Standing:
         file_name=str(body["file_name"]),
         trust=str(body["trust"]),
         comparable=bool(body["comparable"]),
+        tied=bool(body["tied"]),
+        low_s=body["low_s"],
+        high_s=body["high_s"],
+        raw_s=body["raw_s"],
+        at_floor=bool(body["at_floor"]),
+        duel=DuelOutcome(body["duel"]),
     )
 
 

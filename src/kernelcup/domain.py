@@ -13,11 +13,22 @@ from kernelcup_harness.protocol import (
     Mode,
     Parameters,
     RunReport,
+    TrustLevel,
     Verdict,
+    Work,
     canonical_hash,
     from_json,
     to_json,
 )
+
+LATER_KEYS: Mapping[str, object] = {
+    "near_twins": True,
+    "aliasing": False,
+    "waive_nulls": {},
+    "work": [],
+    "hidden_work": [],
+}
+"""Keys of tasks that came after the first version, with what they are where a task does not say."""
 
 LARGEST_ID = 2**31 - 1
 """No submission, run, user, ... has a larger number: databases keep them in 32 bits."""
@@ -67,6 +78,29 @@ class CodePolicy(StrEnum):
 
     NEVER = "never"
     AFTER_DEADLINE = "after_deadline"
+
+
+class TrustRule(StrEnum):
+    """How far a time must be proven to rank."""
+
+    ANY = "any"
+    """All rank, each with the mark of its level."""
+    AUDITED = "audited"
+    """Others are kept and shown, but not ranked."""
+
+
+class DuelOutcome(StrEnum):
+    """How a result that would be first did against who was first before."""
+
+    NONE = ""
+    """It needed no duel."""
+    WON = "won"
+    TIED = "tied"
+    LOST = "lost"
+    UNANSWERED = "unanswered"
+    """Who was first could not be measured any more."""
+    MISSED = "missed"
+    """Somebody else came first while it was measured, or the duel could not be held."""
 
 
 class Priority(IntEnum):
@@ -163,6 +197,9 @@ class Task:
     """Whether outputs may share memory with inputs although the reference's do not."""
     waive_nulls: dict[str, str] = field(default_factory=dict)
     """Null submissions that this task may accept, each with the reason."""
+    work: list[Work] = field(default_factory=list)
+    """What each of ``benchmarks`` cannot do without; empty where the task declares nothing."""
+    hidden_work: list[Work] = field(default_factory=list)
 
     @property
     def content_hash(self) -> str:
@@ -170,7 +207,7 @@ class Task:
         body = to_json(self)
         del body["name"]
         # Keys that came later do not count while they say nothing: older versions keep their identity.
-        for key, default in {"near_twins": True, "aliasing": False, "waive_nulls": {}}.items():
+        for key, default in LATER_KEYS.items():
             if body[key] == default:
                 del body[key]
         return canonical_hash(body)
@@ -233,6 +270,13 @@ class Leaderboard:
     """Its own size limit for submissions; None for the platform's."""
     review_tags: tuple[str, ...] = ()
     """Tags of the static screen that send a ranked result to review before it counts."""
+    trust: TrustRule = TrustRule.ANY
+    duel: bool = False
+    """Whether a new first place must be faster than the one before, measured in turns with it."""
+
+    def takes(self, level: TrustLevel) -> bool:
+        """Tell whether times of this level rank here."""
+        return self.trust is TrustRule.ANY or level is TrustLevel.AUDITED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,6 +337,18 @@ class Run:
     harness_hash: str
     machine: str
     report: RunReport
+    low_s: float | None = None
+    """Ends of the score's 95 % interval, None where nothing is known about it."""
+    high_s: float | None = None
+    raw_s: float | None = None
+    """The score from what the submission's clock read, before anything was taken off."""
+    at_floor: bool = False
+    """Whether it is no longer than a kernel that does nothing: the score is at most that."""
+    rank_s: float | None = None
+    """What it is ranked by where that is not its score: the incumbent's, in a duel that it did not win."""
+    duel: DuelOutcome = DuelOutcome.NONE
+    rival: int | None = None
+    """The submission that it was measured against."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -300,6 +356,7 @@ class Standing:
     """A user's place in the ranking of one (leaderboard, device)."""
 
     rank: int
+    """Shared by all who cannot be told apart from the first of them."""
     user: str
     score_s: float
     submission_id: int
@@ -307,3 +364,14 @@ class Standing:
     file_name: str
     trust: str
     comparable: bool
+    tied: bool = False
+    """Whether somebody else has this rank as well."""
+    low_s: float | None = None
+    """Ends of the score's 95 % interval, None where nothing is known about it."""
+    high_s: float | None = None
+    raw_s: float | None = None
+    """The score from what the submission's clock read, before anything was taken off."""
+    at_floor: bool = False
+    """Whether the score is at most that: it is no longer than a kernel that does nothing."""
+    duel: DuelOutcome = DuelOutcome.NONE
+    """How it did against who was first before; all but ``won`` stand behind them."""

@@ -1,17 +1,64 @@
-"""From a report to a score, from scores to a ranking. No database, no clock."""
+"""From a report to a score with its interval, from scores to a ranking with ties. No database, no clock.
+
+Times are compared by the logarithm of their ratio: 1 % is 1 % for a kernel of 2 us and for one of 2 s.
+An interval is kept as how far it reaches below and above the estimate, in that scale.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kernelcup.domain import RankingBy, Standing
+from kernelcup.domain import DuelOutcome, RankingBy, Standing
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, Verdict
 
 NANOSECOND = 1e-9
+
+NO_DIFFERENCE = 1e-9
+"""Logarithm of a ratio that no clock can tell from none."""
+
+LARGEST_REACH = math.log(1.05)
+"""No interval counts as wider when places are given: else who scatters most would tie with everybody."""
+
+EMPTY_FLOOR = "empty_floor"
+"""The finding of a case that takes no longer than a kernel that does nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """What a run is ranked by, and how well it is known. All times in seconds."""
+
+    score_s: float
+    low_s: float | None
+    """Lower end of the 95 % interval, None where nothing is known about it."""
+    high_s: float | None
+    raw_s: float | None
+    """The same from what the submission's clock read, before anything was taken off."""
+    at_floor: bool
+    """Whether no case took longer than a kernel that does nothing: then it is at most that."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """What decides about ties: an estimate, and how far its interval reaches."""
+
+    score_s: float
+    low_s: float | None = None
+    high_s: float | None = None
+    at_floor: bool = False
+
+    @property
+    def reach_down(self) -> float:
+        """Return the logarithm of estimate over lower end; 0 where there is no interval."""
+        return _reach(self.low_s, self.score_s) if self.low_s is not None else 0.0
+
+    @property
+    def reach_up(self) -> float:
+        """Return the logarithm of upper end over estimate; 0 where there is no interval."""
+        return _reach(self.score_s, self.high_s) if self.high_s is not None else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,10 +72,46 @@ class Entry:
     file_name: str
     trust: str
     comparable: bool
+    low_s: float | None = None
+    high_s: float | None = None
+    raw_s: float | None = None
+    at_floor: bool = False
+    rank_s: float | None = None
+    """What it is ranked by where that is not its score: the incumbent's, in a duel that it did not win."""
+    duel: DuelOutcome = DuelOutcome.NONE
+
+    @property
+    def ranked_s(self) -> float:
+        """Return the seconds that give it its place."""
+        return self.score_s if self.rank_s is None else self.rank_s
+
+    @property
+    def span(self) -> Span:
+        """Return what decides about ties: its own interval, at the place that it is ranked at."""
+        return placed(self.score_s, self.low_s, self.high_s, ranked_s=self.ranked_s, at_floor=self.at_floor)
+
+
+def placed(
+    score_s: float, low_s: float | None, high_s: float | None, *, ranked_s: float, at_floor: bool
+) -> Span:
+    """Return an interval moved to where its run is ranked."""
+    by = ranked_s / score_s
+    return Span(
+        score_s=ranked_s,
+        low_s=None if low_s is None else low_s * by,
+        high_s=None if high_s is None else high_s * by,
+        at_floor=at_floor,
+    )
 
 
 def score_s(report: RunReport, ranking_by: RankingBy) -> float | None:
-    """Return the seconds that a run is ranked by, None if it earns no score.
+    """Return the seconds that a run is ranked by, None if it earns no score; see :func:`score`."""
+    found = score(report, ranking_by)
+    return None if found is None else found.score_s
+
+
+def score(report: RunReport, ranking_by: RankingBy) -> Score | None:
+    """Return the score of a run with its interval, None if it earns none.
 
     Only an accepted run with a complete, accepted ranked stage earns one. Hidden benchmarks count
     like the others, but ``last`` means the last public one. A time that is missing, not finite,
@@ -39,39 +122,167 @@ def score_s(report: RunReport, ranking_by: RankingBy) -> float | None:
         return None
     if not stage.cases or len(stage.cases) < stage.planned_cases:
         return None
-    times_ns = [_case_ns(case) for case in stage.cases]
-    if not all(_is_time(time_ns) for time_ns in times_ns):
+    if not all(_is_time(_case_ns(case)) for case in stage.cases):
         return None
-    score = _combine(stage.cases, times_ns, ranking_by) * NANOSECOND
-    return score if _is_time(score) else None
+    counting = _counting(stage.cases, ranking_by)
+    return _scored([case.timing for case in counting if case.timing is not None], ranking_by)
+
+
+def case_interval_ns(timing: Timing) -> tuple[float, float] | None:
+    """Return the 95 % interval of one case's time, both ends above zero; None where nothing is known.
+
+    An end that would be zero or less, as with a wide spread of few samples, is mirrored in the log domain.
+    """
+    found, middle = timing.interval_ns, timing.score_ns
+    if found is None or not _is_time(middle):
+        return None
+    low, high = found
+    if not (math.isfinite(low) and math.isfinite(high) and low <= middle <= high):
+        return None
+    return (low if low > 0 else middle * (middle / high)), high
+
+
+def is_at_floor(timing: Timing) -> bool:
+    """Tell whether a case took no longer than a kernel that does nothing."""
+    return timing.audit is not None and any(each.code == EMPTY_FLOOR for each in timing.audit.findings)
+
+
+def told_apart(first: Span, second: Span) -> bool:
+    """Tell whether two results differ by more than their 95 % intervals explain.
+
+    The interval of the logarithm of their ratio comes from the ends of both that face each other (the
+    method of variance estimates recovery, Zou and Donner 2008); they differ if it does not hold zero. Two
+    results at the floor never differ: neither is known more exactly than that it is below.
+    """
+    fast, slow = (first, second) if first.score_s <= second.score_s else (second, first)
+    if fast.at_floor and slow.at_floor:
+        return False
+    apart = math.log(slow.score_s) - math.log(fast.score_s)
+    return apart > NO_DIFFERENCE + math.hypot(_capped(fast.reach_up), _capped(slow.reach_down))
+
+
+def band_heads(spans: Iterable[Span]) -> Iterator[int]:
+    """Yield for each result, given in the order of the ranking, the place of the head of its band, from 1.
+
+    A band is a head and those right behind it that cannot be told apart from that head. The first that
+    can be heads the next band, and nobody behind it comes back into the one before. So a chain of small
+    steps does not tie its ends, and who is measured badly does not overtake who is measured well.
+    """
+    head: Span | None = None
+    place = 0
+    for number, span in enumerate(spans, start=1):
+        if head is None or told_apart(head, span):
+            head, place = span, number
+        yield place
 
 
 def standings(entries: Iterable[Entry]) -> list[Standing]:
-    """Rank each user's best entry. Equal scores share a rank, the earlier submission comes first."""
+    """Rank each user's best entry.
+
+    Who cannot be told apart from the head of a band shares its rank; inside a band the lower estimate
+    comes first, of equal ones the earlier submission.
+    """
     best: dict[str, Entry] = {}
     for entry in entries:
         if _is_time(entry.score_s) and (entry.user not in best or _order(entry) < _order(best[entry.user])):
             best[entry.user] = entry
-    return _ranked(sorted(best.values(), key=_order))
+    ordered = sorted(best.values(), key=_order)
+    return ranked(ordered, list(band_heads(entry.span for entry in ordered)))
 
 
-def _ranked(ordered: Sequence[Entry]) -> list[Standing]:
-    ranked: list[Standing] = []
-    for place, entry in enumerate(ordered, start=1):
-        tied = bool(ranked) and ranked[-1].score_s == entry.score_s
-        ranked.append(_standing(entry, rank=ranked[-1].rank if tied else place))
-    return ranked
+def ranked(ordered: Sequence[Entry], ranks: Sequence[int], *, after: int | None = None) -> list[Standing]:
+    """Return standings of entries in order, whose ranks are known.
+
+    Args:
+        ordered: The entries.
+        ranks: Theirs, and possibly those of some that follow, so that a tie with these is seen.
+        after: The rank of the entry before the first, None if there is none.
+    """
+    around = [after, *ranks, None]
+    return [
+        _standing(entry, rank=rank, tied=rank in (around[number], around[number + 2]))
+        for number, (entry, rank) in enumerate(zip(ordered, ranks, strict=False))
+    ]
+
+
+def _scored(timings: Sequence[Timing], ranking_by: RankingBy) -> Score | None:
+    times_ns = [timing.score_ns for timing in timings]
+    if not times_ns:
+        return None
+    found = _combine(times_ns, ranking_by) * NANOSECOND
+    if not _is_time(found):
+        return None
+    low_s, high_s = _interval(found, timings, _weights(times_ns, ranking_by))
+    return Score(
+        score_s=found,
+        low_s=low_s,
+        high_s=high_s,
+        raw_s=_raw(timings, ranking_by),
+        at_floor=all(is_at_floor(timing) for timing in timings),
+    )
+
+
+def _interval(
+    found_s: float, timings: Sequence[Timing], weights: Sequence[float]
+) -> tuple[float | None, float | None]:
+    """Return the ends of a score's interval from those of its cases, which are independent of each other."""
+    ends = [case_interval_ns(timing) for timing in timings]
+    known = [(end, timing.score_ns) for end, timing in zip(ends, timings, strict=True) if end is not None]
+    if len(known) < len(timings):
+        return None, None
+    down = math.hypot(
+        *(weight * _reach(low, middle) for weight, ((low, _), middle) in zip(weights, known, strict=True))
+    )
+    up = math.hypot(
+        *(weight * _reach(middle, high) for weight, ((_, high), middle) in zip(weights, known, strict=True))
+    )
+    # A spread of more than the largest float is not known at all.
+    return (found_s * math.exp(-down), found_s * math.exp(up)) if up < 100 else (None, None)
+
+
+def _weights(times_ns: Sequence[float], ranking_by: RankingBy) -> list[float]:
+    """Return by how much the logarithm of the score moves with that of each case."""
+    if ranking_by is RankingBy.MEAN:
+        largest = max(times_ns)
+        shares = [time_ns / largest for time_ns in times_ns]
+        return [share / math.fsum(shares) for share in shares]
+    return [1 / len(times_ns)] * len(times_ns)
+
+
+def _raw(timings: Sequence[Timing], ranking_by: RankingBy) -> float | None:
+    times_ns = [timing.reported_ns if timing.reported_ns is not None else timing.raw_ns for timing in timings]
+    if not all(_is_time(time_ns) for time_ns in times_ns):
+        return None
+    found = _combine(times_ns, ranking_by) * NANOSECOND
+    return found if _is_time(found) else None
+
+
+def _reach(low: float | None, high: float | None) -> float:
+    """Return how far an interval reaches, never less than nothing."""
+    if low is None or high is None or not (_is_time(low) and _is_time(high)):
+        return 0.0
+    return max(0.0, math.log(high) - math.log(low))
+
+
+def _capped(reach: float) -> float:
+    return min(reach, LARGEST_REACH)
 
 
 def _order(entry: Entry) -> tuple[float, datetime, int]:
-    return entry.score_s, entry.submitted_at, entry.submission_id
+    return entry.ranked_s, entry.submitted_at, entry.submission_id
 
 
-def _standing(entry: Entry, *, rank: int) -> Standing:
+def _standing(entry: Entry, *, rank: int, tied: bool) -> Standing:
     return Standing(
         rank=rank,
+        tied=tied,
         user=entry.user,
         score_s=entry.score_s,
+        low_s=entry.low_s,
+        high_s=entry.high_s,
+        raw_s=entry.raw_s,
+        at_floor=entry.at_floor,
+        duel=entry.duel,
         submission_id=entry.submission_id,
         submitted_at=entry.submitted_at,
         file_name=entry.file_name,
@@ -80,15 +291,22 @@ def _standing(entry: Entry, *, rank: int) -> Standing:
     )
 
 
-def _combine(cases: Sequence[CaseResult], times_ns: Sequence[float], ranking_by: RankingBy) -> float:
+def _counting(cases: Sequence[CaseResult], ranking_by: RankingBy) -> Sequence[CaseResult]:
+    """Return the cases that make the score; none for ``last`` without a public one."""
+    if ranking_by is not RankingBy.LAST:
+        return cases
+    public = [case for case in cases if not case.hidden]
+    return [max(public, key=lambda case: case.index)] if public else []
+
+
+def _combine(times_ns: Sequence[float], ranking_by: RankingBy) -> float:
     if ranking_by is RankingBy.MEAN:
         # fmean adds up first and would overflow where the mean does not
         return math.fsum(time_ns / len(times_ns) for time_ns in times_ns)
-    if ranking_by is RankingBy.GEOM:
-        # a product of 60 microseconds, in seconds, is 1e-360: below the smallest float
-        return math.exp(math.fsum(math.log(time_ns) for time_ns in times_ns) / len(times_ns))
-    public = [(case.index, time_ns) for case, time_ns in zip(cases, times_ns, strict=True) if not case.hidden]
-    return max(public, default=(0, math.nan), key=lambda numbered: numbered[0])[1]
+    # A product of 60 microseconds, in seconds, is 1e-360: below the smallest float. One time stays as it is.
+    if len(times_ns) == 1:
+        return times_ns[0]
+    return math.exp(math.fsum(math.log(time_ns) for time_ns in times_ns) / len(times_ns))
 
 
 def _case_ns(case: CaseResult) -> float:

@@ -253,6 +253,8 @@ def test_changes_are_named() -> None:
         "devices": ["a", "b"],
         "task_hash": "1",
         "max_file_bytes": None,
+        "trust": "any",
+        "duel": False,
     }
     after = before | {"deadline": None, "devices": ["b", "c"], "task_hash": "2", "max_file_bytes": 5000}
     assert boards_text.changes_between(before, after) == [

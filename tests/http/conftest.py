@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from scenes import Fill, Scenes
 from starlette.testclient import TestClient
 
 from builders import NOW, make_actor, make_device
@@ -97,6 +98,18 @@ def person(db: Database) -> MakePerson:
         return Person(actor=actor, token=secret)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def scenes() -> Scenes:
+    """What tests of this worker have filled databases with."""
+    return Scenes()
+
+
+@pytest.fixture
+def stored(scenes: Scenes, db: Database, person: MakePerson) -> Callable[[Fill], dict[str, Person]]:
+    """Return what fills the database, from a copy if it can, and returns the people in it by name."""
+    return lambda fill: scenes.play(fill, db, person)
 
 
 def allowed_scopes(role: Role) -> frozenset[Scope]:

@@ -114,6 +114,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/submissions/{submission_id}/events"): Route(who=Who.AUTHOR, values=JUDGED, is_stream=True),
     ("POST", "/submissions/{submission_id}/cancel"): Route(who=Who.AUTHOR, values=WAITING),
     ("POST", "/submissions/{submission_id}/rejudge"): Route(who=Who.MANAGER, values=JUDGED, json={}),
+    ("POST", "/compare"): Route(who=Who.AUTHOR, json={"first": 1, "second": 2}, status=201),
+    ("GET", "/compare/{comparison_id}"): Route(who=Who.AUTHOR, values={"comparison_id": "3"}),
     ("GET", "/runs/{run_id}"): Route(who=Who.EVERYBODY, values=RUN),
     ("GET", "/runs/{run_id}/artifacts"): Route(who=Who.EVERYBODY, values=RUN),
     ("GET", "/runs/{run_id}/artifacts/{name}"): Route(

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
+
+from sqlalchemy import Engine
 
 from builders import (
     NOW,
@@ -20,6 +25,50 @@ from kernelcup.services import limits, membership, pauses, queue, reviews
 from kernelcup.services.submissions import cancel_submission
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Mode, RunReport, StageName, Verdict
+
+Fill = Callable[[Database, Any], dict[str, Any]]
+"""Fills a database and returns the people in it by name; the second argument makes one."""
+
+
+WAL = slice(18, 20)
+"""The bytes of a SQLite file that say that it has a write-ahead log, which memory has not."""
+
+
+class Scenes:
+    """Databases that were filled once, to copy: filling one takes longer than what most tests do with it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Fill, tuple[bytes, dict[str, Any]]] = {}
+
+    def play(self, fill: Fill, db: Database, make_person: Any) -> dict[str, Any]:
+        """Fill a new database, or copy one that was filled so. PostgreSQL copies too slowly for that."""
+        if db.engine.dialect.name != "sqlite":
+            return fill(db, make_person)
+        if fill not in self._kept:
+            people = fill(db, make_person)
+            self._kept[fill] = content_of(db.engine), people
+        else:
+            replace_content(db.engine, self._kept[fill][0])
+        return dict(self._kept[fill][1])
+
+
+def content_of(engine: Engine) -> bytes:
+    """Return all that a SQLite database holds."""
+    with closing(sqlite3.connect(":memory:")) as copy:
+        with closing(sqlite3.connect(str(engine.url.database))) as database:
+            database.backup(copy)
+        content = bytearray(copy.serialize())
+    content[WAL] = b"\x01\x01"
+    return bytes(content)
+
+
+def replace_content(engine: Engine, content: bytes) -> None:
+    """Put what a SQLite database held into another, which may be in use."""
+    with closing(sqlite3.connect(":memory:")) as copy:
+        copy.deserialize(content)
+        with closing(sqlite3.connect(str(engine.url.database))) as database:
+            copy.backup(database)
+
 
 PEOPLE = {
     "bob": Role.PARTICIPANT,

@@ -7,10 +7,11 @@ import json
 import httpx
 import pytest
 
-from builders import NOW, SUBMISSION, make_board, make_report, make_task
+from builders import NOW, SUBMISSION, make_board, make_case, make_report, make_stage, make_task
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.services import queue
 from kernelcup.services.submissions import cancel_submission
+from kernelcup_harness.protocol import DuelResult, Timing, Work
 
 
 @pytest.fixture
@@ -238,3 +239,62 @@ def test_a_participant_is_no_manager(client, ada, board, person) -> None:
             ).status_code
             == 403
         )
+
+
+def test_a_standing_tells_its_interval_and_ties(client, ada, person, board, db) -> None:
+    samples = [1000.0 * (1 + 0.01 * (number % 5 - 2)) for number in range(20)]
+    for who, factor in ((ada, 1.0), (person("bob"), 1.001)):
+        submit(client, who)
+        timing = Timing(samples_ns=[factor * each for each in samples])
+        judge(db, make_report(stages=[make_stage([make_case(timing=timing)])]))
+    page = client.get("/api/v1/leaderboards/double/standings/H100").json()["items"]
+    assert [(each["rank"], each["tied"], each["user"]) for each in page] == [
+        (1, True, "ada"),
+        (1, True, "bob"),
+    ]
+    first = page[0]
+    assert first["low_s"] < first["score_s"] < first["high_s"]
+    assert (first["at_floor"], first["duel"], first["trust"]) == (False, "", "audited")
+
+
+def test_a_report_teaches_its_author_and_tells_others_no_more_than_the_score(
+    client, ada, person, board, db
+) -> None:
+    submit(client, ada)
+    judge(db, make_report([2000.0]))
+    bob = person("bob")
+    made = submit(client, bob)
+    case = make_case(4000.0, work=Work(bytes=8000.0), floor_ns=1000.0, reference_ns=8000.0)
+    judge(db, make_report(stages=[make_stage([case])]))
+    (job,) = client.get(made.headers["location"], headers=bob.headers).json()["jobs"]
+    assert job["best"] == {"submission": 1, "score_s": pytest.approx(2e-6), "cases_ns": {"0": 2000.0}}
+    (lesson,) = job["lessons"]
+    assert (lesson["stage"], lesson["share"], lesson["bound_by"]) == ("ranked", 0.25, "bandwidth")
+    assert (lesson["over_reference"], lesson["over_best"]) == (2.0, 0.5)
+    (told,) = client.get(made.headers["location"], headers=ada.headers).json()["jobs"]
+    assert (told["score_s"], told["lessons"], told["best"]) == (pytest.approx(4e-6), [], None)
+
+
+def test_a_comparison_is_made_followed_and_answered(client, ada, board, db) -> None:
+    for _ in range(2):
+        submit(client, ada)
+        judge(db)
+    body = {"first": 1, "second": 2, "device": "h100"}
+    made = client.post("/api/v1/compare", json=body, headers=ada.headers)
+    assert (made.status_code, made.headers["location"]) == (201, "/api/v1/compare/3")
+    assert (made.json()["state"], made.json()["sentence"], made.json()["device"]) == ("queued", "", "H100")
+    duel = DuelResult(ratio=0.5, low=0.49, high=0.51, verdict="faster", blocks=10)
+    judge(db, make_report(duel=duel))
+    done = client.get("/api/v1/compare/3", headers=ada.headers).json()
+    assert (done["state"], done["verdict"], done["duel"]["ratio"]) == ("done", "accepted", 0.5)
+    assert done["sentence"] == "#1 is 100.0 % faster than #2 (95 % interval 96.1 to 104.1 %)."
+    listed = client.get("/api/v1/leaderboards/double/standings/H100").json()["items"]
+    assert [each["submission"] for each in listed] == [1]
+
+
+def test_a_comparison_needs_a_device_where_there_are_several(client, ada, board) -> None:
+    for _ in range(2):
+        submit(client, ada)
+    answer = client.post("/api/v1/compare", json={"first": 1, "second": 2}, headers=ada.headers)
+    assert answer.status_code == 400
+    assert "H100, MI300" in answer.json()["error"]["message"]

@@ -163,7 +163,9 @@ def addresses(app: Any) -> list[str]:
                 for user in ("ada", REAL_NAME):
                     each = str(number)
                     values = GOOD | {"name": board, "leaderboard": board, "user": user, "user_id": user}
-                    values |= dict.fromkeys(("submission_id", "run_id", "job_id", "review_id"), each)
+                    values |= dict.fromkeys(
+                        ("submission_id", "run_id", "job_id", "review_id", "comparison_id"), each
+                    )
                     if "/users/" in path:
                         values["name"] = user
                     names = FILES if "artifacts" in path else [values["name"]]

@@ -103,6 +103,7 @@ GOOD = {
     "secret": "kc_x",
     "category": "test",
     "submission_id": "2",
+    "comparison_id": "2",
     "run_id": "2",
     "job_id": "2",
     "review_id": "1",

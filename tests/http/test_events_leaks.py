@@ -19,8 +19,8 @@ SEED = "ab12" * 16
 
 
 @pytest.fixture
-def scene(db, person) -> dict[str, Any]:
-    return play(db, person)
+def scene(stored) -> dict[str, Any]:
+    return stored(play)
 
 
 def follow(client: Any, path: str, headers: dict[str, str]) -> tuple[int, str]:

@@ -44,8 +44,8 @@ benchmarks: [{size: 64, seed: 2}]
 
 
 @pytest.fixture
-def scene(db, person) -> dict[str, Any]:
-    return play(db, person)
+def scene(stored) -> dict[str, Any]:
+    return stored(play)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from route_rules import PREFIX, ROUTES, Route, Who
 
 from builders import NOW, SUBMISSION, make_board, make_report, make_submission, make_task
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.services import limits, pauses, queue, reviews
+from kernelcup.services import compare, limits, pauses, queue, reviews
+from kernelcup.services.users import actor_of
 
 PEOPLE = ("nobody", "bob", "eve", "ada", "grace", "root")
 """A stranger, a participant, another leaderboard's creator, the author, the creator, an admin."""
@@ -28,8 +29,12 @@ ALLOWED = {
 
 
 @pytest.fixture
-def scene(db, person):
-    """A leaderboard with a judged and a waiting submission by ada, and all the people."""
+def scene(stored):
+    return stored(play)
+
+
+def play(db, person):
+    """Make a leaderboard with a judged and a waiting submission by ada, and all the people."""
     people = {
         "bob": person("bob"),
         "eve": person("eve", Role.CREATOR),
@@ -81,6 +86,8 @@ def prepare(db, method: str, path: str) -> None:
     """See to it that what a route ends or decides is there."""
     if "/reviews/" in path:
         reviews.quarantine(db, OPERATOR, 1, reason="a test", evidence={}, now=NOW)
+    if path == "/compare/{comparison_id}":
+        compare.start(db, actor_of(db, "ada"), 1, 2, now=NOW)
     if method == "DELETE" and path.startswith("/pauses/"):
         scope, key = ("service", "") if path.endswith("service") else ("leaderboard", "double")
         pauses.pause(db, OPERATOR, scope=scope, key=key, reason="a test", now=NOW)

@@ -5,15 +5,24 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import update
 
-from builders import make_actor, make_board, make_report
+from builders import make_actor, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
 from kernelcup.services import audit, events, reviews
+from kernelcup.services.best import beside
 from kernelcup.services.rejudge import rejudge_board, rejudge_submission
 from kernelcup.services.submissions import screening_of, show_submission
 from kernelcup.storage.tables import LeaderboardRow
-from kernelcup_harness.protocol import Mode, Verdict
+from kernelcup_harness.protocol import (
+    Audit,
+    Finding,
+    Mode,
+    RunReport,
+    Timing,
+    TrustLevel,
+    Verdict,
+)
 
 FLAGGED = b"import torch\n\n\ndef custom_kernel(data):\n    torch.cuda.Stream()\n    return data * 2\n"
 
@@ -54,6 +63,91 @@ def test_a_quarantined_result_is_out_of_the_ranking_and_kept(judging) -> None:
     assert (review.user, review.device, review.leaderboard) == ("ada", "H100", "double")
     assert (review.reason, review.evidence, review.opened_by) == ("too good", {"factor": 9}, "operator")
     assert (review.submission_id, review.decision) == (submission.id, None)
+
+
+def suspicious(*codes: str, hidden: bool = False, **overrides) -> RunReport:
+    """Return a ranked run whose measurement found something."""
+    found = [Finding(code=code, text=f"{code} of a case with size 77", quarantines=True) for code in codes]
+    audit = Audit(
+        captured=True,
+        handshake_ns=2000.0,
+        handshake_slack_ns=100.0,
+        slope_ns=2100.0,
+        score_ns=2100.0,
+        level=TrustLevel.AUDITED,
+        findings=found,
+    )
+    timing = Timing(samples_ns=[1000.0] * 5, handshakes_ns=[2500.0] * 3, audit=audit)
+    stage = make_stage([make_case(timing=timing, hidden=hidden)])
+    return make_report(stages=[stage], quarantine=found, **overrides)
+
+
+def test_a_time_that_two_clocks_do_not_agree_on_waits_with_its_evidence(judging) -> None:
+    submission = judging.submit()
+    run = judging.finish(judging.claim(), report=suspicious("slope_disagrees", "handshake_disagrees"))
+    assert judging.ranking() == []
+    assert run.score_s == pytest.approx(2.1e-6)
+    (review,) = reviews.open_reviews(judging.db, OPERATOR)
+    assert review.opened_by == "kernelcup"
+    assert [each["code"] for each in review.evidence["findings"]] == [
+        "slope_disagrees",
+        "handshake_disagrees",
+    ]
+    (case,) = review.evidence["cases"]
+    assert (case["claim_ns"], case["audit"]["slope_ns"]) == (1000.0, 2100.0)
+    assert (case["samples_ns"], case["handshakes_ns"]) == ([1000.0] * 5, [2500.0] * 3)
+    job = judging.job(submission)
+    assert job.state is JobState.QUARANTINED
+    assert job.reason == (
+        "the time that it claims and the time of many calls do not agree; "
+        "the time that it claims and the judge's own clock do not agree"
+    )
+
+
+def test_its_author_is_told_why_without_figures_of_hidden_cases(judging) -> None:
+    submission = judging.submit()
+    judging.finish(judging.claim(), report=suspicious("below_floor"))
+    ada = make_actor(judging.db, "ada")
+    view = show_submission(judging.db, submission.id, viewer=ada)
+    told = beside(judging.db, view, viewer=ada)[view.jobs[0].job.id]
+    assert told.remark == (
+        "A person looks at this result before it counts: "
+        "it is faster than this device can do what the task declares."
+    )
+    run = view.jobs[0].run
+    assert run is not None
+    assert [(each.code, "77" in each.text) for each in run.report.quarantine] == [("below_floor", False)]
+
+
+def test_a_measurement_that_was_released_ranks_and_a_new_one_speaks_for_itself(judging) -> None:
+    submission = judging.submit()
+    judging.finish(judging.claim(), report=suspicious("slope_disagrees"))
+    (review,) = reviews.open_reviews(judging.db, OPERATOR)
+    decide(judging, review, "released")
+    assert judging.ranking() == [("ada", 2100)]
+    rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock())
+    judging.finish(judging.claim(), report=suspicious("slope_disagrees"))
+    assert judging.ranking() == []
+    assert len(reviews.open_reviews(judging.db, OPERATOR)) == 1
+
+
+def test_what_earns_no_score_waits_for_nobody(judging) -> None:
+    submission = judging.submit()
+    report = suspicious("slope_disagrees", verdict=Verdict.WRONG_ANSWER)
+    judging.finish(judging.claim(), report=report)
+    assert judging.job(submission).state is JobState.DONE
+    assert reviews.open_reviews(judging.db, OPERATOR) == []
+
+
+def test_the_screen_and_the_clock_may_both_object(judging) -> None:
+    submission = judging.submit(content=FLAGGED)
+    tags = review_tags_of(judging, submission)
+    judging.finish(judging.claim(), report=suspicious("below_floor"))
+    (review,) = reviews.open_reviews(judging.db, OPERATOR)
+    assert review.evidence["tags"] == tags
+    assert review.evidence["findings"]
+    assert review.reason.startswith("it is faster than")
+    assert review.reason.endswith(f"the static screen found {', '.join(tags)}")
 
 
 def test_the_next_best_takes_its_place(judging) -> None:

@@ -222,7 +222,7 @@ def test_the_database_itself_lets_one_run_of_a_job_count(db, clock, board) -> No
     submit(db)
     lease = claim(db, clock)
     run = finish(db, clock, lease)
-    again = {"report": run.report, "score_s": None, "started_at": NOW, "finished_at": NOW}
+    again = {"report": run.report, "score": None, "started_at": NOW, "finished_at": NOW}
     with db.write() as session:
         session.execute(update(RunRow).values(attempt=7))
     with pytest.raises(IntegrityError), db.write() as session:

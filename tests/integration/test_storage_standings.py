@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from builders import NOW, make_board, make_case, make_report, make_stage, make_submission
+from builders import NOW, make_board, make_case, make_report, make_stage, make_submission, make_task
 from kernelcup import errors
-from kernelcup.domain import OPERATOR
+from kernelcup.domain import NOBODY, OPERATOR, TrustRule
+from kernelcup.lessons import Best
 from kernelcup.services import queue
-from kernelcup.services.rank import personal_best, standings
+from kernelcup.services.best import beside
+from kernelcup.services.board_changes import BoardChanges, update_board
+from kernelcup.services.rank import freeze, personal_best, standings
 from kernelcup.services.submissions import (
     delete_submission,
     get_code,
@@ -14,7 +17,7 @@ from kernelcup.services.submissions import (
     show_submission,
 )
 from kernelcup.services.users import actor_of
-from kernelcup_harness.protocol import Mode, Verdict
+from kernelcup_harness.protocol import Mode, Timing, TrustLevel, Verdict
 
 
 @pytest.fixture
@@ -70,6 +73,100 @@ def test_a_personal_best_has_the_rank_of_the_standings(db, judged) -> None:
     assert [personal_best(db, "double", "H100", place.user) for place in everybody] == everybody
     assert standings(db, "double", "H100", limit=2) == everybody[:2]
     assert personal_best(db, "double", "H100", "nobody") is None
+
+
+def spread(time_ns: float, share: float = 0.01):
+    """Return a ranked run whose samples scatter."""
+    samples = [time_ns * (1 + share * ((number % 5) - 2)) for number in range(20)]
+    return make_report(stages=[make_stage([make_case(timing=Timing(samples_ns=samples))])])
+
+
+def test_who_cannot_be_told_apart_shares_a_rank_on_every_page(db, judged) -> None:
+    for number in range(9):
+        judged(report=spread(1000 * 1.004**number), user=f"user-{number}")
+    everybody = standings(db, "double", "H100")
+    ranks = [place.rank for place in everybody]
+    assert len(set(ranks)) > 1
+    assert all(place.tied == (ranks.count(place.rank) > 1) for place in everybody)
+    for offset in range(9):
+        for limit in (1, 2, 5):
+            page = standings(db, "double", "H100", limit=limit, offset=offset)
+            assert page == everybody[offset : offset + limit]
+    assert [personal_best(db, "double", "H100", place.user) for place in everybody] == everybody
+
+
+def test_a_standing_has_its_interval_and_what_the_clock_read(db, judged) -> None:
+    timing = Timing(samples_ns=[1000.0, 1010.0] * 10, offset_ns=200.0)
+    judged(report=make_report(stages=[make_stage([make_case(timing=timing)])]))
+    (place,) = standings(db, "double", "H100")
+    assert place.low_s is not None
+    assert place.high_s is not None
+    assert place.low_s < place.score_s < place.high_s
+    assert place.score_s == pytest.approx(805e-9)
+    assert place.raw_s == pytest.approx(1005e-9)
+    assert (place.tied, place.at_floor) == (False, False)
+
+
+def test_a_freeze_keeps_bands(db, clock, judged) -> None:
+    judged(report=spread(1000), user="ada")
+    judged(report=spread(1004), user="bob")
+    freeze(db, OPERATOR, "double", clock(), clock())
+    clock.advance(1)
+    judged(500, user="bob")
+    seen = [(place.user, place.rank, place.tied) for place in standings(db, "double", "H100", viewer=NOBODY)]
+    assert seen == [("ada", 1, True), ("bob", 1, True)]
+    live = [(place.user, place.rank) for place in standings(db, "double", "H100")]
+    assert live == [("bob", 1), ("ada", 2)]
+
+
+def test_where_only_audited_times_rank_others_are_kept_and_shown(db, judged) -> None:
+    change(db, trust=TrustRule.AUDITED)
+    judged(report=make_report([3000]), user="ada")
+    judged(report=make_report([2000]), user="bob")
+    best = judged(report=make_report([1000], trust=TrustLevel.BOUNDED), user="ada")
+    assert ranking(db) == [(1, "bob", 2000), (2, "ada", 3000)]
+    view = show_submission(db, best.id)
+    assert view.jobs[0].run.score_s == pytest.approx(1e-6)
+    assert beside(db, view)[view.jobs[0].job.id].remark == (
+        "Not ranked: this leaderboard ranks audited times only, and this one is bounded."
+    )
+
+
+def test_what_ranks_is_found_anew_when_the_rule_changes(db, judged) -> None:
+    judged(report=make_report([3000]), user="ada")
+    judged(report=make_report([1000], trust=TrustLevel.BOUNDED), user="ada")
+    judged(report=make_report([2000], trust=TrustLevel.SELF_MEASURED), user="bob")
+    judged(report=make_report([1500], trust=TrustLevel.BOUNDED), user="bob", device="A100")
+    assert ranking(db) == [(1, "ada", 1000), (2, "bob", 2000)]
+    change(db, trust=TrustRule.AUDITED)
+    assert ranking(db) == [(1, "ada", 3000)]
+    assert ranking(db, "A100") == []
+    change(db, trust=TrustRule.ANY)
+    assert ranking(db) == [(1, "ada", 1000), (2, "bob", 2000)]
+    assert ranking(db, "A100") == [(1, "bob", 1500)]
+
+
+def change(db, **changes) -> None:
+    update_board(db, OPERATOR, "double", changes=BoardChanges(**changes), now=NOW)
+
+
+def test_a_result_is_shown_beside_the_best_of_each_public_case(db, judged) -> None:
+    first = judged(report=make_report([1000, 3000]), user="ada")
+    second = judged(report=make_report([2000, 3300]), user="bob")
+    view = show_submission(db, second.id)
+    best = beside(db, view)[view.jobs[0].job.id].best
+    assert best == Best(submission=first.id, score_s=pytest.approx(3e-6), cases_ns={0: 1000.0, 1: 3000.0})
+
+
+def test_times_of_another_task_version_are_not_compared(db, judged) -> None:
+    judged(report=make_report([1000]), user="ada")
+    task = make_task(description="Another one.")
+    update_board(db, OPERATOR, "double", task=task, now=NOW)
+    second = judged(report=make_report([2000]), user="bob")
+    view = show_submission(db, second.id)
+    best = beside(db, view)[view.jobs[0].job.id].best
+    assert best is not None
+    assert (best.score_s, best.cases_ns) == (pytest.approx(1e-6), {})
 
 
 def test_only_accepted_runs_are_ranked(db, judged) -> None:

@@ -169,6 +169,12 @@ def test_ranked_runs_need_a_sandbox_unless_the_file_says_otherwise(load) -> None
     assert not load("[sandbox]\nrequired = false").sandbox_required
 
 
+def test_how_many_runners_wait_may_be_said(load) -> None:
+    assert (load("").warm, load("").refill_beside) == (None, None)
+    text = "[local]\nwarm = 2\nrefill = 'after'\n"
+    assert (load(text).warm, load(text).refill_beside) == (2, False)
+
+
 def test_an_operator_names_what_jobs_see_of_the_environment(load) -> None:
     assert load("").sandbox_environment == ()
     text = "[sandbox]\nenvironment = ['HF_HUB_OFFLINE', 'MY_*']"

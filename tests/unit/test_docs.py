@@ -211,11 +211,23 @@ def test_every_key_of_a_task_is_documented_in_the_json_page():
 def test_every_key_of_the_configuration_is_documented():
     text = read("configuration.md")
     sections = kernelcup.config._File.model_fields
-    assert set(sections) == {"database", "server", "signin", "screen", "sandbox", "popcorn", "devices"}
+    assert set(sections) == {
+        "database",
+        "server",
+        "signin",
+        "screen",
+        "sandbox",
+        "popcorn",
+        "calibration",
+        "local",
+        "devices",
+    }
     keys = [f"database.{key}" for key in kernelcup.config._Database.model_fields]
     keys += [f"server.{key}" for key in kernelcup.config._Server.model_fields]
     keys += [f"signin.{key}" for key in kernelcup.config._SignIn.model_fields]
     keys += [f"popcorn.{key}" for key in kernelcup.config._Popcorn.model_fields]
+    keys += [f"calibration.{key}" for key in kernelcup.config._Calibration.model_fields]
+    keys += [f"local.{key}" for key in kernelcup.config._Local.model_fields]
     keys += [f"screen.{key}" for key in kernelcup.config._Screen.model_fields]
     keys += [f"sandbox.{key}" for key in kernelcup.config._Sandbox.model_fields]
     keys += [f"devices.{key}" for key in kernelcup.config._Device.model_fields]

@@ -9,7 +9,7 @@ from typing import Any
 import discord
 
 from kernelcup.bot import texts
-from kernelcup.bot.live import duration
+from kernelcup.wording import percent, rank_text, time_text
 
 Json = Mapping[str, Any]
 
@@ -20,6 +20,9 @@ ACCENT = 0x5865F2
 LONGEST_DESCRIPTION = 1100
 MOST_CHANGES = 5
 MOST_LINES_ABOUT = 60
+AUDITED = "audited"
+BEHIND = ("tied", "lost", "missed")
+"""How a duel ended for those who stand behind whom they met."""
 
 
 def stamp(moment: datetime | str, style: str = "f") -> str:
@@ -104,7 +107,7 @@ def template_file(board: Json, task: Json, text: str, language: str = "") -> tex
 
 def facts(board: Json) -> dict[str, Any]:
     """Return what of a leaderboard is told when it changes."""
-    names = ("deadline", "opens_at", "freeze_at", "devices", "task_hash", "max_file_bytes")
+    names = ("deadline", "opens_at", "freeze_at", "devices", "task_hash", "max_file_bytes", "trust", "duel")
     return {name: board[name] for name in names}
 
 
@@ -130,6 +133,11 @@ def changes_between(before: Json, after: Json) -> list[str]:
     if before.get("max_file_bytes") != after.get("max_file_bytes"):
         size = after.get("max_file_bytes")
         found.append(f"largest submission: {f'{size:,} bytes' if size else 'as everywhere'}")
+    if before.get("trust", after["trust"]) != after["trust"]:
+        found.append("only audited times rank" if after["trust"] == AUDITED else "all times rank, marked")
+    if before.get("duel", after["duel"]) != after["duel"]:
+        needs = "must win a duel" if after["duel"] else "needs no duel"
+        found.append(f"a new first place {needs}")
     return found
 
 
@@ -140,20 +148,43 @@ def _names(names: Sequence[str], most: int = 10) -> str:
 
 def _table(places: Sequence[Json]) -> list[str]:
     """Return lines that are as narrow as they can be: a phone shows few letters in one."""
-    rows = [("#", "User", "Time", "Submission")]
-    for place in places:
-        user, file = texts.one_line(place["user"]), texts.one_line(place["file_name"])
-        entry = f"#{place['submission']} {texts.shortened(file, 20)}"
-        rows.append((str(place["rank"]), texts.shortened(user, 20), duration(place["score_s"]), entry))
-    wide = [max(len(row[column]) for row in rows) for column in range(3)]
-    return [f"{row[0]:>{wide[0]}}  {row[1]:<{wide[1]}}  {row[2]:>{wide[2]}}  {row[3]}" for row in rows]
+    rows = [("#", "User", "Time", "95 %", "Submission"), *map(_row, places)]
+    wide = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [
+        f"{row[0]:>{wide[0]}}  {row[1]:<{wide[1]}}  {row[2]:>{wide[2]}}  {row[3]:>{wide[3]}}  {row[4]}"
+        for row in rows
+    ]
+
+
+def _row(place: Json) -> tuple[str, str, str, str, str]:
+    user, file = texts.one_line(place["user"]), texts.one_line(place["file_name"])
+    mark = "" if place["trust"] == AUDITED else f" ({place['trust']})"
+    return (
+        rank_text(place["rank"], tied=place["tied"]),
+        texts.shortened(user, 20),
+        time_text(place["score_s"] * 1e9, at_floor=place["at_floor"]),
+        spread_text(place),
+        f"#{place['submission']} {texts.shortened(file, 20)}{mark}",
+    )
+
+
+def spread_text(place: Json) -> str:
+    """Return how far a time's 95 % interval reaches, as a share of it; empty where that is not known."""
+    low_s, high_s = place["low_s"], place["high_s"]
+    if low_s is None or high_s is None:
+        return ""
+    return f"±{percent((high_s - low_s) / 2 / place['score_s'])}"
 
 
 def _notes(places: Sequence[Json]) -> list[str]:
     notes = []
     if any(not place["comparable"] for place in places):
         notes.append("times of an emulated device tell nothing about a GPU")
-    levels = sorted({place["trust"] for place in places} - {"audited"})
+    if any(place["tied"] for place in places):
+        notes.append("= cannot be told apart from the first of that rank")
+    if any(place["duel"] in BEHIND for place in places):
+        notes.append("some stand behind the one that they did not beat in a duel")
+    levels = sorted({place["trust"] for place in places} - {AUDITED})
     if levels:
         notes.append(f"some times are {' or '.join(levels)}")
     return notes

@@ -22,6 +22,7 @@ SYNC_PATIENCE_S = 300.0
 
 Json = Mapping[str, Any]
 Harness = Literal["standard", "own"]
+Trust = Literal["any", "audited"]
 
 
 def register(tree: groups.Tree, parts: Parts) -> None:
@@ -43,6 +44,8 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
         gpus="GPUs, with commas between; without it a menu asks",
         closed="Only those with an invite see it",
         harness="Whose code judges: ours, or the task's own",
+        trust="Which times rank: any, each with its mark, or audited ones only",
+        duel="Whether a new first place must win when measured against the old one",
     )
     async def create(
         interaction: discord.Interaction,
@@ -52,6 +55,8 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
         gpus: str | None = None,
         closed: bool = False,
         harness: Harness | None = None,
+        trust: Trust | None = None,
+        duel: bool = False,
     ) -> None:
         await begin(parts, interaction)
         settings: dict[str, Any] = {
@@ -61,6 +66,10 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
         }
         if harness is not None:
             settings["harness"] = harness
+        if trust is not None:
+            settings["trust"] = trust
+        if duel:
+            settings["duel"] = True
         content = await replies.read_file(task_zip, LARGEST_TASK)
         maker = _Maker(parts, settings, task_zip.filename, content)
         await maker.begin(interaction, gpus)

@@ -20,6 +20,7 @@ from kernelcup.bot.questions import Menu
 from kernelcup.bot.replies import answer, think, who
 from kernelcup.bot.texts import Attached
 from kernelcup.errors import InvalidValue, NotFound, UserError
+from kernelcup.wording import rank_text
 
 BOARDS_A_PAGE = 5
 MOST_AT_ONCE = 10
@@ -96,7 +97,9 @@ async def show_personal(interaction: discord.Interaction, parts: Parts, board: s
     for device in shown["devices"]:
         mine = await parts.api.get(at("leaderboards", name, "standings", device, "me"), person)
         if mine is not None:
-            lines.append(f"**{texts.plain(device)}**: rank {mine['rank']}, {duration(mine['score_s'])}")
+            rank = rank_text(mine["rank"], tied=mine["tied"])
+            time = reports.score_text(mine)
+            lines.append(f"**{texts.plain(device)}**: rank {rank}, {time}")
     table = [_personal_line(each, job) for each in page["items"] for job in each["jobs"]]
     if not table:
         await answer(interaction, f"You have submitted nothing to {texts.code(name)} yet.")

@@ -10,6 +10,8 @@ from functools import cache
 
 from PIL import Image, ImageDraw, ImageFont
 
+from kernelcup.wording import rank_text
+
 SCALE = 2
 WIDTH = 760
 MARGIN = 28
@@ -47,6 +49,7 @@ class Row:
     time: str
     """As people read it."""
     score_s: float
+    tied: bool = False
 
 
 def draw_ranking(board: str, device: str, rows: Sequence[Row], *, more: bool = False) -> bytes:
@@ -87,7 +90,8 @@ def _draw_row(canvas: _Canvas, y: int, row: Row, *, slowest: float, striped: boo
     if medal is not None:
         canvas.disc((PLACE_X, y + ROW // 2), 13, medal)
     place_y = y + 12
-    canvas.text((PLACE_X, place_y), str(row.rank), 15, BACKGROUND if medal else FAINT, anchor="ma")
+    place = rank_text(row.rank, tied=row.tied)
+    canvas.text((PLACE_X, place_y), place, 15, BACKGROUND if medal else FAINT, anchor="ma")
     canvas.text((USER_X, y + 11), row.user, 17, TEXT, width=SCORE_X - USER_X - 110)
     canvas.text((SCORE_X, y + 12), row.time, 16, TEXT, anchor="ra")
     share = row.score_s / slowest if slowest > 0 else 0.0

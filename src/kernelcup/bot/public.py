@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from kernelcup.bot import texts
+from kernelcup.bot import boards_text, texts
 from kernelcup.bot.api import at
 from kernelcup.bot.live import duration, ordinal
 from kernelcup.bot.memory import Followed
@@ -77,7 +77,9 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
     first = len(history["items"]) <= 1
     rank = int(mine["rank"])
     ties = sum(each["rank"] == rank for each in page["items"]) - 1
-    tied = f", shared with {ties} other{'s' if ties > 1 else ''}" if ties else ""
+    tied = f", shared with {ties} other{'s' if ties > 1 else ''} that cannot be told apart" if ties else ""
+    if mine["trust"] != boards_text.AUDITED:
+        tied += f" ({texts.plain(mine['trust'])})"
     kind = "🍾 first successful submission" if first else "personal best"
     return [f"{MEDALS.get(rank, '🏅')} {head}, **{ordinal(rank)} place**{tied}; {kind}"]
 

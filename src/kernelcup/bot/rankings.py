@@ -12,9 +12,9 @@ from discord import ui
 
 from kernelcup.bot import boards_text, groups, pictures, replies, texts
 from kernelcup.bot.api import Person, at
-from kernelcup.bot.live import duration
 from kernelcup.bot.parts import Parts
 from kernelcup.errors import KernelCupError, UnknownDevice
+from kernelcup.wording import time_text
 
 Json = Mapping[str, Any]
 
@@ -69,7 +69,11 @@ async def _answer_picture(interaction: discord.Interaction, parts: Parts, board:
     found = await _standings(parts, replies.who(interaction), board, device, 0, pictures.MOST_ROWS)
     rows = [
         pictures.Row(
-            rank=place["rank"], user=place["user"], time=duration(place["score_s"]), score_s=place["score_s"]
+            rank=place["rank"],
+            tied=place["tied"],
+            user=place["user"],
+            time=time_text(place["score_s"] * 1e9, at_floor=place["at_floor"]),
+            score_s=place["score_s"],
         )
         for place in found["items"]
     ]

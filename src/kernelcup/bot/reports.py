@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kernelcup import lesson_text
 from kernelcup.bot import texts
 from kernelcup.bot.live import duration
 from kernelcup.bot.texts import Attached, Log, Outgoing
+from kernelcup.client_forms import best_of_json
+from kernelcup.lessons import Best, Lesson, lessons
+from kernelcup.wording import interval_text, time_text, with_interval
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
@@ -19,14 +22,12 @@ from kernelcup_harness.protocol import (
     RunReport,
     StageName,
     StageReport,
-    Timing,
     Verdict,
     from_json,
 )
 
 Block = str | Log | Attached
 
-NORMAL_95 = 1.96
 STAGES = {
     StageName.IMPORT: ("Compilation successful", "Compilation failed"),
     StageName.TEST: ("Testing successful", "Testing failed"),
@@ -56,13 +57,10 @@ def private_report(job: Mapping[str, Any], url: str) -> list[Outgoing]:
 
 
 def score_text(job: Mapping[str, Any]) -> str:
-    """Return a job's score, with its interval where the report has it."""
-    score = duration(job["score_s"])
-    report = read(job)
-    stage = report.stage_report(StageName.RANKED) if report is not None else None
-    timed = [case.timing for case in stage.cases if case.timing is not None] if stage is not None else []
-    match = next((t for t in reversed(timed) if math.isclose(t.score_ns, job["score_s"] * 1e9)), None)
-    return f"**{score}**{_interval(match)}"
+    """Return a job's score, with its interval where that is known."""
+    ns = job["score_s"] * 1e9
+    told = interval_text(ns, *(None if job[end] is None else job[end] * 1e9 for end in ("low_s", "high_s")))
+    return f"**{time_text(ns, at_floor=job['at_floor'])}**" + (f" (95 %: {told})" if told else "")
 
 
 def read(job: Mapping[str, Any]) -> RunReport | None:
@@ -84,21 +82,21 @@ def _job_blocks(job: Mapping[str, Any], url: str) -> Iterator[Block]:
         return
     mark = "✅" if verdict == Verdict.ACCEPTED else "❌"
     yield f"## {mark} {device}: {str(verdict or 'no result').replace('_', ' ')}"
-    if job["state"] == "quarantined":
-        yield "🔎 A person looks at this result before it counts."
+    if job["remark"]:
+        yield f"{'🔎' if job['state'] == 'quarantined' else '-#'} {texts.plain(job['remark'], 400)}"
     report = read(job)
     if report is None:
         yield f"The report is on the web: <{url}>"
         return
     yield from _summary(report)
     if job["score_s"] is not None:
-        yield f"Score: {score_text(job)} ({texts.plain(report.trust.value)})"
+        yield f"Score: {score_text(job)} ({_about_score(job, report)})"
     if not report.comparable:
         yield "-# Times are from an emulated device and cannot be compared with a GPU's."
     yield from _environment(report)
     yield from _failure(report)
     for stage in report.stages:
-        yield from _stage(stage)
+        yield from _stage(stage, lessons(report, stage.name, _best(job)))
     if report.verdict is not Verdict.ACCEPTED or len(report.stages) <= 2:
         yield from _output("stderr", report.stderr)
         yield from _output("stdout", report.stdout)
@@ -149,30 +147,48 @@ def _mismatch(mismatch: Mismatch) -> Iterator[Block]:
     yield f"-# wrong is: {texts.code(mismatch.rule, 300)}"
 
 
-def _stage(stage: StageReport) -> Iterator[Block]:
+def _about_score(job: Mapping[str, Any], report: RunReport) -> str:
+    """Return what the clock read, how far the score is proven, and how far it is from the best."""
+    parts = [] if job["raw_s"] is None else [f"raw {duration(job['raw_s'])}"]
+    parts.append(texts.plain(report.trust.value))
+    best = _best(job)
+    if best is not None and job["score_s"]:
+        parts.append(f"{best.score_s / job['score_s']:.2f} times as fast as the best, #{best.submission}")
+    return ", ".join(parts)
+
+
+def _best(job: Mapping[str, Any]) -> Best | None:
+    return None if job["best"] is None else best_of_json(job["best"])
+
+
+def _stage(stage: StageReport, learned: Mapping[int, Lesson]) -> Iterator[Block]:
     heading = HEADINGS.get(stage.name)
     if heading is None or not stage.cases:
         return
     passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
     yield f"### {heading}: {passed} of {stage.planned_cases} passed"
-    yield Log(f"{stage.name.value}.txt", "\n".join(line for case in stage.cases for line in _case(case)))
+    lines = (line for case in stage.cases for line in _case(case, learned.get(case.index)))
+    yield Log(f"{stage.name.value}.txt", "\n".join(lines))
     for case in stage.cases:
         yield from _profile(case)
 
 
-def _case(case: CaseResult) -> Iterator[str]:
+def _case(case: CaseResult, lesson: Lesson | None) -> Iterator[str]:
     mark = "✅" if case.verdict is Verdict.ACCEPTED else "❌"
     yield f"{mark} {_parameters(case)}"
     if case.message:
         yield f"   > {texts.shortened(texts.one_line(case.message), 300)}"
-    if case.timing is None:
+    if lesson is None or case.timing is None:
         return
-    timing = case.timing
-    error = f" ± {duration(timing.error_ns * 1e-9)}" if timing.error_ns is not None else ""
-    yield f"   ⏱ {duration(timing.score_ns * 1e-9)}{error}"
-    if timing.samples_ns:
-        fastest, slowest = min(timing.samples_ns), max(timing.samples_ns)
-        yield f"   ⚡ {duration(fastest * 1e-9)} 🐌 {duration(slowest * 1e-9)}  ({len(timing.samples_ns)} calls)"
+    ends = (lesson.low_ns, lesson.high_ns)
+    yield f"   ⏱ {with_interval(lesson.time_ns, *ends, at_floor=lesson.at_floor)}"
+    if case.timing.samples_ns:
+        fastest, slowest = min(case.timing.samples_ns), max(case.timing.samples_ns)
+        yield f"   ⚡ {duration(fastest * 1e-9)} 🐌 {duration(slowest * 1e-9)}  ({lesson_text.calls(lesson)} calls)"
+    if told := lesson_text.summary(lesson):
+        yield f"   📏 {told}"
+    for note in lesson.notes:
+        yield f"   > {texts.shortened(texts.one_line(note), 300)}"
 
 
 def _profile(case: CaseResult) -> Iterator[Block]:
@@ -198,10 +214,3 @@ def _output(name: str, captured: CapturedOutput) -> Iterator[Block]:
     cut = ", its beginning" if captured.truncated else ""
     yield f"Program {name} ({captured.total_bytes} bytes{cut}):"
     yield Log(f"{name}.txt", captured.text)
-
-
-def _interval(timing: Timing | None) -> str:
-    if timing is None or timing.error_ns is None:
-        return ""
-    low, high = (timing.score_ns + sign * NORMAL_95 * timing.error_ns for sign in (-1, 1))
-    return f" (95 %: {duration(max(low, 0) * 1e-9)} to {duration(high * 1e-9)})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Self
@@ -15,6 +14,7 @@ from kernelcup.bot.api import at
 from kernelcup.bot.live import duration
 from kernelcup.bot.parts import Parts
 from kernelcup.bot.roles import begin
+from kernelcup.lesson_text import evidence_lines
 
 Json = Mapping[str, Any]
 
@@ -111,8 +111,8 @@ def review_text(review: Json) -> str:
         f"Put aside by {opener} {since}: {texts.plain(review['reason'], 400)}",
     ]
     if review["evidence"]:
-        shown = texts.shortened(json.dumps(review["evidence"], indent=1, ensure_ascii=False), 700)
-        lines.append(texts.block(shown, "json"))
+        shown = texts.shortened("\n".join(evidence_lines(review["evidence"])), 700)
+        lines.append(texts.block(shown))
     if review["decision"]:
         by = texts.plain(review["decided_by"] or "", 64)
         lines.append(f"**{review['decision'].capitalize()}** by {by}: {texts.plain(review['note'], 300)}")

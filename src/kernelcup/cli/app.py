@@ -11,6 +11,7 @@ from kernelcup.cli import (
     board,
     board_admin,
     bot,
+    comparing,
     competing,
     database,
     demo,
@@ -71,6 +72,7 @@ app.command("watch")(competing.watch)
 app.command("cancel")(competing.cancel)
 app.add_typer(submissions.app, name="submissions")
 app.command("replay")(replaying.replay)
+app.command("compare")(comparing.compare)
 app.command("standings")(competing.standings)
 app.command("budget")(members.budget)
 app.command("join")(members.join)

@@ -49,6 +49,8 @@ def create(
     code: settings_of.CodeOption = None,
     max_file_bytes: settings_of.SizeOption = None,
     review_tag: settings_of.ReviewTagOption = None,
+    trust: settings_of.TrustOption = None,
+    duel: settings_of.DuelOption = None,
     harness: HarnessOption = None,
     user: UserOption = None,
     as_json: JsonOption = False,
@@ -70,6 +72,8 @@ def create(
         code=code,
         max_file_bytes=max_file_bytes,
         review_tags=review_tag,
+        trust=trust,
+        duel=duel,
     )
     kind = options.read_harness(harness)
     if kind is not None:
@@ -125,7 +129,8 @@ def show(
             typer.echo(json.dumps({**as_object(board), "task": venue.task_object(name)}))
             return
         task = venue.task(name)
-    typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}\n"))
+    typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}"))
+    typer.echo(f"{rules_text(board)}\n")
     describe(task)
 
 
@@ -176,6 +181,14 @@ def times(board: BoardInfo) -> str:
     return opens + ("no deadline" if board.deadline is None else f"closes {moment(board.deadline)}")
 
 
+def rules_text(board: BoardInfo) -> str:
+    """Say which times rank, and what a new first place needs."""
+    from kernelcup.domain import TrustRule
+
+    which = "only audited times rank" if board.trust is TrustRule.AUDITED else "all times rank, marked"
+    return f"{which}; a new first place must win a duel" if board.duel else which
+
+
 def moment(utc: datetime) -> str:
     """Return a moment in UTC, and as clocks show it here if that is something else."""
     local = utc.astimezone()
@@ -199,6 +212,8 @@ def as_object(board: BoardInfo) -> dict[str, object]:
         "code_policy": board.code_policy.value,
         "freeze_at": board.freeze_at.isoformat() if board.freeze_at else None,
         "max_file_bytes": board.max_file_bytes,
+        "trust": board.trust.value,
+        "duel": board.duel,
     }
     if board.review_tags is not None:
         body["review_tags"] = list(board.review_tags)

@@ -50,6 +50,8 @@ def update(
     code: settings_of.CodeOption = None,
     max_file_bytes: settings_of.SizeOption = None,
     review_tag: settings_of.ReviewTagOption = None,
+    trust: settings_of.TrustOption = None,
+    duel: settings_of.DuelOption = None,
     harness: HarnessOption = None,
     preview: PreviewOption = False,
     rejudge: RejudgeOption = False,
@@ -77,6 +79,8 @@ def update(
         code=code,
         max_file_bytes=max_file_bytes,
         review_tags=review_tag,
+        trust=trust,
+        duel=duel,
     )
     if device:
         given["devices"] = device

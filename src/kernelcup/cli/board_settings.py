@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.domain import CodePolicy
+from kernelcup.domain import CodePolicy, TrustRule
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -44,6 +44,16 @@ ReviewTagOption = Annotated[
         "--review-tag", help="A tag of the static screen that sends ranked results to review; several times."
     ),
 ]
+TrustOption = Annotated[
+    str | None,
+    typer.Option("--trust", help="Which times rank: any (each with its mark), or audited ones only."),
+]
+DuelOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--duel/--no-duel", help="Whether a new first place must win when measured against the old one."
+    ),
+]
 
 
 def read(
@@ -57,6 +67,8 @@ def read(
     code: str | None,
     max_file_bytes: str | None,
     review_tags: list[str] | None,
+    trust: str | None = None,
+    duel: bool | None = None,
 ) -> dict[str, Any]:
     """Return those settings that were given; the word none is None. Raise ``InvalidValue``."""
     from kernelcup.domain import Visibility
@@ -79,7 +91,16 @@ def read(
         found["max_file_bytes"] = None if max_file_bytes == NONE else read_bytes(max_file_bytes)
     if review_tags:
         found["review_tags"] = [] if review_tags == [NONE] else review_tags
-    return found
+    proofs = {"trust": None if trust is None else read_trust(trust), "duel": duel}
+    return found | {name: value for name, value in proofs.items() if value is not None}
+
+
+def read_trust(text: str) -> TrustRule:
+    """Return which times rank. Raise ``InvalidValue``."""
+    try:
+        return TrustRule(text.lower())
+    except ValueError:
+        raise InvalidValue(f"--trust {text}: expected any or audited") from None
 
 
 def read_code_policy(text: str) -> CodePolicy:

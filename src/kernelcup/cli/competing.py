@@ -215,8 +215,14 @@ def place_object(place: Standing) -> dict[str, object]:
     """Return a standing as ``--json`` prints it."""
     return {
         "rank": place.rank,
+        "tied": place.tied,
         "user": place.user,
         "score_s": place.score_s,
+        "low_s": place.low_s,
+        "high_s": place.high_s,
+        "raw_s": place.raw_s,
+        "at_floor": place.at_floor,
+        "duel": place.duel.value,
         "submission": place.submission_id,
         "submitted_at": place.submitted_at.isoformat(),
         "file_name": place.file_name,

@@ -26,23 +26,36 @@ def root() -> None:
     """What operators do, and who manages leaderboards."""
 
 
-def devices(as_json: JsonOption = False, config: ConfigOption = None) -> None:
-    """List this machine's devices, and the GPUs of all machines that are out of service."""
-    from kernelcup.cli import platform
+def devices(
+    history: Annotated[
+        int, typer.Option("--history", min=0, max=1000, help="Show so many calibrations of each device.")
+    ] = 0,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """List this machine's devices, what all machines' can do, and the GPUs that are out of service."""
+    from kernelcup.cli import calibration_text, platform
+    from kernelcup.services import calibrations
     from kernelcup.services.fitness import outages
 
     settings = platform.load_config(config)
     with platform.open_database(settings) as db:
         out = outages(db, now=datetime.now(UTC))
+        known = [
+            (latest, calibrations.history(db, latest, limit=history) if history else [])
+            for latest in calibrations.newest(db)
+        ]
     rows = [(device, free_slots(settings, device, out)) for device in settings.devices]
     if as_json:
         body = {
             "devices": [device_object(device, free) for device, free in rows],
             "out_of_service": [fault_object(fault) for fault in out],
+            "calibrations": [calibration_text.as_object(latest, past) for latest, past in known],
         }
         typer.echo(json.dumps(body))
         return
     show(rows, out)
+    calibration_text.show(known)
 
 
 def show(rows: Sequence[tuple[Device, int | None]], out: Sequence[DeviceFault]) -> None:

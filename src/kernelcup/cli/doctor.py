@@ -73,7 +73,7 @@ def look_around(config: Path | None) -> Iterator[Finding]:
         return
     where = f"from {settings.file}" if settings.file is not None else "no file, so the defaults"
     yield Finding("config", "ok", where, needed=True)
-    yield from (gpu(settings), database(settings), out_of_service(settings), disk(settings))
+    yield from (gpu(settings), warm(settings), database(settings), out_of_service(settings), disk(settings))
 
 
 def look_at_discord(config: Path | None) -> Iterator[Finding]:
@@ -123,6 +123,18 @@ def gpu(config: Config) -> Finding:
     return Finding(
         "gpu", "missing", "no NVIDIA GPU: the emulated device tells right from wrong, its times mean nothing"
     )
+
+
+def warm(config: Config) -> Finding:
+    """How many runners `kernelcup serve` keeps waiting for jobs here."""
+    from kernelcup.launchers.ready import waiting_runners
+
+    local = [device for device in config.devices if device.launcher == "local"]
+    counts = waiting_runners(local, config.warm)
+    text = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    if not text:
+        text = "none: each job starts its own processes (local.warm)"
+    return Finding("warm runners", "ok", text)
 
 
 def compilers() -> Finding:

@@ -25,6 +25,7 @@ from kernelcup.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import ExitStack
 
     from kernelcup.config import Config
     from kernelcup.domain import Device, Task
@@ -137,6 +138,8 @@ def make_launcher(config: Config) -> LocalLauncher:
         hygiene=hygiene,
         sandbox_required=config.sandbox_required,
         pass_on=config.sandbox_environment,
+        warm=config.warm,
+        while_busy=config.refill_beside,
     )
 
 
@@ -165,13 +168,31 @@ def make_hygiene() -> Hygiene:
 
 
 def make_dispatcher(
-    config: Config, db: Database, on_progress: Callable[[Progress], None] = lambda _: None
+    config: Config,
+    db: Database,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    *,
+    serving: ExitStack | None = None,
 ) -> Dispatcher:
-    """Return the loop that works off the queue on this machine's devices. Raise ``ConfigError``."""
+    """Return the loop that works off the queue on this machine's devices. Raise ``ConfigError``.
+
+    Args:
+        serving: Runners wait for jobs until it is closed; without it each job starts its own.
+    """
     from kernelcup.services.dispatch import Dispatcher
 
-    launchers = {LOCAL: make_launcher(config)}
-    return Dispatcher(db, devices=config.devices, launchers=launchers, on_progress=on_progress)
+    launcher = make_launcher(config)
+    if serving is not None:
+        serving.callback(launcher.close)
+        launcher.keep_ready(device for device in config.devices if device.launcher == LOCAL)
+    launchers = {LOCAL: launcher}
+    return Dispatcher(
+        db,
+        devices=config.devices,
+        launchers=launchers,
+        on_progress=on_progress,
+        calibrate_every=config.calibrate_every,
+    )
 
 
 def pick_device(config: Config, name: str | None) -> Device:

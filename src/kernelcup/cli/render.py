@@ -6,9 +6,10 @@ never into a string that is read as markup.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NoReturn
@@ -18,10 +19,20 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from kernelcup import lesson_text
 from kernelcup.cli.texts import plain, shortened
 from kernelcup.client_forms import BoardInfo
-from kernelcup.domain import Leaderboard, RankingBy, Standing
-from kernelcup.scoring import score_s
+from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy, Standing
+from kernelcup.lessons import Best, Lesson, lessons
+from kernelcup.scoring import Score
+from kernelcup.scoring import score as score_of
+from kernelcup.wording import (
+    duel_sentence,
+    duration,
+    interval_text,
+    rank_text,
+    time_text,
+)
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
@@ -29,7 +40,6 @@ from kernelcup_harness.protocol import (
     RunReport,
     StageName,
     StageReport,
-    Timing,
     Verdict,
 )
 
@@ -39,6 +49,7 @@ SHOWN_CASES = 12
 SHOWN_OUTPUT_LINES = 20
 SHOWN_MESSAGE_LINES = 40
 WIDTH_WITHOUT_TERMINAL = 160
+TIED = "= cannot be told apart from the first of that rank"
 EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
 # What to do next, for each verdict that is not "accepted"; {about} is the command that shows the task.
@@ -105,29 +116,6 @@ def verdict_text(verdict: Verdict) -> Text:
     return Text(f"{MARKS.get(verdict, '✗')} {verdict.value.replace('_', ' ')}", style=style)
 
 
-def duration(ns: float, *, digits: int = 4) -> str:
-    """Return a time with a unit and some digits: ``13.42 µs``."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{significant(ns / size, digits)} {unit}"
-    return f"{significant(ns, digits)} ns"
-
-
-def significant(value: float, digits: int) -> str:
-    """Return a number with so many digits, but never with an exponent where it has no place."""
-    return f"{value:.0f}" if value >= 10**digits else f"{value:.{digits}g}"
-
-
-def timing_texts(timing: Timing | None) -> tuple[str, str]:
-    """Return time with standard error, and the number of samples."""
-    if timing is None:
-        return "", ""
-    error = timing.error_ns
-    spread = f" ± {duration(error, digits=2)}" if error is not None else ""
-    count = len(timing.samples_ns) or int(timing.reported.get("runs", 0))
-    return f"{duration(timing.score_ns)}{spread}", str(count or "")
-
-
 def parameters_text(case: CaseResult) -> str:
     """Return a case's parameters, nothing for a hidden one."""
     if case.hidden and not case.parameters:
@@ -141,15 +129,24 @@ def report(
     ranking_by: RankingBy | None = None,
     *,
     about: str = "kernelcup task show TASK",
+    best: Best | None = None,
 ) -> None:
-    """Print a whole report. ``about`` is the command that shows the task."""
+    """Print a whole report.
+
+    Args:
+        out: Where.
+        report: The report.
+        ranking_by: How a score is made of its times; None where one call makes none.
+        about: The command that shows the task.
+        best: Who is first now, if that is known.
+    """
     out.print(headline(report))
     for each in report.stages:
-        stage(out, each)
+        stage(out, each, lessons(report, each.name, best))
     failure(out, report)
     for name, captured in (("stdout", report.stdout), ("stderr", report.stderr)):
         output(out, name, captured)
-    score(out, report, ranking_by)
+    score(out, report, ranking_by, best)
     if report.verdict in HINTS:
         out.print(Text(HINTS[report.verdict].format(about=about), style="dim"))
 
@@ -165,31 +162,35 @@ def headline(report: RunReport) -> Text:
     return head
 
 
-def stage(out: Console, stage: StageReport) -> None:
+def stage(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> None:
     """Print what there is to see of a stage."""
     failed = any(case.verdict is not Verdict.ACCEPTED for case in stage.cases)
     if stage.cases and (failed or stage.name is not StageName.PROFILE):
-        cases(out, stage)
+        cases(out, stage, learned)
     for case in stage.cases:
         if case.profile:
             out.print(Text(f"profile of case {case.index} ({plain(parameters_text(case))})", style="bold"))
             raw(out, plain(case.profile.rstrip()) + "\n")
 
 
-def cases(out: Console, stage: StageReport) -> None:
+def cases(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> None:
     """Print the cases of a stage; of many, those that failed come before the others."""
     passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
     title = f"{stage.name.value}: {passed} of {stage.planned_cases} cases passed in {stage.duration_s:.1f} s"
     chosen = shown_cases(stage.cases)
     left_out = len(stage.cases) - len(chosen)
-    timed = ("time per call", "calls") if any(case.timing for case in stage.cases) else ()
+    columns = lesson_text.columns([learned[case.index] for case in chosen if case.index in learned])
     table = new_table(
-        "case", "verdict", "parameters", *timed, right=("case", *timed), whole=("verdict", *timed)
+        "case", "verdict", "parameters", *columns, right=("case", *columns), whole=("verdict", *columns)
     )
     for case in chosen:
         row: list[RenderableType] = [str(case.index), verdict_text(case.verdict), cell(parameters_text(case))]
-        table.add_row(*row, *(timing_texts(case.timing) if timed else ()))
+        lesson = learned.get(case.index)
+        table.add_row(*row, *(read(lesson) if lesson is not None else "" for read in columns.values()))
     print_table(out, title, table, f"{left_out} more; --json has all" if left_out else "")
+    for case in chosen:
+        for note in learned[case.index].notes if case.index in learned else ():
+            out.print(Text(plain(f"case {case.index}: {note}"), style="yellow"))
 
 
 def shown_cases(cases: Sequence[CaseResult]) -> list[CaseResult]:
@@ -238,19 +239,34 @@ def output(out: Console, name: str, captured: CapturedOutput) -> None:
         raw(out, f"  {line}")
 
 
-def score(out: Console, report: RunReport, ranking_by: RankingBy | None) -> None:
-    """Print the score of a ranked run, and what it is worth."""
-    seconds = score_s(report, ranking_by) if ranking_by is not None else None
-    if seconds is not None and ranking_by is not None:
-        out.print(
-            Text(
-                f"score {duration(seconds * 1e9)} ({ranking_by.value} of the benchmarks, {report.trust.value})"
+def score(out: Console, report: RunReport, ranking_by: RankingBy | None, best: Best | None = None) -> None:
+    """Print the score of a ranked run, how well it is known, and what it is worth."""
+    found = score_of(report, ranking_by) if ranking_by is not None else None
+    if found is not None and ranking_by is not None:
+        out.print(Text(plain(score_line(found, report, ranking_by))))
+        if best is not None and best.score_s > 0:
+            out.print(
+                Text(f"{best.score_s / found.score_s:.2f} times as fast as the best, #{best.submission}")
             )
-        )
+    for each in report.quarantine:
+        out.print(Text(plain(f"waits for a person: {each.text}"), style="yellow"))
+    if report.duel is not None:
+        out.print(Text(plain(duel_sentence(report.duel, "The submission", "its rival"))))
     if not report.comparable and any(case.timing for stage in report.stages for case in stage.cases):
         out.print(
             Text("Times are from an emulated device: they cannot be compared with a GPU's.", style="yellow")
         )
+
+
+def score_line(found: Score, report: RunReport, ranking_by: RankingBy) -> str:
+    """Return the score with its interval, what the submission's clock read, and how far it is proven."""
+    ns = seconds_ns(found.score_s, found.low_s, found.high_s)
+    differs = found.raw_s is not None and not math.isclose(found.raw_s, found.score_s)
+    raw = f"raw {duration(found.raw_s * 1e9)}, " if found.raw_s is not None and differs else ""
+    told = time_text(found.score_s * 1e9, at_floor=found.at_floor)
+    interval = interval_text(*ns)
+    known = f", 95 % interval {interval}" if interval else ""
+    return f"score {told}{known} ({ranking_by.value} of the benchmarks, {raw}{report.trust.value})"
 
 
 def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]) -> None:
@@ -259,19 +275,36 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
     if not places:
         out.print(Text(f"{title}: nobody is ranked yet", style="bold"))
         return
-    columns = ("rank", "user", "time", "file", "submission", "submitted (UTC)", "trust")
-    table = new_table(*columns, right=("rank", "time", "submission"), whole=("time",))
+    columns = ("rank", "user", "time", "95 % interval", "file", "submission", "submitted (UTC)", "trust")
+    table = new_table(
+        *columns, right=("rank", "time", "95 % interval", "submission"), whole=("time", "95 % interval")
+    )
     for place in places:
         table.add_row(
-            str(place.rank),
+            rank_text(place.rank, tied=place.tied),
             cell(place.user),
-            duration(place.score_s * 1e9),
+            time_text(place.score_s * 1e9, at_floor=place.at_floor),
+            interval_text(*seconds_ns(place.score_s, place.low_s, place.high_s)),
             cell(place.file_name),
             f"#{place.submission_id}",
             f"{place.submitted_at:%Y-%m-%d %H:%M}",
-            place.trust,
+            trust_text(place),
         )
-    print_table(out, title, table, "" if all(place.comparable for place in places) else EMULATED_TIMES)
+    emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
+    tied = TIED if any(place.tied for place in places) else ""
+    print_table(out, title, table, "; ".join(note for note in (tied, emulated) if note))
+
+
+def seconds_ns(
+    score_s: float, low_s: float | None, high_s: float | None
+) -> tuple[float, float | None, float | None]:
+    """Return a score and its interval in nanoseconds."""
+    return score_s * 1e9, None if low_s is None else low_s * 1e9, None if high_s is None else high_s * 1e9
+
+
+def trust_text(place: Standing) -> str:
+    """Return how far a time is proven, with the outcome of a duel."""
+    return f"{place.trust}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else place.trust
 
 
 class StageLines:

@@ -175,6 +175,7 @@ def show_review(
     from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
+    from kernelcup.lesson_text import evidence_lines
     from kernelcup.services import reviews as service
     from kernelcup.services.reviews import Review
 
@@ -191,8 +192,8 @@ def show_review(
         typer.echo(json.dumps(review_object(found)))
         return
     typer.echo(describe_review(found))
-    for name, value in found.evidence.items():
-        typer.echo(plain(f"  {name}: {json.dumps(value, ensure_ascii=False)}"))
+    for line in evidence_lines(found.evidence):
+        typer.echo(plain(f"  {line}"))
     if found.decision is None:
         typer.echo(f"Next: kernelcup submissions show {found.submission_id} --code{option}")
         choice = f'kernelcup admin reviews decide {found.id} released|rejected --note "..."'
@@ -312,7 +313,7 @@ def plan_object(plan: RejudgePlan) -> dict[str, Any]:
 
 def describe_review(each: Review) -> str:
     """Return a review as one or two lines."""
-    from kernelcup.cli.render import duration
+    from kernelcup.wording import duration
 
     score = "no score" if each.score_s is None else duration(each.score_s * 1e9)
     who = f"submission {each.submission_id} by {each.user} to {each.leaderboard} on {each.device}"

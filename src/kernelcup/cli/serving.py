@@ -111,8 +111,10 @@ class Service:
         if self._with_http or self._as_json:
             logs.set_up(as_json=self._as_json)
         told = step_logger(as_json=self._as_json)
-        dispatcher = platform.make_dispatcher(self._settings, self._db, told) if judge else None
         with contextlib.ExitStack() as parts:
+            dispatcher = None
+            if judge:
+                dispatcher = platform.make_dispatcher(self._settings, self._db, told, serving=parts)
             if self._with_http:
                 self._open_doors(parts)
             if dispatcher is not None:

@@ -188,9 +188,11 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
         head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.user}"
         out.print(Text(plain(head), style="bold"))
         if job.report is not None:
-            render.report(out, job.report, ranking_by, about=about)
+            render.report(out, job.report, ranking_by, about=about, best=job.best)
         else:
             out.print(Text(plain(state_text(job))))
+        if job.remark:
+            out.print(Text(plain(job.remark), style="yellow"))
 
 
 def print_replay(out: Console, job: JobInfo) -> None:
@@ -226,6 +228,7 @@ def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
     """After a scored run, print the place of its author."""
     from rich.text import Text
 
+    from kernelcup import wording
     from kernelcup.cli import render
 
     for job in view.jobs:
@@ -233,7 +236,10 @@ def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
             continue
         best = venue.place(view.leaderboard, job.device, view.user)
         if best is not None:
-            what = f"rank {best.rank} with {render.duration(best.score_s * 1e9)} (#{best.submission_id})"
+            ns = render.seconds_ns(best.score_s, best.low_s, best.high_s)
+            time = wording.with_interval(*ns, at_floor=best.at_floor)
+            place = wording.rank_text(best.rank, tied=best.tied)
+            what = f"rank {place} with {time} (#{best.submission_id})"
             out.print(Text(plain(f"{view.user} on {job.device}: {what}")))
 
 
@@ -269,10 +275,31 @@ def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
         "run": job.run,
         "verdict": job.verdict.value if job.verdict is not None else None,
         "score_s": job.score_s,
+        "low_s": job.low_s,
+        "high_s": job.high_s,
+        "raw_s": job.raw_s,
+        "at_floor": job.at_floor,
+        "remark": job.remark,
     }
     if job.waiting is not None:
         body["starts_in_s"] = job.waiting.starts_in_s
         body["reason"] = job.reason or job.waiting.reason
     if with_report:
         body["report"] = to_json(job.report) if job.report is not None else None
+        body["best"] = to_json(job.best) if job.best is not None else None
+        body["lessons"] = lessons_object(job)
     return body
+
+
+def lessons_object(job: JobInfo) -> list[dict[str, object]]:
+    """Return what a job's report teaches as ``--json`` prints it."""
+    from kernelcup.lessons import lessons
+    from kernelcup_harness.protocol import to_json
+
+    if job.report is None:
+        return []
+    return [
+        {"stage": stage.name.value, **to_json(lesson)}
+        for stage in job.report.stages
+        for lesson in lessons(job.report, stage.name, job.best).values()
+    ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernelcup.domain import Task
     from kernelcup.errors import Problem
     from kernelcup.tasks.nulls import Outcome
-    from kernelcup_harness.protocol import RunReport
+    from kernelcup_harness.protocol import RunReport, Work
 
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
 
@@ -235,7 +235,7 @@ def show(
     elif as_json:
         typer.echo(json.dumps(without_hidden(task)))
     else:
-        describe(TaskInfo.of(task))
+        describe(TaskInfo.of(task), task.work)
 
 
 @app.command()
@@ -282,11 +282,13 @@ def without_hidden(task: Task) -> dict[str, object]:
     body = dict(task.to_json())
     body["hidden_tests"] = len(task.hidden_tests)
     body["hidden_benchmarks"] = len(task.hidden_benchmarks)
+    # From what a hidden case moves its size can be told.
+    del body["hidden_work"]
     return {**body, "content_hash": task.content_hash}
 
 
-def describe(task: TaskInfo) -> None:
-    """Print what a participant wants to know."""
+def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
+    """Print what a participant wants to know; ``work`` is what the benchmarks cannot do without."""
     from rich.markdown import Markdown
     from rich.text import Text
 
@@ -304,7 +306,7 @@ def describe(task: TaskInfo) -> None:
         "ranking by": task.ranking_by.value,
         "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",
         "tests": cases_text(task.tests, task.hidden_tests),
-        "benchmarks": cases_text(task.benchmarks, task.hidden_benchmarks),
+        "benchmarks": cases_text(task.benchmarks, task.hidden_benchmarks, work),
     }
     out.print()
     for key, value in facts.items():
@@ -312,12 +314,25 @@ def describe(task: TaskInfo) -> None:
         out.print(Text(plain(value)))
 
 
-def cases_text(cases: Sequence[Mapping[str, object]], hidden: int) -> str:
-    """Return one line for each case, numbered as in reports."""
+def cases_text(cases: Sequence[Mapping[str, object]], hidden: int, work: Sequence[Work] = ()) -> str:
+    """Return one line for each case, numbered as in reports, with its work where that is declared."""
     lines = [""]
     for index, case in enumerate(cases):
         parameters = ", ".join(f"{key}={value}" for key, value in case.items())
-        lines.append(f"  {index}  {parameters or 'no parameters'}")
+        told = f"   ({text})" if index < len(work) and (text := work_text(work[index])) else ""
+        lines.append(f"  {index}  {parameters or 'no parameters'}{told}")
     if hidden:
         lines.append(f"  and {hidden} hidden")
     return "\n".join(lines)
+
+
+def work_text(work: Work) -> str:
+    """Say what a case cannot do without."""
+    parts = []
+    if work.bytes:
+        parts.append(f"reads {work.bytes / 1e6:,.3g} MB")
+    if work.written:
+        parts.append(f"writes {work.written / 1e6:,.3g} MB")
+    if work.flops:
+        parts.append(f"{work.flops / 1e9:,.3g} Gflop{' ' + work.precision if work.precision else ''}")
+    return ", ".join(parts)

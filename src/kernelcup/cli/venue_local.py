@@ -19,6 +19,7 @@ from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import Forbidden
 from kernelcup.services import board_changes, boards, rank
 from kernelcup.services import submissions as service
+from kernelcup.services.best import Beside, beside
 from kernelcup.services.fitness import outage_text, outages
 from kernelcup.services.progress import GpuOut, JobProgress, Progress
 from kernelcup.services.submissions import JobView, SubmissionView
@@ -106,14 +107,15 @@ class LocalVenue:
 
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
-        return submission_info(service.show_submission(self._db, submission_id))
+        view = service.show_submission(self._db, submission_id)
+        return submission_info(view, beside(self._db, view))
 
     def submissions(
         self, *, user: str | None, board: str | None, tag: str | None, limit: int
     ) -> list[SubmissionInfo]:
         """Return the newest submissions."""
         found = service.list_submissions(self._db, user=user, board=board, tag=tag, limit=limit)
-        return [self.submission(each.id) for each in found]
+        return [submission_info(service.show_submission(self._db, each.id)) for each in found]
 
     def screening(self, submission_id: int) -> Screening | None:
         """Return what the static screen found."""
@@ -212,9 +214,10 @@ class LocalVenue:
         boards.delete_board(self._db, name, now=datetime.now(UTC))
 
 
-def submission_info(view: SubmissionView) -> SubmissionInfo:
-    """Return a submission as commands show it."""
+def submission_info(view: SubmissionView, told: Mapping[int, Beside] | None = None) -> SubmissionInfo:
+    """Return a submission as commands show it, with what is told beside its results."""
     each = view.submission
+    beside_of = told or {}
     return SubmissionInfo(
         id=each.id,
         leaderboard=each.leaderboard,
@@ -224,11 +227,11 @@ def submission_info(view: SubmissionView) -> SubmissionInfo:
         devices=each.devices,
         created_at=each.created_at,
         ended=view.ended,
-        jobs=tuple(map(job_info, view.jobs)),
+        jobs=tuple(job_info(job, beside_of.get(job.job.id)) for job in view.jobs),
     )
 
 
-def job_info(view: JobView) -> JobInfo:
+def job_info(view: JobView, told: Beside | None = None) -> JobInfo:
     """Return a job as commands show it."""
     job, run = view.job, view.run
     return JobInfo(
@@ -242,6 +245,12 @@ def job_info(view: JobView) -> JobInfo:
         verdict=run.verdict if run is not None else None,
         score_s=run.score_s if run is not None else None,
         report=run.report if run is not None else None,
+        low_s=run.low_s if run is not None else None,
+        high_s=run.high_s if run is not None else None,
+        raw_s=run.raw_s if run is not None else None,
+        at_floor=run is not None and run.at_floor,
+        remark=told.remark if told is not None else "",
+        best=told.best if told is not None else None,
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from anyio import to_thread
 
 from kernelcup.http.platform import Platform
-from kernelcup.http.schemas import EventOut, WaitingOut
+from kernelcup.http.results import WaitingOut
+from kernelcup.http.schemas import EventOut
 from kernelcup.services import events, waiting
 from kernelcup.services.submissions import has_ended
 from kernelcup.storage.events import Event

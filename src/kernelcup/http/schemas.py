@@ -8,11 +8,15 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from kernelcup.domain import CodePolicy, Leaderboard, Run, Standing, Submission, Visibility
+from kernelcup.domain import (
+    CodePolicy,
+    Leaderboard,
+    TrustRule,
+    Visibility,
+)
 from kernelcup.errors import InvalidValue
 from kernelcup.services.boards import VisibleTask
-from kernelcup.services.submissions import JobView, SubmissionView
-from kernelcup.services.waiting import DeviceQueue, Waiting
+from kernelcup.services.waiting import DeviceQueue
 from kernelcup.storage.events import Event
 from kernelcup_harness.protocol import HarnessKind, Mode, to_json
 
@@ -132,6 +136,8 @@ class LeaderboardOut(BaseModel):
     code_policy: CodePolicy
     pseudonymous: bool
     max_file_bytes: int | None
+    trust: TrustRule = Field(description="`audited`: other times are shown, but not ranked.")
+    duel: bool = Field(description="Whether a new first place must win against the one before.")
     created_at: datetime
 
     @classmethod
@@ -191,84 +197,6 @@ class FileOut(BaseModel):
     text: str
 
 
-class WaitingOut(BaseModel):
-    """Why a job waits and for how long."""
-
-    position: int | None = Field(description="Place in the queue of its device, 1 for the next.")
-    starts_in_s: float | None = Field(description="Estimate, from how long jobs took so far.")
-    runs_s: float | None = Field(description="Estimate of how long it will run.")
-    reason: str
-
-    @classmethod
-    def of(cls, waiting: Waiting) -> WaitingOut:
-        """Show what a job waits for."""
-        return cls(
-            position=waiting.position,
-            starts_in_s=waiting.ahead_s,
-            runs_s=waiting.run_s,
-            reason=waiting.reason,
-        )
-
-
-class JobOut(BaseModel):
-    """A submission on one device."""
-
-    id: int
-    device: str
-    state: str
-    attempt: int
-    reason: str
-    waiting: WaitingOut | None = None
-    run: int | None = Field(default=None, description="The run that counts.")
-    verdict: str | None = None
-    score_s: float | None = None
-    report: dict[str, Any] | None = None
-
-    @classmethod
-    def of(cls, view: JobView, waiting: Waiting | None = None, *, with_report: bool = False) -> JobOut:
-        """Show a job, with as much of its report as the view has."""
-        run = view.run
-        return cls(
-            id=view.job.id,
-            device=view.job.device,
-            state=view.job.state.value,
-            attempt=view.job.attempt,
-            reason=view.job.reason,
-            waiting=WaitingOut.of(waiting) if waiting is not None else None,
-            run=run.id if run is not None else None,
-            verdict=run.verdict.value if run is not None else None,
-            score_s=run.score_s if run is not None else None,
-            report=to_json(run.report) if run is not None and with_report else None,
-        )
-
-
-class SubmissionOut(BaseModel):
-    """A submission and where its jobs are."""
-
-    id: int
-    leaderboard: str
-    user: str
-    mode: Mode
-    file_name: str
-    devices: list[str]
-    created_at: datetime
-    ended: bool
-    jobs: list[JobOut] = []
-
-    @classmethod
-    def of(
-        cls,
-        view: SubmissionView,
-        waiting: dict[int, Waiting] | None = None,
-        *,
-        with_report: bool = False,
-    ) -> SubmissionOut:
-        """Show a submission with its jobs."""
-        known = waiting or {}
-        jobs = [JobOut.of(job, known.get(job.job.id), with_report=with_report) for job in view.jobs]
-        return cls(**_facts(view.submission), ended=view.ended, jobs=jobs)
-
-
 class SubmissionIn(Form):
     """What somebody submits."""
 
@@ -294,58 +222,6 @@ class SubmissionIn(Form):
     mode: Mode = Mode.LEADERBOARD
     file_name: str = Field(default="submission.py", min_length=1, max_length=255)
     code: str = Field(max_length=LONGEST_CODE)
-
-
-class StandingOut(BaseModel):
-    """A place in a ranking."""
-
-    rank: int
-    user: str
-    score_s: float
-    submission: int
-    submitted_at: datetime
-    file_name: str
-    trust: str
-    comparable: bool
-
-    @classmethod
-    def of(cls, standing: Standing) -> StandingOut:
-        """Show a standing."""
-        facts = {name: getattr(standing, name) for name in cls.model_fields if name != "submission"}
-        return cls(**facts, submission=standing.submission_id)
-
-
-class RunOut(BaseModel):
-    """One attempt at a job, with as much of its report as the viewer may see."""
-
-    id: int
-    job: int
-    attempt: int
-    task_hash: str
-    verdict: str
-    score_s: float | None
-    started_at: datetime
-    finished_at: datetime
-    harness_hash: str
-    machine: str
-    report: dict[str, Any]
-
-    @classmethod
-    def of(cls, run: Run) -> RunOut:
-        """Show a run."""
-        return cls(
-            id=run.id,
-            job=run.job_id,
-            attempt=run.attempt,
-            task_hash=run.task_hash,
-            verdict=run.verdict.value,
-            score_s=run.score_s,
-            started_at=run.started_at,
-            finished_at=run.finished_at,
-            harness_hash=run.harness_hash,
-            machine=run.machine,
-            report=to_json(run.report),
-        )
 
 
 class EventOut(BaseModel):
@@ -397,15 +273,3 @@ class Until(Form):
     """A moment up to which something holds."""
 
     until: AwareDatetime
-
-
-def _facts(submission: Submission) -> dict[str, Any]:
-    return {
-        "id": submission.id,
-        "leaderboard": submission.leaderboard,
-        "user": submission.user,
-        "mode": submission.mode,
-        "file_name": submission.file_name,
-        "devices": list(submission.devices),
-        "created_at": submission.created_at,
-    }

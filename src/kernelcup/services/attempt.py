@@ -6,14 +6,16 @@ the result is stored in another.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kernelcup.domain import Device, Run, Submission, Task
+from kernelcup.domain import Device, Leaderboard, Run, Submission, Task, TrustRule
 from kernelcup.errors import (
     BadReport,
     LaunchCancelled,
@@ -23,8 +25,9 @@ from kernelcup.errors import (
     UnfitDevice,
 )
 from kernelcup.launchers.base import Launcher, LaunchResult, check_report
-from kernelcup.services import fitness, queue
+from kernelcup.services import calibrations, duels, fitness, queue
 from kernelcup.services.boards import find_board
+from kernelcup.services.duels import Rival
 from kernelcup.services.progress import (
     JobDropped,
     JobFinished,
@@ -39,7 +42,7 @@ from kernelcup.storage import submissions, tasks
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
 from kernelcup.tasks.job_spec import build_job_spec
-from kernelcup_harness.protocol import HarnessKind, JobSpec, Verdict
+from kernelcup_harness.protocol import JobSpec, Mode, Verdict
 
 SHUTTING_DOWN = "its dispatcher was stopped"
 STORE_RETRY_S = (1.0, 5.0, 15.0)
@@ -70,6 +73,7 @@ class Attempt:
         self._clock = clock
         self._max_attempts = max_attempts
         self._notes = ProgressNotes(db, lease.job, clock=clock)
+        self._rival: Rival | None = None
 
     def run(self) -> None:
         """Do it all, and tell how it ended. Raise nothing: whatever goes wrong, the lease ends."""
@@ -109,6 +113,8 @@ class Attempt:
         check_report(spec, launched.report)
         again = launched.report.verdict is Verdict.INTERNAL_ERROR and self._is_first()
         run = None if again else self._store(launched)
+        if run is not None:
+            self._note_calibration(run, launched)
         if launched.unfit is not None:
             # After the result is safe: the next job on the GPU finds the same, should this fail.
             try:
@@ -121,6 +127,13 @@ class Attempt:
             where = f" in its {stage.value} stage" if (stage := launched.report.stage) is not None else ""
             raise BadReport(f"the harness could not judge{where}")
         return run
+
+    def _note_calibration(self, run: Run, launched: LaunchResult) -> None:
+        """Store under which calibration a run was measured; the run is worth keeping without."""
+        try:
+            calibrations.note_run(self._db, run.id, launched, now=self._clock())
+        except StorageUnavailable as error:
+            logger.warning("job %d: its calibration is not noted: %s", self.lease.job.id, error)
 
     def _is_first(self) -> bool:
         job = self.lease.job
@@ -148,6 +161,7 @@ class Attempt:
             harness_hash=launched.harness_hash,
             machine=launched.machine,
             now=self._clock(),
+            rival=None if self._rival is None else self._rival.submission_id,
         )
 
     def _unfit(self, error: UnfitDevice) -> Progress:
@@ -176,26 +190,50 @@ class Attempt:
         return JobRetried(job=job, reason=reason) if run is None else JobFinished(job=job, run=run)
 
     def _spec(self) -> JobSpec:
-        task, submission, code, harness = self._load()
-        return build_job_spec(
-            task,
+        load = self._load()
+        self._rival = load.rival
+        spec = build_job_spec(
+            load.task,
             job_id=queue.job_name(self.lease),
-            submission=code,
-            mode=self.lease.job.mode,
+            submission=load.code,
+            # A comparison waits with what is not ranked, and is measured like what is.
+            mode=Mode.LEADERBOARD if load.rival is not None else self.lease.job.mode,
             backend=self._device.backend,
-            harness=harness,
-            build_scope=build_scope(submission.user),
+            harness=load.board.harness,
+            build_scope=build_scope(load.submission.user),
+        )
+        audited = load.board.trust is TrustRule.AUDITED
+        if load.rival is None:
+            return dataclasses.replace(spec, require_audited=audited)
+        return dataclasses.replace(
+            spec, require_audited=audited, rival=load.rival.code, rival_name=spec.submission_name
         )
 
-    def _load(self) -> tuple[Task, Submission, str, HarnessKind]:
+    def _load(self) -> _Load:
         job = self.lease.job
         with self._db.read() as session:
             submission = submissions.find(session, job.submission_id)
             if submission is None:
                 raise StaleLease(f"submission {job.submission_id} was deleted")
             board = find_board(session, submission.leaderboard)
-            code = submissions.code(session, submission.id)
-            return tasks.load(session, job.task_hash), submission, code, board.harness
+            return _Load(
+                task=tasks.load(session, job.task_hash),
+                submission=submission,
+                code=submissions.code(session, submission.id),
+                board=board,
+                rival=duels.find_rival(session, job, submission, board),
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Load:
+    """What is read before a launch."""
+
+    task: Task
+    submission: Submission
+    code: str
+    board: Leaderboard
+    rival: Rival | None
 
 
 def build_scope(user: str) -> str:

@@ -10,12 +10,12 @@ from enum import Enum
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Actor, CodePolicy, Device, Leaderboard, Task, Visibility
+from kernelcup.domain import Actor, CodePolicy, Device, Leaderboard, Task, TrustRule, Visibility
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services import boards as board_rules
 from kernelcup.services.rejudge import RejudgePlan, rejudge_board
 from kernelcup.services.task_changes import CaseChange, FileChange, TaskChanges, compare
-from kernelcup.storage import audit, boards, events, frozen, jobs, paces, tasks
+from kernelcup.storage import audit, boards, events, frozen, jobs, paces, runs, tasks
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import HarnessKind, Mode, canonical_hash
 
@@ -43,6 +43,8 @@ class BoardChanges:
     max_file_bytes: int | Keep | None = KEEP
     review_tags: Sequence[str] | Keep = KEEP
     freeze_at: datetime | Keep | None = KEEP
+    trust: TrustRule | Keep = KEEP
+    duel: bool | Keep = KEEP
 
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(BoardChanges))
@@ -212,6 +214,7 @@ def _changed(
     board_rules.check_settings(
         changed.opens_at, changed.deadline, changed.freeze_at, changed.max_file_bytes, changed.review_tags
     )
+    board_rules.check_proofs(changed.harness, changed.trust, duel=changed.duel)
     return changed
 
 
@@ -290,6 +293,8 @@ def _apply(session: Session, actor: Actor, board: Leaderboard, plan: _Plan, now:
     boards.replace(session, changed)
     if changed.freeze_at != board.freeze_at:
         frozen.set_freeze(session, board.id, changed.freeze_at)
+    if changed.trust is not board.trust:
+        runs.choose_all(session, board_id=board.id, now=now)
     moved = boards.move_queued_jobs(session, board.id, changed.task_hash)
     cancelled = _cancel(session, board, preview.removed_in_use, now)
     tasks.delete_unused(session, board.task_hash)

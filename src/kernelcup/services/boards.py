@@ -20,6 +20,7 @@ from kernelcup.domain import (
     Role,
     Scope,
     Task,
+    TrustRule,
     Visibility,
 )
 from kernelcup.errors import InvalidValue
@@ -99,6 +100,8 @@ def create_board(
     max_file_bytes: int | None = None,
     review_tags: Sequence[str] = (),
     freeze_at: datetime | None = None,
+    trust: TrustRule = TrustRule.ANY,
+    duel: bool = False,
 ) -> Leaderboard:
     """Make a leaderboard for a snapshot of the task.
 
@@ -107,6 +110,8 @@ def create_board(
         harness: Whose code judges. None is what the task asks for; an actor gets ours where it can
             judge the task, and must say so to have the task's own.
         known_devices: What is configured; other devices are refused. None takes any name.
+        trust: How far a time must be proven to rank.
+        duel: Whether a new first place must win against the one before.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not make leaderboards.
@@ -120,6 +125,7 @@ def create_board(
     check_ahead(deadline, now=now)
     judge = choose_harness(creator, task, harness)
     check_settings(opens_at, deadline, freeze_at, max_file_bytes, review_tags)
+    check_proofs(judge, trust, duel=duel)
     with db.write(durable=True) as session:
         board_id = boards.insert(
             session,
@@ -137,6 +143,8 @@ def create_board(
             max_file_bytes=max_file_bytes,
             review_tags=review_tags,
             freeze_at=freeze_at,
+            trust=trust,
+            duel=duel,
         )
         actor = creator if isinstance(creator, Actor) else OPERATOR
         detail = {"id": board_id, "task": task.content_hash, "devices": list(chosen)}
@@ -298,6 +306,19 @@ def check_settings(
     for tag in review_tags:
         if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", tag):
             raise InvalidValue(f"Review tag {tag!r}: expected letters, digits, '_', '.', ':' and '-'.")
+
+
+def check_proofs(harness: HarnessKind, trust: TrustRule, *, duel: bool) -> None:
+    """Raise ``InvalidValue`` where a harness cannot prove what a leaderboard asks for."""
+    if harness is HarnessKind.STANDARD:
+        return
+    if trust is TrustRule.AUDITED:
+        raise InvalidValue(
+            "trust: times of a task's own harness are self-measured; none of them could rank where only "
+            "audited ones do. Use the standard harness, or 'any'."
+        )
+    if duel:
+        raise InvalidValue("duel: only the standard harness measures two submissions in turns.")
 
 
 def check_harness(task: Task, kind: HarnessKind) -> HarnessKind:

@@ -9,13 +9,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from kernelcup.domain import Device
 from kernelcup.errors import ConfigError, StaleLease, StorageUnavailable
 from kernelcup.launchers.base import Launcher
 from kernelcup.services import dispatchers, queue
 from kernelcup.services.attempt import Attempt
+from kernelcup.services.calibrations import Calibrations
 from kernelcup.services.fitness import Fitness
 from kernelcup.services.owners import current_owner
 from kernelcup.services.progress import Progress
@@ -45,6 +46,7 @@ class Dispatcher:
         lease_s: How long a job stays ours without a sign of life.
         heartbeat_s: How often we give one, and so how soon a cancellation is noticed.
         tick_s: How often we look for work and for the dead.
+        calibrate_every: How often :meth:`run_forever` measures what the devices can do; None for never.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Dispatcher:
         heartbeat_s: float = 2.0,
         tick_s: float = 0.5,
         max_attempts: int = queue.MAX_ATTEMPTS,
+        calibrate_every: timedelta | None = None,
     ) -> None:
         self._db = db
         self._devices = {device.name: device for device in devices}
@@ -77,6 +80,7 @@ class Dispatcher:
         self._wake = threading.Event()
         self._next_heartbeat = 0.0
         self._fitness = Fitness(db, self._launchers, tell=self._tell, clock=clock)
+        self._calibrations = Calibrations(db, devices, self._launchers, clock=clock, every=calibrate_every)
         self._check_launchers()
 
     def run_until_idle(self) -> None:
@@ -108,6 +112,7 @@ class Dispatcher:
             drain: Set it to claim nothing new, and to end when the jobs that run have ended.
         """
         self._draining = drain or self._draining
+        self._calibrations.start()
         self._loop(
             lambda: stop.is_set() or (self._draining.is_set() and not self._current()),
             devices=list(self._devices),
@@ -155,6 +160,7 @@ class Dispatcher:
                 self._renew(attempt)
             self._check_in()
             self._fitness.refresh()
+            self._calibrations.refresh()
         backends = {device.name: device.backend for device in self._devices.values()}
         queue.reclaim(self._db, now=self._clock(), backends=backends)
 
@@ -191,6 +197,8 @@ class Dispatcher:
 
     def _room(self, device: Device) -> int:
         ours = sum(attempt.lease.job.device == device.name for attempt in self._current())
+        if self._calibrations.holds(device):
+            return 0
         # A run that was started just now may not show in the launcher's figure yet.
         return min(device.slots - ours, self._launchers[device.launcher].capacity(device))
 
@@ -249,6 +257,7 @@ class Dispatcher:
             active = dict(self._active)
         for attempt in active:
             attempt.cancelled.set()
+        self._calibrations.stop()
         for thread in active.values():
             thread.join()
         try:

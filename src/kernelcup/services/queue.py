@@ -18,10 +18,13 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Run
 from kernelcup.errors import NotFound, StaleLease
-from kernelcup.scoring import score_s
-from kernelcup.services import reviews
+from kernelcup.scoring import Score
+from kernelcup.scoring import score as score_of
+from kernelcup.services import duels, reviews
+from kernelcup.services.boards import find_board
+from kernelcup.services.duels import Settled
 from kernelcup.services.owners import is_gone
-from kernelcup.storage import boards, events, jobs, paces, pauses, runs, submissions, tasks
+from kernelcup.storage import boards, comparisons, events, jobs, paces, pauses, runs, submissions, tasks
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
 from kernelcup.storage.pauses import PauseScope
@@ -81,11 +84,27 @@ def renew(db: Database, lease: Lease, *, lease_s: float, now: datetime) -> Lease
 
 
 def finish(
-    db: Database, lease: Lease, *, report: RunReport, harness_hash: str, machine: str, now: datetime
+    db: Database,
+    lease: Lease,
+    *,
+    report: RunReport,
+    harness_hash: str,
+    machine: str,
+    now: datetime,
+    rival: int | None = None,
 ) -> Run:
-    """Store what came of a job and mark it done. Raise ``StaleLease`` if it is not ours any more."""
+    """Store what came of a job and mark it done.
+
+    Args:
+        rival: The submission that it was measured against.
+
+    Raises:
+        StaleLease: The job is not ours any more.
+    """
     with db.write(durable=True) as session:
-        return _record(session, lease, report, harness_hash=harness_hash, machine=machine, now=now)
+        return _record(
+            session, lease, report, harness_hash=harness_hash, machine=machine, now=now, rival=rival
+        )
 
 
 def hand_back(db: Database, lease: Lease, *, reason: str = "", now: datetime) -> None:
@@ -200,36 +219,68 @@ def _record(
     machine: str,
     now: datetime,
     reason: str = "",
+    rival: int | None = None,
 ) -> Run:
     job = lease.job
-    score = score_s(report, tasks.ranking_by(session, job.task_hash))
+    is_comparison = comparisons.find(session, job.id) is not None
+    score = None if is_comparison else score_of(report, tasks.ranking_by(session, job.task_hash))
+    if score is not None:
+        _lock_ranking(session, job)
     # A machine that fails takes nobody the result of an earlier judgement.
     counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR
-    flags = reviews.flags(session, job) if counted and score is not None else None
-    state = JobState.DONE if flags is None else JobState.QUARANTINED
-    started_at = jobs.complete(session, lease, now=now, reason=reason, state=state)
+    held = reviews.flags(session, job, report) if counted and score is not None else None
+    state = JobState.DONE if held is None else JobState.QUARANTINED
+    why = reason if held is None else held.reason
+    started_at = jobs.complete(session, lease, now=now, reason=why, state=state)
+    ranks, settled = _settle(session, job, score, report, rival)
     replaces = counted and runs.uncount(session, job.id)
     run = runs.insert(
         session,
         job=job,
         report=report,
-        score_s=score,
+        score=score,
         started_at=started_at,
         finished_at=now,
         harness_hash=harness_hash,
         machine=machine,
         counted=counted,
+        rank_s=settled.rank_s,
+        duel=settled.outcome,
+        rival=rival,
     )
     told = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
     events.record(session, job.submission_id, "finished", told, job.id, now)
-    if flags is not None:
-        reviews.hold(session, job, run, evidence=flags, now=now)
-    if replaces or (score is not None and flags is None):
+    if held is not None:
+        reviews.hold(session, job, run, held, now=now)
+    if replaces or (ranks and held is None):
         _rank(session, job, run, replaces=replaces, now=now)
     events.record_end(session, job.submission_id, now)
-    if machine:  # else no machine has judged it
+    if machine and not is_comparison:  # else no machine has judged it, or not as it judges others
         paces.add(session, device=job.device, mode=job.mode, seconds=(now - started_at).total_seconds())
     return run
+
+
+def _lock_ranking(session: Session, job: Job) -> None:
+    """Let nobody change what ranks on the job's leaderboard, or who is first there, before this is stored."""
+    jobs.lock(session, [job.id])
+    submission = submissions.find(session, job.submission_id)
+    if submission is not None:
+        boards.lock(session, submission.leaderboard)
+
+
+def _settle(
+    session: Session, job: Job, score: Score | None, report: RunReport, rival: int | None
+) -> tuple[bool, Settled]:
+    """Return whether a result ranks on its leaderboard at all, and what became of its duel."""
+    if score is None:
+        return False, Settled()
+    submission = submissions.find(session, job.submission_id)
+    assert submission is not None
+    board = find_board(session, submission.leaderboard)
+    settled = duels.settle(
+        session, board=board, submission=submission, job=job, score=score, report=report, rival=rival
+    )
+    return board.takes(report.trust), settled
 
 
 def _rank(session: Session, job: Job, run: Run, *, replaces: bool, now: datetime) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from kernelcup import scoring
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing
 from kernelcup.errors import Conflict, InvalidValue, UnknownDevice
+from kernelcup.scoring import Span
 from kernelcup.services import visibility
 from kernelcup.services.boards import find_board, find_managed
 from kernelcup.storage import audit, boards, frozen, ranking
@@ -28,6 +29,8 @@ def standings(
     offset: int = 0,
 ) -> list[Standing]:
     """Return the ranking of one (leaderboard, device), the fastest first, or a part of it.
+
+    Who cannot be told apart shares a rank; see :func:`kernelcup.scoring.band_heads`.
 
     Args:
         db: The database.
@@ -51,13 +54,13 @@ def standings(
         )
         if not page:
             return []
-        first = 1 + ranking.count_faster(
-            session, board_id=found.id, device=name, score_s=page[0].entry.score_s, frozen=is_frozen
+        until = offset + len(page) + 1  # the one below tells whether the last is tied
+        above = ranking.spans(session, board_id=found.id, device=name, frozen=is_frozen, limit=until)
+        ranks = list(scoring.band_heads(above))
+        places = scoring.ranked(
+            [each.entry for each in page], ranks[offset:], after=ranks[offset - 1] if offset else None
         )
-        places = _places(session, found, page, viewer)
-    return [
-        dataclasses.replace(place, rank=first if place.rank == 1 else offset + place.rank) for place in places
-    ]
+        return _shown(session, found, places, page, viewer)
 
 
 def personal_best(
@@ -84,16 +87,10 @@ def personal_best(
         )
         if not entries:
             return None
-        faster = ranking.count_faster(
-            session,
-            board_id=found.id,
-            device=name,
-            score_s=entries[0].entry.score_s,
-            frozen=is_frozen,
-            without=user_id,
-        )
-        (alone,) = _places(session, found, entries, viewer)
-    return dataclasses.replace(alone, rank=faster + 1)
+        (mine,) = entries
+        place = _place_among(session, found, name, mine, frozen=is_frozen)
+        (shown,) = _shown(session, found, [place], entries, viewer)
+        return shown
 
 
 def history(
@@ -183,11 +180,46 @@ def _shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
     return visibility.hidden_since(board, viewer) is not None and frozen.is_kept(session, board.id)
 
 
-def _places(session: Session, board: Leaderboard, page: Sequence[Ranked], viewer: Actor) -> list[Standing]:
-    """Rank a page by itself, and show its people as the viewer may see them."""
-    places = scoring.standings(each.entry for each in page)
+def _place_among(
+    session: Session, board: Leaderboard, device: str, mine: Ranked, *, frozen: bool
+) -> Standing:
+    """Rank one entry among those of all others."""
+    entry = mine.entry
+
+    def others(
+        *,
+        before: tuple[float, int] | None = None,
+        after: tuple[float, int] | None = None,
+        limit: int | None = None,
+    ) -> list[Span]:
+        return ranking.spans(
+            session,
+            board_id=board.id,
+            device=device,
+            frozen=frozen,
+            without=mine.user_id,
+            before=before,
+            after=after,
+            limit=limit,
+        )
+
+    key = (entry.ranked_s, entry.submission_id)
+    above, below = others(before=key), others(after=key, limit=1)
+    ranks = list(scoring.band_heads([*above, entry.span, *below]))
+    (place,) = scoring.ranked([entry], ranks[len(above) :], after=ranks[len(above) - 1] if above else None)
+    return place
+
+
+def _shown(
+    session: Session,
+    board: Leaderboard,
+    places: Sequence[Standing],
+    page: Sequence[Ranked],
+    viewer: Actor,
+) -> list[Standing]:
+    """Show the people of standings as the viewer may see them."""
     if not visibility.is_masked(board, viewer):
-        return places
+        return list(places)
     ids = {each.entry.user: each.user_id for each in page}
     names = visibility.shown_names(session, board, {ids[name]: name for name in ids}, viewer)
     own = viewer.user_id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from kernelcup.services.evidence import for_author
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
@@ -34,6 +35,8 @@ def redact(report: RunReport, *, sees_all: bool, done: bool = True) -> RunReport
     if sees_all:
         return report
     shown = report if done else dataclasses.replace(report, secret_seed="")
+    if shown.quarantine:
+        shown = dataclasses.replace(shown, quarantine=for_author(shown.quarantine))
     if was_ranked(shown):
         shown = _without_ranked_texts(shown)
     if any(case.hidden for stage in shown.stages for case in stage.cases):
@@ -92,6 +95,7 @@ def _without_hidden_cases(report: RunReport) -> RunReport:
         stdout=_output(report.stdout, WITHHELD),
         stderr=_output(report.stderr, WITHHELD),
         extra={},
+        duel=None if report.duel is None else dataclasses.replace(report.duel, cases=[]),
     )
 
 

@@ -15,10 +15,13 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.services import access
+from kernelcup.services import evidence as evidence_of
 from kernelcup.services.boards import find_board
+from kernelcup.services.evidence import Held
 from kernelcup.storage import audit, events, jobs, reviews, runs, screenings, submissions
 from kernelcup.storage.database import Database
 from kernelcup.storage.reviews import Review
+from kernelcup_harness.protocol import RunReport
 
 __all__ = ["Review", "decide", "flags", "get_review", "hold", "open_reviews", "quarantine"]
 
@@ -136,11 +139,25 @@ def decide(
         return _find(session, review_id)
 
 
-def flags(session: Session, job: Job) -> dict[str, Any] | None:
-    """Return what in a submission its leaderboard wants a person to see first, None for nothing.
+def flags(session: Session, job: Job, report: RunReport) -> Held | None:
+    """Return why a result waits for a person before it counts, None if it does not.
 
-    What a person has released before is not held again.
+    That is what its measurement found, and what in its code the leaderboard wants to be looked at. Code
+    that a person has released before is not held again; each measurement speaks for itself.
     """
+    found = [each for each in (evidence_of.of_report(report), _screened(session, job)) if each is not None]
+    if not found:
+        return None
+    evidence = {name: value for each in found for name, value in each.evidence.items()}
+    return Held(reason="; ".join(each.reason for each in found), evidence=evidence)
+
+
+def hold(session: Session, job: Job, run: Run, held: Held, *, now: datetime) -> None:
+    """Open the review of a result that a rule has put aside."""
+    _open(session, job, run, by=RULE, reason=held.reason, evidence=held.evidence, now=now)
+
+
+def _screened(session: Session, job: Job) -> Held | None:
     submission = submissions.find(session, job.submission_id)
     screening = screenings.find(session, job.submission_id)
     if submission is None or screening is None:
@@ -149,16 +166,10 @@ def flags(session: Session, job: Job) -> dict[str, Any] | None:
     found = [finding for finding in screening.findings if finding.tag in wanted]
     if not found or any(review.decision == RELEASED for review in reviews.of_job(session, job.id)):
         return None
-    return {
-        "tags": sorted({finding.tag for finding in found}),
-        "lines": sorted({finding.line for finding in found}),
-    }
-
-
-def hold(session: Session, job: Job, run: Run, *, evidence: Mapping[str, Any], now: datetime) -> None:
-    """Open the review of a result that a rule has put aside."""
-    reason = f"the static screen found {', '.join(evidence['tags'])}"
-    _open(session, job, run, by=RULE, reason=reason, evidence=evidence, now=now)
+    tags = sorted({finding.tag for finding in found})
+    lines = sorted({finding.line for finding in found})
+    reason = f"the static screen found {', '.join(tags)}"
+    return Held(reason=reason, evidence={"tags": tags, "lines": lines})
 
 
 def _open(

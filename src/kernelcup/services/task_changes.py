@@ -30,7 +30,7 @@ DECIDES_SCORES: Mapping[str, str] = {
     "submission_name": "submissions are stored under another name",
 }
 CASE_GROUPS = ("tests", "benchmarks")
-SETTINGS = (*DECIDES_SCORES, "limits", "devices", "waive_nulls")
+SETTINGS = (*DECIDES_SCORES, "limits", "devices", "waive_nulls", "work")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

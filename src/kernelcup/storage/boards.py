@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, sele
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import CodePolicy, JobState, Leaderboard, Visibility
+from kernelcup.domain import CodePolicy, JobState, Leaderboard, TrustRule, Visibility
 from kernelcup.errors import Conflict
 from kernelcup.storage.tables import (
     BestRow,
@@ -46,6 +46,8 @@ def insert(
     max_file_bytes: int | None = None,
     review_tags: Sequence[str] = (),
     freeze_at: datetime | None = None,
+    trust: TrustRule = TrustRule.ANY,
+    duel: bool = False,
 ) -> int:
     """Store a leaderboard and return its id. Raise ``Conflict`` if the name is taken."""
     row = LeaderboardRow(
@@ -63,6 +65,8 @@ def insert(
         max_file_bytes=max_file_bytes,
         review_tags=" ".join(review_tags),
         freeze_at=freeze_at,
+        trust=trust.value,
+        duel=duel,
     )
     session.add(row)
     try:
@@ -89,6 +93,8 @@ def replace(session: Session, board: Leaderboard) -> None:
             max_file_bytes=board.max_file_bytes,
             review_tags=" ".join(board.review_tags),
             freeze_at=board.freeze_at,
+            trust=board.trust.value,
+            duel=board.duel,
         )
     )
     session.execute(delete(LeaderboardDeviceRow).where(LeaderboardDeviceRow.leaderboard_id == board.id))
@@ -324,4 +330,6 @@ def _leaderboard(board: Any, devices: Sequence[str]) -> Leaderboard:
         freeze_at=board.freeze_at,
         max_file_bytes=board.max_file_bytes,
         review_tags=tuple(board.review_tags.split()),
+        trust=TrustRule(board.trust),
+        duel=board.duel,
     )

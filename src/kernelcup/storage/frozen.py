@@ -7,17 +7,10 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import JobState
-from kernelcup.storage.tables import (
-    BestRow,
-    FrozenBestRow,
-    JobRow,
-    LeaderboardRow,
-    RunRow,
-    SubmissionRow,
-)
+from kernelcup.storage import candidates
+from kernelcup.storage.tables import BestRow, FrozenBestRow, LeaderboardRow
 
-_COLUMNS = ("leaderboard_id", "device", "user_id", "run_id", "submission_id", "score_s")
+_COLUMNS = ("leaderboard_id", "device", "user_id", *candidates.COLUMNS)
 
 
 def keep(session: Session, board_id: int, now: datetime) -> bool:
@@ -58,16 +51,6 @@ def choose_best(session: Session, *, board_id: int, device: str, user_id: int, u
     """Find a user's frozen best anew, after the submission that was it is gone."""
     key = {"leaderboard_id": board_id, "device": device, "user_id": user_id}
     session.execute(delete(FrozenBestRow).filter_by(**key))
-    best = session.execute(
-        select(RunRow.id, JobRow.submission_id, RunRow.score_s)
-        .join(JobRow, JobRow.id == RunRow.job_id)
-        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
-        .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id == user_id)
-        .where(JobRow.device == device, JobRow.state != JobState.QUARANTINED.value)
-        .where(RunRow.counted, RunRow.score_s.is_not(None), RunRow.finished_at <= until)
-        .order_by(RunRow.score_s, JobRow.submission_id)
-        .limit(1)
-    ).first()
+    best = candidates.best(session, board_id=board_id, device=device, user_id=user_id, until=until)
     if best is not None:
-        values = {"run_id": best.id, "submission_id": best.submission_id, "score_s": best.score_s}
-        session.execute(insert(FrozenBestRow).values(**key, **values))
+        session.execute(insert(FrozenBestRow).values(**key, **best))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Run
-from kernelcup.scoring import Entry
+from kernelcup.domain import DuelOutcome, Run
+from kernelcup.scoring import Entry, Span
 from kernelcup.storage.tables import BestRow, FrozenBestRow, RecordRow, RunRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, TrustLevel, Verdict
 
@@ -20,6 +21,16 @@ class Ranked:
 
     user_id: int
     entry: Entry
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leader:
+    """Who is first in a ranking."""
+
+    user_id: int
+    submission_id: int
+    ranked_s: float
+    run_id: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,51 +57,108 @@ def entries(
 ) -> list[Ranked]:
     """Return the bests of one (leaderboard, device), or one user's, the fastest first."""
     best = FrozenBestRow if frozen else BestRow
-    query = (
-        select(best.user_id, best.score_s, best.submission_id, UserRow.name)
-        .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
-        .join(UserRow, UserRow.id == best.user_id)
-        .join(SubmissionRow, SubmissionRow.id == best.submission_id)
-        .join(RunRow, RunRow.id == best.run_id)
+    kept = (best.user_id, best.score_s, best.submission_id, best.run_id, best.low_s, best.high_s)
+    page = (
+        select(*kept, best.raw_s, best.at_floor, best.duel)
         .where(best.leaderboard_id == board_id, best.device == device)
         .order_by(best.score_s, best.submission_id)
         .limit(limit)
         .offset(offset)
     )
     if user_id is not None:
-        query = query.where(best.user_id == user_id)
-    return [
-        Ranked(
-            user_id=row.user_id,
-            entry=Entry(
-                user=row.name,
-                score_s=row.score_s,
-                submission_id=row.submission_id,
-                submitted_at=row.created_at,
-                file_name=row.file_name,
-                trust=row.trust,
-                comparable=row.comparable,
-            ),
-        )
-        for row in session.execute(query)
-    ]
+        page = page.where(best.user_id == user_id)
+    # The page first: joined at once, all that stands above it would be read, too.
+    top = page.subquery()
+    query = (
+        select(top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, UserRow.name)
+        .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
+        .add_columns(RunRow.score_s, top.c.low_s, top.c.high_s, top.c.raw_s, top.c.at_floor, top.c.duel)
+        .join(UserRow, UserRow.id == top.c.user_id)
+        .join(SubmissionRow, SubmissionRow.id == top.c.submission_id)
+        .join(RunRow, RunRow.id == top.c.run_id)
+        .order_by(top.c.score_s, top.c.submission_id)
+    )
+    return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query)]
 
 
-def count_faster(
+def _entry(row: Any) -> Entry:
+    moved = row.score_s / row.ranked_s  # the interval is kept where its run is ranked
+    return Entry(
+        user=row.name,
+        score_s=row.score_s,
+        submission_id=row.submission_id,
+        submitted_at=row.created_at,
+        file_name=row.file_name,
+        trust=row.trust,
+        comparable=row.comparable,
+        low_s=None if row.low_s is None else row.low_s * moved,
+        high_s=None if row.high_s is None else row.high_s * moved,
+        raw_s=row.raw_s,
+        at_floor=row.at_floor,
+        rank_s=None if row.ranked_s == row.score_s else row.ranked_s,
+        duel=DuelOutcome(row.duel),
+    )
+
+
+def spans(
     session: Session,
     *,
     board_id: int,
     device: str,
-    score_s: float,
     frozen: bool = False,
     without: int | None = None,
-) -> int:
-    """Return how many users of one (leaderboard, device) are faster than a score."""
+    before: tuple[float, int] | None = None,
+    after: tuple[float, int] | None = None,
+    limit: int | None = None,
+) -> list[Span]:
+    """Return what decides about ties of one (leaderboard, device), in the order of the ranking.
+
+    Where a place begins a new rank depends on all places above it, so these are read from the top; few
+    columns of one table, or a page far below would take long.
+
+    Args:
+        session: The transaction.
+        board_id: The leaderboard.
+        device: The device, as the leaderboard writes it.
+        frozen: As it was when the leaderboard froze.
+        without: Leave this user out.
+        before: Only above this place: what it is ranked by, and its submission.
+        after: Only below this place.
+        limit: At most that many.
+    """
     best = FrozenBestRow if frozen else BestRow
-    faster = [best.leaderboard_id == board_id, best.device == device, best.score_s < score_s]
+    order = (best.score_s, best.submission_id)
+    query = (
+        select(best.score_s, best.low_s, best.high_s, best.at_floor)
+        .where(best.leaderboard_id == board_id, best.device == device)
+        .order_by(*order)
+        .limit(limit)
+    )
     if without is not None:
-        faster.append(best.user_id != without)
-    return session.execute(select(func.count()).select_from(best).where(*faster)).scalar_one()
+        query = query.where(best.user_id != without)
+    if before is not None:
+        query = query.where(tuple_(*order) < tuple_(*map(literal, before)))
+    if after is not None:
+        query = query.where(tuple_(*order) > tuple_(*map(literal, after)))
+    return [
+        Span(score_s=score_s, low_s=low_s, high_s=high_s, at_floor=at_floor)
+        for score_s, low_s, high_s, at_floor in session.execute(query)
+    ]
+
+
+def leader(session: Session, *, board_id: int, device: str) -> Leader | None:
+    """Return who is first on one (leaderboard, device) now, None while nobody is ranked."""
+    query = (
+        select(BestRow.user_id, BestRow.submission_id, BestRow.score_s, BestRow.run_id)
+        .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
+        .order_by(BestRow.score_s, BestRow.submission_id)
+        .limit(1)
+    )
+    found = session.execute(query).first()
+    if found is None:
+        return None
+    user_id, submission_id, ranked_s, run_id = found
+    return Leader(user_id=user_id, submission_id=submission_id, ranked_s=ranked_s, run_id=run_id)
 
 
 def history(
@@ -147,7 +215,8 @@ def results(session: Session, job_ids: list[int]) -> dict[int, Run]:
     plain = [RunRow.id, RunRow.job_id, RunRow.attempt, RunRow.task_hash, RunRow.verdict, RunRow.score_s]
     query = (
         select(*plain, RunRow.trust, RunRow.comparable, RunRow.started_at, RunRow.finished_at)
-        .add_columns(RunRow.harness_hash, RunRow.machine)
+        .add_columns(RunRow.harness_hash, RunRow.machine, RunRow.rank_s, RunRow.duel, RunRow.rival_id)
+        .add_columns(RunRow.score_low_s, RunRow.score_high_s, RunRow.score_raw_s, RunRow.at_floor)
         .add_columns(*(RunRow.report[key].as_string().label(f"its_{key}") for key in _KEPT))
         .where(RunRow.job_id.in_(job_ids), RunRow.counted)
     )
@@ -163,6 +232,13 @@ def results(session: Session, job_ids: list[int]) -> dict[int, Run]:
             finished_at=row.finished_at,
             harness_hash=row.harness_hash,
             machine=row.machine,
+            low_s=row.score_low_s,
+            high_s=row.score_high_s,
+            raw_s=row.score_raw_s,
+            at_floor=row.at_floor,
+            rank_s=row.rank_s,
+            duel=DuelOutcome(row.duel),
+            rival=row.rival_id,
             report=RunReport(
                 job_id=row.its_job_id,
                 mode=Mode(row.its_mode),

@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, delete, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobState, Run, Submission
-from kernelcup.storage import frozen
+from kernelcup.domain import DuelOutcome, Job, Run, Submission
+from kernelcup.scoring import Score
+from kernelcup.storage import candidates, frozen
 from kernelcup.storage.database import upsert
-from kernelcup.storage.tables import BestRow, JobRow, RecordRow, RunRow, SubmissionRow, UserRow
+from kernelcup.storage.tables import BestRow, RecordRow, RunRow, UserRow, table_of
 from kernelcup_harness.protocol import RunReport, Verdict, from_json, to_json
 
 
@@ -29,21 +31,38 @@ def insert(
     *,
     job: Job,
     report: RunReport,
-    score_s: float | None,
+    score: Score | None,
     started_at: datetime,
     finished_at: datetime,
     harness_hash: str,
     machine: str,
     counted: bool = True,
+    rank_s: float | None = None,
+    duel: DuelOutcome = DuelOutcome.NONE,
+    rival: int | None = None,
 ) -> Run:
-    """Store a run, by default the one that counts for its job."""
+    """Store a run, by default the one that counts for its job.
+
+    Args:
+        score: What it is ranked by, None if it earns nothing.
+        rank_s: What it is ranked by after a duel that it did not win.
+        duel: How the duel ended.
+        rival: The submission that it was measured against.
+    """
     row = RunRow(
         job_id=job.id,
         attempt=job.attempt,
         task_hash=job.task_hash,
         counted=counted,
         verdict=report.verdict.value,
-        score_s=score_s,
+        score_s=None if score is None else score.score_s,
+        score_low_s=None if score is None else score.low_s,
+        score_high_s=None if score is None else score.high_s,
+        score_raw_s=None if score is None else score.raw_s,
+        at_floor=score is not None and score.at_floor,
+        rank_s=rank_s,
+        duel=duel.value,
+        rival_id=rival,
         trust=report.trust.value,
         comparable=report.comparable,
         started_at=started_at,
@@ -76,10 +95,9 @@ def find(session: Session, run_id: int) -> Run | None:
 
 
 def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:
-    """Let a run stand for its user if it is their best; return whether it is."""
-    assert run.score_s is not None
+    """Let a run that ranks stand for its user if it is their best; return whether it is."""
     before_change(session, board_id=submission.leaderboard_id, user_id=submission.user_id, now=now)
-    best = {"run_id": run.id, "submission_id": submission.id, "score_s": run.score_s}
+    best = candidates.values_of(run, submission.id)
     key = _key(submission.leaderboard_id, device, submission.user_id)
     row = upsert(session, BestRow).values(**key, **best)
     better = or_(
@@ -90,8 +108,7 @@ def offer(session: Session, *, submission: Submission, device: str, run: Run, no
     improved = row.on_conflict_do_update(index_elements=list(key), set_=kept, where=better)
     if session.execute(improved.returning(BestRow.run_id), execution_options=_NO_SYNC).first() is None:
         return False
-    session.add(RecordRow(**key, **best, at=now))
-    session.flush()
+    _record(session, key, best, now)
     return True
 
 
@@ -102,8 +119,15 @@ def choose_best(session: Session, *, board_id: int, user_id: int, device: str, n
     old = session.execute(select(BestRow.score_s).where(*_is(key))).scalar_one_or_none()
     best = _set_best(session, key)
     if best is not None and (old is None or best["score_s"] < old):
-        session.add(RecordRow(**key, **best, at=now))
-        session.flush()
+        _record(session, key, best, now)
+
+
+def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
+    """Find all bests of a leaderboard anew, after another rule says what ranks there."""
+    frozen.keep(session, board_id, now)
+    session.execute(delete(BestRow).where(BestRow.leaderboard_id == board_id))
+    names = ["leaderboard_id", "device", "user_id", *candidates.COLUMNS]
+    session.execute(insert_into(table_of(BestRow)).from_select(names, candidates.bests(board_id)))
 
 
 def before_change(session: Session, *, board_id: int, user_id: int, now: datetime) -> None:
@@ -125,14 +149,21 @@ _NO_SYNC = {"synchronize_session": False}
 
 
 def _set_best(session: Session, key: dict[str, Any]) -> dict[str, Any] | None:
-    new = session.execute(_ranking_runs(**key)).first()
-    if new is None:
+    best = candidates.best(
+        session, board_id=key["leaderboard_id"], device=key["device"], user_id=key["user_id"]
+    )
+    if best is None:
         session.execute(delete(BestRow).where(*_is(key)))
         return None
-    best = {"run_id": new.id, "submission_id": new.submission_id, "score_s": new.score_s}
     row = upsert(session, BestRow).values(**key, **best)
     session.execute(row.on_conflict_do_update(index_elements=list(key), set_=best))
     return best
+
+
+def _record(session: Session, key: dict[str, Any], best: dict[str, Any], now: datetime) -> None:
+    kept = {name: best[name] for name in ("run_id", "submission_id", "score_s")}
+    session.add(RecordRow(**key, **kept, at=now))
+    session.flush()
 
 
 def _is(key: dict[str, Any]) -> list[ColumnElement[bool]]:
@@ -141,19 +172,6 @@ def _is(key: dict[str, Any]) -> list[ColumnElement[bool]]:
 
 def _key(board_id: int, device: str, user_id: int) -> dict[str, Any]:
     return {"leaderboard_id": board_id, "device": device, "user_id": user_id}
-
-
-def _ranking_runs(leaderboard_id: int, device: str, user_id: int) -> Select[int, int, float | None]:
-    return (
-        select(RunRow.id, JobRow.submission_id, RunRow.score_s)
-        .join(JobRow, JobRow.id == RunRow.job_id)
-        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
-        .where(SubmissionRow.leaderboard_id == leaderboard_id, SubmissionRow.user_id == user_id)
-        .where(JobRow.device == device, JobRow.state != JobState.QUARANTINED.value)
-        .where(RunRow.counted, RunRow.score_s.is_not(None))
-        .order_by(RunRow.score_s, JobRow.submission_id)
-        .limit(1)
-    )
 
 
 def _run(row: RunRow, report: RunReport) -> Run:
@@ -169,4 +187,11 @@ def _run(row: RunRow, report: RunReport) -> Run:
         harness_hash=row.harness_hash,
         machine=row.machine,
         report=report,
+        low_s=row.score_low_s,
+        high_s=row.score_high_s,
+        raw_s=row.score_raw_s,
+        at_floor=row.at_floor,
+        rank_s=row.rank_s,
+        duel=DuelOutcome(row.duel),
+        rival=row.rival_id,
     )

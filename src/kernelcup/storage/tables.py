@@ -150,6 +150,9 @@ class LeaderboardRow(Base):
     max_file_bytes: Mapped[int | None]
     review_tags: Mapped[str] = mapped_column(default="", server_default="")
     """Separated by blanks."""
+    trust: Mapped[str] = mapped_column(default="any", server_default="any")
+    """``any``, or ``audited`` where only such times rank."""
+    duel: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 class LeaderboardDeviceRow(Base):
@@ -431,6 +434,20 @@ class RunRow(Base):
     harness_hash: Mapped[str]
     machine: Mapped[str]
     report: Mapped[dict[str, Any]]
+    score_low_s: Mapped[float | None]
+    score_high_s: Mapped[float | None]
+    """Ends of the score's 95 % interval."""
+    score_raw_s: Mapped[float | None]
+    """The score from what the submission's clock read."""
+    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
+    rank_s: Mapped[float | None]
+    """What it is ranked by where that is not its score."""
+    duel: Mapped[str] = mapped_column(default="", server_default="")
+    """Empty, ``won``, ``tied``, ``lost`` or ``missed``."""
+    rival_id: Mapped[int | None]
+    """The submission that it was measured against; it may be gone."""
+    calibration_id: Mapped[int | None]
+    """Of the device, in force when it was measured: a ``device_calibrations.id``, which is never deleted."""
 
 
 class BestRow(Base):
@@ -451,6 +468,13 @@ class BestRow(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     submission_id: Mapped[int]
     score_s: Mapped[float]
+    """What it is ranked by: the run's ``rank_s``, else its score."""
+    low_s: Mapped[float | None]
+    """Ends of its interval, moved to that."""
+    high_s: Mapped[float | None]
+    raw_s: Mapped[float | None]
+    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
+    duel: Mapped[str] = mapped_column(default="", server_default="")
 
 
 class FrozenBestRow(Base):
@@ -467,6 +491,13 @@ class FrozenBestRow(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     submission_id: Mapped[int]
     score_s: Mapped[float]
+    """What it is ranked by: the run's ``rank_s``, else its score."""
+    low_s: Mapped[float | None]
+    """Ends of its interval, moved to that."""
+    high_s: Mapped[float | None]
+    raw_s: Mapped[float | None]
+    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
+    duel: Mapped[str] = mapped_column(default="", server_default="")
 
 
 class RecordRow(Base):
@@ -483,6 +514,21 @@ class RecordRow(Base):
     submission_id: Mapped[int]
     score_s: Mapped[float]
     at: Mapped[datetime]
+
+
+class ComparisonRow(Base):
+    """That a job measures its submission in turns with another one, for no ranking."""
+
+    __tablename__ = "comparisons"
+
+    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    first_id: Mapped[int | None] = mapped_column(
+        ForeignKey("submissions.id", ondelete="SET NULL"), index=True
+    )
+    """The submission whose code the job's own has."""
+    second_id: Mapped[int | None] = mapped_column(
+        ForeignKey("submissions.id", ondelete="SET NULL"), index=True
+    )
 
 
 class ReviewRow(Base):
@@ -556,3 +602,39 @@ class DeviceFaultRow(Base):
     reason: Mapped[str]
     since: Mapped[datetime]
     next_look_at: Mapped[datetime]
+
+
+class DeviceCalibrationRow(Base):
+    """What a device could do at one moment."""
+
+    __tablename__ = "device_calibrations"
+    __table_args__ = (Index(None, "machine", "gpu", "device", "id"), NEVER_REUSE_IDS)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    machine: Mapped[str]
+    gpu: Mapped[str]
+    """As in ``CUDA_VISIBLE_DEVICES``; empty for a device without GPUs."""
+    device: Mapped[str]
+    at: Mapped[datetime]
+    fits: Mapped[bool]
+    fresh: Mapped[bool]
+    """Whether canaries from before it do not count."""
+    vouched_at: Mapped[datetime | None]
+    """When an operator last vouched for the device: canaries from before that do not count either."""
+    found: Mapped[dict[str, Any]]
+
+
+class CanaryRow(Base):
+    """How long the canary took before a ranked job, or in a calibration."""
+
+    __tablename__ = "canaries"
+    __table_args__ = (NEVER_REUSE_IDS,)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    calibration_id: Mapped[int] = mapped_column(
+        ForeignKey("device_calibrations.id", ondelete="CASCADE"), index=True
+    )
+    """The calibration in force."""
+    at: Mapped[datetime]
+    canary_ns: Mapped[float]
+    fits: Mapped[bool]

@@ -35,6 +35,12 @@ def job(report: RunReport | None, **changes: Any) -> dict[str, Any]:
         "run": 1,
         "verdict": report.verdict.value if report is not None else None,
         "score_s": None,
+        "low_s": None,
+        "high_s": None,
+        "raw_s": None,
+        "at_floor": False,
+        "remark": "",
+        "best": None,
         "report": to_json(report) if report is not None else None,
         "waiting": None,
     }
@@ -48,8 +54,8 @@ def told(found: RunReport | None, **changes: Any) -> str:
 def test_a_score_has_its_interval() -> None:
     timing = Timing(samples_ns=[float(value) for value in range(990, 1011)])
     report = make_report(stages=[make_stage([make_case(timing=timing)])])
-    text = told(report, score_s=1e-6)
-    assert "Score: **1 µs** (95 %: " in text
+    text = told(report, score_s=1e-6, low_s=0.995e-6, high_s=1.004e-6, raw_s=1.2e-6)
+    assert "Score: **1 µs** (95 %: 0.995 to 1.004) (raw 1.2 µs, audited)" in text
     assert "Ranked benchmarks: 1 of 1 passed" in text
     assert "⚡ 990 ns 🐌 1.01 µs" in text
 
@@ -83,8 +89,9 @@ def test_a_report_of_a_later_version_is_on_the_web() -> None:
 
 @pytest.mark.parametrize("state", ["cancelled", "quarantined"])
 def test_other_ends_are_told(state: str) -> None:
+    remark = "A person looks at this result before it counts." if state == "quarantined" else ""
     assert {"cancelled": "cancelled", "quarantined": "A person looks"}[state] in told(
-        make_report(), state=state
+        make_report(), state=state, remark=remark
     )
 
 

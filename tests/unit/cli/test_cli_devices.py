@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from builders import make_board, make_device, make_submission
+from builders import NOW, make_board, make_device, make_submission
 from kernelcup.cli import logs, platform
 from kernelcup.cli.entry import execute
 from kernelcup.cli.serving import log
 from kernelcup.cli.venue_local import progress_text
 from kernelcup.errors import UnfitDevice
+from kernelcup.services import calibrations
 from kernelcup.services.fitness import outages, take_out
 from kernelcup.services.progress import GpuBack, GpuOut, JobReturned
 from kernelcup.services.submissions import show_submission
 from kernelcup.storage.database import Database
+from kernelcup_harness.calibration_protocol import DeviceCalibration
+from kernelcup_harness.protocol import Backend
 
 CONFIG = """\
 [[devices]]
@@ -157,3 +160,59 @@ def test_a_machine_with_gpus_looks_at_them(here: Database) -> None:
     assert launcher._hygiene is not None
     launcher.leave_out(frozenset({"0", "1"}))
     assert launcher.capacity(make_device(slots=2)) == 0
+
+
+def calibrate(db: Database, canary_ns: float, *, minutes: int, machine: str = "node7") -> None:
+    """Store a calibration of a GPU."""
+    found = DeviceCalibration(
+        backend=Backend.CUDA,
+        device_name="NVIDIA H100",
+        at="2026-01-01T00:00:00+00:00",
+        copy_bytes_per_s=2.8e12,
+        read_bytes_per_s=3.0e12,
+        matrix_flops_per_s={"fp16": 7.1e14, "fp32": 5e13},
+        launch_ns=2340.0,
+        canary_ns=canary_ns,
+        temperature_c=41,
+    )
+    now = NOW + timedelta(minutes=minutes)
+    calibrations.store(db, found, machine=machine, gpu="3", device="H100", now=now)
+
+
+def test_devices_show_what_they_can_do(here: Database, command: Command) -> None:
+    assert "Calibrations" not in command("devices")
+    assert body(command("devices", "--json"))["calibrations"] == []
+    calibrate(here, 75_000.0, minutes=0)
+    shown = command("devices")
+    for part in ("Calibrations", "node7", "2,800.0", "3,000.0", "2.34", "75.0", "41", "fp16"):
+        assert part in shown
+    (latest,) = body(command("devices", "--json"))["calibrations"]
+    assert (latest["device"], latest["machine"], latest["gpu"], latest["fits"]) == (
+        "H100",
+        "node7",
+        "3",
+        True,
+    )
+    assert latest["found"]["matrix_flops_per_s"] == {"fp16": 7.1e14, "fp32": 5e13}
+    assert latest["history"] == []
+
+
+def test_devices_show_their_history_and_mark_what_has_drifted(here: Database, command: Command) -> None:
+    calibrate(here, 75_000.0, minutes=0)
+    calibrate(here, 90_000.0, minutes=1)
+    assert "90.0 *" in command("devices")
+    shown = command("devices", "--history", "5")
+    assert "75.0" in shown
+    (latest,) = body(command("devices", "--json", "--history", "5"))["calibrations"]
+    assert [each["fits"] for each in latest["history"]] == [False, True]
+    (shortened,) = body(command("devices", "--json", "--history", "1"))["calibrations"]
+    assert [each["id"] for each in shortened["history"]] == [latest["id"]]
+
+
+def test_a_shipped_task_shows_its_work_and_not_that_of_hidden_cases(command: Command) -> None:
+    assert "(reads 1.05 MB, writes 0.524 MB, 0.268 Gflop fp16)" in " ".join(
+        command("task", "show", "matmul").split()
+    )
+    shown = body(command("task", "show", "matmul", "--json"))
+    assert shown["work"][0]["flops"] == 2 * 512**3
+    assert "hidden_work" not in shown

@@ -25,6 +25,12 @@ JOB = {
     "run": None,
     "verdict": None,
     "score_s": None,
+    "low_s": None,
+    "high_s": None,
+    "raw_s": None,
+    "at_floor": False,
+    "remark": "",
+    "best": None,
     "report": None,
 }
 SUBMISSION = SubmissionInfo.of_json(

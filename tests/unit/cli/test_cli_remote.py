@@ -36,7 +36,7 @@ from kernelcup.services.task_upload import load_upload
 from kernelcup.services.tokens import create_token
 from kernelcup.storage.database import Database
 from kernelcup.tasks.loader import load_task
-from kernelcup_harness.protocol import Mode, RunReport, Verdict
+from kernelcup_harness.protocol import DuelResult, Mode, RunReport, Verdict
 
 __all__ = ["command", "home"]
 
@@ -255,6 +255,19 @@ def test_pages_of_a_long_list_are_put_together(command, ada, board, monkeypatch)
     for limit, ids in ((20, [5, 4, 3, 2, 1]), (3, [5, 4, 3])):
         found = body_of(command("submissions", "list", "--limit", str(limit), "--json"))["submissions"]
         assert [each["id"] for each in found] == ids
+
+
+def test_two_submissions_are_compared_at_the_server(command, ada, board, db, on_event) -> None:
+    for _ in range(2):
+        command("submit", "kernel.py", "--board", board, "--no-wait")
+        judge(db)
+    duel = DuelResult(ratio=0.5, low=0.49, high=0.51, verdict="faster", blocks=10)
+    on_event(lambda kind: judge(db, make_report(duel=duel)) if kind == "accepted" else None)
+    ended = command("compare", "#1", "2", "--device", "h100")
+    assert ended.code == 0, ended.err
+    assert "comparison 3 of double on H100" in ended.out
+    assert "#1 is 100.0 % faster than #2 (95 % interval 96.1 to 104.1 %)." in ended.out
+    assert body_of(command("compare", "one", "2", "--json"))["error"]["code"] == "invalid_value"
 
 
 def test_the_ranking_is_shown(command, ada, board, db) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from typing import Any
 
@@ -11,17 +12,23 @@ from rich.console import Console
 from builders import NOW, make_case, make_report, make_stage
 from kernelcup import scoring
 from kernelcup.cli import render
-from kernelcup.domain import Leaderboard, RankingBy
+from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy
+from kernelcup.lessons import Best
 from kernelcup_harness.protocol import (
+    Audit,
     CapturedOutput,
     CaseResult,
     Difference,
+    DuelResult,
+    Finding,
     HarnessKind,
     Mismatch,
     RunReport,
     StageName,
     Timing,
+    TrustLevel,
     Verdict,
+    Work,
 )
 
 MISMATCH = Mismatch(
@@ -84,9 +91,41 @@ def test_every_failure_comes_with_its_message_and_a_hint(verdict: Verdict) -> No
 def test_a_ranked_run_shows_its_times_and_its_score() -> None:
     lines = shown(make_report([1234567.0, 5.0]), RankingBy.LAST).splitlines()
     assert "ranked: 2 of 2 cases passed" in lines[1]
-    assert lines[2].split() == ["case", "verdict", "parameters", "time", "per", "call", "calls"]
-    assert lines[3].endswith("1.235 ms ± 0 ns     10")
-    assert lines[-1] == "score 5 ns (last of the benchmarks, audited)"
+    assert lines[2].split(maxsplit=3)[-1] == "time per call (95 %)  calls"
+    assert lines[3].endswith("1.235 ms (1.235 to 1.235)     10")
+    assert lines[-1] == "score 5 ns, 95 % interval 5 to 5 (last of the benchmarks, audited)"
+
+
+def test_a_report_teaches_what_is_left_to_gain() -> None:
+    finding = Finding(code="near_floor", text="Case 0 is within 10 % of what the device can do.")
+    audit = Audit(
+        captured=True,
+        handshake_ns=10_000.0,
+        handshake_slack_ns=500.0,
+        score_ns=10_000.0,
+        level=TrustLevel.AUDITED,
+        findings=[finding],
+    )
+    timing = Timing(samples_ns=[12_400.0] * 10, offset_ns=2_400.0, discarded_ns=[3e4], audit=audit)
+    case = make_case(timing=timing, work=Work(bytes=2e7), floor_ns=9_500.0, reference_ns=25_000.0)
+    out = console(width=200)
+    best = Best(submission=7, score_s=8e-6, cases_ns={0: 8_000.0})
+    render.report(out, make_report(stages=[make_stage([case])]), RankingBy.LAST, best=best)
+    assert isinstance(out.file, io.StringIO)
+    text = " ".join(out.file.getvalue().split())
+    assert "time per call (95 %) raw calls of attainable reference best proof" in text
+    assert "10 µs (10 to 10) 12.4 µs 10 (+1 discarded) 95 % (2 TB/s) 2.5x 0.8x audited" in text
+    assert finding.text in text
+    assert "score 10 µs, 95 % interval 10 to 10 (last of the benchmarks, raw 12.4 µs, audited)" in text
+    assert "0.80 times as fast as the best, #7" in text
+
+
+def test_a_duel_and_a_quarantine_are_told() -> None:
+    duel = DuelResult(ratio=0.5, low=0.49, high=0.51, verdict="faster", blocks=9)
+    found = [Finding(code="below_floor", text="It is faster than the device.", quarantines=True)]
+    text = shown(make_report(duel=duel, quarantine=found), RankingBy.LAST)
+    assert "The submission is 100.0 % faster than its rival" in text
+    assert "waits for a person: It is faster than the device." in text
 
 
 def test_times_that_mean_nothing_are_said_to() -> None:
@@ -100,7 +139,7 @@ def test_times_of_a_tasks_own_harness_are_shown_as_reported() -> None:
     report = make_report(
         stages=[make_stage([make_case(timing=timing)])], harness=HarnessKind.OWN, environment={}
     )
-    assert "1.5 µs ± 20 ns      7" in shown(report)
+    assert "1.5 µs (1.461 to 1.539)      7" in shown(report)
 
 
 def test_a_mismatch_shows_where_what_and_how_much() -> None:
@@ -200,15 +239,22 @@ def test_standings_show_ranks_and_their_worth() -> None:
         submission_id=3,
         submitted_at=NOW,
         file_name="a\x1b.py",
-        trust="audited",
+        trust="self-measured",
         comparable=False,
+        low_s=0.99e-6,
+        high_s=1.01e-6,
+        at_floor=True,
+        duel=DuelOutcome.TIED,
     )
-    out = console()
-    render.standings(out, board, "H100", scoring.standings([entry]))
+    out = console(width=160)
+    bob = dataclasses.replace(entry, user="bob", submission_id=4)
+    render.standings(out, board, "H100", scoring.standings([entry, bob]))
     render.standings(out, board, "L4", [])
     assert isinstance(out.file, io.StringIO)
     text = out.file.getvalue()
-    assert "1  [red]ada  1 µs  a\\x1b.py" in text
+    assert "1= [red]ada ≤ 1 µs 0.99 to 1.01 a\\x1b.py #3" in " ".join(text.split())
+    assert "self-measured, duel tied" in text
+    assert render.TIED in text
     assert render.EMULATED_TIMES in text
     assert "double on L4: nobody is ranked yet" in text
 

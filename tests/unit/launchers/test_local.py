@@ -3,20 +3,23 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import kernelcup_harness
 from builders import make_device, make_report, make_spec
 from fakes import FakeGpuProbe
 from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout, UnfitDevice
-from kernelcup.launchers.base import LaunchResult
+from kernelcup.launchers.base import Event, LaunchResult
 from kernelcup.launchers.bundle import harness_hash
 from kernelcup.launchers.gpu_probe import MIB, GpuProcess
 from kernelcup.launchers.hygiene import Hygiene
 from kernelcup.launchers.local import COMMAND, LocalLauncher, child_environ
+from kernelcup.launchers.ready import waiting_runners
 from kernelcup.launchers.slots import Slots
-from kernelcup_harness.protocol import Backend, Limits, Mode, SandboxPolicy, dumps
+from kernelcup_harness.protocol import Backend, JobSpec, Limits, Mode, SandboxPolicy, dumps
 
 REPORT = make_report(job_id="1.1", mode=Mode.TEST, backend=Backend.EMULATED, stages=[])
 
@@ -190,6 +193,69 @@ def test_a_slot_is_free_again_after_a_failure(launch, tmp_path: Path) -> None:
             launch("pass")
     launcher = LocalLauncher(runtime_dir=tmp_path / "run", environ={})
     assert launcher.capacity(make_device()) == 1
+
+
+# What stands in for a harness that waits for its job.
+WAITS = f"""
+import json, sys
+sys.path.insert(0, {str(Path(kernelcup_harness.__file__).parent.parent)!r})
+from kernelcup_harness import waiting
+if "--ahead" in sys.argv:
+    print('{{"ready": true}}', flush=True)
+text = waiting.read_job("-")
+if text is not None:
+    print(json.dumps({{"event": "given", "id": json.loads(text)["job_id"], "argv": sys.argv}}), flush=True)
+    print('{{"report":' + {dumps(REPORT)!r} + '}}', flush=True)
+"""
+
+
+DEVICE = make_device(name="emulated", backend=Backend.EMULATED)
+
+
+@pytest.fixture
+def warm(tmp_path: Path, monkeypatch) -> Iterator[LocalLauncher]:
+    """Return a launcher whose harness waits for jobs on the device of the tests."""
+    # Somebody may work on the harness's text while this runs.
+    monkeypatch.setattr("kernelcup.launchers.ready.harness_hash", lambda: "the same")
+    launcher = LocalLauncher(
+        runtime_dir=tmp_path, environ=os.environ, command=(sys.executable, "-c", WAITS, "-"), warm=1
+    )
+    launcher.keep_ready([DEVICE])
+    assert launcher.wait_until_ready(30.0)
+    yield launcher
+    launcher.close()
+
+
+def judged(launcher: LocalLauncher, spec: JobSpec) -> list[Event]:
+    events: list[Event] = []
+    result = launcher.run(spec, DEVICE, on_event=events.append, cancelled=threading.Event())
+    assert result.report == REPORT
+    return events
+
+
+def test_a_job_is_given_to_a_harness_that_waits_and_the_next_to_another(warm) -> None:
+    for _ in range(2):
+        (event,) = judged(warm, make_spec())
+        assert event["id"] == "1.1"
+        assert event["argv"][1:] == ["--ahead", "emulated", "-"]
+        assert warm.wait_until_ready(30.0)
+
+
+def test_a_job_without_a_sandbox_is_given_to_none_that_waits(warm) -> None:
+    (event,) = judged(warm, make_spec(sandbox=SandboxPolicy.NONE))
+    assert "--ahead" not in event["argv"]
+
+
+def test_a_job_runs_although_the_harness_that_waited_is_gone(warm) -> None:
+    warm.close()
+    (event,) = judged(warm, make_spec())
+    assert "--ahead" not in event["argv"]
+
+
+def test_only_gpus_have_a_harness_waiting_unless_it_is_said() -> None:
+    devices = [DEVICE, make_device(name="H100", slots=2)]
+    assert waiting_runners(devices, None) == {"emulated": 0, "H100": 2}
+    assert waiting_runners(devices, 2) == {"emulated": 2, "H100": 4}
 
 
 def test_a_run_sees_its_own_gpu_only(launch) -> None:

@@ -22,6 +22,7 @@ from kernelcup.domain import (
     Role,
     Scope,
     Submission,
+    TrustRule,
     Visibility,
 )
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
@@ -74,6 +75,8 @@ def test_every_setting_can_be_changed_and_is_shown_before(db) -> None:
         "max_file_bytes": 1000,
         "review_tags": ("a", "b"),
         "freeze_at": NOW + timedelta(days=8),
+        "trust": TrustRule.AUDITED,
+        "duel": True,
     }
     seen = preview(db, changes=BoardChanges(**new))
     assert seen.settings == {name: (getattr(old, name), value) for name, value in new.items()}

@@ -7,11 +7,23 @@ import pytest
 from sqlalchemy import event, func, select
 
 from builders import NOW, make_actor, make_board, make_device, make_submission, make_task
-from kernelcup.domain import NOBODY, OPERATOR, Actor, CodePolicy, Language, Role, Scope, Visibility
+from kernelcup.domain import (
+    NOBODY,
+    OPERATOR,
+    Actor,
+    CodePolicy,
+    Language,
+    Role,
+    Scope,
+    TrustRule,
+    Visibility,
+)
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
 from kernelcup.services import boards
 from kernelcup.storage.tables import AuditRow, Base, MemberRow, UserRow
 from kernelcup_harness.protocol import HarnessKind
+
+OWN_TASK = make_task(harness=HarnessKind.OWN, main="eval.py", sources={"eval.py": "", "reference.py": ""})
 
 
 def count(db, table) -> int:
@@ -189,6 +201,8 @@ def test_a_board_has_the_settings_that_it_was_made_with(db) -> None:
         "max_file_bytes": 5000,
         "review_tags": ("graph-replay", "stream"),
         "freeze_at": NOW + timedelta(hours=1),
+        "trust": TrustRule.AUDITED,
+        "duel": True,
     }
     made = make_board(db, **settings)
     assert {key: getattr(made, key) for key in settings} == settings
@@ -203,6 +217,8 @@ def test_a_board_has_the_settings_that_it_was_made_with(db) -> None:
         {"review_tags": ("",)},
         {"review_tags": tuple(f"t{index}" for index in range(51))},
         {"opens_at": NOW + timedelta(days=2), "freeze_at": NOW + timedelta(days=1)},
+        {"trust": TrustRule.AUDITED, "harness": HarnessKind.OWN, "task": OWN_TASK},
+        {"duel": True, "harness": HarnessKind.OWN, "task": OWN_TASK},
     ],
 )
 def test_settings_that_cannot_be_are_refused(db, settings: dict[str, object]) -> None:

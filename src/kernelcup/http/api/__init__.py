@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernelcup.http.api import (
     administration,
+    comparisons,
     leaderboards,
     linking,
     queues,
@@ -19,6 +20,7 @@ routers = [
     tasks.router,
     standings.router,
     submissions.router,
+    comparisons.router,
     runs.router,
     queues.router,
     rules.router,

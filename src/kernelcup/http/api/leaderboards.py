@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from pydantic import AwareDatetime, BeforeValidator, Field, Json
 
-from kernelcup.domain import CodePolicy, Role, Scope, Task, Visibility
+from kernelcup.domain import CodePolicy, Role, Scope, Task, TrustRule, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.http import schemas
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
@@ -54,6 +54,8 @@ class SettingsIn(schemas.Form):
     max_file_bytes: int | None = Field(default=None, ge=1, le=1_000_000)
     review_tags: list[Annotated[str, Field(max_length=64)]] | None = Field(default=None, max_length=100)
     freeze_at: AwareDatetime | None = None
+    trust: TrustRule | None = None
+    duel: bool | None = None
 
     def given(self) -> dict[str, Any]:
         """Return what was said: null takes away what may be absent. Raise ``InvalidValue``."""

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from kernelcup.domain import Run
 from kernelcup.errors import NotFound
 from kernelcup.http.deps import ActorDep, Db, Number
-from kernelcup.http.schemas import RunOut
+from kernelcup.http.results import RunOut
 from kernelcup.services.runs import show_run
 from kernelcup_harness.protocol import dumps
 

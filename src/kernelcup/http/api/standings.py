@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel
 
 from kernelcup.http.deps import ActorDep, After, Db, Limit
-from kernelcup.http.schemas import Page, StandingOut
+from kernelcup.http.results import StandingOut
+from kernelcup.http.schemas import Page
 from kernelcup.services import rank
 
 router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["standings"])
@@ -29,7 +30,7 @@ class RecordOut(BaseModel):
 def show_standings(
     name: str, device: str, db: Db, actor: ActorDep, after: After = None, limit: Limit = 100
 ) -> Page[StandingOut]:
-    """Show the ranking, the fastest first. Equal scores share a rank."""
+    """Show the ranking, the fastest first. Who cannot be told apart shares a rank."""
     offset = after or 0
     found = rank.standings(db, name, device, viewer=actor, limit=limit + 1, offset=offset)
     page = [StandingOut.of(each) for each in found[:limit]]

@@ -12,9 +12,11 @@ from sse_starlette import EventSourceResponse
 from kernelcup.domain import LARGEST_ID
 from kernelcup.http import live
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, PlatformDep
-from kernelcup.http.schemas import STREAM, TEXT, Done, EventOut, Page, SubmissionIn, SubmissionOut
+from kernelcup.http.results import SubmissionOut
+from kernelcup.http.schemas import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
 from kernelcup.services import events, waiting
 from kernelcup.services import submissions as service
+from kernelcup.services.best import beside
 from kernelcup.services.submit import submit
 
 router = APIRouter(prefix="/submissions", tags=["submissions"])
@@ -166,4 +168,4 @@ def delete(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
 def _show(db: Db, submission_id: int, actor: ActorDep, now: Now) -> SubmissionOut:
     view = service.show_submission(db, submission_id, viewer=actor)
     known = {} if view.ended else waiting.waiting_of(db, submission_id, now)
-    return SubmissionOut.of(view, known, with_report=True)
+    return SubmissionOut.of(view, known, with_report=True, beside=beside(db, view, viewer=actor))

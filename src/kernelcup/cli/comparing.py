@@ -1,0 +1,194 @@
+"""``kernelcup compare``: two submissions measured in turns."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.texts import plain
+from kernelcup.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from kernelcup.cli.remote import RemoteVenue
+    from kernelcup.cli.venue_local import LocalVenue
+    from kernelcup.config import Config
+    from kernelcup.domain import Device, Task
+    from kernelcup_harness.protocol import RunReport
+
+LARGEST_NUMBER = 2**31 - 1
+
+
+def compare(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="A file with --task, else the number of a submission.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one, of the same leaderboard.")],
+    task: Annotated[
+        str | None,
+        typer.Option("--task", "-t", help="Compare files against this task, on this machine."),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", "--gpu", "-d", help="Where; default: the best here, or the only one."),
+    ] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Say which of two submissions is faster.
+
+    Both are measured in turns on one device, and the interval of their ratio says whether the
+    difference is real. With --task, and with numbers where there is no server, this machine does it now
+    and nothing is stored. At a server it waits in the queue like what is not ranked: your own may be
+    compared, and any of a leaderboard that you manage.
+
+    Exit codes as for `kernelcup run`, of A.
+    """
+    from kernelcup.cli import platform
+    from kernelcup.cli.remote import RemoteVenue
+    from kernelcup.cli.venue import open_venue
+    from kernelcup.cli.venue_local import LocalVenue
+    from kernelcup.errors import NotFound
+
+    if task is not None:
+        compare_files(task, first, second, device, as_json=as_json, config=config)
+        return
+    numbers = read_number(first), read_number(second)
+    with (
+        open_venue(server, local, config) as venue,
+        platform.pointing_to(f"kernelcup submissions list{venue.option}", NotFound),
+    ):
+        if isinstance(venue, RemoteVenue):
+            compare_there(venue, *numbers, device, as_json=as_json)
+        else:
+            assert isinstance(venue, LocalVenue)
+            compare_stored(venue, *numbers, device, as_json=as_json)
+
+
+def read_number(text: str) -> int:
+    """Return the number of a submission. Raise ``InvalidValue``."""
+    digits = text.removeprefix("#")
+    if not (digits.isascii() and digits.isdigit() and 1 <= int(digits[:12]) <= LARGEST_NUMBER):
+        raise InvalidValue(f"{text}: expected the number of a submission; files need --task TASK")
+    return int(digits)
+
+
+def compare_files(
+    task: str, first: str, second: str, device: str | None, *, as_json: bool, config: Path | None
+) -> None:
+    """Compare two files on this machine."""
+    from kernelcup.cli import platform
+    from kernelcup.services.submit import read_code
+
+    settings = platform.load_config(config)
+    chosen = platform.pick_device(settings, device)
+    found = platform.find_task(task)
+    codes = [read_code(platform.read_file(Path(name))) for name in (first, second)]
+    report = measure(found, codes[0], codes[1], chosen, settings=settings, quiet=as_json)
+    show_report(report, chosen.name, Path(first).name, Path(second).name, as_json=as_json)
+
+
+def compare_stored(venue: LocalVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
+    """Compare two submissions of this machine's database, here and now."""
+    from kernelcup.cli import platform
+    from kernelcup.services import boards, rank
+
+    views = [venue.submission(number) for number in (first, second)]
+    names = {view.leaderboard for view in views}
+    if len(names) > 1:
+        raise InvalidValue(
+            f"#{first} and #{second} are of different leaderboards: {', '.join(sorted(names))}"
+        )
+    board = boards.get_board(venue.db, names.pop())
+    wanted = None if device is None else rank.board_device(board, device)
+    chosen = platform.pick_device(venue.config, wanted)
+    codes = [venue.code(number) for number in (first, second)]
+    found = boards.get_task(venue.db, board.name)
+    report = measure(found, codes[0], codes[1], chosen, settings=venue.config, quiet=as_json)
+    show_report(report, chosen.name, f"#{first}", f"#{second}", as_json=as_json)
+
+
+def compare_there(venue: RemoteVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
+    """Have a server compare two submissions, and wait for it."""
+    from kernelcup.cli import exits
+    from kernelcup.domain import JobState
+    from kernelcup_harness.protocol import Verdict
+
+    body = {"first": first, "second": second, "device": device}
+    made = venue.api.ask(dict, "POST", "/compare", json=body)
+    if not as_json:
+        typer.echo(plain(f"comparison {made['id']} of {made['leaderboard']} on {made['device']}"))
+    venue.watch(int(made["id"]), quiet=as_json)
+    done: dict[str, Any] = venue.api.ask(dict, "GET", f"/compare/{made['id']}")
+    if as_json:
+        typer.echo(json.dumps(done))
+    else:
+        typer.echo(plain(done["sentence"] or no_result(done["verdict"] or done["state"])))
+    verdict = None if done["verdict"] is None else Verdict(done["verdict"])
+    raise typer.Exit(exits.of_jobs([(JobState(done["state"]), verdict)]))
+
+
+def measure(
+    task: Task, first: str, second: str, device: Device, *, settings: Config, quiet: bool
+) -> RunReport:
+    """Measure two texts in turns on this machine. Raise ``LaunchError``."""
+    from kernelcup.cli import logs, platform, render
+    from kernelcup.tasks.job_spec import build_job_spec
+    from kernelcup_harness.protocol import HarnessKind, Mode
+
+    spec = build_job_spec(
+        task,
+        job_id="compare",
+        submission=first,
+        mode=Mode.LEADERBOARD,
+        backend=device.backend,
+        harness=HarnessKind.STANDARD,  # no other measures two in turns
+    )
+    spec = dataclasses.replace(spec, rival=second, rival_name=spec.submission_name)
+    logs.set_up()
+    launcher = platform.make_launcher(settings)
+    with render.StageLines(quiet=quiet) as lines:
+        return launcher.run(spec, device, on_event=lines.take, cancelled=threading.Event()).report
+
+
+def show_report(report: RunReport, device: str, first: str, second: str, *, as_json: bool) -> None:
+    """Print which is faster, and end with the exit code of the first one's verdict."""
+    from kernelcup.cli import exits, render
+    from kernelcup.wording import duel_sentence
+    from kernelcup_harness.protocol import to_json
+
+    sentence = "" if report.duel is None else duel_sentence(report.duel, first, second)
+    if as_json:
+        body = {
+            "first": first,
+            "second": second,
+            "device": device,
+            "verdict": report.verdict.value,
+            "duel": to_json(report.duel),
+            "sentence": sentence,
+            "report": to_json(report),
+        }
+        typer.echo(json.dumps(body))
+    else:
+        out = render.console()
+        if report.duel is None:
+            out.print(render.headline(report))
+            render.failure(out, report)
+        typer.echo(plain(sentence or no_result(report.verdict.value)))
+        if not report.comparable and report.duel is not None:
+            typer.echo(f"({render.EMULATED_TIMES})")
+    raise typer.Exit(exits.VERDICTS[report.verdict])
+
+
+def no_result(why: str) -> str:
+    """Say that nothing came of it."""
+    if why == "accepted":
+        return "There is nothing to compare: the two were not measured in turns."
+    return f"There is nothing to compare: A is {why.replace('_', ' ')}."

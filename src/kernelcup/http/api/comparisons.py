@@ -1,0 +1,65 @@
+"""Which of two submissions is faster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+
+from kernelcup.http.deps import ActorDep, Db, Now, Number
+from kernelcup.http.schemas import Form
+from kernelcup.services import compare
+from kernelcup.services.compare import Comparison
+from kernelcup_harness.protocol import to_json
+
+router = APIRouter(prefix="/compare", tags=["comparisons"])
+
+
+class CompareIn(Form):
+    """Two submissions to the same leaderboard."""
+
+    first: int = Field(ge=1, le=2**31 - 1)
+    second: int = Field(ge=1, le=2**31 - 1)
+    device: str | None = Field(
+        default=None, max_length=100, description="Needed where the leaderboard has several."
+    )
+
+
+class ComparisonOut(BaseModel):
+    """Two submissions, measured in turns on one device."""
+
+    id: int = Field(description="Also of the submission by which it is followed, cancelled and deleted.")
+    leaderboard: str
+    device: str
+    first: int | None = Field(description="Null once it is deleted.")
+    second: int | None
+    state: str
+    verdict: str | None = Field(description="Of the first one's code; there is a result if it is accepted.")
+    duel: dict[str, Any] | None = Field(
+        description="Times of the first over those of the second: block by block, `ratio`, and its 95 % "
+        "interval from `low` to `high`; `verdict` is `faster`, `slower` or `tied`."
+    )
+    sentence: str = Field(description="The result in words; empty while there is none.")
+
+    @classmethod
+    def of(cls, found: Comparison) -> ComparisonOut:
+        """Show a comparison."""
+        return cls(**to_json(found))
+
+
+@router.post("", status_code=201)
+def start(body: CompareIn, response: Response, db: Db, actor: ActorDep, now: Now) -> ComparisonOut:
+    """Have two of your submissions measured in turns; managers of the leaderboard may take any two.
+
+    It waits in the queue like what is not ranked. Follow it as the submission of the same number.
+    """
+    found = compare.start(db, actor, body.first, body.second, device=body.device, now=now)
+    response.headers["Location"] = f"/api/v1/compare/{found.id}"
+    return ComparisonOut.of(found)
+
+
+@router.get("/{comparison_id}")
+def show(comparison_id: Number, db: Db, actor: ActorDep) -> ComparisonOut:
+    """Show a comparison that you asked for, or of a leaderboard that you manage."""
+    return ComparisonOut.of(compare.show(db, comparison_id, viewer=actor))

@@ -1,0 +1,232 @@
+"""Submissions, runs and standings as answers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from kernelcup.domain import DuelOutcome, Run, Standing, Submission
+from kernelcup.lessons import Best, lessons
+from kernelcup.services.best import Beside
+from kernelcup.services.submissions import JobView, SubmissionView
+from kernelcup.services.waiting import Waiting
+from kernelcup_harness.protocol import Mode, RunReport, to_json
+
+
+class WaitingOut(BaseModel):
+    """Why a job waits and for how long."""
+
+    position: int | None = Field(description="Place in the queue of its device, 1 for the next.")
+    starts_in_s: float | None = Field(description="Estimate, from how long jobs took so far.")
+    runs_s: float | None = Field(description="Estimate of how long it will run.")
+    reason: str
+
+    @classmethod
+    def of(cls, waiting: Waiting) -> WaitingOut:
+        """Show what a job waits for."""
+        return cls(
+            position=waiting.position,
+            starts_in_s=waiting.ahead_s,
+            runs_s=waiting.run_s,
+            reason=waiting.reason,
+        )
+
+
+class BestOut(BaseModel):
+    """The submission that is first."""
+
+    submission: int
+    score_s: float
+    cases_ns: dict[int, float] = Field(
+        description="Its times of public benchmarks, by index; empty where its task was another version."
+    )
+
+    @classmethod
+    def of(cls, best: Best) -> BestOut:
+        """Show who is first."""
+        return cls(submission=best.submission, score_s=best.score_s, cases_ns=dict(best.cases_ns))
+
+
+class JobOut(BaseModel):
+    """A submission on one device."""
+
+    id: int
+    device: str
+    state: str
+    attempt: int
+    reason: str
+    waiting: WaitingOut | None = None
+    run: int | None = Field(default=None, description="The run that counts.")
+    verdict: str | None = None
+    score_s: float | None = None
+    low_s: float | None = Field(default=None, description="95 % interval of the score.")
+    high_s: float | None = None
+    raw_s: float | None = Field(default=None, description="By the submission's clock, nothing taken off.")
+    at_floor: bool = Field(default=False, description="No longer than a kernel that does nothing.")
+    trust: str | None = None
+    duel: DuelOutcome = DuelOutcome.NONE
+    remark: str = Field(default="", description="Why it does not rank, or ranks behind somebody slower.")
+    best: BestOut | None = Field(default=None, description="Who is first on the device now.")
+    lessons: list[dict[str, Any]] = Field(
+        default=[], description="Of each timed case, by stage: how far from the device, reference and best."
+    )
+    report: dict[str, Any] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        view: JobView,
+        waiting: Waiting | None = None,
+        *,
+        with_report: bool = False,
+        beside: Beside | None = None,
+    ) -> JobOut:
+        """Show a job, with as much of its report as the view has."""
+        run = view.run
+        best = beside.best if beside is not None else None
+        return cls(
+            id=view.job.id,
+            device=view.job.device,
+            state=view.job.state.value,
+            attempt=view.job.attempt,
+            reason=view.job.reason,
+            waiting=WaitingOut.of(waiting) if waiting is not None else None,
+            run=run.id if run is not None else None,
+            verdict=run.verdict.value if run is not None else None,
+            score_s=run.score_s if run is not None else None,
+            low_s=run.low_s if run is not None else None,
+            high_s=run.high_s if run is not None else None,
+            raw_s=run.raw_s if run is not None else None,
+            at_floor=run is not None and run.at_floor,
+            trust=run.report.trust.value if run is not None else None,
+            duel=run.duel if run is not None else DuelOutcome.NONE,
+            remark=beside.remark if beside is not None else "",
+            best=None if best is None else BestOut.of(best),
+            lessons=_lessons(run.report, best) if run is not None and with_report else [],
+            report=to_json(run.report) if run is not None and with_report else None,
+        )
+
+
+class SubmissionOut(BaseModel):
+    """A submission and where its jobs are."""
+
+    id: int
+    leaderboard: str
+    user: str
+    mode: Mode
+    file_name: str
+    devices: list[str]
+    created_at: datetime
+    ended: bool
+    jobs: list[JobOut] = []
+
+    @classmethod
+    def of(
+        cls,
+        view: SubmissionView,
+        waiting: dict[int, Waiting] | None = None,
+        *,
+        with_report: bool = False,
+        beside: dict[int, Beside] | None = None,
+    ) -> SubmissionOut:
+        """Show a submission with its jobs."""
+        known, told = waiting or {}, beside or {}
+        jobs = [
+            JobOut.of(job, known.get(job.job.id), with_report=with_report, beside=told.get(job.job.id))
+            for job in view.jobs
+        ]
+        return cls(**_facts(view.submission), ended=view.ended, jobs=jobs)
+
+
+class StandingOut(BaseModel):
+    """A place in a ranking."""
+
+    rank: int = Field(description="Shared by all who cannot be told apart from the first of them.")
+    tied: bool = Field(description="Whether somebody else has this rank as well.")
+    user: str
+    score_s: float
+    low_s: float | None = Field(description="95 % interval of the score; null where it is not known.")
+    high_s: float | None
+    raw_s: float | None = Field(description="By the submission's clock, before anything was taken off.")
+    at_floor: bool = Field(description="No longer than a kernel that does nothing: at most that score.")
+    duel: DuelOutcome = Field(description="Against who was first before, where the leaderboard asks for it.")
+    submission: int
+    submitted_at: datetime
+    file_name: str
+    trust: str
+    comparable: bool
+
+    @classmethod
+    def of(cls, standing: Standing) -> StandingOut:
+        """Show a standing."""
+        facts = {name: getattr(standing, name) for name in cls.model_fields if name != "submission"}
+        return cls(**facts, submission=standing.submission_id)
+
+
+class RunOut(BaseModel):
+    """One attempt at a job, with as much of its report as the viewer may see."""
+
+    id: int
+    job: int
+    attempt: int
+    task_hash: str
+    verdict: str
+    score_s: float | None
+    low_s: float | None = Field(description="95 % interval of the score; null where it is not known.")
+    high_s: float | None
+    raw_s: float | None
+    at_floor: bool
+    rank_s: float | None = Field(description="What ranks instead of the score, after a duel not won.")
+    duel: DuelOutcome
+    rival: int | None = Field(description="The submission that it was measured against.")
+    started_at: datetime
+    finished_at: datetime
+    harness_hash: str
+    machine: str
+    report: dict[str, Any]
+
+    @classmethod
+    def of(cls, run: Run) -> RunOut:
+        """Show a run."""
+        return cls(
+            id=run.id,
+            job=run.job_id,
+            attempt=run.attempt,
+            task_hash=run.task_hash,
+            verdict=run.verdict.value,
+            score_s=run.score_s,
+            low_s=run.low_s,
+            high_s=run.high_s,
+            raw_s=run.raw_s,
+            at_floor=run.at_floor,
+            rank_s=run.rank_s,
+            duel=run.duel,
+            rival=run.rival,
+            started_at=run.started_at,
+            finished_at=run.finished_at,
+            harness_hash=run.harness_hash,
+            machine=run.machine,
+            report=to_json(run.report),
+        )
+
+
+def _lessons(report: RunReport, best: Best | None) -> list[dict[str, Any]]:
+    return [
+        {"stage": stage.name.value, **to_json(lesson)}
+        for stage in report.stages
+        for lesson in lessons(report, stage.name, best).values()
+    ]
+
+
+def _facts(submission: Submission) -> dict[str, Any]:
+    return {
+        "id": submission.id,
+        "leaderboard": submission.leaderboard,
+        "user": submission.user,
+        "mode": submission.mode,
+        "file_name": submission.file_name,
+        "devices": list(submission.devices),
+        "created_at": submission.created_at,
+    }

@@ -1,0 +1,113 @@
+"""What a report teaches about a case, in words: short enough for a column of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kernelcup.lessons import Lesson
+from kernelcup.wording import duration, percent, significant, with_interval
+
+Column = Callable[[Lesson], str]
+
+RATES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
+
+
+def columns(learned: Sequence[Lesson]) -> dict[str, Column]:
+    """Return the columns that have something to say of any of these, with what they say of each."""
+    return {name: read for name, read in _COLUMNS.items() if any(read(each) for each in learned)}
+
+
+def summary(lesson: Lesson) -> str:
+    """Return in one line what is known beside the time: device, reference, best, proof."""
+    parts = {
+        "raw {}": raw(lesson),
+        "{} of what the device attains": attained(lesson) if lesson.share is not None else "",
+        "{} the reference": times(lesson.over_reference),
+        "{} the best": times(lesson.over_best),
+        "{}": proof(lesson),
+    }
+    return ", ".join(text.format(told) for text, told in parts.items() if told)
+
+
+def time(lesson: Lesson) -> str:
+    """Return the time with its interval."""
+    return with_interval(lesson.time_ns, lesson.low_ns, lesson.high_ns, at_floor=lesson.at_floor)
+
+
+def raw(lesson: Lesson) -> str:
+    """Return what the clock read, where that is not what is ranked."""
+    if lesson.raw_ns is None or lesson.raw_ns == lesson.time_ns:
+        return ""
+    return duration(lesson.raw_ns)
+
+
+def calls(lesson: Lesson) -> str:
+    """Return how many calls there were, and how many did not count."""
+    discarded = f" (+{lesson.discarded} discarded)" if lesson.discarded else ""
+    return f"{lesson.calls or ''}{discarded}"
+
+
+def attained(lesson: Lesson) -> str:
+    """Return the share of what the device attains, with the rates behind it."""
+    known = (rate(lesson.bytes_per_s, "B/s"), rate(lesson.flops_per_s, "FLOP/s"))
+    rates = ", ".join(filter(None, known))
+    if lesson.share is None:
+        return rates
+    return f"{percent(lesson.share)} ({rates})" if rates else percent(lesson.share)
+
+
+def rate(per_s: float | None, unit: str) -> str:
+    """Return a rate such as ``2.31 TB/s``; empty where it is not known."""
+    if per_s is None:
+        return ""
+    size, prefix = next(((size, prefix) for size, prefix in RATES if per_s >= size), RATES[-1])
+    return f"{significant(per_s / size, 3)} {prefix}{unit}"
+
+
+def times(factor: float | None) -> str:
+    """Return how many times as fast something is: ``1.52x``."""
+    return "" if factor is None else f"{significant(factor, 3)}x"
+
+
+def proof(lesson: Lesson) -> str:
+    """Return how far the time is proven."""
+    return lesson.trust.value if lesson.trust is not None else ""
+
+
+def evidence_lines(evidence: Mapping[str, Any]) -> Iterator[str]:
+    """Say what a review is about; of measurements the figures, without the samples behind them."""
+    for each in evidence.get("findings", ()):
+        yield f"{each['code']}: {each['text']}"
+    for each in evidence.get("cases", ()):
+        yield _case_line(each)
+    for name, value in evidence.items():
+        if name not in ("findings", "cases", "calibration"):
+            yield f"{name}: {value}" if isinstance(value, str) else f"{name}: {_plain_list(value)}"
+
+
+def _case_line(each: Mapping[str, Any]) -> str:
+    audit = each.get("audit") or {}
+    figures = {"score": each["score_ns"], "claim": each["claim_ns"], "raw": each["raw_ns"]}
+    figures |= {"handshake": audit.get("handshake_ns"), "slope": audit.get("slope_ns")}
+    figures |= {"floor": each["floor_ns"]}
+    told = ", ".join(
+        f"{name} {duration(ns)}" for name, ns in figures.items() if isinstance(ns, int | float) and ns > 0
+    )
+    hidden = " (hidden)" if each["hidden"] else ""
+    return f"case {each['case']}{hidden}: {told}; {len(each['samples_ns'])} samples"
+
+
+def _plain_list(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+_COLUMNS: dict[str, Column] = {
+    "time per call (95 %)": time,
+    "raw": raw,
+    "calls": calls,
+    "of attainable": attained,
+    "reference": lambda lesson: times(lesson.over_reference),
+    "best": lambda lesson: times(lesson.over_best),
+    "proof": proof,
+}

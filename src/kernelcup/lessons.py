@@ -1,0 +1,110 @@
+"""What a report teaches about each case: how far from the device's limits, the reference, and the best.
+
+Pure: a report and, where it is known, what the best submission took for each case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kernelcup.scoring import case_interval_ns, is_at_floor
+from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, TrustLevel, Work
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Best:
+    """The submission that is first now, as far as somebody may see it."""
+
+    submission: int
+    score_s: float
+    cases_ns: Mapping[int, float] = field(default_factory=dict)
+    """Its time for each public benchmark, by the case's index; empty where they are of another task version."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lesson:
+    """One timed case."""
+
+    index: int
+    time_ns: float
+    low_ns: float | None
+    high_ns: float | None
+    """Ends of the 95 % interval."""
+    raw_ns: float | None
+    """By the submission's clock, before the offset was taken off; None where no clock of it was read."""
+    calls: int
+    discarded: int
+    """Calls that did not count because the device was throttled."""
+    at_floor: bool
+    """Whether it is no longer than a kernel that does nothing."""
+    trust: TrustLevel | None
+    """How far this case's time is proven, None where nobody looked."""
+    bound_by: str
+    """``bandwidth``, ``arithmetic`` or ``roofline`` (both are declared); empty where nothing is declared."""
+    share: float | None
+    """Of what the device attains, as measured when it was calibrated: 1 is all of it."""
+    bytes_per_s: float | None
+    flops_per_s: float | None
+    over_reference: float | None
+    """How many times as fast as the task's reference."""
+    over_best: float | None
+    """How many times as fast as the best submission."""
+    notes: tuple[str, ...]
+    """What the audit remarked."""
+
+
+def lessons(report: RunReport, stage: StageName, best: Best | None = None) -> dict[int, Lesson]:
+    """Return what there is to learn of a stage's timed cases, by their index."""
+    found = report.stage_report(stage)
+    cases_ns = {} if best is None else best.cases_ns
+    return {} if found is None else dict(_lessons(found.cases, cases_ns))
+
+
+def _lessons(cases: list[CaseResult], best_ns: Mapping[int, float]) -> Iterator[tuple[int, Lesson]]:
+    for case in cases:
+        if case.timing is not None and _is_time(case.timing.score_ns):
+            yield case.index, _lesson(case, case.timing, None if case.hidden else best_ns.get(case.index))
+
+
+def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
+    time_ns, audit = timing.score_ns, timing.audit
+    ends = case_interval_ns(timing)
+    work = case.work or Work()
+    return Lesson(
+        index=case.index,
+        time_ns=time_ns,
+        low_ns=None if ends is None else ends[0],
+        high_ns=None if ends is None else ends[1],
+        raw_ns=timing.raw_ns if timing.samples_ns else None,
+        calls=len(timing.samples_ns) or int(timing.reported.get("runs", 0)),
+        discarded=len(timing.discarded_ns),
+        at_floor=is_at_floor(timing),
+        trust=None if audit is None else audit.level,
+        bound_by=_bound_by(work),
+        share=_over(case.floor_ns, time_ns),
+        bytes_per_s=_rate(work.bytes, time_ns),
+        flops_per_s=_rate(work.flops, time_ns),
+        over_reference=_over(case.reference_ns, time_ns),
+        over_best=_over(best_ns, time_ns),
+        notes=() if audit is None else tuple(each.text for each in audit.findings),
+    )
+
+
+def _bound_by(work: Work) -> str:
+    if work.bytes is not None and work.flops is not None:
+        return "roofline"
+    return "bandwidth" if work.bytes is not None else "arithmetic" if work.flops is not None else ""
+
+
+def _over(other_ns: float | None, time_ns: float) -> float | None:
+    return None if other_ns is None or not _is_time(other_ns) else other_ns / time_ns
+
+
+def _rate(amount: float | None, time_ns: float) -> float | None:
+    return None if amount is None or not _is_time(amount) else amount / time_ns * 1e9
+
+
+def _is_time(value: float) -> bool:
+    return math.isfinite(value) and value > 0

@@ -1,0 +1,174 @@
+"""Measure two submissions in turns on one device, because somebody wants to know which is faster.
+
+A comparison is a submission of its own, by whoever asked, with the first one's code: it waits, is
+watched, cancelled and deleted like any other, counts as practice for limits, and never ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Actor, JobState, Leaderboard, Scope, Submission
+from kernelcup.errors import Forbidden, InvalidValue, NotFound, SignInNeeded
+from kernelcup.services import access, admission, pauses
+from kernelcup.services.boards import find_board
+from kernelcup.services.limits import check_limits
+from kernelcup.services.rank import board_device
+from kernelcup.services.submissions import show_submission
+from kernelcup.storage import comparisons, events, submissions
+from kernelcup.storage.database import Database
+from kernelcup.wording import duel_sentence
+from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Two submissions on one device, and which is faster."""
+
+    id: int
+    """Of the submission that was made to find out."""
+    leaderboard: str
+    device: str
+    first: int | None
+    second: int | None
+    """None once they are deleted."""
+    state: JobState
+    verdict: Verdict | None
+    """Of the first one's code; without ``accepted`` there is no result."""
+    duel: DuelResult | None
+    sentence: str
+    """The result in plain words; empty while there is none."""
+
+
+def start(
+    db: Database, actor: Actor, first: int, second: int, *, device: str | None = None, now: datetime
+) -> Comparison:
+    """Have two submissions compared, and return where that is.
+
+    Those who manage the leaderboard may compare any two; others two of their own.
+
+    Args:
+        db: The database.
+        actor: Who asks; a person, for whom it is kept.
+        first: A submission.
+        second: Another one of the same leaderboard.
+        device: One of the leaderboard's devices; None where it has only one.
+        now: When.
+
+    Raises:
+        NotFound: One of them does not exist for them.
+        Forbidden: One of them is somebody else's.
+        InvalidValue: They are of different leaderboards, are the same, or cannot be compared.
+        DeviceNeeded, UnknownDevice, Paused, NotOpenYet, DeadlinePassed, RateLimited: As for any other.
+    """
+    access.require(actor, Scope.SUBMIT)
+    if actor.user_id is None:
+        raise SignInNeeded("A comparison is kept for whoever asked: sign in first.")
+    with db.write(durable=True) as session:
+        one, board = _find(session, actor, first)
+        other, _ = _find(session, actor, second)
+        _check_pair(board, one, other)
+        submissions.share_board(session, board.name)
+        admission.check_author(session, actor, lock=True)
+        chosen = _device(session, board, device, actor, now=now)
+        check_limits(session, board, [chosen], person=actor, mode=Mode.BENCHMARK, now=now, lock=True)
+        made = _store(session, actor, board, one, other, chosen, now=now)
+    return show(db, made, viewer=actor)
+
+
+def show(db: Database, comparison_id: int, *, viewer: Actor) -> Comparison:
+    """Return a comparison to whoever asked for it and those who manage the leaderboard.
+
+    Raises:
+        NotFound: There is none of that number for them.
+        Forbidden: It is somebody else's.
+    """
+    with db.read() as session:
+        found = comparisons.of_submission(session, comparison_id)
+    if found is None:
+        raise NotFound(f"There is no comparison {comparison_id}.")
+    job_id, pair = found
+    view = show_submission(db, comparison_id, viewer=viewer)
+    (each,) = [each for each in view.jobs if each.job.id == job_id]
+    duel = each.run.report.duel if each.run is not None else None
+    return Comparison(
+        id=comparison_id,
+        leaderboard=view.submission.leaderboard,
+        device=each.job.device,
+        first=pair.first_id,
+        second=pair.second_id,
+        state=each.job.state,
+        verdict=each.run.verdict if each.run is not None else None,
+        duel=duel,
+        sentence="" if duel is None else duel_sentence(duel, _name(pair.first_id), _name(pair.second_id)),
+    )
+
+
+def _find(session: Session, actor: Actor, submission_id: int) -> tuple[Submission, Leaderboard]:
+    """Return a submission that somebody may have compared, and its leaderboard."""
+    submission = submissions.find(session, submission_id)
+    board = None if submission is None else find_board(session, submission.leaderboard)
+    if submission is None or board is None or not access.sees_board(session, actor, board):
+        raise NotFound(f"There is no submission {submission_id}.")
+    if actor.user_id != submission.user_id and not access.manages_board(actor, board):
+        raise Forbidden(f"Submission {submission_id} is somebody else's: only your own can be compared.")
+    return submission, board
+
+
+def _check_pair(board: Leaderboard, one: Submission, other: Submission) -> None:
+    if one.leaderboard_id != other.leaderboard_id:
+        raise InvalidValue(f"#{one.id} and #{other.id} are of different leaderboards.")
+    if one.id == other.id:
+        raise InvalidValue(f"#{one.id} cannot be compared with itself.")
+    if board.harness is not HarnessKind.STANDARD:
+        raise InvalidValue(
+            f"Leaderboard {board.name!r} is judged by its own harness, which measures one at a time."
+        )
+
+
+def _device(session: Session, board: Leaderboard, device: str | None, actor: Actor, *, now: datetime) -> str:
+    """Return the device in the leaderboard's spelling, if something may be sent there now."""
+    if device is None and len(board.devices) > 1:
+        raise InvalidValue(f"Which device? Leaderboard {board.name!r} has {', '.join(board.devices)}.")
+    chosen = board_device(board, device if device is not None else board.devices[0])
+    stops = pauses.look(session)
+    stops.check_service()
+    stops.check_board(board)
+    stops.check_devices([chosen])
+    admission.check_open(session, board, person=actor, mode=Mode.BENCHMARK, now=now)
+    return chosen
+
+
+def _store(
+    session: Session,
+    actor: Actor,
+    board: Leaderboard,
+    one: Submission,
+    other: Submission,
+    device: str,
+    *,
+    now: datetime,
+) -> int:
+    assert actor.user_id is not None
+    made, (job,) = submissions.insert(
+        session,
+        board=board,
+        user_id=actor.user_id,
+        code=submissions.code(session, one.id),
+        file_name=f"compare-{one.id}-{other.id}.py",
+        mode=Mode.BENCHMARK,
+        devices=[device],
+        now=now,
+        client="compare",
+    )
+    comparisons.insert(session, job_id=job.id, first_id=one.id, second_id=other.id)
+    accepted = {"devices": [device], "mode": Mode.BENCHMARK.value}
+    events.record_first(session, made, "accepted", accepted, None, now)
+    return made
+
+
+def _name(submission_id: int | None) -> str:
+    return "a deleted submission" if submission_id is None else f"#{submission_id}"

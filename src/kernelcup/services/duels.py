@@ -1,0 +1,95 @@
+"""Two submissions against each other: for the first place, or because somebody asked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import DuelOutcome, Job, Leaderboard, Submission
+from kernelcup.errors import InvalidValue
+from kernelcup.scoring import Score
+from kernelcup.storage import comparisons, ranking, submissions
+from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, RunReport
+
+_BEHIND = {"tied": DuelOutcome.TIED, "slower": DuelOutcome.LOST}
+_AHEAD = {"faster": DuelOutcome.WON, "": DuelOutcome.UNANSWERED}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rival:
+    """A submission that is measured in turns with another."""
+
+    submission_id: int
+    file_name: str
+    code: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settled:
+    """What a duel makes of a result."""
+
+    outcome: DuelOutcome = DuelOutcome.NONE
+    rank_s: float | None = None
+    """What it is ranked by instead of its score, where it stays behind who was first."""
+
+
+def find_rival(session: Session, job: Job, submission: Submission, board: Leaderboard) -> Rival | None:
+    """Return whom a job's submission is measured against, None for nobody.
+
+    That is the other one of a comparison, or who is first where the leaderboard asks for duels: the
+    incumbent's own next entry needs none. Raise ``InvalidValue`` if the other one was deleted.
+    """
+    pair = comparisons.find(session, job.id)
+    if pair is not None:
+        if pair.second_id is None:
+            raise InvalidValue("The submission to compare with was deleted.")
+        return _rival(session, pair.second_id)
+    if not board.duel or job.mode is not Mode.LEADERBOARD or board.harness is not HarnessKind.STANDARD:
+        return None
+    first = ranking.leader(session, board_id=board.id, device=job.device)
+    if first is None or first.user_id == submission.user_id:
+        return None
+    return _rival(session, first.submission_id)
+
+
+def settle(
+    session: Session,
+    *,
+    board: Leaderboard,
+    submission: Submission,
+    job: Job,
+    score: Score,
+    report: RunReport,
+    rival: int | None,
+) -> Settled:
+    """Say whether a result takes the first place, in the transaction that stores it, under the board's lock.
+
+    What would be first and has not won its duel against who is first now stands directly behind them,
+    in the same band. So does what met somebody else, because the first place changed meanwhile.
+    """
+    if not board.duel or not board.takes(report.trust):
+        return Settled()
+    first = ranking.leader(session, board_id=board.id, device=job.device)
+    if first is None or first.user_id == submission.user_id or score.score_s >= first.ranked_s:
+        return Settled()
+    met = report.duel if rival == first.submission_id else None
+    outcome = DuelOutcome.MISSED if met is None else _outcome(met)
+    if outcome in _AHEAD.values():
+        return Settled(outcome=outcome)
+    return Settled(outcome=outcome, rank_s=math.nextafter(first.ranked_s, math.inf))
+
+
+def _outcome(duel: DuelResult) -> DuelOutcome:
+    return _AHEAD.get(duel.verdict) or _BEHIND.get(duel.verdict, DuelOutcome.MISSED)
+
+
+def _rival(session: Session, submission_id: int) -> Rival:
+    found = submissions.find(session, submission_id)
+    assert found is not None
+    return Rival(
+        submission_id=submission_id,
+        file_name=found.file_name,
+        code=submissions.code(session, submission_id),
+    )

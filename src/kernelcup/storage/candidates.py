@@ -1,0 +1,94 @@
+"""Which runs may stand for their users: the one rule of what ranks, for live and frozen standings."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import JobState, Run, TrustRule
+from kernelcup.scoring import placed
+from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
+from kernelcup_harness.protocol import TrustLevel
+
+RANKED_S = func.coalesce(RunRow.rank_s, RunRow.score_s)
+"""What a run is ranked by. A run has another interval, floor and score than that only after a lost duel."""
+
+COLUMNS = ("run_id", "submission_id", "score_s", "low_s", "high_s", "raw_s", "at_floor", "duel")
+"""What a best has beside whose it is.
+
+It repeats what a ranking shows of a run: SQLite would read a whole report to get at what is stored behind it.
+"""
+
+
+def best(
+    session: Session, *, board_id: int, device: str, user_id: int, until: datetime | None = None
+) -> dict[str, Any] | None:
+    """Return the values of a user's best, None if no run of theirs ranks; only runs up to a moment count."""
+    ended = () if until is None else (RunRow.finished_at <= until,)
+    query = (
+        _ranking(board_id)
+        .where(SubmissionRow.user_id == user_id, JobRow.device == device, *ended)
+        .order_by(RANKED_S, JobRow.submission_id)
+        .limit(1)
+    )
+    found = session.execute(query).first()
+    return None if found is None else {name: getattr(found, name) for name in COLUMNS}
+
+
+def bests(board_id: int) -> Select[*tuple[Any, ...]]:
+    """Return the query of all bests of a leaderboard: its id, device and user, then :data:`COLUMNS`."""
+    place = (
+        func.row_number()
+        .over(
+            partition_by=(JobRow.device, SubmissionRow.user_id),
+            order_by=(RANKED_S, JobRow.submission_id),
+        )
+        .label("place")
+    )
+    whose = (SubmissionRow.leaderboard_id, JobRow.device, SubmissionRow.user_id)
+    each = _ranking(board_id).add_columns(*whose, place).subquery()
+    names = ("leaderboard_id", "device", "user_id", *COLUMNS)
+    return select(*(each.c[name] for name in names)).where(each.c.place == 1)
+
+
+def values_of(run: Run, submission_id: int) -> dict[str, Any]:
+    """Return the values of a best that is this run."""
+    assert run.score_s is not None
+    ranked_s = run.score_s if run.rank_s is None else run.rank_s
+    span = placed(run.score_s, run.low_s, run.high_s, ranked_s=ranked_s, at_floor=run.at_floor)
+    return {
+        "run_id": run.id,
+        "submission_id": submission_id,
+        "score_s": ranked_s,
+        "low_s": span.low_s,
+        "high_s": span.high_s,
+        "raw_s": run.raw_s,
+        "at_floor": run.at_floor,
+        "duel": run.duel.value,
+    }
+
+
+def _ranking(board_id: int) -> Select[int, int, float, float | None, float | None, float | None, bool, str]:
+    """Return all runs of a leaderboard that rank, with :data:`COLUMNS`."""
+    by: ColumnElement[float] = RANKED_S / RunRow.score_s
+    return (
+        select(
+            RunRow.id.label("run_id"),
+            JobRow.submission_id.label("submission_id"),
+            RANKED_S.label("score_s"),
+            (RunRow.score_low_s * by).label("low_s"),
+            (RunRow.score_high_s * by).label("high_s"),
+            RunRow.score_raw_s.label("raw_s"),
+            RunRow.at_floor.label("at_floor"),
+            RunRow.duel.label("duel"),
+        )
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
+        .where(SubmissionRow.leaderboard_id == board_id, JobRow.state != JobState.QUARANTINED.value)
+        .where(RunRow.counted, RunRow.score_s.is_not(None))
+        .where(or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust == TrustLevel.AUDITED.value))
+    )

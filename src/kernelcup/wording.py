@@ -1,0 +1,107 @@
+"""Times, intervals, ranks and duels in words: the same on the command line, on Discord and in answers."""
+
+from __future__ import annotations
+
+import math
+
+from kernelcup.domain import DuelOutcome, Job, JobState, Leaderboard, Run, TrustRule
+from kernelcup_harness.protocol import DuelResult
+
+UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+
+
+def duration(ns: float, *, digits: int = 4) -> str:
+    """Return a time with a unit and some digits: ``13.42 µs``."""
+    unit, size = _unit(ns)
+    return f"{significant(ns / size, digits)} {unit}"
+
+
+def significant(value: float, digits: int) -> str:
+    """Return a number with so many digits, but never with an exponent where it has no place."""
+    return f"{value:.0f}" if value >= 10**digits else f"{value:.{digits}g}"
+
+
+def time_text(ns: float, *, at_floor: bool = False) -> str:
+    """Return a time; one that is no longer than a kernel that does nothing is at most that."""
+    return f"≤ {duration(ns)}" if at_floor else duration(ns)
+
+
+def interval_text(ns: float, low_ns: float | None, high_ns: float | None) -> str:
+    """Return a 95 % interval in the unit of its time, ``13.39 to 13.45``; empty where none is known."""
+    if low_ns is None or high_ns is None:
+        return ""
+    _, size = _unit(ns)
+    return f"{significant(low_ns / size, 4)} to {significant(high_ns / size, 4)}"
+
+
+def with_interval(ns: float, low_ns: float | None, high_ns: float | None, *, at_floor: bool = False) -> str:
+    """Return a time with its interval: ``13.42 µs (13.39 to 13.45)``."""
+    told = interval_text(ns, low_ns, high_ns)
+    return time_text(ns, at_floor=at_floor) + (f" ({told})" if told else "")
+
+
+def rank_text(rank: int, *, tied: bool) -> str:
+    """Return a rank as lists of results have it: ``1=`` where somebody else has it, too."""
+    return f"{rank}=" if tied else str(rank)
+
+
+def percent(part: float) -> str:
+    """Return a share in percent with as many digits as it is worth."""
+    value = 100 * part
+    return f"{value:.0f} %" if abs(value) >= 10 else f"{value:.1f} %"
+
+
+def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
+    """Say who of two is faster, by how much, and how sure that is.
+
+    "3 % faster" means that in the same time it is done 3 % more often.
+    """
+    if duel.verdict == "":
+        return f"{second} could not be measured: {duel.rival_message or 'no reason is known'}."
+    if not (duel.low > 0 and math.isfinite(duel.high)):
+        return f"{first} and {second} cannot be told apart: too little was measured."
+    if duel.verdict == "tied":
+        return f"{first} and {second} cannot be told apart: {_between(first, second, duel)}."
+    ratio, low, high = duel.ratio, duel.low, duel.high
+    if duel.verdict == "slower":
+        first, second, ratio, low, high = second, first, 1 / ratio, 1 / high, 1 / low
+    ends = f"{100 * (1 / high - 1):.1f} to {100 * (1 / low - 1):.1f} %"
+    return f"{first} is {100 * (1 / ratio - 1):.1f} % faster than {second} (95 % interval {ends})."
+
+
+def remark(job: Job, run: Run | None, board: Leaderboard) -> str:
+    """Say why a result does not rank, or ranks behind somebody slower; empty where it ranks as it is."""
+    if run is None:
+        return ""
+    if job.state is JobState.QUARANTINED:
+        why = f": {job.reason}" if job.reason else ""
+        return f"A person looks at this result before it counts{why}."
+    if run.score_s is not None and not board.takes(run.report.trust):
+        return (
+            f"Not ranked: this leaderboard ranks {TrustRule.AUDITED.value} times only, "
+            f"and this one is {run.report.trust.value}."
+        )
+    return duel_remark(run.duel, run.rival)
+
+
+def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
+    """Say how a result did against who was first before; empty where there was no duel."""
+    whom = "who was first" if rival is None else f"#{rival}, which was first"
+    return {
+        DuelOutcome.NONE: "",
+        DuelOutcome.WON: f"It won its duel against {whom}.",
+        DuelOutcome.UNANSWERED: f"It takes the place of {whom} and could not be measured any more.",
+        DuelOutcome.TIED: f"It stands behind {whom}: measured in turns, they cannot be told apart.",
+        DuelOutcome.LOST: f"It stands behind {whom}: measured in turns, it is slower.",
+        DuelOutcome.MISSED: "It stands behind who is first now: the two were not measured in turns.",
+    }[outcome]
+
+
+def _between(first: str, second: str, duel: DuelResult) -> str:
+    ends = (f"{abs(100 * (end - 1)):.1f} % {'less' if end < 1 else 'more'}" for end in (duel.low, duel.high))
+    low, high = ends
+    return f"{first} takes between {low} and {high} time than {second} (95 % interval)"
+
+
+def _unit(ns: float) -> tuple[str, float]:
+    return next(((unit, size) for unit, size in UNITS if ns >= size), UNITS[-1])

@@ -1,0 +1,248 @@
+"""Who takes the first place where that needs a duel, and comparisons that somebody asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import make_actor, make_board, make_report
+from fakes import FakeClock, FakeLauncher
+from hand_judging import Judging
+from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role
+from kernelcup.errors import Forbidden, InvalidValue, NotFound, SignInNeeded, UnknownDevice
+from kernelcup.services import compare, duels
+from kernelcup.services.attempt import Attempt
+from kernelcup.services.boards import get_board
+from kernelcup.services.rank import personal_best, standings
+from kernelcup.services.rejudge import rejudge_submission
+from kernelcup.services.submissions import delete_submission, show_submission
+from kernelcup.services.users import actor_of
+from kernelcup.storage.database import Database
+from kernelcup_harness.protocol import Backend, DuelResult, Mode, Verdict
+
+FASTER = DuelResult(ratio=0.97, low=0.96, high=0.98, verdict="faster", blocks=20)
+TIED = DuelResult(ratio=1.0, low=0.99, high=1.01, verdict="tied", blocks=20)
+SLOWER = DuelResult(ratio=1.03, low=1.02, high=1.04, verdict="slower", blocks=20)
+FAILED = DuelResult(verdict="", rival_message="it was wrong")
+OWN = Device(name="H100", backend=Backend.CUDA)
+
+
+@pytest.fixture
+def judging(db: Database, clock: FakeClock) -> Judging:
+    make_board(db, duel=True)
+    return Judging(db, clock)
+
+
+def rival_of(judging: Judging, lease) -> int | None:
+    """Return whom a dispatcher would have the job measured against."""
+    submission = show_submission(judging.db, lease.job.submission_id).submission
+    with judging.db.read() as session:
+        found = duels.find_rival(session, lease.job, submission, get_board(judging.db, "double"))
+    return None if found is None else found.submission_id
+
+
+def enter(judging: Judging, time_ns: float, user: str, duel: DuelResult | None = None, **overrides):
+    """Submit and judge, against whom the board wants it to meet."""
+    submission = judging.submit(user)
+    lease = judging.claim()
+    rival = rival_of(judging, lease)
+    judging.clock.advance(1)
+    values = {"report": make_report([time_ns], duel=duel), "rival": rival} | overrides
+    run = judging.finish(lease, **values)
+    return submission, run
+
+
+def ranking(judging: Judging) -> list[tuple[int, str, int, str]]:
+    return [
+        (place.rank, place.user, round(place.score_s * 1e9), place.duel.value)
+        for place in standings(judging.db, "double", "H100")
+    ]
+
+
+def test_the_first_of_all_needs_no_duel(judging) -> None:
+    _, run = enter(judging, 1000, "ada")
+    assert (run.duel, run.rank_s, run.rival) == (DuelOutcome.NONE, None, None)
+
+
+def test_who_wins_the_duel_is_first(judging) -> None:
+    first, _ = enter(judging, 1000, "ada")
+    _, run = enter(judging, 970, "bob", FASTER)
+    assert (run.duel, run.rival) == (DuelOutcome.WON, first.id)
+    assert ranking(judging) == [(1, "bob", 970, "won"), (2, "ada", 1000, "")]
+
+
+@pytest.mark.parametrize(("duel", "outcome"), [(TIED, "tied"), (SLOWER, "lost"), (None, "missed")])
+def test_who_does_not_win_stands_directly_behind_in_the_same_band(judging, duel, outcome) -> None:
+    enter(judging, 1000, "ada")
+    enter(judging, 1001, "cyn")
+    submission, run = enter(judging, 900, "bob", duel)
+    assert run.rank_s == pytest.approx(1e-6)
+    assert ranking(judging) == [(1, "ada", 1000, ""), (1, "bob", 900, outcome), (3, "cyn", 1001, "")]
+    assert personal_best(judging.db, "double", "H100", "bob").submission_id == submission.id
+
+
+def test_an_older_submission_that_is_judged_again_does_not_pass_without_a_duel(judging) -> None:
+    old, _ = enter(judging, 1100, "bob")
+    enter(judging, 1000, "ada", FASTER)
+    rejudge_submission(judging.db, OPERATOR, old.id, now=judging.clock())
+    lease = judging.claim()
+    judging.finish(lease, report=make_report([900], duel=TIED), rival=rival_of(judging, lease))
+    assert [each[1] for each in ranking(judging)] == ["ada", "bob"]
+
+
+def test_a_rival_that_fails_keeps_nobody_back(judging) -> None:
+    enter(judging, 1000, "ada")
+    enter(judging, 900, "bob", FAILED)
+    assert ranking(judging) == [(1, "bob", 900, "unanswered"), (2, "ada", 1000, "")]
+
+
+def test_who_would_not_be_first_needs_to_win_nothing(judging) -> None:
+    enter(judging, 1000, "ada")
+    _, run = enter(judging, 1100, "bob", SLOWER)
+    assert (run.duel, run.rank_s) == (DuelOutcome.NONE, None)
+
+
+def test_the_first_improves_without_a_duel(judging) -> None:
+    enter(judging, 1000, "ada")
+    submission = judging.submit("ada")
+    lease = judging.claim()
+    assert rival_of(judging, lease) is None
+    judging.finish(lease, 900)
+    assert personal_best(judging.db, "double", "H100", "ada").submission_id == submission.id
+
+
+def test_who_met_somebody_that_is_no_longer_first_stands_behind_who_is(judging) -> None:
+    first, _ = enter(judging, 1000, "ada")
+    judging.submit("bob")
+    lease = judging.claim()
+    enter(judging, 950, "cyn", FASTER)
+    judging.finish(lease, report=make_report([900], duel=FASTER), rival=first.id)
+    assert ranking(judging) == [(1, "cyn", 950, "won"), (1, "bob", 900, "missed"), (3, "ada", 1000, "")]
+
+
+def test_other_modes_and_boards_ask_for_no_duel(judging) -> None:
+    enter(judging, 1000, "ada")
+    judging.submit("bob", mode=Mode.BENCHMARK)
+    assert rival_of(judging, judging.claim()) is None
+    make_board(judging.db, name="plain")
+    judging.submit("bob", board="plain")
+    lease = judging.claim()
+    submission = show_submission(judging.db, lease.job.submission_id).submission
+    with judging.db.read() as session:
+        board = get_board(judging.db, "plain")
+        assert duels.find_rival(session, lease.job, submission, board) is None
+
+
+def attempt(judging: Judging, launcher: FakeLauncher) -> None:
+    """Have the next job done as a dispatcher does it."""
+    Attempt(
+        judging.db,
+        judging.claim(),
+        device=OWN,
+        launcher=launcher,
+        tell=lambda _: None,
+        clock=judging.clock,
+        max_attempts=1,
+    ).run()
+
+
+def test_an_attempt_carries_the_code_of_who_is_first(judging) -> None:
+    enter(judging, 1000, "ada")
+    judging.submit("bob", content=b"custom_kernel = 1\n")
+    launcher = FakeLauncher(make_report([900], duel=FASTER))
+    attempt(judging, launcher)
+    (spec,) = launcher.specs
+    assert spec.submission == "custom_kernel = 1\n"
+    assert spec.rival == judging_code(judging, 1)
+    assert ranking(judging)[0][1:] == ("bob", 900, "won")
+
+
+def judging_code(judging: Judging, submission_id: int) -> str:
+    from kernelcup.services.submissions import get_code
+
+    return get_code(judging.db, submission_id)
+
+
+# ---- comparisons
+
+
+@pytest.fixture
+def pair(judging: Judging):
+    """Return two submissions by ada."""
+    return enter(judging, 1000, "ada")[0], judging.submit("ada", mode=Mode.TEST, content=b"x = 1\n")
+
+
+def start(judging: Judging, first, second, who: str = "ada", **options):
+    actor = make_actor(judging.db, who) if who == "eve" else actor_of(judging.db, who)
+    return compare.start(judging.db, actor, first.id, second.id, now=judging.clock(), **options)
+
+
+def test_a_comparison_is_measured_like_a_ranked_run_and_ranks_nowhere(judging, pair) -> None:
+    first, second = pair
+    made = start(judging, first, second)
+    assert (made.first, made.second, made.device, made.state) == (
+        first.id,
+        second.id,
+        "H100",
+        JobState.QUEUED,
+    )
+    before = ranking(judging)
+    judging.finish(judging.claim())  # the test comes first
+    launcher = FakeLauncher(make_report([100], duel=FASTER))
+    attempt(judging, launcher)
+    (spec,) = launcher.specs
+    assert (spec.mode, spec.submission, spec.rival) == (
+        Mode.LEADERBOARD,
+        judging_code(judging, first.id),
+        "x = 1\n",
+    )
+    done = compare.show(judging.db, made.id, viewer=actor_of(judging.db, "ada"))
+    assert (done.state, done.verdict, done.duel) == (JobState.DONE, Verdict.ACCEPTED, FASTER)
+    assert done.sentence.startswith(f"#{first.id} is 3.1 % faster than #{second.id}")
+    assert ranking(judging) == before
+
+
+def test_two_of_ones_own_may_be_compared_and_any_by_managers(judging, pair) -> None:
+    first, second = pair
+    root = make_actor(judging.db, "root", Role.ADMIN)
+    assert compare.start(judging.db, root, first.id, second.id, now=judging.clock()).id
+    other = judging.submit("bob")
+    with pytest.raises(Forbidden, match="somebody else's"):
+        start(judging, first, other)
+    with pytest.raises(Forbidden):
+        start(judging, first, second, "eve")
+    with pytest.raises(SignInNeeded):
+        compare.start(judging.db, OPERATOR, first.id, second.id, now=judging.clock())
+
+
+def test_what_cannot_be_compared_is_refused(judging, pair) -> None:
+    first, second = pair
+    make_board(judging.db, name="other")
+    elsewhere = judging.submit("ada", board="other")
+    with pytest.raises(InvalidValue, match="different leaderboards"):
+        start(judging, first, elsewhere)
+    with pytest.raises(InvalidValue, match="with itself"):
+        start(judging, first, first)
+    with pytest.raises(UnknownDevice):
+        start(judging, first, second, device="MI300")
+    with pytest.raises(NotFound):
+        compare.start(judging.db, actor_of(judging.db, "ada"), first.id, 99, now=judging.clock())
+
+
+def test_a_comparison_is_seen_by_who_asked_and_managers(judging, pair) -> None:
+    made = start(judging, *pair)
+    with pytest.raises(Forbidden):
+        compare.show(judging.db, made.id, viewer=make_actor(judging.db, "bob"))
+    assert compare.show(judging.db, made.id, viewer=OPERATOR).id == made.id
+    with pytest.raises(NotFound):
+        compare.show(judging.db, pair[0].id, viewer=OPERATOR)
+
+
+def test_a_comparison_outlives_the_one_that_it_was_of(judging, pair) -> None:
+    first, second = pair
+    made = start(judging, first, second)
+    delete_submission(judging.db, second.id, by=OPERATOR, now=judging.clock())
+    launcher = FakeLauncher()
+    attempt(judging, launcher)
+    assert launcher.specs == []
+    done = compare.show(judging.db, made.id, viewer=OPERATOR)
+    assert (done.second, done.verdict) == (None, Verdict.INTERNAL_ERROR)

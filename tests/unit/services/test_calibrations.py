@@ -1,0 +1,316 @@
+"""What is measured when, what is kept, and what follows from a canary that has drifted."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from builders import NOW, make_board, make_device, make_report, make_submission
+from fakes import FakeGpuLauncher
+from kernelcup.domain import Device
+from kernelcup.errors import LaunchError
+from kernelcup.launchers.base import LaunchResult
+from kernelcup.launchers.calibrating import Place
+from kernelcup.services import calibrations
+from kernelcup.services.calibrations import PATIENCE, PUBLISH_EVERY, RESTED, RETRY, Calibrations
+from kernelcup.services.dispatch import Dispatcher
+from kernelcup.services.fitness import bring_back, outages
+from kernelcup.services.submissions import show_submission
+from kernelcup.storage import calibrations as stored
+from kernelcup_harness import physics
+from kernelcup_harness.calibration_protocol import DeviceCalibration
+from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts, Work
+
+SIX_HOURS = timedelta(hours=6)
+H100 = make_device()
+
+
+def made(canary_ns: float = 100.0, **changes: Any) -> DeviceCalibration:
+    values: dict[str, Any] = {
+        "backend": Backend.CUDA,
+        "device_name": "NVIDIA H100",
+        "driver": "580.1",
+        "torch": "2.11",
+        "at": NOW.isoformat(),
+        "copy_bytes_per_s": 2.8e12,
+        "read_bytes_per_s": 3.0e12,
+        "matrix_flops_per_s": {"fp16": 7e14},
+        "l2_bytes": 50 << 20,
+        "launch_ns": 2000.0,
+        "canary_ns": canary_ns,
+    }
+    return DeviceCalibration(**(values | changes))
+
+
+class Bench(FakeGpuLauncher):
+    """A launcher whose devices are calibrated with what a test says."""
+
+    def __init__(self, *outcomes: Any, gpus: tuple[str, ...] = ("0",)) -> None:
+        super().__init__(*outcomes, gpus=gpus)
+        self.found: dict[str, DeviceCalibration | LaunchError | None] = {}
+        """By GPU; None: somebody has it."""
+        self.measured: list[Place] = []
+        self.facts: dict[Place, DeviceFacts] = {}
+
+    def places(self, device: Device) -> tuple[str, ...]:
+        return self.gpus if device.backend is Backend.CUDA else ("",)
+
+    def calibrate(self, device: Device, gpu: str, *, cancelled: threading.Event) -> DeviceCalibration | None:
+        found = self.found.get(gpu, made())
+        if isinstance(found, LaunchError):
+            self.measured.append((device.name, gpu))
+            raise found
+        if found is not None:
+            self.measured.append((device.name, gpu))
+        return found
+
+    def use_facts(self, facts: Mapping[Place, DeviceFacts]) -> None:
+        self.facts = dict(facts)
+
+    def run(self, spec, device, *, on_event, cancelled) -> LaunchResult:
+        facts = self.facts.get((device.name, self.gpus[0]))
+        spec = dataclasses.replace(spec, device=facts)
+        done = super().run(spec, device, on_event=on_event, cancelled=cancelled)
+        return dataclasses.replace(done, facts=facts)
+
+
+class Scene:
+    """A machine with H100s and what its dispatcher knows of them."""
+
+    def __init__(self, db, clock) -> None:
+        self.db, self.clock = db, clock
+        self.bench = Bench()
+        self.devices = [H100]
+        self.calibrations = self.another()
+
+    def another(self, every: timedelta | None = SIX_HOURS) -> Calibrations:
+        made = Calibrations(
+            self.db,
+            self.devices,
+            {"fake": self.bench},
+            clock=self.clock,
+            every=every,
+            machine="here",
+            beside=lambda work: work(),
+        )
+        made.start()
+        return made
+
+    def pass_time(self, time: timedelta) -> None:
+        self.clock.advance(time.total_seconds())
+        self.calibrations.refresh()
+
+    def canary(self, canary_ns: float, device: str = "H100", gpu: str = "0", **changes: Any):
+        return calibrations.store(
+            self.db, made(canary_ns, **changes), machine="here", gpu=gpu, device=device, now=self.clock()
+        )
+
+    def median(self) -> float | None:
+        with self.db.read() as session:
+            return stored.rolling_median(session, machine="here", gpu="0", device="H100")
+
+
+@pytest.fixture
+def scene(db, clock) -> Scene:
+    return Scene(db, clock)
+
+
+def test_a_dispatcher_that_starts_measures_each_gpu_and_tells_jobs(scene: Scene) -> None:
+    scene.bench.gpus = ("0", "1")
+    scene.calibrations.refresh()
+    scene.calibrations.refresh()
+    assert scene.bench.measured == [("H100", "0"), ("H100", "1")]
+    scene.calibrations.refresh()
+    facts = scene.bench.facts["H100", "1"]
+    assert (facts.copy_bytes_per_s, facts.matrix_flops_per_s) == (3.0e12, {"fp16": 7e14})
+    assert (facts.l2_bytes, facts.canary_ns, facts.canary_tolerance) == (50 << 20, 100.0, 0.02)
+    assert facts.calibration_id == "2"
+
+
+def test_it_measures_again_on_a_schedule_and_not_before(scene: Scene) -> None:
+    scene.calibrations.refresh()
+    scene.pass_time(SIX_HOURS - timedelta(seconds=1))
+    assert len(scene.bench.measured) == 1
+    scene.pass_time(timedelta(seconds=1))
+    assert len(scene.bench.measured) == 2
+    (record,) = calibrations.newest(scene.db)
+    assert (record.id, len(calibrations.history(scene.db, record))) == (2, 2)
+
+
+def test_one_that_starts_again_soon_does_not_measure_again(scene: Scene) -> None:
+    scene.calibrations.refresh()
+    scene.clock.advance(RESTED.total_seconds() - 1)
+    scene.another().refresh()
+    assert len(scene.bench.measured) == 1
+    scene.clock.advance(1)
+    scene.another().refresh()
+    assert len(scene.bench.measured) == 2
+
+
+def test_who_shall_not_measure_tells_jobs_what_is_known(scene: Scene) -> None:
+    scene.canary(100.0)
+    scene.another(every=None).refresh()
+    assert scene.bench.measured == []
+    assert scene.bench.facts["H100", "0"].calibration_id == "1"
+
+
+def test_an_emulated_device_is_never_measured(scene: Scene) -> None:
+    scene.devices = [make_device(name="emulated", backend=Backend.EMULATED)]
+    scene.another().refresh()
+    assert scene.bench.measured == []
+
+
+def test_a_busy_gpu_is_waited_for_and_then_given_no_new_job(scene: Scene) -> None:
+    scene.bench.found["0"] = None
+    scene.calibrations.refresh()
+    assert not scene.calibrations.holds(H100)
+    scene.pass_time(PATIENCE)
+    assert scene.calibrations.holds(H100)
+    assert not scene.calibrations.holds(make_device(name="cpu"))
+    scene.bench.found["0"] = made()
+    scene.calibrations.refresh()
+    assert not scene.calibrations.holds(H100)
+    assert len(scene.bench.measured) == 1
+
+
+def test_a_calibration_that_fails_is_tried_again_later_and_takes_nothing_out(scene: Scene) -> None:
+    scene.bench.found["0"] = LaunchError("no CUDA today")
+    scene.calibrations.refresh()
+    scene.calibrations.refresh()
+    assert len(scene.bench.measured) == 1
+    assert outages(scene.db, now=scene.clock()) == []
+    scene.bench.found["0"] = made()
+    scene.pass_time(RETRY)
+    assert len(calibrations.newest(scene.db)) == 1
+
+
+def test_a_canary_that_has_drifted_takes_the_gpu_out_and_says_why(scene: Scene) -> None:
+    scene.calibrations.refresh()
+    scene.bench.found["0"] = made(105.0)
+    scene.pass_time(SIX_HOURS)
+    (fault,) = outages(scene.db, now=scene.clock())
+    assert (fault.machine, fault.gpu, fault.device) == ("here", "0", "H100")
+    assert fault.reason == (
+        "GPU 0: the canary took 0.1 us, +5.0% from its rolling median of 0.1 us; 2.0% is allowed"
+    )
+    (record,) = calibrations.newest(scene.db)
+    assert not record.fits
+
+
+def test_a_drifted_canary_does_not_move_the_median(scene: Scene) -> None:
+    for canary_ns in (100.0, 101.0, 99.5, 120.0):
+        scene.canary(canary_ns)
+    assert scene.median() == 100.0
+
+
+def test_a_slow_change_is_followed(scene: Scene) -> None:
+    for step in range(300):
+        assert scene.canary(100.0 + step * 0.02)[1] is None
+    assert scene.median() == pytest.approx(105.49, abs=0.02)
+
+
+@pytest.mark.parametrize("change", [{"driver": "590.2"}, {"torch": "2.12"}, {"device_name": "NVIDIA H200"}])
+def test_another_driver_or_device_makes_a_fresh_start(scene: Scene, change) -> None:
+    scene.canary(100.0)
+    record, unfit = scene.canary(130.0, **change)
+    assert (record.fresh, record.fits, unfit, scene.median()) == (True, True, None, 130.0)
+
+
+def test_an_operator_who_vouches_for_a_gpu_makes_a_fresh_start(scene: Scene) -> None:
+    scene.calibrations.refresh()
+    scene.bench.found["0"] = made(110.0)
+    scene.pass_time(SIX_HOURS)
+    scene.clock.advance(1)
+    bring_back(scene.db, "H100", now=scene.clock())
+    assert scene.median() is None
+    scene.pass_time(PUBLISH_EVERY)
+    assert scene.bench.facts["H100", "0"].canary_ns == 0.0
+    assert scene.canary(110.0)[1] is None
+    assert scene.median() == 110.0
+
+
+def test_a_processor_that_drifts_is_marked_and_stays_in_service(scene: Scene) -> None:
+    cpu = make_device(name="cpu", backend=Backend.CPU)
+    scene.devices = [cpu]
+    scene.bench.found[""] = made(100.0, backend=Backend.CPU, canary_spread=0.05)
+    mine = scene.another()
+    mine.refresh()
+    scene.bench.found[""] = made(131.0, backend=Backend.CPU, canary_spread=0.05)
+    scene.clock.advance(SIX_HOURS.total_seconds())
+    mine.refresh()
+    (record,) = calibrations.newest(scene.db)
+    assert (record.gpu, record.fits) == ("", False)
+    assert outages(scene.db, now=scene.clock()) == []
+
+
+def test_a_processor_has_no_floor_because_what_was_measured_bounds_nothing(scene: Scene) -> None:
+    scene.devices = [make_device(name="cpu", backend=Backend.CPU)]
+    scene.bench.found[""] = made(100.0, backend=Backend.CPU, matrix_flops_per_s={"fp32": 3.5e8})
+    mine = scene.another()
+    mine.refresh()
+    mine.refresh()
+    facts = scene.bench.facts["cpu", ""]
+    assert facts.canary_ns == 100.0
+    assert physics.floor_ns(Work(bytes=1e9, flops=1e12, precision="fp32"), facts) is None
+
+
+def test_devices_of_two_machines_do_not_mix(scene: Scene) -> None:
+    scene.canary(100.0)
+    calibrations.store(scene.db, made(200.0), machine="there", gpu="0", device="H100", now=scene.clock())
+    assert scene.median() == 100.0
+    assert [record.machine for record in calibrations.newest(scene.db)] == ["here", "there"]
+
+
+def run_job(scene: Scene, canary_ns: float) -> int:
+    """Judge one submission on a calibrated device, and return the number of its run."""
+    make_board(scene.db, devices=["H100"], name=f"b{canary_ns:g}")
+    submission = make_submission(scene.db, devices=["H100"], board=f"b{canary_ns:g}")
+    scene.bench.outcomes = [make_report(calibration=Calibration(canary_ns=canary_ns))]
+    scene.another(every=None).refresh()
+    dispatcher = Dispatcher(scene.db, devices=[H100], launchers={"fake": scene.bench}, clock=scene.clock)
+    dispatcher._calibrations._machine = "here"
+    dispatcher.run_until_idle()
+    (view,) = show_submission(scene.db, submission.id).jobs
+    assert view.run is not None
+    return view.run.id
+
+
+def test_a_run_is_linked_to_the_calibration_in_force_and_its_canary_counts(scene: Scene) -> None:
+    scene.canary(100.0)
+    record, _ = scene.canary(100.0)
+    run_id = run_job(scene, canary_ns=101.0)
+    assert scene.bench.specs[-1].device is not None
+    with scene.db.read() as session:
+        found = stored.of_run(session, run_id)
+    assert found == record
+    run_job(scene, canary_ns=101.5)
+    assert scene.median() == pytest.approx(100.5)
+
+
+def test_a_run_without_a_calibration_is_linked_to_none(scene: Scene) -> None:
+    run_id = run_job(scene, canary_ns=100.0)
+    with scene.db.read() as session:
+        assert stored.of_run(session, run_id) is None
+
+
+def test_a_dispatcher_that_is_told_to_stop_ends_its_calibration(scene: Scene) -> None:
+    begun = threading.Event()
+
+    def wait(device: Device, gpu: str, *, cancelled: threading.Event) -> None:
+        begun.set()
+        assert cancelled.wait(30)
+
+    scene.bench.calibrate = wait  # type: ignore[method-assign,assignment]
+    mine = Calibrations(
+        scene.db, [H100], {"fake": scene.bench}, clock=scene.clock, every=SIX_HOURS, machine="here"
+    )
+    mine.start()
+    mine.refresh()
+    assert begun.wait(30)
+    mine.stop()
+    assert calibrations.newest(scene.db) == []

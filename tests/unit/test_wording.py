@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from kernelcup.domain import DuelOutcome
+from kernelcup.wording import (
+    duel_remark,
+    duel_sentence,
+    interval_text,
+    percent,
+    rank_text,
+    time_text,
+    with_interval,
+)
+from kernelcup_harness.protocol import DuelResult
+
+
+def told(**values: object) -> str:
+    return duel_sentence(DuelResult(**({"blocks": 20} | values)), "A", "B")
+
+
+def test_a_duel_that_was_won_says_by_how_much() -> None:
+    text = told(ratio=1 / 1.031, low=1 / 1.04, high=1 / 1.022, verdict="faster")
+    assert text == "A is 3.1 % faster than B (95 % interval 2.2 to 4.0 %)."
+
+
+def test_a_duel_that_was_lost_is_told_from_the_other_side() -> None:
+    text = told(ratio=1.031, low=1.022, high=1.04, verdict="slower")
+    assert text == "B is 3.1 % faster than A (95 % interval 2.2 to 4.0 %)."
+
+
+def test_a_tie_says_between_what_it_lies() -> None:
+    text = told(ratio=1.0, low=0.996, high=1.012, verdict="tied")
+    assert text == (
+        "A and B cannot be told apart: A takes between 0.4 % less and 1.2 % more time than B (95 % interval)."
+    )
+
+
+def test_too_little_or_nothing_measured_is_said() -> None:
+    assert told(high=float("inf")) == "A and B cannot be told apart: too little was measured."
+    assert told(verdict="", rival_message="it is wrong") == "B could not be measured: it is wrong."
+
+
+@pytest.mark.parametrize("outcome", [each for each in DuelOutcome if each is not DuelOutcome.NONE])
+def test_each_outcome_of_a_duel_is_a_sentence(outcome: DuelOutcome) -> None:
+    assert duel_remark(outcome, 7).endswith(".")
+    assert duel_remark(DuelOutcome.NONE, 7) == ""
+
+
+def test_times_ranks_and_intervals_are_short() -> None:
+    assert interval_text(13_420.0, 13_390.0, 13_450.0) == "13.39 to 13.45"
+    assert interval_text(13_420.0, None, 13_450.0) == ""
+    assert with_interval(13_420.0, 13_390.0, 13_450.0) == "13.42 µs (13.39 to 13.45)"
+    assert time_text(2_050.0, at_floor=True) == "≤ 2.05 µs"
+    assert (rank_text(1, tied=True), rank_text(3, tied=False)) == ("1=", "3")
+    assert (percent(0.813), percent(0.0204)) == ("81 %", "2.0 %")
