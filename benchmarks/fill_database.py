@@ -26,6 +26,7 @@ from kernelcup_harness.protocol import to_json
 BOARDS = 20
 USERS = 5_000
 DEVICES = ("H100", "MI300")
+SCORE = "1e-6 * (1 + (CAST(i AS bigint) * 7919) % 100003)"
 
 
 def main() -> None:
@@ -102,15 +103,16 @@ def _fill(session: Session, count: int, done: int, now: datetime) -> None:
         1,
         done,
         "runs(id, job_id, attempt, task_hash, counted, verdict, score_s, trust, comparable, started_at, "
-        "finished_at, harness_hash, machine, report)",
-        "i, i, 1, :task, true, 'accepted', 1e-6 * (1 + (CAST(i AS bigint) * 7919) % 100003), 'audited', true, "
-        ":now, :now, 'f', 'm', :report",
+        "finished_at, harness_hash, machine, report, score_low_s, score_high_s)",
+        f"i, i, 1, :task, true, 'accepted', {SCORE}, 'audited', true, "
+        f":now, :now, 'f', 'm', :report, 0.995 * {SCORE}, 1.005 * {SCORE}",
         values,
     )
     session.execute(
         text(
-            "INSERT INTO bests(leaderboard_id, device, user_id, run_id, submission_id, score_s) "
-            "SELECT leaderboard_id, device, user_id, id, id, score_s FROM (SELECT s.leaderboard_id, j.device, "
+            "INSERT INTO bests(leaderboard_id, device, user_id, run_id, submission_id, score_s, low_s, high_s) "
+            "SELECT leaderboard_id, device, user_id, id, id, score_s, 0.995 * score_s, 1.005 * score_s "
+            "FROM (SELECT s.leaderboard_id, j.device, "
             "s.user_id, r.id, r.score_s, row_number() OVER (PARTITION BY s.leaderboard_id, j.device, s.user_id "
             "ORDER BY r.score_s, r.id) AS place FROM runs r JOIN jobs j ON j.id = r.job_id "
             "JOIN submissions s ON s.id = j.submission_id) AS each_run WHERE place = 1"

@@ -23,8 +23,15 @@ class Connection:
         self, method: str, path: str, body: object | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
         """Send one request and return its status and JSON. Raise ``OSError`` if the connection fails."""
+        was_open = self._writer is not None
         try:
-            return await self._request(method, path, body, headers or {})
+            try:
+                return await self._request(method, path, body, headers or {})
+            except ConnectionError:
+                if not was_open:
+                    raise
+                self.close()  # servers close connections that were idle; any client tries again then
+                return await self._request(method, path, body, headers or {})
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
             self.close()
             raise ConnectionError(str(error)) from error

@@ -9,14 +9,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import text
 
 sys.path.insert(0, str(Path(__file__).parent))  # builders and fakes
 
-from database_kinds import DATABASES, POSTGRES, make_database, postgres_database
+from database_kinds import (
+    DATABASES,
+    POSTGRES,
+    PostgresDatabase,
+    autocommitting,
+    make_database,
+    postgres_database,
+)
 from fakes import FakeClock
 from kernelcup.storage import schema
 from kernelcup.storage.database import Database
+from warm_harness import Run, waiting
 
 
 def pytest_report_header() -> str:
@@ -34,6 +42,18 @@ def _logs_go_nowhere_afterwards() -> Iterator[None]:
     root.setLevel(logging.WARNING)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _servers_are_quick() -> Iterator[None]:
+    """Have servers start and end sooner, if there are tests of them at all: this imports FastAPI."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "kernelcup.http.app" in sys.modules:
+            from quick_servers import end_soon, share_routes
+
+            share_routes(patch)
+            end_soon(patch)
+        yield
+
+
 @pytest.fixture
 def clock() -> FakeClock:
     """A clock that stands still."""
@@ -46,7 +66,8 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'test.db'}"
     else:
-        yield from postgres_database()
+        with postgres_database() as url:
+            yield url
 
 
 @pytest.fixture(params=DATABASES)
@@ -74,9 +95,16 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres_template() -> Iterator[str]:
-    """The name of a migrated database to copy."""
-    for url in postgres_database():
+def postgres_with_tables() -> Iterator[PostgresDatabase]:
+    """A migrated database of this worker, emptied after each test that had it."""
+    with postgres_database() as url, autocommitting(url) as connection:
         with Database.open(url) as database:
             schema.upgrade(database)
-        yield str(make_url(url).database)
+        yield PostgresDatabase(url, connection)
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Run]:
+    """Return what runs a job of the harness with torch imported already, outside of any sandbox."""
+    with waiting() as run:
+        yield run

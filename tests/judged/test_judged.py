@@ -19,6 +19,7 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from judging import (
     first_bad_case,
     lacks_triton,
     loaded,
+    needs_triton,
     read_yaml,
     run_harness,
     task_path,
@@ -39,6 +41,7 @@ from kernelcup.tasks.check import check_path
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.problem_set import load_problem_set
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, Verdict
+from warm_harness import Run
 
 HERE = Path(__file__).parent
 
@@ -103,8 +106,8 @@ def harnesses_of(folder: Path) -> list[HarnessKind]:
     return [HarnessKind.OWN, HarnessKind.STANDARD] if own else [HarnessKind.STANDARD]
 
 
-def judge(expected: Expectation) -> RunReport:
-    """Judge the file in a process of its own, as a launcher does."""
+def judge(expected: Expectation, warm: Run) -> RunReport:
+    """Judge the file: one of each kind as a launcher does, the others with torch imported already."""
     spec = build_job_spec(
         loaded(expected.folder),
         job_id=expected.id,
@@ -113,7 +116,18 @@ def judge(expected: Expectation) -> RunReport:
         backend=Backend.EMULATED,
         harness=expected.harness,
     )
-    return run_harness(adjusted(spec, expected))
+    run = run_harness if expected in as_launched() else warm
+    return run(adjusted(spec, expected))
+
+
+@cache
+def as_launched() -> list[Expectation]:
+    """Return those that a whole process judges, in a sandbox: all by own harnesses, else one of each kind."""
+    found: dict[Any, Expectation] = {}
+    for each in expectations():
+        own = each.harness is HarnessKind.OWN
+        found.setdefault(each.id if own else (each.verdict, each.mode, needs_triton(each.file)), each)
+    return list(found.values())
 
 
 def adjusted(spec: JobSpec, expected: Expectation) -> JobSpec:
@@ -127,10 +141,10 @@ def adjusted(spec: JobSpec, expected: Expectation) -> JobSpec:
 
 
 @pytest.mark.parametrize("expected", [pytest.param(each, id=each.id) for each in expectations()])
-def test_the_verdict_is_the_expected_one(expected: Expectation) -> None:
+def test_the_verdict_is_the_expected_one(expected: Expectation, warm: Run) -> None:
     if lacks_triton(expected.file):
         pytest.skip("needs Triton")
-    report = judge(expected)
+    report = judge(expected, warm)
     about = f"{what_was_said(report)}\n{report.stderr.text}\nseed {report.secret_seed}"
     assert report.verdict is expected.verdict, about
     assert report.harness is expected.harness

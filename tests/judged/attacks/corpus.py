@@ -13,6 +13,8 @@ An ``attack.yml`` says
 ``expect``    ``verdicts`` and ``reasons`` that are right; an empty list of reasons allows any
 ``honest``    the honest twin, ``honest.py``
 ``first``     a file that is judged before, by another job: what it leaves behind is the attack
+``clock``     true for an attack on the clock: all its answers may be right, and the run accepted; then it
+              must be quarantined, or gain nothing. Its cases are timed in real jobs, never emulated
 ``alone``     true for an attack on the machine itself, which nothing should run beside
 ``variants``  the attacking files, ``attack.py`` alone unless it says otherwise; an entry may be a
               mapping with ``file`` and whatever of the above is different for it
@@ -38,6 +40,8 @@ EXAMPLES = Path(kernelcup.tasks.__file__).parent / "examples"
 
 # Enough calls that what acts at random moments does act, and that counting calls is worth trying.
 RULES: dict[str, Any] = {"warmups": 1, "min_samples": 8, "max_samples": 12, "case_budget_s": 1.0}
+# As in real jobs, but for two cases instead of five.
+CLOCK_RULES: dict[str, Any] = {"stage_budget_s": 2.4}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +67,7 @@ class Attack:
     sandbox: bool = False
     group: bool = False
     alone: bool = False
+    clock: bool = False
     honest: str = "honest.py"
     first: str | None = None
     limits: dict[str, Any] = field(default_factory=dict)
@@ -86,6 +91,16 @@ class Attack:
 
 
 def attacks() -> list[Attack]:
+    """Return all attacks in the order of their folders, without those on the clock."""
+    return [attack for attack in everything() if not attack.clock]
+
+
+def clock_attacks() -> list[Attack]:
+    """Return the attacks on the clock."""
+    return [attack for attack in everything() if attack.clock]
+
+
+def everything() -> list[Attack]:
     """Return all attacks in the order of their folders."""
     listings = sorted(HERE.glob("*/attack.yml"))
     return [attack for listing in listings for attack in read(listing)]
@@ -128,5 +143,7 @@ def job(attack: Attack, task: Task, text: str, backend: Backend, job_id: str) ->
     return dataclasses.replace(
         spec,
         limits=dataclasses.replace(spec.limits, **attack.limits),
-        rules=dataclasses.replace(spec.rules, **{**RULES, **attack.rules}),
+        rules=dataclasses.replace(
+            spec.rules, **{**(CLOCK_RULES if attack.clock else RULES), **attack.rules}
+        ),
     )

@@ -1,0 +1,78 @@
+"""Attacks on the clock: none is ranked with less than the judge's own clock saw, and honest twins are not doubted.
+
+They are judged on the processor here, where calls take milliseconds and handshakes are the only audit. Other
+tests run meanwhile, so that the judge's clock may be off as well: an attack is tried up to three times.
+Those that need a GPU, and what each gains there, are measured by ``benchmarks/time_attacks.py``.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "attacks"))
+
+import corpus
+from corpus import Attack
+from judging import loaded, run_harness, what_was_said
+
+from kernelcup_harness.protocol import Backend, CaseResult, RunReport, StageName, Verdict
+
+ALL = corpus.clock_attacks()
+ON_THE_PROCESSOR = [attack for attack in ALL if attack.needs == "cpu"]
+TWINS = {attack.folder.name: attack for attack in ON_THE_PROCESSOR}
+TRIES = 3
+MOST_GAIN = 0.2
+"""More than jitter, less than any of them wants: half of the time, or all of it."""
+
+
+def judge(attack: Attack, file: str) -> RunReport:
+    """Judge a file on the processor, by its real clock."""
+    return run_harness(
+        corpus.job(attack, loaded(attack.task_folder), attack.text(file), Backend.CPU, "attack")
+    )
+
+
+def ranked(report: RunReport) -> list[CaseResult]:
+    """Return the timed cases of a run that came so far."""
+    stage = report.stage_report(StageName.RANKED)
+    return stage.cases if stage is not None else []
+
+
+def share_of_handshake(case: CaseResult) -> float:
+    """Return the score of a case over what the judge's clock saw of a single call."""
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    return case.timing.score_ns / case.timing.audit.handshake_ns
+
+
+def gains_nothing(attack: Attack) -> bool:
+    """Tell whether a run is refused, in doubt, or ranked with what the judge's clock saw."""
+    report = judge(attack, attack.file)
+    assert report.verdict in attack.verdicts, what_was_said(report)
+    if report.verdict is not Verdict.ACCEPTED:
+        assert report.reason in attack.reasons, what_was_said(report)
+        return True
+    return bool(report.quarantine) or min(map(share_of_handshake, ranked(report))) > 1 - MOST_GAIN
+
+
+@pytest.mark.parametrize("attack", ON_THE_PROCESSOR, ids=lambda attack: attack.name)
+def test_an_attack_on_the_clock_gains_nothing(attack: Attack) -> None:
+    assert any(gains_nothing(attack) for _ in range(TRIES))
+
+
+@pytest.mark.parametrize("attack", TWINS.values(), ids=lambda attack: attack.folder.name)
+def test_its_honest_twin_counts(attack: Attack) -> None:
+    report = judge(attack, attack.honest)
+    assert report.verdict is Verdict.ACCEPTED, what_was_said(report)
+    assert report.quarantine == []
+
+
+@pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
+def test_an_attack_on_the_clock_says_what_it_tries(attack: Attack) -> None:
+    for file in (attack.file, attack.honest):
+        assert ast.get_docstring(ast.parse(attack.text(file))), file
+    assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")
