@@ -14,6 +14,8 @@ import torch
 from kernelcup_harness import estimates, l2
 from kernelcup_harness.protocol import MeasureRules
 
+HIDING_CYCLES = 400_000
+"""About 0.2 ms: time to launch some ten kernels, also on a slow host."""
 SMALLEST_STEP_NS = 50.0
 """Half an interval that is this narrow is narrow enough, however short the call."""
 
@@ -44,12 +46,14 @@ class HostClock:
 class CudaClock:
     """CUDA events around the call, with a cold L2 cache.
 
-    The sweep that clears the cache also hides the latency of the launch: the device is still busy
-    with it when the call is queued. The functions are taken before the submission is imported.
+    The sweep that clears the cache, and a kernel that only waits, hide the latency of launches: the
+    device is still busy with them when all that the call launches is queued. The functions are taken
+    before the submission is imported.
     """
 
     def __init__(self) -> None:
         self._synchronize = torch.cuda.synchronize
+        self._wait = torch.cuda._sleep
         self._persisting = l2.Persisting()
         self._sweep = torch.empty(l2.sweep_bytes(), dtype=torch.uint8, device="cuda")
         # The first record makes the event; the driver then only takes the time.
@@ -64,6 +68,7 @@ class CudaClock:
         self._synchronize()
         self._persisting.reset()
         self._sweep.fill_(1)
+        self._wait(HIDING_CYCLES)
         self._start.record()
         value = call()
         self._end.record()

@@ -78,6 +78,22 @@ def test_a_handshake_that_disagrees_twice_is_told_and_costs_the_proof() -> None:
     assert (codes(again), again.level) == ([], TrustLevel.AUDITED)
 
 
+@pytest.mark.parametrize(
+    ("handshake_ns", "slack_ns", "score_ns"),
+    [
+        pytest.param(11e3, 4e3, 10e3, id="the handshake sides with the slope"),
+        pytest.param(19e3, 4e3, 20e3, id="it sides with the claim: calls were done together"),
+        pytest.param(11e3, 6e3, 20e3, id="it cannot tell"),
+    ],
+)
+def test_a_captured_slope_below_the_claim_counts_where_the_handshake_says_so(
+    handshake_ns: float, slack_ns: float, score_ns: float
+) -> None:
+    found = evidence(slope_ns=10e3, handshake_ns=handshake_ns, handshake_slack_ns=slack_ns)
+    audit = decide([found], CUDA)
+    assert (audit.score_ns, audit.level, audit.findings) == (score_ns, TrustLevel.AUDITED, [])
+
+
 def test_an_eager_case_scores_its_slope_launches_included() -> None:
     audit = decide([evidence(captured=False, slope_ns=35e3, handshake_ns=50e3)], CUDA)
     assert (audit.score_ns, audit.level, audit.findings) == (35e3, TrustLevel.BOUNDED, [])
