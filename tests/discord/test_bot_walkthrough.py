@@ -39,7 +39,7 @@ async def test_a_participant_gets_from_the_list_to_a_place_on_two_gpus(
     assert list(played.public) == ["Submit it to the ranking"]
     public = whole(loopback.messages(played.public["Submit it to the ranking"]))
     assert public.count("1st place") == 2
-    assert "±" in ranked
+    assert "95 %: " in ranked
     personal = whole(played.answers["Look at your own submissions"].messages)
     assert personal.count("rank 1") == 2
     assert all(asked.ephemeral for asked in played.answers.values())

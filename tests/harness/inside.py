@@ -53,6 +53,9 @@ class StaleRecorder(FakeRecorder):
 @contextmanager
 def working_in(folder: Path, files: Mapping[str, str]) -> Iterator[None]:
     """Be in a folder with these files, whose modules are forgotten afterwards."""
+    # Another test may have left a module of the same name, from a folder of its own.
+    for name in files:
+        sys.modules.pop(name.removesuffix(".py"), None)
     before, path, modules = Path.cwd(), list(sys.path), set(sys.modules)
     os.chdir(folder)
     try:
