@@ -87,6 +87,13 @@ def test_writers_take_turns_and_one_that_holds_on_is_told_of(db, tmp_path) -> No
         pass
 
 
+def test_a_lock_file_that_cannot_be_made_is_an_error_of_the_storage(tmp_path) -> None:
+    turns = Turns(tmp_path / "gone" / "turn", patience_s=1.0)
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable, match="No such file"), turns.take():
+            pass
+
+
 def test_readers_are_not_held_up_by_a_writer(db) -> None:
     with db.write() as writer:
         users.get_or_create(writer, "ada", now=NOW)

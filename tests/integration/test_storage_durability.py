@@ -81,12 +81,27 @@ def test_who_waits_for_the_disk_meanwhile_has_the_same_wait(tmp_path, monkeypatc
         assert begun.wait(10)
         others = [pool.submit(sync.wait) for _ in range(8)]
         until = time.monotonic() + 10
-        while sync.waiting < 9 and time.monotonic() < until:
+        while sync.waiting < 8 and time.monotonic() < until:
             os.sched_yield()
         go_on.set()
         for each in [first, *others]:
             each.result(10)
     assert len(count) == 2
+
+
+def test_a_disk_that_fails_once_fails_those_who_waited_and_nobody_later(tmp_path, monkeypatch) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    sync, faults = WalSync(log), [OSError(5, "Input/output error")]
+
+    def fail_once(_fd: int) -> None:
+        if faults:
+            raise faults.pop()
+
+    monkeypatch.setattr(os, "fdatasync", fail_once)
+    with pytest.raises(StorageUnavailable, match="Input/output error"):
+        sync.wait()
+    sync.wait()
 
 
 def test_a_stored_result_waits_for_the_disk(db, steps) -> None:

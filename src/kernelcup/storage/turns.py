@@ -36,12 +36,15 @@ class Turns:
 
     @contextmanager
     def take(self) -> Iterator[None]:
-        """Wait for a turn and hold it. Raise ``StorageUnavailable`` if it does not come."""
+        """Wait for a turn and hold it. Raise ``StorageUnavailable`` if it does not come, or cannot."""
         until = time.monotonic() + self._patience_s
         if not self._mine.acquire(timeout=self._patience_s):
             raise self._late()
         try:
-            self._lock_file(until)
+            try:
+                self._lock_file(until)
+            except OSError as error:
+                raise StorageUnavailable(f"database: {self._path}: {error.strerror or error}") from error
             try:
                 yield
             finally:

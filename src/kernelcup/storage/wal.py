@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernelcup.errors import StorageUnavailable
@@ -24,43 +25,39 @@ class WalSync:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._state = threading.Condition()
-        self._asked = 0
-        self._done = 0
-        self._failed: list[tuple[range, OSError]] = []
+        self._gathering = _Batch()
         self._busy = False
 
     @property
     def waiting(self) -> int:
-        """How many wait for the disk."""
+        """How many wait for the disk and have nobody yet who writes for them."""
         with self._state:
-            return self._asked - self._done
+            return self._gathering.size
 
     def wait(self) -> None:
         """Return once all that was committed before is on the disk. Raise ``StorageUnavailable``."""
         with self._state:
-            self._asked += 1
-            mine = self._asked
-            self._state.wait_for(lambda: self._done >= mine or not self._busy)
-            if self._done < mine:
-                self._busy = True
-                batch = range(self._done + 1, self._asked + 1)
-        if self._done < mine:
+            batch = self._gathering
+            batch.size += 1
+            self._state.wait_for(lambda: batch.over or not self._busy)
+            leads = not batch.over
+            if leads:
+                # Whoever comes from now on may have committed too late for this one.
+                self._busy, self._gathering = True, _Batch()
+        if leads:
             self._lead(batch)
-        self._raise_for(mine)
+        if batch.error is not None:
+            raise StorageUnavailable(f"database: the disk did not take it: {batch.error}") from batch.error
 
-    def _lead(self, batch: range) -> None:
-        """Write to the disk for all who wait by now. Others come later: their commits may not be covered."""
-        error = None
+    def _lead(self, batch: _Batch) -> None:
         try:
             self._sync()
-        except OSError as raised:
-            error = raised
-        with self._state:
-            self._busy = False
-            self._done = batch[-1]
-            if error is not None:
-                self._failed.append((batch, error))
-            self._state.notify_all()
+        except OSError as error:
+            batch.error = error
+        finally:
+            with self._state:
+                self._busy, batch.over = False, True
+                self._state.notify_all()
 
     def _sync(self) -> None:
         # Not the database's file: closing it would end SQLite's locks on it. The log has none.
@@ -70,7 +67,11 @@ class WalSync:
         finally:
             os.close(fd)
 
-    def _raise_for(self, mine: int) -> None:
-        for batch, error in self._failed:
-            if mine in batch:
-                raise StorageUnavailable(f"database: the disk did not take it: {error}") from error
+
+@dataclass(slots=True)
+class _Batch:
+    """Those who have the same wait."""
+
+    size: int = 0
+    over: bool = False
+    error: OSError | None = None
