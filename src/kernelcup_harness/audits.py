@@ -41,6 +41,8 @@ class Evidence:
     claim_ns: float
     captured: bool
     """Whether calls were replayed from a graph."""
+    armed: bool = False
+    """Whether handshakes were answered by the device alone."""
     handshake_ns: float
     handshake_slack_ns: float
     slope_ns: float | None = None
@@ -55,12 +57,15 @@ class Evidence:
 
     @property
     def handshake_disagrees(self) -> bool:
-        """Whether single calls take longer than the claim allows, or for eager ones than two slopes do.
+        """Whether single calls take longer than the claim allows, or for eager ones than slopes do.
 
-        An eager call is launched and then run: each part fits into one slope, so an honest one takes two at most.
+        An eager call that is not armed is launched and then run: each part fits into one slope, so an honest
+        one takes two at most.
         """
         if self.captured or self.slope_ns is None:
             return self.handshake_ns > self.claim_ns + self.handshake_slack_ns
+        if self.armed:
+            return self.handshake_ns > self.claim_or_slope_ns + self.handshake_slack_ns
         return self.handshake_ns > 2 * self.claim_or_slope_ns + self.handshake_slack_ns
 
     @property
@@ -105,7 +110,7 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         findings.append(slope_finding(last))
     elif last.slope_ns is not None and all(each.slope_is_the_time for each in rounds):
         score = last.slope_ns
-    if last.slope_ns is None and not last.captured:
+    if last.slope_ns is None and not last.captured and not last.armed:
         if all(each.handshake_disagrees for each in rounds):
             # Nothing else bounds it, and an eager call may take long to launch: that is what is ranked.
             score, level = max(last.claim_ns, last.handshake_ns), TrustLevel.BOUNDED
@@ -118,6 +123,7 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         score, level, findings = last.claim_ns, TrustLevel.SELF_MEASURED, []
     return Audit(
         captured=last.captured,
+        armed=last.armed,
         handshake_ns=last.handshake_ns,
         handshake_slack_ns=last.handshake_slack_ns,
         slope_ns=last.slope_ns,
@@ -143,14 +149,14 @@ def slope_finding(evidence: Evidence) -> Finding:
 def handshake_finding(evidence: Evidence) -> Finding:
     """Say that single calls take longer than the claim.
 
-    That alone holds nothing back: on a virtual machine whose cores are lent out, whole series of
-    handshakes take 0.2 ms longer than others, and honest submissions were seen to differ.
+    That holds a run back only where the device answered alone. A process that takes part may be slower by
+    0.2 ms for a whole series, on a virtual machine whose cores are lent out.
     """
     text = (
         f"a single call takes {us(evidence.handshake_ns)} by the judge's clock, twice measured, but it claims "
         f"{us(evidence.claim_ns)}; {us(evidence.handshake_slack_ns)} more would be within what can be measured"
     )
-    return Finding(code="handshake_disagrees", text=text, quarantines=False)
+    return Finding(code="handshake_disagrees", text=text, quarantines=evidence.armed)
 
 
 def us(nanoseconds: float) -> str:

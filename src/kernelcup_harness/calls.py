@@ -7,7 +7,7 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +15,13 @@ from typing import Any
 import torch
 
 from kernelcup_harness import aliasing, masks, wire
-from kernelcup_harness.frames import BrokenProtocol, Channel
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelTimeout
+from kernelcup_harness.pages import Page
 
 POISON_BYTES = 4096
 MOST_POISON_BY_HOST = 1 << 20
+LARGEST_BY_HOST = 64 << 20
+"""Larger answers are poisoned by the device: the processor takes too long."""
 SMALLEST_ARENA = 1 << 20
 OUTPUT_HEADROOM = 64 << 20
 LONGEST_WAKE_NS = 2_000_000
@@ -30,6 +33,10 @@ MAX_TRACE = 8 << 20
 CLAIM, HANDSHAKE, REPLAY, PROFILE = "claim", "handshake", "replay", "profile"
 """What a call is for: only a claim is timed by the contestant, with a cold cache."""
 RING = "ring"
+ARMING_S = 0.3
+"""Who is not ready by then waits for the device in the middle of a call: such ones cannot be armed."""
+SPOTS, SPOT = 64, 8
+"""So many places of an answer, of so many bytes, are read in the moment in which it is said to be done."""
 KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
 
 
@@ -60,7 +67,7 @@ class Answer:
 
 
 class GuardBroken(BrokenProtocol):
-    """Something was written beside an output."""
+    """Something was written beside an output, or into it after it was done."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,6 +163,7 @@ class Caller:
         self._covered = torch.empty(0, dtype=torch.uint8)
         self._poison_block = torch.empty(0, dtype=torch.uint8)
         self._awake = False
+        self._page: Page | None = None
         self.waited_s = 0.0
         """Seconds spent waiting for answers, since somebody last set it to zero."""
 
@@ -216,6 +224,69 @@ class Caller:
         reply, wall_ns = self._ask(frame, timeout_s)
         return self._pending(reply, kind, wall_ns, given.inputs, keep=keep)
 
+    def armed(self, slot: int, *, timeout_s: float) -> Pending | None:
+        """Have the input of a slot computed once, by a device that has everything queued before it gets the key.
+
+        No process takes part between GO and DONE, so the time hardly jitters. Return None where that
+        does not work: an input without tensors, a call that waits for the device. Raise as :meth:`call` does.
+        """
+        given = self._given[slot]
+        if given.seed is None or given.form is None or not self._mask.gpu:
+            return None
+        deadline = time.monotonic() + timeout_s
+        self._make_room(given.form, by_host=given.form.nbytes <= LARGEST_BY_HOST)
+        assert self._outputs is not None
+        page, number = self._cleared_page(), secrets.randbits(63) + 1
+        frame = {"type": "arm", "slot": slot, "layout": None, "number": number, "bytes": given.form.nbytes}
+        ready = self._queued(frame, lambda: page.release(given.seed or 0, number), timeout_s)
+        if ready is None:
+            return None
+        spots = self._spots(given.form.nbytes)
+        wall_ns = page.go(given.seed, number, deadline - time.monotonic(), self._look)
+        self.waited_s += wall_ns / 1e9
+        early = self._outputs.bytes.view(torch.int64).index_select(0, spots)
+        pending = self._pending(
+            {**ready, "type": "done", "ns": None}, HANDSHAKE, wall_ns, given.inputs, keep=True
+        )
+        # The device's copy may still be under way if it said so too early.
+        if not torch.equal(early, self._outputs.bytes.view(torch.int64).index_select(0, spots)):
+            raise GuardBroken("an answer changed after it was said to be done")
+        return pending
+
+    def _queued(
+        self, frame: dict[str, Any], release: Callable[[], None], timeout_s: float
+    ) -> dict[str, Any] | None:
+        """Have a call queued. Return the description of its answer, None if it has to be made in another way."""
+        number = self._send(frame, timeout_s)
+        try:
+            ready = self._reply(number, ARMING_S)
+            if ready.get("type") == "armed" and ready.get("ok") is True:
+                return ready
+        except ChannelTimeout:
+            # It waits for the device, which waits for us.
+            release()
+            self._reply(number, timeout_s)
+            return None
+        release()
+        return None
+
+    def _cleared_page(self) -> Page:
+        if self._page is None:
+            self._page = Page()
+            self._fresh.append(("page", self._page.arena.fd))
+        self._page.clear()
+        return self._page
+
+    def _spots(self, nbytes: int) -> torch.Tensor:
+        """Return places of an answer that nobody can foresee, as numbers of words."""
+        words = max(1, nbytes // SPOT)
+        return torch.tensor([secrets.randbelow(words) for _ in range(SPOTS)])
+
+    def _look(self) -> None:
+        """Raise if the other side is gone or says something: it has no reason to."""
+        if self._channel.has_pending():
+            raise BrokenProtocol("a frame that nobody asked for")
+
     def read(self, slot: int, place: int, *, timeout_s: float) -> Answer:
         """Return what is left of the last pass at a place of the ring, which has the form of ``slot``."""
         given = self._given[slot]
@@ -235,10 +306,11 @@ class Caller:
 
     def close(self) -> None:
         """Give the shared memory back."""
-        for arena in (*self._inputs.values(), self._outputs):
+        page = self._page.arena if self._page is not None else None
+        for arena in (*self._inputs.values(), self._outputs, page):
             if arena is not None:
                 arena.close()
-        self._inputs, self._outputs = {}, None
+        self._inputs, self._outputs, self._page = {}, None, None
 
     def _handed_over(self, slot: int) -> dict[str, Any]:
         """Return what a frame says of the input of a slot that may be read from now on."""
@@ -277,23 +349,33 @@ class Caller:
 
         New shared memory goes with it, unless it is ``bare``.
         """
+        begin = time.perf_counter_ns()
+        number = self._send(frame, timeout_s, bare=bare)
+        reply = self._reply(number, timeout_s - (time.perf_counter_ns() - begin) / 1e9)
+        return reply, float(time.perf_counter_ns() - begin)
+
+    def _send(self, frame: dict[str, Any], timeout_s: float, *, bare: bool = False) -> int:
+        """Send a frame with the shared memory that is new, unless it is ``bare``; return its number."""
         fresh = [] if bare else self._fresh
-        frame = {**frame, "id": secrets.randbits(53), "arenas": [name for name, _fd in fresh]}
+        number = secrets.randbits(53)
+        frame = {**frame, "id": number, "arenas": [name for name, _fd in fresh]}
         fds = [fd for _name, fd in fresh]
         if self._channel.has_pending():
             raise BrokenProtocol("a frame that nobody asked for")
+        self._channel.send(frame, fds, timeout_s)
+        fresh.clear()
+        return number
+
+    def _reply(self, number: int, timeout_s: float) -> dict[str, Any]:
+        """Return the answer to a frame."""
         begin = time.perf_counter_ns()
         try:
-            self._channel.send(frame, fds, timeout_s)
-            fresh.clear()
-            left = timeout_s - (time.perf_counter_ns() - begin) / 1e9
-            reply = self._channel.receive(max(0.0, left))
+            reply = self._channel.receive(max(0.0, timeout_s))
         finally:
-            wall_ns = float(time.perf_counter_ns() - begin)
-            self.waited_s += wall_ns / 1e9
-        if reply.get("id") != frame["id"]:
+            self.waited_s += (time.perf_counter_ns() - begin) / 1e9
+        if reply.get("id") != number:
             raise BrokenProtocol("an answer to another call")
-        return reply, wall_ns
+        return reply
 
     @contextmanager
     def awake(self, timeout_s: float) -> Iterator[None]:

@@ -30,7 +30,8 @@ MAX_TEXT = 8 << 10
 MAX_TRACE = 4 << 20
 # Imported before there is a job.
 AHEAD = tuple(
-    f"kernelcup_harness.{name}" for name in "aliasing builtin graphs masks rings slots timing wire".split()
+    f"kernelcup_harness.{name}"
+    for name in "aliasing builtin graphs masks pages rings slots timing wire".split()
 )
 NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
 # Exceptions of compilers that work at the first call, by class name: they live in packages that the
@@ -60,13 +61,15 @@ class Contestant:
     def __init__(self, channel: Channel, recorder: graphs.Recorder | None = None) -> None:
         import torch
 
-        from kernelcup_harness import aliasing, builtin, graphs, masks, rings, slots, timing, wire
+        from kernelcup_harness import aliasing, builtin, graphs, masks, pages, rings, slots, timing, wire
 
         self._wire = wire
+        self._places = pages.PLACES
         self._aliasing = aliasing
         self._channel = channel
         self._out_of_memory = torch.OutOfMemoryError
         self._outputs: wire.Arena | None = None
+        self._page: wire.Arena | None = None
         self._kernel: Callable[[Any], Any] | None = None
         gpu = masks.on_gpu()
         self._clock: timing.Clock = timing.CudaClock() if gpu else timing.HostClock()
@@ -83,6 +86,7 @@ class Contestant:
             "wake": self._wake,
             "rest": self._rest,
             "give": self._give,
+            "arm": self._arm,
             "place": self._place,
             "go": self._go,
             "capture": self._capture,
@@ -185,11 +189,31 @@ class Contestant:
             self._clock.settle()
         return {"type": "done", "ns": ns, **self._answer(slot, value, laid)}
 
-    def _answer(self, slot: Any, value: Any, laid: Any) -> dict[str, Any]:
+    def _arm(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Queue a call behind the judge's word: from then on the device works alone, and says when it is done."""
+        slot, code = self._take(frame), self._mask.code
+        if code is None or self._page is None or self._outputs is None:
+            return {"type": "armed", "ok": False}
+        # Registering memory may wait for the device: that has to come first.
+        self._page.pin(self._page.size)
+        self._outputs.pin(frame["bytes"])
+        go, key, done = (self._page.bytes.data_ptr() + place for place in self._places)
+        code.wait_for(go, frame["number"])
+        slot.uncover_later(key)
+        if slot.graph is not None:
+            slot.graph.replay()
+            value, laid = slot.graph.values[0]
+        else:
+            value, laid = self._called(slot.data)
+        answer = self._answer(slot, value, laid, later=True)
+        code.tell(done, frame["number"])
+        return {"type": "armed", "ok": True, **answer}
+
+    def _answer(self, slot: Any, value: Any, laid: Any, *, later: bool = False) -> dict[str, Any]:
         """Write an answer where the judge finds it."""
         if value is None and slot.in_place:
-            return {**self._write(self._wire.contiguous(slot.data)), **NOTHING_SHARED}
-        return {**self._write(laid), **self._sharing(value, slot.tensors)}
+            return {**self._write(self._wire.contiguous(slot.data), later=later), **NOTHING_SHARED}
+        return {**self._write(laid, later=later), **self._sharing(value, slot.tensors)}
 
     def _capture(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Record a call on a slot, for calls to come with other contents."""
@@ -248,6 +272,9 @@ class Contestant:
             return
         for name, fd in zip(frame["arenas"], self._channel.take_fds(), strict=True):
             arena = self._wire.Arena.adopt(fd)
+            if name == "page":
+                self._page = arena
+                continue
             old = slot.arena if name == "inputs" else self._outputs
             if old is not None:
                 old.close()
@@ -256,13 +283,13 @@ class Contestant:
             else:
                 self._outputs = arena
 
-    def _write(self, value: Any) -> dict[str, Any]:
+    def _write(self, value: Any, *, later: bool = False) -> dict[str, Any]:
         assert self._outputs is not None
         encoder = self._wire.Encoder(guarded=True)
         try:
             tree = encoder.tree(value, "output")
             self._outputs.pin(encoder.nbytes)
-            encoder.write(self._outputs)
+            encoder.write(self._outputs, later=later)
         except self._wire.CannotCarry as error:
             return {"type": "fail", "kind": "output", "text": str(error)}
         except self._wire.TooLarge as error:

@@ -33,6 +33,7 @@ from kernelcup_harness.seeds import derive_seed
 
 if TYPE_CHECKING:
     from kernelcup_harness import bench
+    from kernelcup_harness.calls import Caller
 
 MAX_CONTESTANT_FRAME = 16 << 20
 HELLO_TIMEOUT_S = 120.0
@@ -77,6 +78,7 @@ class Judge:
         self._channels = contestants
         self._channel = contestants["submission"]
         self._bench: bench.Bench | None = None
+        self._callers: list[Caller] = []
         self._deadline = 0.0
         self._last_progress = 0.0
         # Which calls are timed and whose turn it is: nobody's business until the secret is revealed.
@@ -84,6 +86,13 @@ class Judge:
 
     def judge(self) -> None:
         """Run all stages and report each; the first that is not accepted ends the run."""
+        try:
+            self._judge()
+        finally:
+            for caller in self._callers:
+                caller.close()
+
+    def _judge(self) -> None:
         from kernelcup_harness import bench, device_memory, masks, sysinfo, task_code
         from kernelcup_harness.calls import Caller
         from kernelcup_harness.checks import Checks
@@ -102,7 +111,9 @@ class Judge:
         mask = masks.Mask(gpu=masks.on_gpu())
 
         def caller(role: str) -> Caller:
-            return Caller(self._channels[role], task.record_type, self._spec.limits.result_bytes, mask)
+            made = Caller(self._channels[role], task.record_type, self._spec.limits.result_bytes, mask)
+            self._callers.append(made)
+            return made
 
         self._caller = caller("submission")
         self._bench = bench.Bench(

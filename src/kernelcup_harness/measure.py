@@ -6,12 +6,14 @@ import math
 import random
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness import aliasing, audits, estimates, wire
 from kernelcup_harness.calls import HANDSHAKE, REPLAY, Answer, Caller, CallFailed
 from kernelcup_harness.checks import Checks, Fault, Place
+from kernelcup_harness.frames import BrokenProtocol
 from kernelcup_harness.protocol import SampleName
 from kernelcup_harness.schedule import CaseRun
 from kernelcup_harness.trusted import UNCOUNTED, Trusted, ring_walls, slopes_of
@@ -28,7 +30,7 @@ FIRST_SOURCE = FIRST_SLOT + SLOTS
 """Slots from which rings are filled."""
 SOURCES = 3
 """Different contents in a ring."""
-FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 64
+FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 40
 FEWEST_IN_RING, MOST_IN_RING = 8, 256
 RING_MEMORY_SHARE = 0.15
 SHORT_SERIES_NS = 4e6
@@ -71,6 +73,8 @@ class Device:
 class Handshakes:
     """Wall clocks of single calls in nanoseconds, and of calls that do nothing, in turns."""
 
+    armed: bool = False
+    """Whether they were answered by the device alone."""
     walls_ns: list[float] = field(default_factory=list)
     noop_ns: list[float] = field(default_factory=list)
 
@@ -122,14 +126,14 @@ class Auditor:
             "handshakes", lambda: self._handshakes(run, place, budget_s / 2, captured=slopes.captured)
         )
         if found is None:
-            # Right when it is called, wrong when it is replayed: what was recorded is not all of it.
-            slopes = Slopes(captured=False)
-            if self._device.l2_bytes:
+            # Right when it is called, wrong when it is replayed or armed: what was queued is not all of it.
+            if slopes.captured:
                 slopes = self._timed(
                     "slopes", lambda: self._slopes(run, place, claim_ns, budget_s / 2, record=False)
                 )
             found = self._timed(
-                "handshakes", lambda: self._handshakes(run, place, budget_s / 2, captured=False)
+                "handshakes",
+                lambda: self._handshakes(run, place, budget_s / 2, captured=False, armable=False),
             )
         assert found is not None
         run.handshakes_ns += found.walls_ns
@@ -145,6 +149,7 @@ class Auditor:
         return audits.Evidence(
             claim_ns=claim_ns,
             captured=slopes.captured,
+            armed=found.armed,
             handshake_ns=audits.quick(found.walls_ns) - noop - trusted.launch_ns,
             handshake_slack_ns=slack,
             slope_ns=estimates.robust(slopes.values_ns) if slopes.values_ns else None,
@@ -163,16 +168,16 @@ class Auditor:
     # Handshakes
 
     def _handshakes(
-        self, run: CaseRun, place: Place, budget_s: float, *, captured: bool
+        self, run: CaseRun, place: Place, budget_s: float, *, captured: bool, armable: bool = True
     ) -> Handshakes | None:
-        """Return single calls in turns with ones that do nothing; None if a replayed one is wrong."""
+        """Return single calls in turns with ones that do nothing; None if one is wrong that was prepared."""
         began = time.monotonic()
         data, form = self._input(run, place)[1], self._checks.form(place)
         slots = max(FEWEST_TOGETHER, min(SLOTS, LARGEST_TOGETHER // max(1, input_bytes(data))))
         self._trusted.noop_on(data, form)
         if captured and not self._capture(run, place, slots):
             return None
-        found = Handshakes()
+        found = Handshakes(armed=armable and self._can_be_armed(run, place))
         while len(found.walls_ns) < MOST_HANDSHAKES:
             spent = time.monotonic() - began
             if len(found.walls_ns) >= FEWEST_HANDSHAKES and spent > budget_s:
@@ -182,26 +187,45 @@ class Auditor:
         return found
 
     def _round(self, run: CaseRun, place: Place, slots: int, found: Handshakes, *, captured: bool) -> bool:
-        """Give inputs, make their calls one by one, and check them afterwards. False: wrong when replayed."""
+        """Give inputs, make their calls one by one, and check them afterwards. False: wrong when prepared."""
         kind = REPLAY if captured else HANDSHAKE
         given = [self._give(run, place, FIRST_SLOT + number) for number in range(slots)]
-        arrived = []
-        with self._caller.awake(self._remaining()):
+        arrived: list[Callable[[], Answer]] = []
+        with nullcontext() if found.armed else self._caller.awake(self._remaining()):
             for number in range(slots):
                 run.current = given[number][0]
-                arrived.append(self._arrived(place, FIRST_SLOT + number, kind))
-        found.noop_ns += self._trusted.noops(slots)
+                slot = FIRST_SLOT + number
+                arrived.append(self._armed(slot) if found.armed else self._arrived(place, slot, kind))
+        found.noop_ns += self._trusted.noops(slots, armed=found.armed)
         for number, ((sample, data), opened) in enumerate(zip(given, arrived, strict=True)):
             answer = opened()
             fault = self._checks.fault(place, sample, data, answer)
             run.count += 1
             if fault is not None:
-                if captured and self._is_right_when_called(run, place):
+                if (captured or found.armed) and self._is_right_when_called(run, place):
                     return False
                 raise Wrong(sample, fault)
             if number >= UNCOUNTED:
                 found.walls_ns.append(answer.wall_ns)
         return True
+
+    def _can_be_armed(self, run: CaseRun, place: Place) -> bool:
+        """Try one call; it does not count."""
+        if not self._device.l2_bytes:
+            return False
+        sample, data = self._give(run, place, FIRST_SLOT)
+        pending = self._caller.armed(FIRST_SLOT, timeout_s=self._remaining())
+        if pending is None:
+            return False
+        run.count += 1
+        return self._checks.fault(place, sample, data, self._caller.open(pending)) is None
+
+    def _armed(self, slot: int) -> Callable[[], Answer]:
+        """Make an armed call; return what opens its answer."""
+        pending = self._caller.armed(slot, timeout_s=self._remaining())
+        if pending is None:
+            raise BrokenProtocol("a call that could be armed before and cannot now")
+        return lambda: self._caller.open(pending)
 
     def _arrived(self, place: Place, slot: int, kind: str) -> Callable[[], Answer]:
         """Make a call; return what opens its answer. A small one is opened later: that takes the device."""

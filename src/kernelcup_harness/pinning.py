@@ -8,6 +8,8 @@ import torch
 
 from kernelcup_harness import masks
 
+MAPPED = 2
+"""``cudaHostRegisterMapped``: kernels can use the address as it is."""
 LARGEST = 2 << 30
 """More is not pinned: it could not be used for anything else, and pinning it takes a second."""
 
@@ -17,7 +19,7 @@ def pin(address: int, nbytes: int) -> bool:
     if not masks.on_gpu() or not 0 < nbytes <= LARGEST:
         return False
     # Its answer is an enumeration of the runtime; 0 is success.
-    if int(torch.cuda.cudart().cudaHostRegister(address, nbytes, 0)) == 0:
+    if int(torch.cuda.cudart().cudaHostRegister(address, nbytes, MAPPED)) == 0:
         return True
     # The runtime keeps the error for the next launch that looks: this one.
     with contextlib.suppress(RuntimeError):

@@ -46,10 +46,11 @@ class Block:
         self._on_host.clear()
 
     def bring_to_host(self) -> None:
-        """Copy what lives on the host from where it was uncovered; the device is waited for."""
+        """Queue the copies of what lives on the host from where it is uncovered."""
         for offset, nbytes in self._on_host:
             assert self._host is not None
-            self._host[offset : offset + nbytes].copy_(self.bytes[offset : offset + nbytes])
+            here, there = self.bytes[offset : offset + nbytes], self._host[offset : offset + nbytes]
+            there.copy_(here, non_blocking=True)
 
 
 def alone(part: torch.Tensor) -> torch.Tensor:
@@ -102,12 +103,19 @@ class Slot:
         self.data, self.tensors = decoder.value(self._tree), decoder.tensors
 
     def uncover(self, seed: int | None) -> None:
-        """Make the input readable; None where it came plainly."""
+        """Make the input readable; None where it came plainly. The device is not waited for."""
         assert self._block is not None
         if seed is not None:
             self._mask.toggle(self._block.bytes, seed)
         if self._mask.gpu:
             self._block.bring_to_host()
+
+    def uncover_later(self, key_address: int) -> None:
+        """Queue that the input is made readable, by a key that the device finds at an address when it is there."""
+        assert self._block is not None
+        assert self._mask.code is not None
+        self._mask.code.toggle(self._block.bytes, None, key_address=key_address)
+        self._block.bring_to_host()
 
     def copy_to(self, other: Slot, *, remake: bool) -> None:
         """Give another slot the same input at another place, in new tensors where ``remake``."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness import estimates, timing, wire
-from kernelcup_harness.calls import CLAIM, HANDSHAKE, REPLAY, Caller, CallFailed, Form
+from kernelcup_harness.calls import CLAIM, HANDSHAKE, REPLAY, Caller, CallFailed, Form, Pending
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Calibration
 
@@ -93,7 +93,7 @@ class Trusted:
         self._use("noop", None)
         self._give(NOOP_SLOT, 0)
         self.readings.empty_pair += self._claims(NOOP_SLOT, rounds)
-        self.readings.noop_handshakes += self._handshakes(NOOP_SLOT, 2 * rounds, HANDSHAKE)
+        self.readings.noop_handshakes += self._handshakes(NOOP_SLOT, 2 * rounds)
         self._use("spin", None)
         if self._gpu and not self.readings.spin_claims:
             self._find_clock()
@@ -103,9 +103,7 @@ class Trusted:
             slot = FIRST_SPIN_SLOT + number
             self._give(slot, self._cycles(length))
             self.readings.spin_claims.setdefault(length, []).extend(self._claims(slot, rounds))
-            self.readings.spin_handshakes.setdefault(length, []).extend(
-                self._handshakes(slot, rounds, self._kinds[slot])
-            )
+            self.readings.spin_handshakes.setdefault(length, []).extend(self._handshakes(slot, rounds))
         if self._gpu and not self.readings.slopes:
             self.readings.slopes = self._ring_slopes()
 
@@ -122,13 +120,9 @@ class Trusted:
         self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
 
     @ours()
-    def noops(self, count: int) -> list[float]:
+    def noops(self, count: int, *, armed: bool) -> list[float]:
         """Return the wall clocks of handshakes that do nothing, as last prepared, in a series of their own."""
-        with self._caller.awake(TIMEOUT_S):
-            series = (
-                self._caller.go(NOOP_SLOT, HANDSHAKE, timeout_s=TIMEOUT_S, keep=True) for _ in range(count)
-            )
-            return [pending.wall_ns for pending in series][UNCOUNTED:]
+        return self._series(NOOP_SLOT, count, HANDSHAKE, armed=armed)
 
     @property
     def offset_ns(self) -> float:
@@ -204,7 +198,7 @@ class Trusted:
         # With a tensor, so that it takes the way of inputs that are masked.
         device = "cuda" if self._gpu else "cpu"
         data = {"cycles": cycles, "at": torch.zeros(8, dtype=torch.uint8, device=device)}
-        self._caller.give(slot, data, timeout_s=TIMEOUT_S)
+        self._caller.give(slot, data, Form.of(None, in_place=False), timeout_s=TIMEOUT_S)
         self._kinds[slot] = HANDSHAKE
         if self._gpu and slot != NOOP_SLOT:
             frame = {"type": "capture", "slot": slot}
@@ -218,11 +212,22 @@ class Trusted:
             found.append(self._caller.open(self._caller.go(slot, CLAIM, timeout_s=TIMEOUT_S)).ns)
         return found
 
-    def _handshakes(self, slot: int, count: int, kind: str) -> list[float]:
-        # The first ones of a series find the device turned to another process.
+    def _handshakes(self, slot: int, count: int) -> list[float]:
+        return self._series(slot, UNCOUNTED + count, self._kinds[slot], armed=self._gpu)
+
+    def _series(self, slot: int, count: int, kind: str, *, armed: bool) -> list[float]:
+        """Return wall clocks without the first ones: those find the device turned to another process."""
+        if armed:
+            return [self._armed(slot).wall_ns for _ in range(count)][UNCOUNTED:]
         with self._caller.awake(TIMEOUT_S):
-            calls = (self._caller.go(slot, kind, timeout_s=TIMEOUT_S) for _ in range(UNCOUNTED + count))
+            calls = (self._caller.go(slot, kind, timeout_s=TIMEOUT_S, keep=True) for _ in range(count))
             return [pending.wall_ns for pending in calls][UNCOUNTED:]
+
+    def _armed(self, slot: int) -> Pending:
+        pending = self._caller.armed(slot, timeout_s=TIMEOUT_S)
+        if pending is None:
+            raise TrustedFailed("the trusted contestant failed: its calls could not be armed")
+        return pending
 
     def _cycles(self, length_ns: float) -> int:
         return round(length_ns * self._cycles_per_ns)

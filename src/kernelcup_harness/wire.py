@@ -182,19 +182,19 @@ class Encoder:
         """Return the table of tensors that goes with the tree."""
         return [entry.describe() for entry in self.tensors]
 
-    def write(self, arena: Arena) -> None:
-        """Copy the bytes of all tensors into ``arena``. Raise :class:`TooLarge`."""
+    def write(self, arena: Arena, *, later: bool = False) -> None:
+        """Copy the bytes of all tensors into ``arena``, or have the device do so ``later``. Raise :class:`TooLarge`."""
         if self.nbytes > arena.size:
             raise TooLarge(self.nbytes, arena.size)
-        self.fill(arena.bytes)
+        self.fill(arena.bytes, later=later)
 
-    def fill(self, target_bytes: torch.Tensor) -> None:
+    def fill(self, target_bytes: torch.Tensor, *, later: bool = False) -> None:
         """Copy the bytes of all tensors to their places in a buffer on any device."""
         for entry in self.tensors:
             if entry.nbytes:
                 flat = torch.as_strided(entry.value.detach(), (entry.span,), (1,))
                 target = target_bytes[entry.offset : entry.offset + entry.nbytes]
-                target.copy_(flat.view(torch.uint8))
+                target.copy_(flat.view(torch.uint8), non_blocking=later)
 
     def _container(self, value: Any, path: str, depth: int) -> Any:
         kind = type(value)

@@ -60,10 +60,10 @@ def test_another_seed_gives_another_pad() -> None:
     assert (first != second).sum() > 50
 
 
-def test_seeds_have_63_bits_and_do_not_repeat() -> None:
+def test_seeds_have_64_bits_and_do_not_repeat() -> None:
     seeds = {masks.draw_seed() for _ in range(100)}
     assert len(seeds) == 100
-    assert max(seeds) < 1 << 63
+    assert 1 << 62 < max(seeds) < 1 << 64
     assert max(seeds) > 1 << 60
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import kernelcup_harness
 
 PACKAGE = Path(kernelcup_harness.__file__).parent
+SOURCES = frozenset({".py", ".cu", ".ptx"})
 
 # The earliest time that a zip can hold: the bundle must not depend on when it was made.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -16,7 +17,8 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def harness_files(package: Path = PACKAGE) -> list[Path]:
     """Return the harness's source files, sorted by their path inside the package."""
-    return sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).as_posix())
+    files = (path for path in package.rglob("*") if path.suffix in SOURCES)
+    return sorted(files, key=lambda path: path.relative_to(package).as_posix())
 
 
 def harness_hash(package: Path = PACKAGE) -> str:

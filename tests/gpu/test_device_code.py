@@ -1,0 +1,105 @@
+"""The harness's kernels on a real GPU: ``python -m pytest tests/gpu/test_device_code.py`` on a machine with one."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+
+import pytest
+import torch
+
+from kernelcup_harness import device_code, masks, pages, pinning
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def philox(counter: list[int], key: list[int]) -> list[int]:
+    """Philox4x32-10, as it is published."""
+    for _ in range(10):
+        first, second = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [
+            (second >> 32) ^ counter[1] ^ key[0],
+            second & 0xFFFFFFFF,
+            (first >> 32) ^ counter[3] ^ key[1],
+            first & 0xFFFFFFFF,
+        ]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return counter
+
+
+def pad(seed: int, blocks: int) -> bytes:
+    key = [seed & 0xFFFFFFFF, seed >> 32]
+    return b"".join(struct.pack("<4I", *philox([place, 0, 0, 0], key)) for place in range(blocks))
+
+
+def test_the_reference_is_philox() -> None:
+    # Known answers of Random123.
+    ones = 0xFFFFFFFF
+    assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    assert philox([ones] * 4, [ones] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+
+
+@pytest.fixture
+def code() -> device_code.DeviceCode:
+    return device_code.DeviceCode()
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 255, 256, 257, 3000])
+def test_the_pad_is_that_of_the_key(code: device_code.DeviceCode, blocks: int) -> None:
+    buffer = torch.zeros(blocks * 16, dtype=torch.uint8, device="cuda")
+    seed = 0xFEDCBA9876543210
+    code.toggle(buffer, seed)
+    assert bytes(buffer.cpu().tolist()) == pad(seed, blocks)
+
+
+def test_covering_twice_uncovers_also_what_is_large(code: device_code.DeviceCode) -> None:
+    before = torch.randint(0, 255, (50 << 20,), dtype=torch.uint8, device="cuda")
+    buffer, seed = before.clone(), masks.draw_seed()
+    code.toggle(buffer, seed)
+    assert (buffer == before).float().mean() < 0.01
+    code.toggle(buffer, seed)
+    assert torch.equal(buffer, before)
+
+
+def test_the_device_waits_for_the_word_and_says_when_it_is_done(
+    code: device_code.DeviceCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELCUP_BACKEND", "cuda")
+    page = pages.Page()
+    address = page.arena.bytes.data_ptr()
+    assert pinning.pin(address, pages.BYTES)
+    seed, number = masks.draw_seed(), (1 << 63) + 7
+    buffer = torch.zeros(1 << 16, dtype=torch.uint8, device="cuda")
+    answer = torch.zeros(1 << 16, dtype=torch.uint8, pin_memory=True)
+    for _ in range(50):
+        page.clear()
+        buffer.zero_()
+        answer.zero_()
+        code.wait_for(address + pages.GO, number)
+        code.toggle(buffer, None, key_address=address + pages.KEY)
+        answer.copy_(buffer, non_blocking=True)
+        code.tell(address + pages.DONE, number)
+        with pytest.raises(pages.ChannelTimeout):
+            page.go(seed, number + 1, 0.002, lambda: None)
+        assert not answer.any()
+        page.go(seed, number, 10.0, lambda: None)
+        assert bytes(answer[:1600].tolist()) == pad(seed, 100)
+    pinning.unpin(address)
+
+
+def test_who_is_never_told_anything_is_let_go(
+    code: device_code.DeviceCode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELCUP_BACKEND", "cuda")
+    monkeypatch.setattr(device_code, "LONGEST_WAIT_CYCLES", 10_000_000)
+    page = pages.Page()
+    address = page.arena.bytes.data_ptr()
+    assert pinning.pin(address, pages.BYTES)
+    code.wait_for(address + pages.GO, 1)
+    done = threading.Event()
+    threading.Thread(target=lambda: (torch.cuda.synchronize(), done.set())).start()
+    began = time.monotonic()
+    assert done.wait(10.0)
+    assert time.monotonic() - began < 10.0
+    pinning.unpin(address)
