@@ -57,7 +57,8 @@ def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
     "3 % faster" means that in the same time it is done 3 % more often.
     """
     if duel.verdict == "":
-        return f"{second} could not be measured: {duel.rival_message or 'no reason is known'}."
+        why = duel.rival_message.rstrip(".") or "no reason is known"
+        return f"{second} could not be measured: {why}."
     if not (duel.low > 0 and math.isfinite(duel.high)):
         return f"{first} and {second} cannot be told apart: too little was measured."
     if duel.verdict == "tied":

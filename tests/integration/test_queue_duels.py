@@ -12,9 +12,9 @@ from kernelcup.errors import Forbidden, InvalidValue, NotFound, SignInNeeded, Un
 from kernelcup.services import compare, duels
 from kernelcup.services.attempt import Attempt
 from kernelcup.services.boards import get_board
-from kernelcup.services.rank import personal_best, standings
+from kernelcup.services.rank import freeze, history, personal_best, standings
 from kernelcup.services.rejudge import rejudge_submission
-from kernelcup.services.submissions import delete_submission, show_submission
+from kernelcup.services.submissions import delete_submission, list_views, show_submission
 from kernelcup.services.users import actor_of
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Backend, DuelResult, Mode, Verdict
@@ -246,3 +246,76 @@ def test_a_comparison_outlives_the_one_that_it_was_of(judging, pair) -> None:
     assert launcher.specs == []
     done = compare.show(judging.db, made.id, viewer=OPERATOR)
     assert (done.second, done.verdict) == (None, Verdict.INTERNAL_ERROR)
+
+
+# ---- what is told to whom
+
+
+def hers(judging: Judging, submission, who: str):
+    """Return the run of a submission as somebody sees it."""
+    return show_submission(judging.db, submission.id, viewer=actor_of(judging.db, who)).jobs[0].run
+
+
+def test_why_somebody_elses_code_failed_in_a_duel_is_told_to_managers_only(judging) -> None:
+    enter(judging, 1000, "ada")
+    submission, _ = enter(judging, 900, "bob", FAILED)
+    assert "wrong" not in hers(judging, submission, "bob").report.duel.rival_message
+    assert show_submission(judging.db, submission.id).jobs[0].run.report.duel == FAILED
+
+
+def test_why_ones_own_code_failed_in_a_comparison_is_told(judging, pair) -> None:
+    made = start(judging, *pair)
+    judging.finish(judging.claim())
+    attempt(judging, FakeLauncher(make_report([100], duel=FAILED)))
+    done = compare.show(judging.db, made.id, viewer=actor_of(judging.db, "ada"))
+    assert done.duel == FAILED
+    assert done.sentence == f"#{pair[1].id} could not be measured: it was wrong."
+
+
+@pytest.fixture
+def veiled(judging: Judging):
+    """A leaderboard that froze with ada first; then cyn came first, and bob's duel was lost to her."""
+    enter(judging, 1000, "ada")
+    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    judging.clock.advance(1)
+    enter(judging, 950, "cyn", FASTER)
+    return enter(judging, 900, "bob", SLOWER)[0]
+
+
+def test_a_frozen_leaderboard_does_not_tell_who_was_met_in_a_duel(judging, veiled) -> None:
+    run = hers(judging, veiled, "bob")
+    assert (run.score_s, run.duel, run.rival, run.rank_s) == (
+        pytest.approx(9e-7),
+        DuelOutcome.NONE,
+        None,
+        None,
+    )
+    assert run.report.duel is None
+    (listed,) = list_views(judging.db, viewer=actor_of(judging.db, "bob"), user="bob")
+    assert (listed.jobs[0].run.duel, listed.jobs[0].run.rival) == (DuelOutcome.NONE, None)
+    assert show_submission(judging.db, veiled.id).jobs[0].run.duel is DuelOutcome.LOST
+
+
+def test_ones_own_place_on_a_frozen_leaderboard_does_not_tell_of_a_duel(judging, veiled) -> None:
+    bob = actor_of(judging.db, "bob")
+    mine = personal_best(judging.db, "double", "H100", "bob", viewer=bob)
+    assert (mine.rank, mine.duel, round(mine.score_s * 1e9)) == (1, DuelOutcome.NONE, 900)
+    assert personal_best(judging.db, "double", "H100", "bob").duel is DuelOutcome.LOST
+
+
+def test_what_was_told_of_a_duel_before_the_freeze_stays(judging) -> None:
+    enter(judging, 1000, "ada")
+    submission, _ = enter(judging, 900, "bob", SLOWER)
+    judging.clock.advance(1)
+    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    judging.clock.advance(1)
+    enter(judging, 2000, "cyn")
+    bob = actor_of(judging.db, "bob")
+    assert hers(judging, submission, "bob").duel is DuelOutcome.LOST
+    mine = personal_best(judging.db, "double", "H100", "bob", viewer=bob)
+    assert (mine.rank, mine.duel) == (1, DuelOutcome.LOST)
+
+
+def test_the_history_tells_what_was_measured_not_the_time_of_who_won_the_duel(judging, veiled) -> None:
+    told = history(judging.db, "double", "H100", viewer=actor_of(judging.db, "bob"), user="bob")
+    assert [each.score_s for each in told] == [pytest.approx(9e-7)]

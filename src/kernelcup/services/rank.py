@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup import scoring
-from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing
+from kernelcup.domain import OPERATOR, Actor, DuelOutcome, Leaderboard, Standing
 from kernelcup.errors import Conflict, InvalidValue, UnknownDevice
 from kernelcup.scoring import Span
 from kernelcup.services import visibility
@@ -73,7 +73,8 @@ def personal_best(
 ) -> Standing | None:
     """Return a user's standing, None for one without a score.
 
-    One's own is live even while the leaderboard is frozen; its rank is among the others' frozen ones.
+    One's own is live even while the leaderboard is frozen; its rank is among the others' frozen ones,
+    and no duel counts that came after the freeze.
     """
     with db.read() as session:
         found = find_board(session, board, viewer)
@@ -88,8 +89,10 @@ def personal_best(
         if not entries:
             return None
         (mine,) = entries
+        if is_frozen and own:
+            mine = _before_duels(session, found, name, mine)
         place = _place_among(session, found, name, mine, frozen=is_frozen)
-        (shown,) = _shown(session, found, [place], entries, viewer)
+        (shown,) = _shown(session, found, [place], [mine], viewer)
         return shown
 
 
@@ -208,6 +211,15 @@ def _place_among(
     ranks = list(scoring.band_heads([*above, entry.span, *below]))
     (place,) = scoring.ranked([entry], ranks[len(above) :], after=ranks[len(above) - 1] if above else None)
     return place
+
+
+def _before_duels(session: Session, board: Leaderboard, device: str, mine: Ranked) -> Ranked:
+    """Return one's own entry as it is without a duel since the freeze: that tells how others do."""
+    kept = ranking.entries(session, board_id=board.id, device=device, frozen=True, user_id=mine.user_id)
+    if any(each.entry == mine.entry for each in kept):
+        return mine
+    entry = dataclasses.replace(mine.entry, rank_s=None, duel=DuelOutcome.NONE)
+    return dataclasses.replace(mine, entry=entry)
 
 
 def _shown(

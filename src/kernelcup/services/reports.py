@@ -18,9 +18,10 @@ from kernelcup_harness.protocol import (
 
 WITHHELD = "Withheld: it may tell what the hidden cases are."
 WITHHELD_RANKED = "Withheld: it was written while the submission was ranked."
+WITHHELD_RIVAL = "Withheld: it may tell what somebody else submitted."
 
 
-def redact(report: RunReport, *, sees_all: bool, done: bool = True) -> RunReport:
+def redact(report: RunReport, *, sees_all: bool, done: bool = True, is_own_rival: bool = False) -> RunReport:
     """Return the report without what its submission's author may not know.
 
     Of a hidden case only its place and verdict stay. Texts that the submission or the task's own
@@ -31,12 +32,15 @@ def redact(report: RunReport, *, sees_all: bool, done: bool = True) -> RunReport
         report: All of it.
         sees_all: Whether the viewer manages the leaderboard.
         done: Whether the job has ended, and waits for nobody.
+        is_own_rival: Whether the viewer also made what it was measured in turns with.
     """
     if sees_all:
         return report
     shown = report if done else dataclasses.replace(report, secret_seed="")
     if shown.quarantine:
         shown = dataclasses.replace(shown, quarantine=for_author(shown.quarantine))
+    if not is_own_rival:
+        shown = _without_rivals_message(shown, WITHHELD_RIVAL)
     if was_ranked(shown):
         shown = _without_ranked_texts(shown)
     if any(case.hidden for stage in shown.stages for case in stage.cases):
@@ -61,6 +65,17 @@ def was_ranked(report: RunReport) -> bool:
     """Tell whether a run came to its ranked stage, if only to begin it."""
     began = report.stage is StageName.RANKED or report.stage_report(StageName.RANKED) is not None
     return report.mode is Mode.LEADERBOARD and began
+
+
+def without_duel(report: RunReport) -> RunReport:
+    """Return the report without how it did against its rival."""
+    return dataclasses.replace(report, duel=None)
+
+
+def _without_rivals_message(report: RunReport, instead: str) -> RunReport:
+    if report.duel is None or not report.duel.rival_message:
+        return report
+    return dataclasses.replace(report, duel=dataclasses.replace(report.duel, rival_message=instead))
 
 
 def _without_ranked_texts(report: RunReport) -> RunReport:
@@ -88,6 +103,7 @@ def _ranked(stage: StageReport) -> StageReport:
 
 def _without_hidden_cases(report: RunReport) -> RunReport:
     failed_hidden = any(stage.name is report.stage and _failed_hidden(stage) for stage in report.stages)
+    report = _without_rivals_message(report, WITHHELD)
     return dataclasses.replace(
         report,
         message=WITHHELD if report.message and failed_hidden else report.message,

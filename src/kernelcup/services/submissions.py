@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import (
     OPERATOR,
     Actor,
+    DuelOutcome,
     Job,
     JobState,
     Leaderboard,
@@ -30,10 +31,11 @@ from kernelcup.screen import Screening
 from kernelcup.services import access, queue, visibility
 from kernelcup.services.boards import find_board
 from kernelcup.services.publication import is_published
-from kernelcup.services.reports import outline, redact
+from kernelcup.services.reports import outline, redact, without_duel
 from kernelcup.storage import (
     audit,
     boards,
+    comparisons,
     frozen,
     jobs,
     limits,
@@ -106,13 +108,15 @@ def show_submission(
                 )
             return view
         done = runs.counted(session, [job.id for job in found])
-        positions = {job.id: jobs.position(session, job) for job in found}
-    manages = access.manages_board(viewer, board)
-    views = (
-        JobView(job=job, position=positions[job.id], run=_redacted(job, done.get(job.id), sees_all=manages))
-        for job in found
-    )
-    return SubmissionView(submission=submission, jobs=tuple(views))
+        views = tuple(
+            JobView(
+                job=job,
+                position=jobs.position(session, job),
+                run=_redacted(session, board, job, done.get(job.id), viewer),
+            )
+            for job in found
+        )
+    return SubmissionView(submission=submission, jobs=views)
 
 
 def fresh_view(db: Database, submission: Submission) -> SubmissionView:
@@ -320,11 +324,32 @@ def _check_touches(session: Session, submission: Submission, board: Leaderboard,
         raise Forbidden(f"Submission {submission.id} is somebody else's.")
 
 
-def _redacted(job: Job, run: Run | None, *, sees_all: bool) -> Run | None:
+def _redacted(session: Session, board: Leaderboard, job: Job, run: Run | None, viewer: Actor) -> Run | None:
     if run is None:
         return None
-    report = redact(run.report, sees_all=sees_all, done=job.state is JobState.DONE)
-    return dataclasses.replace(run, report=report)
+    report = redact(
+        run.report,
+        sees_all=access.manages_board(viewer, board),
+        done=job.state is JobState.DONE,
+        is_own_rival=_is_own_rival(session, job, run, viewer),
+    )
+    return _veiled(board, job, dataclasses.replace(run, report=report), viewer)
+
+
+def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:
+    """Tell whether somebody compared a submission with another one of their own."""
+    pair = comparisons.find(session, job.id) if run.report.duel is not None else None
+    rival = None if pair is None or pair.second_id is None else submissions.find(session, pair.second_id)
+    return rival is not None and rival.user_id == viewer.user_id
+
+
+def _veiled(board: Leaderboard, job: Job, run: Run, viewer: Actor) -> Run:
+    """Return one's own run without what would tell who was first after the leaderboard froze."""
+    since = visibility.hidden_since(board, viewer)
+    if job.mode is not Mode.LEADERBOARD or since is None or run.finished_at <= since:
+        return run
+    report = without_duel(run.report)
+    return dataclasses.replace(run, duel=DuelOutcome.NONE, rival=None, rank_s=None, report=report)
 
 
 def _find_user(session: Session, name: str, board: Leaderboard | None, viewer: Actor) -> int | None:
@@ -366,7 +391,11 @@ def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> l
     for submission in found:
         board, some = by_id[submission.leaderboard_id], all_jobs.get(submission.id, [])
         if _sees_all_of(submission, board, viewer):
-            plain = tuple(JobView(job=job, position=None, run=done.get(job.id)) for job in some)
+            runs_of = ((job, done.get(job.id)) for job in some)
+            plain = tuple(
+                JobView(job=job, position=None, run=run and _veiled(board, job, run, viewer))
+                for job, run in runs_of
+            )
             views.append(SubmissionView(submission=submission, jobs=plain))
         else:
             views.append(_masked_view(session, submission, board, some, done, viewer))

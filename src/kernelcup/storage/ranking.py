@@ -42,6 +42,7 @@ class Record:
     user: str
     submission_id: int
     score_s: float
+    """As it was measured; a duel that was not won ranks it by another time."""
     at: datetime
 
 
@@ -185,8 +186,9 @@ def history(
         always: This user's are in it, however late.
     """
     query = (
-        select(RecordRow, UserRow.name)
+        select(RecordRow, UserRow.name, RunRow.score_s)
         .join(UserRow, UserRow.id == RecordRow.user_id)
+        .join(RunRow, RunRow.id == RecordRow.run_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
         .order_by(RecordRow.id.desc())
         .limit(limit)
@@ -203,10 +205,10 @@ def history(
             user_id=row.user_id,
             user=name,
             submission_id=row.submission_id,
-            score_s=row.score_s,
+            score_s=score_s or row.score_s,
             at=row.at,
         )
-        for row, name in session.execute(query)
+        for row, name, score_s in session.execute(query)
     ]
 
 
