@@ -297,6 +297,10 @@ class StaleLease(KernelCupError):
     """The job has gone to another dispatcher or attempt."""
 
 
+class RivalDeleted(KernelCupError):
+    """The submission that a job was to be compared with is gone."""
+
+
 class StorageUnavailable(KernelCupError):
     """The database cannot be reached or stays locked."""
 

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +21,8 @@ from kernelcup.errors import (
     BadReport,
     LaunchCancelled,
     LaunchError,
+    NotFound,
+    RivalDeleted,
     StaleLease,
     StorageUnavailable,
     UnfitDevice,
@@ -94,6 +97,10 @@ class Attempt:
             raise
         except UnfitDevice as error:
             return self._unfit(error)
+        except RivalDeleted as error:
+            with suppress(NotFound):  # it was deleted, too
+                queue.cancel(self._db, job.id, now=self._clock(), reason=str(error))
+            return JobDropped(job=job, reason=str(error))
         except Exception as error:
             if isinstance(error, LaunchCancelled) or self.cancelled.is_set():
                 queue.hand_back(self._db, self.lease, reason=SHUTTING_DOWN, now=self._clock())
@@ -205,6 +212,10 @@ class Attempt:
         audited = load.board.trust is TrustRule.AUDITED
         if load.rival is None:
             return dataclasses.replace(spec, require_audited=audited)
+        if (
+            self.lease.job.mode is not Mode.LEADERBOARD
+        ):  # a comparison, which anybody may ask for with any code
+            spec = dataclasses.replace(spec, hidden_tests=[], hidden_benchmarks=[], hidden_work=[])
         return dataclasses.replace(
             spec, require_audited=audited, rival=load.rival.code, rival_name=spec.submission_name
         )

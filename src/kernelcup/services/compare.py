@@ -1,7 +1,8 @@
 """Measure two submissions in turns on one device, because somebody wants to know which is faster.
 
 A comparison is a submission of its own, by whoever asked, with the first one's code: it waits, is
-watched, cancelled and deleted like any other, counts as practice for limits, and never ranks.
+watched, cancelled and deleted like any other, counts as practice for limits, and never ranks. As in
+practice no hidden cases are in it: else it would try any code on them, past the limits of what is ranked.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Actor, JobState, Leaderboard, Scope, Submission
-from kernelcup.errors import Forbidden, InvalidValue, NotFound, SignInNeeded
+from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded
 from kernelcup.services import access, admission, pauses
 from kernelcup.services.boards import find_board
 from kernelcup.services.limits import check_limits
@@ -68,11 +69,14 @@ def start(
     if actor.user_id is None:
         raise SignInNeeded("A comparison is kept for whoever asked: sign in first.")
     with db.write(durable=True) as session:
+        _, board = _find(session, actor, first)
+        submissions.share_board(session, board.name)
+        admission.check_author(session, actor, lock=True)
+        submissions.keep(session, [first, second])
+        # Only now: one of them, or the leaderboard, may have been changed while we waited for the locks.
         one, board = _find(session, actor, first)
         other, _ = _find(session, actor, second)
         _check_pair(board, one, other)
-        submissions.share_board(session, board.name)
-        admission.check_author(session, actor, lock=True)
         chosen = _device(session, board, device, actor, now=now)
         check_limits(session, board, [chosen], person=actor, mode=Mode.BENCHMARK, now=now, lock=True)
         made = _store(session, actor, board, one, other, chosen, now=now)
@@ -132,7 +136,11 @@ def _check_pair(board: Leaderboard, one: Submission, other: Submission) -> None:
 def _device(session: Session, board: Leaderboard, device: str | None, actor: Actor, *, now: datetime) -> str:
     """Return the device in the leaderboard's spelling, if something may be sent there now."""
     if device is None and len(board.devices) > 1:
-        raise InvalidValue(f"Which device? Leaderboard {board.name!r} has {', '.join(board.devices)}.")
+        raise DeviceNeeded(
+            f"Which device? Leaderboard {board.name!r} has {', '.join(board.devices)}.",
+            leaderboard=board.name,
+            devices=board.devices,
+        )
     chosen = board_device(board, device if device is not None else board.devices[0])
     stops = pauses.look(session)
     stops.check_service()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, Job, Leaderboard, Submission
-from kernelcup.errors import InvalidValue
+from kernelcup.errors import RivalDeleted
 from kernelcup.scoring import Score
 from kernelcup.storage import comparisons, ranking, submissions
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, RunReport
@@ -22,7 +23,6 @@ class Rival:
     """A submission that is measured in turns with another."""
 
     submission_id: int
-    file_name: str
     code: str
 
 
@@ -39,19 +39,19 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
     """Return whom a job's submission is measured against, None for nobody.
 
     That is the other one of a comparison, or who is first where the leaderboard asks for duels: the
-    incumbent's own next entry needs none. Raise ``InvalidValue`` if the other one was deleted.
+    incumbent's own next entry needs none. Raise ``RivalDeleted`` if the other one was deleted.
     """
     pair = comparisons.find(session, job.id)
     if pair is not None:
-        if pair.second_id is None:
-            raise InvalidValue("The submission to compare with was deleted.")
         return _rival(session, pair.second_id)
     if not board.duel or job.mode is not Mode.LEADERBOARD or board.harness is not HarnessKind.STANDARD:
         return None
     first = ranking.leader(session, board_id=board.id, device=job.device)
     if first is None or first.user_id == submission.user_id:
         return None
-    return _rival(session, first.submission_id)
+    with suppress(RivalDeleted):  # just now; whoever is first when the result comes was not met
+        return _rival(session, first.submission_id)
+    return None
 
 
 def settle(
@@ -85,11 +85,8 @@ def _outcome(duel: DuelResult) -> DuelOutcome:
     return _AHEAD.get(duel.verdict) or _BEHIND.get(duel.verdict, DuelOutcome.MISSED)
 
 
-def _rival(session: Session, submission_id: int) -> Rival:
-    found = submissions.find(session, submission_id)
-    assert found is not None
-    return Rival(
-        submission_id=submission_id,
-        file_name=found.file_name,
-        code=submissions.code(session, submission_id),
-    )
+def _rival(session: Session, submission_id: int | None) -> Rival:
+    code = None if submission_id is None else submissions.find_code(session, submission_id)
+    if submission_id is None or code is None:
+        raise RivalDeleted("the submission to compare with was deleted")
+    return Rival(submission_id=submission_id, code=code)

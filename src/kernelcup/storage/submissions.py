@@ -109,6 +109,12 @@ _LOCKED_AUTHOR = _AUTHOR.with_for_update(key_share=True)
 _SHARED_BOARD = (
     select(_BOARDS.c.id).where(_BOARDS.c.name_key == bindparam("name_key")).with_for_update(read=True)
 )
+_KEPT = (
+    select(_TABLE.c.id)
+    .where(_TABLE.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(_TABLE.c.id)
+    .with_for_update(read=True, key_share=True)
+)
 _OF_KEY = select(_TABLE.c.id, _TABLE.c.request_hash).where(
     _TABLE.c.user_id == bindparam("user_id"), _TABLE.c.idempotency_key == bindparam("key")
 )
@@ -143,6 +149,11 @@ def share_board(session: Session, name: str) -> None:
     """Let nobody change a leaderboard before the transaction ends, whereas others may submit to it."""
     if session.get_bind().dialect.name == "postgresql":  # SQLite has one writer anyway
         session.execute(_SHARED_BOARD, {"name_key": name_key(name)})
+
+
+def keep(session: Session, submission_ids: Collection[int]) -> None:
+    """Let nobody delete these submissions before the transaction ends."""
+    session.execute(_KEPT, {"ids": sorted(submission_ids)})
 
 
 def of_key(session: Session, *, user_id: int, key: str) -> tuple[int, str] | None:
@@ -207,12 +218,19 @@ def newest(
 
 def code(session: Session, submission_id: int) -> str:
     """Return the text of a submission."""
+    found = find_code(session, submission_id)
+    assert found is not None
+    return found
+
+
+def find_code(session: Session, submission_id: int) -> str | None:
+    """Return the text of a submission, None if there is no such one."""
     query = (
         select(CodeRow.text)
         .join(SubmissionRow, SubmissionRow.code_hash == CodeRow.hash)
         .where(SubmissionRow.id == submission_id)
     )
-    return session.execute(query).scalar_one()
+    return session.execute(query).scalar_one_or_none()
 
 
 def delete_submission(session: Session, submission_id: int) -> None:
