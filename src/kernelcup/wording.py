@@ -67,7 +67,7 @@ def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
     if duel.verdict == "slower":
         first, second, ratio, low, high = second, first, 1 / ratio, 1 / high, 1 / low
     ends = f"{100 * (1 / high - 1):.1f} to {100 * (1 / low - 1):.1f} %"
-    return f"{first} is {100 * (1 / ratio - 1):.1f} % faster than {second} (95 % interval {ends})."
+    return f"{first} is {100 * (1 / ratio - 1):.1f} % faster than {second} (98 % interval {ends})."
 
 
 def remark(job: Job, run: Run | None, board: Leaderboard) -> str:
@@ -101,7 +101,7 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
 def _between(first: str, second: str, duel: DuelResult) -> str:
     ends = (f"{abs(100 * (end - 1)):.1f} % {'less' if end < 1 else 'more'}" for end in (duel.low, duel.high))
     low, high = ends
-    return f"{first} takes between {low} and {high} time than {second} (95 % interval)"
+    return f"{first} takes between {low} and {high} time than {second} (98 % interval)"
 
 
 def _unit(ns: float) -> tuple[str, float]:

@@ -287,7 +287,7 @@ def test_a_comparison_is_made_followed_and_answered(client, ada, board, db) -> N
     judge(db, make_report(duel=duel))
     done = client.get("/api/v1/compare/3", headers=ada.headers).json()
     assert (done["state"], done["verdict"], done["duel"]["ratio"]) == ("done", "accepted", 0.5)
-    assert done["sentence"] == "#1 is 100.0 % faster than #2 (95 % interval 96.1 to 104.1 %)."
+    assert done["sentence"] == "#1 is 100.0 % faster than #2 (98 % interval 96.1 to 104.1 %)."
     listed = client.get("/api/v1/leaderboards/double/standings/H100").json()["items"]
     assert [each["submission"] for each in listed] == [1]
 

@@ -21,18 +21,18 @@ def told(**values: object) -> str:
 
 def test_a_duel_that_was_won_says_by_how_much() -> None:
     text = told(ratio=1 / 1.031, low=1 / 1.04, high=1 / 1.022, verdict="faster")
-    assert text == "A is 3.1 % faster than B (95 % interval 2.2 to 4.0 %)."
+    assert text == "A is 3.1 % faster than B (98 % interval 2.2 to 4.0 %)."
 
 
 def test_a_duel_that_was_lost_is_told_from_the_other_side() -> None:
     text = told(ratio=1.031, low=1.022, high=1.04, verdict="slower")
-    assert text == "B is 3.1 % faster than A (95 % interval 2.2 to 4.0 %)."
+    assert text == "B is 3.1 % faster than A (98 % interval 2.2 to 4.0 %)."
 
 
 def test_a_tie_says_between_what_it_lies() -> None:
     text = told(ratio=1.0, low=0.996, high=1.012, verdict="tied")
     assert text == (
-        "A and B cannot be told apart: A takes between 0.4 % less and 1.2 % more time than B (95 % interval)."
+        "A and B cannot be told apart: A takes between 0.4 % less and 1.2 % more time than B (98 % interval)."
     )
 
 

@@ -266,7 +266,7 @@ def test_two_submissions_are_compared_at_the_server(command, ada, board, db, on_
     ended = command("compare", "#1", "2", "--device", "h100")
     assert ended.code == 0, ended.err
     assert "comparison 3 of double on H100" in ended.out
-    assert "#1 is 100.0 % faster than #2 (95 % interval 96.1 to 104.1 %)." in ended.out
+    assert "#1 is 100.0 % faster than #2 (98 % interval 96.1 to 104.1 %)." in ended.out
     assert body_of(command("compare", "one", "2", "--json"))["error"]["code"] == "invalid_value"
 
 

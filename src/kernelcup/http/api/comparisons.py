@@ -37,7 +37,7 @@ class ComparisonOut(BaseModel):
     state: str
     verdict: str | None = Field(description="Of the first one's code; there is a result if it is accepted.")
     duel: dict[str, Any] | None = Field(
-        description="Times of the first over those of the second: block by block, `ratio`, and its 95 % "
+        description="Times of the first over those of the second: block by block, `ratio`, and its 98 % "
         "interval from `low` to `high`; `verdict` is `faster`, `slower` or `tied`."
     )
     sentence: str = Field(description="The result in words; empty while there is none.")
