@@ -105,11 +105,6 @@ def history(db: Database, record: CalibrationRecord, *, limit: int = 20) -> list
         )
 
 
-def in_thread(work: Callable[[], None]) -> None:
-    """Do something beside the dispatcher's loop."""
-    threading.Thread(target=work, name="calibration", daemon=True).start()
-
-
 class Calibrations:
     """A dispatcher's calibrations of the devices of its machine.
 
@@ -128,7 +123,7 @@ class Calibrations:
         clock: Callable[[], datetime],
         every: timedelta | None = None,
         machine: str | None = None,
-        beside: Callable[[Callable[[], None]], None] = in_thread,
+        beside: Callable[[Callable[[], None]], None] = fitness.in_thread,
     ) -> None:
         self._db = db
         self._launchers = {

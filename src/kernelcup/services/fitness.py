@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kernelcup.domain import OPERATOR, Actor, Role, Scope
-from kernelcup.errors import NotFound, UnfitDevice
+from kernelcup.errors import LaunchError, NotFound, StorageUnavailable, UnfitDevice
 from kernelcup.launchers.base import KeepsGpus, Launcher
 from kernelcup.services import access
 from kernelcup.services.progress import GpuBack, GpuOut, Progress
@@ -84,11 +85,18 @@ def outage_text(out: Iterable[DeviceFault]) -> str:
     return "; ".join(f"{fault.device} on {fault.machine} is out of service: {fault.reason}" for fault in out)
 
 
+def in_thread(work: Callable[[], None]) -> None:
+    """Do something beside the dispatcher's loop."""
+    threading.Thread(target=work, name="devices", daemon=True).start()
+
+
 class Fitness:
     """A dispatcher's view of the GPUs of its machine.
 
     Args:
         launchers: By the name that devices give as theirs; those that keep no GPUs are left alone.
+        beside: Runs a look at a GPU beside the caller, who has leases to renew meanwhile: a GPU that has
+            drifted is measured again, which takes seconds, and minutes where its driver hangs.
     """
 
     def __init__(
@@ -99,50 +107,65 @@ class Fitness:
         tell: Callable[[Progress], None],
         clock: Callable[[], datetime],
         machine: str | None = None,
+        beside: Callable[[Callable[[], None]], None] = in_thread,
     ) -> None:
         self._db = db
         self._keepers = [keeper for keeper in launchers.values() if isinstance(keeper, KeepsGpus)]
         self._tell = tell
         self._clock = clock
         self._machine = machine or socket.gethostname()
+        self._beside = beside
+        self._looking = threading.Lock()
+        self._lock = threading.Lock()
+        """Held while what is out of service changes, here and in the database."""
         self._out: dict[str, DeviceFault] = {}
 
     def refresh(self) -> None:
-        """Bring the launchers up to date, and look again where it is time."""
+        """Bring the launchers up to date, and begin one look where it is time."""
         if not self._keepers:
             return
-        now, found = self._clock(), self._read()
-        if due := [fault for fault in found if fault.next_look_at <= now]:
-            # One at a time: a driver that hangs takes half a minute for each, and leases must be renewed.
-            self._look_again(min(due, key=lambda fault: fault.next_look_at))
-            found = self._read()
-        self._adopt(found)
+        now = self._clock()
+        due = [fault for fault in self._read() if fault.next_look_at <= now]
+        if due and self._looking.acquire(blocking=False):
+            first = min(due, key=lambda fault: fault.next_look_at)
+            self._beside(lambda: self._look(first))
+        with self._lock:
+            steps = self._adopt(self._read())
+        for step in steps:
+            self._tell(step)
 
     def _read(self) -> list[DeviceFault]:
         with self._db.read() as session:
             return [fault for fault in faults.all_faults(session) if fault.machine == self._machine]
 
-    def _adopt(self, found: Sequence[DeviceFault]) -> None:
+    def _adopt(self, found: Sequence[DeviceFault]) -> list[Progress]:
+        """Tell the launchers what is out of service; return what is new about that."""
         out = {fault.gpu: fault for fault in found}
         back = [fault for gpu, fault in self._out.items() if gpu not in out]
         for keeper in self._keepers:
             # Those that we put back ourselves are no longer in `_out`: here somebody else did.
             keeper.forget(frozenset(fault.gpu for fault in back))
             keeper.leave_out(frozenset(out))
-        for fault in back:
-            self._tell(GpuBack(fault=fault))
-        for gpu, fault in out.items():
-            if gpu not in self._out:
-                self._tell(GpuOut(fault=fault))
+        new = [fault for gpu, fault in out.items() if gpu not in self._out]
         self._out = out
+        return [*(GpuBack(fault=fault) for fault in back), *(GpuOut(fault=fault) for fault in new)]
+
+    def _look(self, fault: DeviceFault) -> None:
+        try:
+            self._look_again(fault)
+        except StorageUnavailable as error:
+            logger.warning("not stored what came of a look at GPU %s: %s", fault.gpu, error)
+        finally:
+            self._looking.release()
 
     def _look_again(self, fault: DeviceFault) -> None:
         try:
             for keeper in self._keepers:
                 keeper.look_again(fault.gpu)
-        except UnfitDevice as error:
+        except LaunchError as error:
             # without a GPU to name, it could not be looked at
-            self._postpone(fault, str(error) if error.gpus else fault.reason)
+            is_told = isinstance(error, UnfitDevice) and error.gpus
+            self._postpone(fault, str(error) if is_told else fault.reason)
         else:
             self._put_back(fault)
 
@@ -153,8 +176,10 @@ class Fitness:
             faults.postpone(session, fault, reason=reason, next_look_at=now + pause)
 
     def _put_back(self, fault: DeviceFault) -> None:
-        with self._db.write() as session:
-            faults.remove(session, machine=fault.machine, gpu=fault.gpu)
+        with self._lock:
+            with self._db.write() as session:
+                faults.remove(session, machine=fault.machine, gpu=fault.gpu)
+            known = self._out.pop(fault.gpu, None)
         logger.info("GPU %s is fit again", fault.gpu)
-        if self._out.pop(fault.gpu, None) is not None:
+        if known is not None:
             self._tell(GpuBack(fault=fault))

@@ -6,7 +6,7 @@ import pytest
 
 from builders import NOW, make_device
 from fakes import FakeGpuLauncher, FakeLauncher
-from kernelcup.errors import NotFound, UnfitDevice
+from kernelcup.errors import LaunchError, NotFound, StorageUnavailable, UnfitDevice
 from kernelcup.services.fitness import (
     LONGEST_PAUSE,
     OVERDUE,
@@ -18,6 +18,7 @@ from kernelcup.services.fitness import (
     take_out,
 )
 from kernelcup.services.progress import GpuBack, GpuOut
+from kernelcup.storage import faults
 
 SMOKE = UnfitDevice("GPU 0: smoke", gpus=["0"])
 
@@ -31,13 +32,14 @@ class Scene:
         self.told: list[object] = []
         self.fitness = self.another()
 
-    def another(self, launcher: FakeLauncher | None = None) -> Fitness:
+    def another(self, launcher: FakeLauncher | None = None, beside=lambda work: work()) -> Fitness:
         return Fitness(
             self.db,
             {"fake": launcher or self.launcher},
             tell=self.told.append,
             clock=self.clock,
             machine="here",
+            beside=beside,
         )
 
     def take_out(self, error: UnfitDevice = SMOKE, machine: str = "here") -> None:
@@ -164,10 +166,56 @@ def test_who_waits_is_told_what_is_the_matter(scene: Scene) -> None:
 
 
 def test_gpus_are_looked_at_one_for_each_heartbeat(scene: Scene) -> None:
-    """A driver that hangs keeps the dispatcher for one look, not for as many as it has GPUs."""
     scene.take_out(UnfitDevice("GPU 0, GPU 1: smoke", gpus=["0", "1"]))
     scene.pass_time(SHORTEST_PAUSE)
     assert len(scene.launcher.looks) == 1
     scene.fitness.refresh()
     assert sorted(scene.launcher.looks) == ["0", "1"]
     assert scene.out() == []
+
+
+def test_a_look_that_takes_long_keeps_nobody_from_renewing_leases(scene: Scene) -> None:
+    works = []
+    scene.fitness = scene.another(beside=works.append)
+    scene.take_out()
+    scene.fitness.refresh()
+    scene.pass_time(SHORTEST_PAUSE)
+    scene.pass_time(SHORTEST_PAUSE)
+    (work,) = works
+    assert (scene.launcher.looks, scene.launcher.left_out) == ([], frozenset({"0"}))
+    work()
+    scene.fitness.refresh()
+    assert (scene.launcher.looks, scene.launcher.left_out) == (["0"], frozenset())
+    assert scene.launcher.forgotten == set()  # nobody vouched for it
+    assert [type(each) for each in scene.told] == [GpuOut, GpuBack]
+
+
+def test_a_look_whose_outcome_cannot_be_stored_is_not_the_last(scene: Scene, monkeypatch) -> None:
+    def locked(*_args, **_options):
+        raise StorageUnavailable("locked")
+
+    works = []
+    scene.fitness = scene.another(beside=works.append)
+    scene.take_out()
+    scene.pass_time(SHORTEST_PAUSE)
+    with monkeypatch.context() as broken:
+        broken.setattr(faults, "remove", locked)
+        works.pop()()
+    scene.fitness.refresh()
+    works.pop()()
+    assert scene.out() == []
+
+
+def test_a_gpu_whose_lock_cannot_be_had_is_looked_at_later(scene: Scene) -> None:
+    class Launcher(FakeGpuLauncher):
+        def look_again(self, gpu):
+            super().look_again(gpu)
+            raise LaunchError("no lock can be had")
+
+    scene.launcher = Launcher(gpus=["0"])
+    scene.fitness = scene.another()
+    scene.take_out()
+    scene.pass_time(SHORTEST_PAUSE)
+    scene.fitness.refresh()
+    assert scene.launcher.looks == ["0"]
+    assert [fault.reason for fault in scene.out()] == ["GPU 0: smoke"]
