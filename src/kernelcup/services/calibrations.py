@@ -30,6 +30,8 @@ RESTED = timedelta(minutes=10)
 """A dispatcher that starts measures again what was measured longer ago than this."""
 PATIENCE = timedelta(minutes=10)
 """So long a calibration waits for a device that is never free; then no new job is started there."""
+LONGEST_HOLD = timedelta(minutes=30)
+"""Longer than a job runs: what is not free by then is held by something that hangs, and not worth more waiting."""
 RETRY = timedelta(minutes=5)
 """After a calibration that failed."""
 PUBLISH_EVERY = timedelta(seconds=30)
@@ -157,10 +159,13 @@ class Calibrations:
 
     def holds(self, device: Device) -> bool:
         """Tell whether no job may start on a device, because its calibration has waited too long."""
-        latest = self._clock() - PATIENCE
-        return self._measures and any(
-            name == device.name and due <= latest for (name, _), due in self._due.items()
-        )
+        if not self._measures:
+            return False
+        now, launcher = self._clock(), self._launchers.get(device.launcher)
+        late = [place for place, due in self._due.items() if PATIENCE <= now - due <= PATIENCE + LONGEST_HOLD]
+        # Two devices may share a GPU, and the jobs of either keep it busy.
+        gpus = set(launcher.places(device)) - {""} if late and launcher is not None else set()
+        return any(name == device.name or gpu in gpus for name, gpu in late)
 
     def stop(self) -> None:
         """End a calibration that runs, and wait for its end."""

@@ -17,7 +17,14 @@ from kernelcup.errors import LaunchError
 from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.calibrating import Place
 from kernelcup.services import calibrations
-from kernelcup.services.calibrations import PATIENCE, PUBLISH_EVERY, RESTED, RETRY, Calibrations
+from kernelcup.services.calibrations import (
+    LONGEST_HOLD,
+    PATIENCE,
+    PUBLISH_EVERY,
+    RESTED,
+    RETRY,
+    Calibrations,
+)
 from kernelcup.services.dispatch import Dispatcher
 from kernelcup.services.fitness import bring_back, outages
 from kernelcup.services.submissions import show_submission
@@ -171,11 +178,35 @@ def test_a_busy_gpu_is_waited_for_and_then_given_no_new_job(scene: Scene) -> Non
     assert not scene.calibrations.holds(H100)
     scene.pass_time(PATIENCE)
     assert scene.calibrations.holds(H100)
-    assert not scene.calibrations.holds(make_device(name="cpu"))
+    assert not scene.calibrations.holds(make_device(name="cpu", backend=Backend.EMULATED))
     scene.bench.found["0"] = made()
     scene.calibrations.refresh()
     assert not scene.calibrations.holds(H100)
     assert len(scene.bench.measured) == 1
+
+
+def test_a_gpu_that_never_becomes_free_does_not_stop_its_device_for_good(scene: Scene) -> None:
+    """Its lock may be held by a process that hangs; the device may have other GPUs."""
+    scene.bench.found["0"] = None
+    scene.calibrations.refresh()
+    scene.pass_time(PATIENCE + LONGEST_HOLD)
+    assert scene.calibrations.holds(H100)
+    scene.pass_time(timedelta(seconds=1))
+    assert not scene.calibrations.holds(H100)
+    scene.bench.found["0"] = made()
+    scene.calibrations.refresh()
+    assert len(scene.bench.measured) == 1
+
+
+def test_no_job_of_another_device_takes_a_gpu_that_is_waited_for(scene: Scene) -> None:
+    other = make_device(name="H100-long")
+    scene.devices.append(other)
+    scene.canary(100.0, device="H100-long")  # just now: it is not due
+    scene.calibrations = scene.another()
+    scene.bench.found["0"] = None
+    scene.calibrations.refresh()
+    scene.pass_time(PATIENCE)
+    assert scene.calibrations.holds(other)
 
 
 def test_a_calibration_that_fails_is_tried_again_later_and_takes_nothing_out(scene: Scene) -> None:
