@@ -123,6 +123,6 @@ def _computed(compute: Callable[[Number, Number], Number], left: Number, right: 
 
 
 def _bounded(number: Number) -> Number:
-    if not math.isfinite(number) or abs(number) > LARGEST:
+    if not abs(number) <= LARGEST:  # nor is NaN; a whole number may be larger than any float
         raise BadExpression(f"comes to more than {LARGEST:g}")
     return number

@@ -34,6 +34,12 @@ def test_an_expression_comes_to_what_arithmetic_says(text, value):
     assert Expression(text).value(CASE) == value
 
 
+@pytest.mark.parametrize("text", ["9" * 400, "size", "-size", "2 ** size", "min(size, 2)", "1e18 / 1e-300"])
+def test_no_number_is_too_large_to_be_refused(text):
+    with pytest.raises(BadExpression, match="more than"):
+        Expression(text).value({"size": 10**400})
+
+
 @pytest.mark.parametrize(
     "text",
     [
