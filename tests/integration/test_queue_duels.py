@@ -13,7 +13,7 @@ from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded, UnknownDevice
 from kernelcup.services import compare, duels
 from kernelcup.services.attempt import Attempt
-from kernelcup.services.boards import get_board
+from kernelcup.services.boards import delete_board, get_board
 from kernelcup.services.rank import freeze, history, personal_best, standings
 from kernelcup.services.rejudge import rejudge_submission
 from kernelcup.services.submissions import delete_submission, list_views, show_submission
@@ -365,3 +365,10 @@ def test_a_submission_that_is_deleted_meanwhile_is_not_compared(judging, pair) -
             submissions.delete_submission(session, second.id)
         with pytest.raises(NotFound):
             asked.result()
+
+
+def test_a_leaderboard_with_comparisons_can_be_deleted(judging, pair) -> None:
+    made = start(judging, *pair)
+    delete_board(judging.db, "double", now=judging.clock())
+    with pytest.raises(NotFound):
+        compare.show(judging.db, made.id, viewer=OPERATOR)

@@ -16,6 +16,7 @@ from kernelcup.domain import CodePolicy, JobState, Leaderboard, TrustRule, Visib
 from kernelcup.errors import Conflict
 from kernelcup.storage.tables import (
     BestRow,
+    ComparisonRow,
     JobRow,
     LeaderboardDeviceRow,
     LeaderboardRow,
@@ -271,6 +272,14 @@ def task_hashes(session: Session, board_id: int) -> set[str]:
 
 def delete_board(session: Session, board_id: int) -> None:
     """Delete a leaderboard with all that hangs on it."""
+    # First: else PostgreSQL takes both submissions out of a comparison before it deletes it, and then
+    # misses its job.
+    own = (
+        select(JobRow.id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .where(SubmissionRow.leaderboard_id == board_id)
+    )
+    session.execute(delete(ComparisonRow).where(ComparisonRow.job_id.in_(own)))
     session.execute(delete(LeaderboardRow).where(LeaderboardRow.id == board_id))
 
 
