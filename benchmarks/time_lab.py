@@ -122,7 +122,12 @@ class Lab:
             checks, (callers[0], callers[1]), offset_ns=0.0, remaining=lambda: until - time.monotonic()
         )
         places = [checks.place(StageName.RANKED, case) for case in cases_of(spec.benchmarks, [])]
-        return dict(to_json(duel.fight(places, budget_s)))
+        try:
+            return dict(to_json(duel.fight(places, budget_s)))
+        finally:
+            # Memory of the next caller may lie where this one's was, which the driver must not know any more.
+            for caller in callers:
+                caller.close()
 
     def calibrate(self, samples: int, empty_kernel_ns: float | None) -> dict[str, Any]:
         """Have the trusted contestant measure what is known; return its raw readings and what follows."""
@@ -136,6 +141,7 @@ class Lab:
         trusted = Trusted(caller, channel, gpu=gpu, empty_kernel_ns=empty_kernel_ns)
         trusted.begin()
         trusted.calibrate(samples)
+        caller.close()
         return {
             "readings": dataclasses.asdict(trusted.readings),
             "residual_ns": trusted.handshake_residual_ns,

@@ -85,12 +85,9 @@ class Evidence:
         if not self.captured or self.slope_ns is None:
             return False
         gap = self.claim_ns - self.slope_ns
-        tells = 2 * self.handshake_slack_ns <= gap
-        return (
-            gap > self.slope_slack_ns
-            and tells
-            and self.handshake_ns <= self.slope_ns + self.handshake_slack_ns
-        )
+        # Twice: a single kernel's claim is longer by about the slack, and must not be now this and now that.
+        tells = gap > 2 * max(self.slope_slack_ns, self.handshake_slack_ns)
+        return tells and self.handshake_ns <= self.slope_ns + self.handshake_slack_ns
 
     @property
     def is_in_doubt(self) -> bool:

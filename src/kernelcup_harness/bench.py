@@ -178,6 +178,15 @@ class Bench:
             device=Device.of(gpu=self.watch.gpu),
         )
 
+    def largest_first(self, stage: Stage, runs: Sequence[CaseRun]) -> list[CaseRun]:
+        """Return the cases in the order of their audits: memory of a large one serves for the smaller ones."""
+
+        def nbytes(run: CaseRun) -> int:
+            form = self._checks.form(self._checks.place(stage.name, run.case))
+            return form.nbytes if form is not None else 0
+
+        return sorted(runs, key=nbytes, reverse=True)
+
     def audit(self, stage: Stage, run: CaseRun, budget_s: float) -> None:
         """Hold the judge's clock against what a case claims, twice where they differ at first.
 

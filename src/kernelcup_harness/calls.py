@@ -6,6 +6,7 @@ import ctypes
 import math
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,9 +20,7 @@ from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelTimeout
 from kernelcup_harness.pages import Page
 
 POISON_BYTES = 4096
-MOST_POISON_BY_HOST = 1 << 20
-LARGEST_BY_HOST = 64 << 20
-"""Larger answers are poisoned by the device: the processor takes too long."""
+MOST_BY_HOST = 1 << 20
 SMALLEST_ARENA = 1 << 20
 OUTPUT_HEADROOM = 64 << 20
 LONGEST_WAKE_NS = 2_000_000
@@ -217,7 +216,7 @@ class Caller:
         The answer must be opened before the next call unless it is kept, which copies it.
         """
         given = self._given[slot]
-        self._make_room(given.form, by_host=keep)
+        self._make_room(given.form, by_host=sys.maxsize if keep else MOST_BY_HOST)
         frame = {"type": "go", "kind": kind, **self._handed_over(slot)}
         if self._awake:
             self._wake(timeout_s)
@@ -234,7 +233,7 @@ class Caller:
         if given.seed is None or given.form is None or not self._mask.gpu:
             return None
         deadline = time.monotonic() + timeout_s
-        self._make_room(given.form, by_host=given.form.nbytes <= LARGEST_BY_HOST)
+        self._make_room(given.form)
         assert self._outputs is not None
         page, number = self._cleared_page(), secrets.randbits(63) + 1
         frame = {"type": "arm", "slot": slot, "layout": None, "number": number, "bytes": given.form.nbytes}
@@ -242,6 +241,7 @@ class Caller:
         if ready is None:
             return None
         spots = self._spots(given.form.nbytes)
+        page.wait_until_ready(number, deadline - time.monotonic(), self._look)
         wall_ns = page.go(given.seed, number, deadline - time.monotonic(), self._look)
         self.waited_s += wall_ns / 1e9
         early = self._outputs.bytes.view(torch.int64).index_select(0, spots)
@@ -336,8 +336,8 @@ class Caller:
         arena.pin(size)
         arena.bytes[:size].copy_(covered)
 
-    def _make_room(self, form: Form | None, *, by_host: bool = False) -> None:
-        """Prepare the memory for an answer; ``by_host``, without the device, however long that takes."""
+    def _make_room(self, form: Form | None, *, by_host: int = MOST_BY_HOST) -> None:
+        """Prepare the memory for an answer: up to so many bytes by the processor, larger ones by the device."""
         expected = form.nbytes if form is not None else 0
         self._outputs = self._arena("outputs", self._outputs, self._capacity(form))
         self._poison(self._outputs, expected, by_host=by_host)
@@ -433,12 +433,12 @@ class Caller:
         self._fresh.append((name, made.fd))
         return made
 
-    def _poison(self, arena: wire.Arena, expected: int, *, by_host: bool) -> None:
+    def _poison(self, arena: wire.Arena, expected: int, *, by_host: int) -> None:
         """Fill the place of the answer with a random pattern, so that an old answer is gone."""
         count = min(arena.size, max(expected, POISON_BYTES))
         pattern = torch.frombuffer(bytearray(os.urandom(POISON_BYTES)), dtype=torch.uint8)
         arena.pin(count)
-        if self._mask.gpu and count > MOST_POISON_BY_HOST and not by_host:
+        if self._mask.gpu and count > by_host:
             # The GPU writes large patterns much faster than the processor. Small ones leave it alone:
             # it would have to turn from one process to the other while a handshake is timed.
             self._repeat_on_gpu(arena.bytes[:count], pattern)

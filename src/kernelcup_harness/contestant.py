@@ -22,7 +22,7 @@ from kernelcup_harness import handover, processes
 from kernelcup_harness.frames import Channel, ChannelClosed
 
 if TYPE_CHECKING:
-    from kernelcup_harness import graphs
+    from kernelcup_harness import graphs, wire
 
 MAX_FRAME = 16 << 20
 MAX_REASON = 500
@@ -195,25 +195,25 @@ class Contestant:
         if code is None or self._page is None or self._outputs is None:
             return {"type": "armed", "ok": False}
         # Registering memory may wait for the device: that has to come first.
-        self._page.pin(self._page.size)
-        self._outputs.pin(frame["bytes"])
-        go, key, done = (self._page.bytes.data_ptr() + place for place in self._places)
-        code.wait_for(go, frame["number"])
-        slot.uncover_later(key)
+        if not (self._page.pin(self._page.size) and self._outputs.pin(frame["bytes"])):
+            return {"type": "armed", "ok": False}
+        ready, go, key, done = (self._page.bytes.data_ptr() + place for place in self._places)
+        code.wait_for(ready, go, key, frame["number"])
+        slot.uncover_later()
         if slot.graph is not None:
             slot.graph.replay()
             value, laid = slot.graph.values[0]
         else:
             value, laid = self._called(slot.data)
-        answer = self._answer(slot, value, laid, later=True)
+        answer = self._answer(slot, value, laid, code.copy)
         code.tell(done, frame["number"])
         return {"type": "armed", "ok": True, **answer}
 
-    def _answer(self, slot: Any, value: Any, laid: Any, *, later: bool = False) -> dict[str, Any]:
+    def _answer(self, slot: Any, value: Any, laid: Any, copy: wire.Copy | None = None) -> dict[str, Any]:
         """Write an answer where the judge finds it."""
         if value is None and slot.in_place:
-            return {**self._write(self._wire.contiguous(slot.data), later=later), **NOTHING_SHARED}
-        return {**self._write(laid, later=later), **self._sharing(value, slot.tensors)}
+            return {**self._write(self._wire.contiguous(slot.data), copy), **NOTHING_SHARED}
+        return {**self._write(laid, copy), **self._sharing(value, slot.tensors)}
 
     def _capture(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Record a call on a slot, for calls to come with other contents."""
@@ -272,24 +272,23 @@ class Contestant:
             return
         for name, fd in zip(frame["arenas"], self._channel.take_fds(), strict=True):
             arena = self._wire.Arena.adopt(fd)
-            if name == "page":
-                self._page = arena
-                continue
-            old = slot.arena if name == "inputs" else self._outputs
+            old = {"inputs": slot.arena, "outputs": self._outputs, "page": self._page}[name]
             if old is not None:
                 old.close()
             if name == "inputs":
                 slot.arena = arena
-            else:
+            elif name == "outputs":
                 self._outputs = arena
+            else:
+                self._page = arena
 
-    def _write(self, value: Any, *, later: bool = False) -> dict[str, Any]:
+    def _write(self, value: Any, copy: wire.Copy | None = None) -> dict[str, Any]:
         assert self._outputs is not None
         encoder = self._wire.Encoder(guarded=True)
         try:
             tree = encoder.tree(value, "output")
             self._outputs.pin(encoder.nbytes)
-            encoder.write(self._outputs, later=later)
+            encoder.write(self._outputs, copy or self._wire.copy)
         except self._wire.CannotCarry as error:
             return {"type": "fail", "kind": "output", "text": str(error)}
         except self._wire.TooLarge as error:

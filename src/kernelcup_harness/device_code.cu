@@ -17,14 +17,12 @@ static __device__ __forceinline__ uint4 philox(uint4 counter, uint2 key)
     return counter;
 }
 
-// XOR `count` blocks of 16 bytes with the pad of `key`, or of the key that lies on the host at `there`.
-extern "C" __global__ void toggle(uint4* blocks, u64 count, u64 key, const volatile u64* there)
+// XOR `count` blocks of 16 bytes with the pad of `key`, or of the key that lies on the device at `there`.
+extern "C" __global__ void toggle(uint4* blocks, u64 count, u64 key, const u64* there)
 {
-    __shared__ u64 shared_key;
-    if (threadIdx.x == 0)
-        shared_key = there ? *there : key;
-    __syncthreads();
-    const uint2 halves = make_uint2((u32)shared_key, (u32)(shared_key >> 32));
+    if (there)
+        key = *there;
+    const uint2 halves = make_uint2((u32)key, (u32)(key >> 32));
     const u64 step = (u64)gridDim.x * blockDim.x;
     for (u64 place = (u64)blockIdx.x * blockDim.x + threadIdx.x; place < count; place += step) {
         const uint4 pad = philox(make_uint4((u32)place, (u32)(place >> 32), 0, 0), halves);
@@ -33,12 +31,29 @@ extern "C" __global__ void toggle(uint4* blocks, u64 count, u64 key, const volat
     }
 }
 
-// Keep the stream waiting until the host has written `number`, or for so many cycles: nothing waits for ever.
-extern "C" __global__ void wait_for(const volatile u64* word, u64 number, u64 cycles)
+// Copy bytes, also to the host. The copy engine would do it too, but wakes up a millisecond later if it had to wait.
+extern "C" __global__ void copy(unsigned char* target, const unsigned char* source, u64 count)
+{
+    const u64 step = (u64)gridDim.x * blockDim.x;
+    const u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    const u64 wide = ((u64)target | (u64)source) % sizeof(uint4) ? 0 : count / sizeof(uint4);
+    for (u64 place = first; place < wide; place += step)
+        ((uint4*)target)[place] = ((const uint4*)source)[place];
+    for (u64 place = wide * sizeof(uint4) + first; place < count; place += step)
+        target[place] = source[place];
+}
+
+// Say that the device is here, and keep the stream waiting until the host has written `number`, or for so many
+// cycles: nothing waits for ever. Then bring the key to the device: each block of the next kernel would read it
+// over the bus.
+extern "C" __global__ void wait_for(
+    volatile u64* ready, const volatile u64* go, u64 number, u64 cycles, const volatile u64* key, u64* copied_key)
 {
     const long long begin = clock64();
-    while (*word != number && (u64)(clock64() - begin) < cycles) {
+    *ready = number;
+    while (*go != number && (u64)(clock64() - begin) < cycles) {
     }
+    *copied_key = *key;
 }
 
 // Tell the host that everything before this in the stream is done, and can be seen.

@@ -15,6 +15,7 @@ BLOCK_BYTES = 16
 """What the pad is made in."""
 THREADS = 256
 MOST_BLOCKS = 2048
+MOST_BLOCKS_OF_COPY = 256
 LONGEST_WAIT_CYCLES = 60_000_000_000
 """Half a minute: by then the judge is gone, or has given up."""
 
@@ -39,26 +40,43 @@ class DeviceCode:
 
     def __init__(self, library: Any = None) -> None:
         # A context must be there and current.
-        torch.cuda.current_stream()
+        self._key = torch.zeros(1, dtype=torch.int64, device="cuda")
         self._driver = library or ctypes.CDLL("libcuda.so.1")
         module = ctypes.c_void_p()
         self._check(self._driver.cuModuleLoadData(ctypes.byref(module), compiled() + b"\0"))
-        self._kernels = {name: self._found(module, name) for name in (b"toggle", b"wait_for", b"tell")}
+        self._kernels = {
+            name: self._found(module, name) for name in (b"toggle", b"copy", b"wait_for", b"tell")
+        }
 
-    def toggle(self, buffer: torch.Tensor, key: int | None, *, key_address: int = 0) -> None:
+    def toggle(self, buffer: torch.Tensor, key: int | None) -> None:
         """Cover a buffer of bytes, or uncover it; it has whole blocks of :data:`BLOCK_BYTES`.
 
-        Without a key it is read from an address of pinned memory, once the device comes to it.
+        Without a key it is the one that came with the word that was waited for last. The device is not waited for.
         """
         blocks = buffer.numel() // BLOCK_BYTES
         if blocks:
             grid = min(MOST_BLOCKS, -(-blocks // THREADS))
-            where = key_address if key is None else 0
-            self._launch(b"toggle", grid, THREADS, buffer.data_ptr(), blocks, key or 0, where)
+            there = self._key.data_ptr() if key is None else 0
+            self._launch(b"toggle", grid, THREADS, buffer.data_ptr(), blocks, key or 0, there)
 
-    def wait_for(self, address: int, number: int) -> None:
-        """Have the stream wait until the host has written a number of 8 bytes at an address of pinned memory."""
-        self._launch(b"wait_for", 1, 1, address, number, LONGEST_WAIT_CYCLES)
+    def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """Copy bytes to a buffer of as many, of which each lies on the device or in pinned memory.
+
+        The device is not waited for, unless the source lies on the host.
+        """
+        if not source.is_cuda:
+            target.copy_(source)
+        elif source.numel():
+            grid = min(MOST_BLOCKS_OF_COPY, -(-source.numel() // (THREADS * BLOCK_BYTES)))
+            self._launch(b"copy", grid, THREADS, target.data_ptr(), source.data_ptr(), source.numel())
+
+    def wait_for(self, ready: int, go: int, key: int, number: int) -> None:
+        """Have the stream write a number to ``ready``, wait until the host has written it to ``go``, and take a key.
+
+        All three are addresses of 8 bytes in pinned memory.
+        """
+        found = self._key.data_ptr()
+        self._launch(b"wait_for", 1, 1, ready, go, number, LONGEST_WAIT_CYCLES, key, found)
 
     def tell(self, address: int, number: int) -> None:
         """Have the stream write a number of 8 bytes to an address of pinned memory, after all before it."""

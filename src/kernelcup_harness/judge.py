@@ -243,7 +243,7 @@ class Judge:
         """Hold the judge's clock against the claims, and yield each case."""
         assert self._bench is not None
         bench, results = self._bench, []
-        for number, run in enumerate(runs):
+        for number, run in enumerate(bench.largest_first(stage, runs)):
             budget_s = purse.audit_s(len(runs) - number)
             failed = self._attempt(stage, run, lambda run=run, s=budget_s: bench.audit(stage, run, s))  # type: ignore[misc]
             self._progress(stage, run)

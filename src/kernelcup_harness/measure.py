@@ -20,7 +20,7 @@ from kernelcup_harness.trusted import UNCOUNTED, Trusted, ring_walls, slopes_of
 
 FIRST_SLOT = 1
 """Slots of handshakes; the one before is that of claims."""
-SLOTS = 16
+SLOTS = 12
 """Inputs that are given together, so that the judge leaves the device alone between their calls."""
 FEWEST_TOGETHER = 4
 LARGEST_TOGETHER = 512 << 20
@@ -31,6 +31,8 @@ FIRST_SOURCE = FIRST_SLOT + SLOTS
 SOURCES = 3
 """Different contents in a ring."""
 FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 40
+MOST_ARMED = 10
+"""They hardly differ."""
 FEWEST_IN_RING, MOST_IN_RING = 8, 256
 RING_MEMORY_SHARE = 0.15
 SHORT_SERIES_NS = 4e6
@@ -178,7 +180,8 @@ class Auditor:
         if captured and not self._capture(run, place, slots):
             return None
         found = Handshakes(armed=armable and self._can_be_armed(run, place))
-        while len(found.walls_ns) < MOST_HANDSHAKES:
+        most = MOST_ARMED if found.armed else MOST_HANDSHAKES
+        while len(found.walls_ns) < most:
             spent = time.monotonic() - began
             if len(found.walls_ns) >= FEWEST_HANDSHAKES and spent > budget_s:
                 break

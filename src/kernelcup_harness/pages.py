@@ -1,7 +1,8 @@
 """The page of memory on which judge and device talk while an armed call is timed: no process is asked in between.
 
-The contestant has queued everything behind a kernel that waits for GO. The judge writes the key of the input and
-GO, and the device answers with DONE, which it writes after the answer. Only the judge's clock is used.
+The contestant has queued everything behind a kernel that writes READY and waits for GO. The judge writes the key
+of the input and GO, and the device answers with DONE, which it writes after the answer. Only the judge's clock
+is used.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from kernelcup_harness import wire
 from kernelcup_harness.frames import ChannelTimeout
 
-PLACES = GO, KEY, DONE = 0, 64, 128
+PLACES = READY, GO, KEY, DONE = 0, 64, 128, 192
 """Bytes from the beginning; each in a line of the cache of its own."""
 BYTES = 4096
 WORD = 8
@@ -37,22 +38,29 @@ class Page:
         self._words[KEY // WORD] = key
         self._words[GO // WORD] = number
 
+    def wait_until_ready(self, number: int, timeout_s: float, look: Callable[[], None]) -> None:
+        """Return once the device waits for GO. ``look`` and what is raised are as for :meth:`go`."""
+        self._wait(READY, number, time.perf_counter_ns() + int(timeout_s * 1e9), look)
+
     def go(self, key: int, number: int, timeout_s: float, look: Callable[[], None]) -> float:
         """Give the word and return the nanoseconds until the device said that it is done.
 
         ``look`` is called now and then, and raises if waiting makes no sense any more. Raise
         ``ChannelTimeout``.
         """
-        words, done, clock = self._words, DONE // WORD, time.perf_counter_ns
-        words[KEY // WORD] = key
-        begin = clock()
-        words[GO // WORD] = number
-        end, looked = begin + int(timeout_s * 1e9), begin
-        while words[done] != number:
+        self._words[KEY // WORD] = key
+        begin = time.perf_counter_ns()
+        self._words[GO // WORD] = number
+        self._wait(DONE, number, begin + int(timeout_s * 1e9), look)
+        return float(time.perf_counter_ns() - begin)
+
+    def _wait(self, place: int, number: int, end_ns: int, look: Callable[[], None]) -> None:
+        words, word, clock = self._words, place // WORD, time.perf_counter_ns
+        looked = clock()
+        while words[word] != number:
             now = clock()
             if now - looked > LOOK_NS:
-                if now > end:
+                if now > end_ns:
                     raise ChannelTimeout
                 look()
                 looked = now
-        return float(clock() - begin)

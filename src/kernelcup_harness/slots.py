@@ -45,12 +45,12 @@ class Block:
         """Forget which tensors live on the host: they are about to be made anew."""
         self._on_host.clear()
 
-    def bring_to_host(self) -> None:
-        """Queue the copies of what lives on the host from where it is uncovered."""
+    def bring_to_host(self, copy: wire.Copy = wire.copy) -> None:
+        """Copy what lives on the host from where it is uncovered."""
         for offset, nbytes in self._on_host:
             assert self._host is not None
             here, there = self.bytes[offset : offset + nbytes], self._host[offset : offset + nbytes]
-            there.copy_(here, non_blocking=True)
+            copy(there, here)
 
 
 def alone(part: torch.Tensor) -> torch.Tensor:
@@ -110,12 +110,12 @@ class Slot:
         if self._mask.gpu:
             self._block.bring_to_host()
 
-    def uncover_later(self, key_address: int) -> None:
-        """Queue that the input is made readable, by a key that the device finds at an address when it is there."""
+    def uncover_later(self) -> None:
+        """Queue that the input is made readable, by the key that comes with the judge's word."""
         assert self._block is not None
         assert self._mask.code is not None
-        self._mask.code.toggle(self._block.bytes, None, key_address=key_address)
-        self._block.bring_to_host()
+        self._mask.code.toggle(self._block.bytes, None)
+        self._block.bring_to_host(self._mask.code.copy)
 
     def copy_to(self, other: Slot, *, remake: bool) -> None:
         """Give another slot the same input at another place, in new tensors where ``remake``."""

@@ -97,12 +97,13 @@ class Arena:
         private = torch.empty(nbytes, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
         return private.copy_(self.bytes[offset : offset + nbytes])
 
-    def pin(self, nbytes: int) -> None:
-        """Let the GPU reach the first bytes by itself, where there is one."""
+    def pin(self, nbytes: int) -> bool:
+        """Let the GPU reach the first bytes by itself, where there is one. Return whether it can."""
         wanted = min(self.size, -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE)
         if wanted > self._pinned:
             self._unpin()
             self._pinned = wanted if pinning.pin(self.bytes.data_ptr(), wanted) else 0
+        return self._pinned >= wanted
 
     def close(self) -> None:
         """Give the descriptor back; the mapping goes when no tensor uses it any more."""
@@ -146,6 +147,15 @@ class TensorEntry:
         }
 
 
+Copy = Callable[[torch.Tensor, torch.Tensor], None]
+"""Fills a buffer of bytes with those of another."""
+
+
+def copy(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Copy bytes and wait for it."""
+    target.copy_(source)
+
+
 class Encoder:
     """Turn values into trees, collecting the tensors on the way.
 
@@ -182,19 +192,19 @@ class Encoder:
         """Return the table of tensors that goes with the tree."""
         return [entry.describe() for entry in self.tensors]
 
-    def write(self, arena: Arena, *, later: bool = False) -> None:
-        """Copy the bytes of all tensors into ``arena``, or have the device do so ``later``. Raise :class:`TooLarge`."""
+    def write(self, arena: Arena, copy: Copy = copy) -> None:
+        """Copy the bytes of all tensors into ``arena``. Raise :class:`TooLarge`."""
         if self.nbytes > arena.size:
             raise TooLarge(self.nbytes, arena.size)
-        self.fill(arena.bytes, later=later)
+        self.fill(arena.bytes, copy)
 
-    def fill(self, target_bytes: torch.Tensor, *, later: bool = False) -> None:
+    def fill(self, target_bytes: torch.Tensor, copy: Copy = copy) -> None:
         """Copy the bytes of all tensors to their places in a buffer on any device."""
         for entry in self.tensors:
             if entry.nbytes:
                 flat = torch.as_strided(entry.value.detach(), (entry.span,), (1,))
                 target = target_bytes[entry.offset : entry.offset + entry.nbytes]
-                target.copy_(flat.view(torch.uint8), non_blocking=later)
+                copy(target, flat.view(torch.uint8))
 
     def _container(self, value: Any, path: str, depth: int) -> Any:
         kind = type(value)

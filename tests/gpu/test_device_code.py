@@ -76,10 +76,11 @@ def test_the_device_waits_for_the_word_and_says_when_it_is_done(
         page.clear()
         buffer.zero_()
         answer.zero_()
-        code.wait_for(address + pages.GO, number)
-        code.toggle(buffer, None, key_address=address + pages.KEY)
+        code.wait_for(address + pages.READY, address + pages.GO, address + pages.KEY, number)
+        code.toggle(buffer, None)
         answer.copy_(buffer, non_blocking=True)
         code.tell(address + pages.DONE, number)
+        page.wait_until_ready(number, 10.0, lambda: None)
         with pytest.raises(pages.ChannelTimeout):
             page.go(seed, number + 1, 0.002, lambda: None)
         assert not answer.any()
@@ -96,10 +97,21 @@ def test_who_is_never_told_anything_is_let_go(
     page = pages.Page()
     address = page.arena.bytes.data_ptr()
     assert pinning.pin(address, pages.BYTES)
-    code.wait_for(address + pages.GO, 1)
+    code.wait_for(address + pages.READY, address + pages.GO, address + pages.KEY, 1)
     done = threading.Event()
     threading.Thread(target=lambda: (torch.cuda.synchronize(), done.set())).start()
     began = time.monotonic()
     assert done.wait(10.0)
     assert time.monotonic() - began < 10.0
     pinning.unpin(address)
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 5_000_003])
+@pytest.mark.parametrize("shift", [0, 3])
+def test_bytes_are_copied_to_the_host(code: device_code.DeviceCode, count: int, shift: int) -> None:
+    source = torch.randint(0, 255, (count + shift,), dtype=torch.uint8, device="cuda")[shift:]
+    target = torch.full((count + 2,), 7, dtype=torch.uint8, pin_memory=True)
+    code.copy(target[1 : count + 1], source)
+    torch.cuda.synchronize()
+    assert torch.equal(target[1 : count + 1], source.cpu())
+    assert target[0] == target[count + 1] == 7

@@ -30,7 +30,6 @@ class Leader:
     user_id: int
     submission_id: int
     ranked_s: float
-    run_id: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,7 +149,7 @@ def spans(
 def leader(session: Session, *, board_id: int, device: str) -> Leader | None:
     """Return who is first on one (leaderboard, device) now, None while nobody is ranked."""
     query = (
-        select(BestRow.user_id, BestRow.submission_id, BestRow.score_s, BestRow.run_id)
+        select(BestRow.user_id, BestRow.submission_id, BestRow.score_s)
         .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
         .order_by(BestRow.score_s, BestRow.submission_id)
         .limit(1)
@@ -158,8 +157,8 @@ def leader(session: Session, *, board_id: int, device: str) -> Leader | None:
     found = session.execute(query).first()
     if found is None:
         return None
-    user_id, submission_id, ranked_s, run_id = found
-    return Leader(user_id=user_id, submission_id=submission_id, ranked_s=ranked_s, run_id=run_id)
+    user_id, submission_id, ranked_s = found
+    return Leader(user_id=user_id, submission_id=submission_id, ranked_s=ranked_s)
 
 
 def history(

@@ -443,7 +443,7 @@ class RunRow(Base):
     rank_s: Mapped[float | None]
     """What it is ranked by where that is not its score."""
     duel: Mapped[str] = mapped_column(default="", server_default="")
-    """Empty, ``won``, ``tied``, ``lost`` or ``missed``."""
+    """Empty, ``won``, ``tied``, ``lost``, ``missed`` or ``unanswered``."""
     rival_id: Mapped[int | None]
     """The submission that it was measured against; it may be gone."""
     calibration_id: Mapped[int | None]
