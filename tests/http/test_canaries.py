@@ -34,7 +34,16 @@ from kernelcup.http.platform import Platform
 from kernelcup.providers import SignInSection
 from kernelcup.services import membership, pauses, queue, rejudge, reviews
 from kernelcup.storage.database import Database
-from kernelcup_harness.protocol import CapturedOutput, StageName
+from kernelcup_harness.protocol import (
+    Audit,
+    CapturedOutput,
+    DuelResult,
+    Finding,
+    StageName,
+    Timing,
+    TrustLevel,
+    Work,
+)
 
 COOKIE_SECRET = "canary-cookie-secret-7f3e9a1c5b2d4860"
 CLIENT_SECRET = "canary-oauth-client-secret"
@@ -106,6 +115,7 @@ def scene(db, person) -> dict[str, Any]:
     code = f"{SUBMISSION}# {CODE}\n".encode()
     make_submission(db, board="double", content=code)
     job = judge(db, report(SEED_OF_REVIEWED))
+    reviews.decide(db, OPERATOR, 1, decision=reviews.RELEASED, now=NOW)  # what its measurement found
     reviews.quarantine(db, OPERATOR, job, reason=REVIEW_REASON, evidence={"why": EVIDENCE}, now=NOW)
     for board in ("double", "closed"):
         make_submission(db, board=board, content=code)
@@ -123,8 +133,30 @@ def report(seed: str = SEED_OF_DONE) -> Any:
     hidden = make_case(
         None, index=1, hidden=True, parameters={"size": 32, "seed": int(HIDDEN_CASE)}, message=HIDDEN_CASE
     )
+    figure = float(HIDDEN_CASE)
+    finding = Finding(code="below_floor", text=f"it took {HIDDEN_CASE} ns", quarantines=True)
+    audit = Audit(
+        captured=True,
+        handshake_ns=figure,
+        handshake_slack_ns=1.0,
+        score_ns=figure,
+        level=TrustLevel.AUDITED,
+        findings=[finding],
+    )
+    timed = make_case(
+        figure,
+        index=1,
+        hidden=True,
+        parameters={"size": 32, "seed": 1},
+        work=Work(bytes=figure),
+        floor_ns=figure,
+        reference_ns=figure,
+        timing=Timing(samples_ns=[figure] * 3, audit=audit),
+    )
     return make_report(
-        stages=[make_stage([hidden], name=StageName.TEST), make_stage([seen])],
+        stages=[make_stage([hidden], name=StageName.TEST), make_stage([seen, timed])],
+        quarantine=[finding] if seed == SEED_OF_REVIEWED else [],
+        duel=DuelResult(ratios=[1.0], cases=[[1.0], [figure]], verdict="", rival_message=HIDDEN_CASE),
         secret_seed=seed,
         stdout=CapturedOutput(text=PRINTED, total_bytes=len(PRINTED)),
         stderr=CapturedOutput(text=PRINTED, total_bytes=len(PRINTED)),
