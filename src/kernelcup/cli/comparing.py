@@ -191,4 +191,6 @@ def no_result(why: str) -> str:
     """Say that nothing came of it."""
     if why == "accepted":
         return "There is nothing to compare: the two were not measured in turns."
+    if why == "cancelled":
+        return "The comparison was cancelled."
     return f"There is nothing to compare: A is {why.replace('_', ' ')}."

@@ -31,7 +31,7 @@ from kernelcup.http.serving import WebServer, listen, url_of
 from kernelcup.services import limits, queue
 from kernelcup.services.boards import get_board, list_boards
 from kernelcup.services.progress import ProgressNotes
-from kernelcup.services.submissions import list_submissions, show_submission
+from kernelcup.services.submissions import cancel_submission, list_submissions, show_submission
 from kernelcup.services.task_upload import load_upload
 from kernelcup.services.tokens import create_token
 from kernelcup.storage.database import Database
@@ -268,6 +268,16 @@ def test_two_submissions_are_compared_at_the_server(command, ada, board, db, on_
     assert "comparison 3 of double on H100" in ended.out
     assert "#1 is 100.0 % faster than #2 (98 % interval 96.1 to 104.1 %)." in ended.out
     assert body_of(command("compare", "one", "2", "--json"))["error"]["code"] == "invalid_value"
+
+
+def test_a_comparison_that_is_cancelled_says_so(command, ada, board, db, clock, on_event) -> None:
+    for _ in range(2):
+        command("submit", "kernel.py", "--board", board, "--no-wait")
+        judge(db)
+    on_event(lambda kind: cancel_submission(db, 3, by=OPERATOR, now=clock()) if kind == "accepted" else None)
+    ended = command("compare", "1", "2")
+    assert ended.code == 7
+    assert "The comparison was cancelled." in ended.out
 
 
 def test_the_ranking_is_shown(command, ada, board, db) -> None:
