@@ -26,6 +26,8 @@ from kernelcup_harness.protocol import (
 CLAIM_SHARE = 0.02
 """How much of a claim a slope may differ by the cache's state and the clock's drift."""
 QUICK_SHARE = 0.25
+NORMAL_SHARE = 1.4826
+"""Of a normal distribution, its deviation over the median deviation."""
 RESAMPLES = 400
 SLACK_LEVEL = 0.99
 THROTTLED_SHARE = 0.2
@@ -191,7 +193,11 @@ def handshake_slack(
 
 def slope_slack(trusted_slopes_ns: Sequence[float], residual_ns: float, claim_ns: float) -> float:
     """Return by how much a slope may exceed a claim."""
-    sigma = statistics.stdev(trusted_slopes_ns) if len(trusted_slopes_ns) > 1 else 0.0
+    sigma = 0.0
+    if len(trusted_slopes_ns) > 1:
+        # One series that something disturbed must not excuse everything.
+        middle = statistics.median(trusted_slopes_ns)
+        sigma = NORMAL_SHARE * statistics.median(abs(each - middle) for each in trusted_slopes_ns)
     return max(3 * sigma, residual_ns) + CLAIM_SHARE * claim_ns
 
 

@@ -230,7 +230,7 @@ class Caller:
         does not work: an input without tensors, a call that waits for the device. Raise as :meth:`call` does.
         """
         given = self._given[slot]
-        if given.seed is None or given.form is None or not self._mask.gpu:
+        if given.seed is None or given.form is None or self._mask.code is None:
             return None
         deadline = time.monotonic() + timeout_s
         self._make_room(given.form)

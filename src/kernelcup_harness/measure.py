@@ -6,14 +6,12 @@ import math
 import random
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness import aliasing, audits, estimates, wire
 from kernelcup_harness.calls import HANDSHAKE, REPLAY, Answer, Caller, CallFailed
 from kernelcup_harness.checks import Checks, Fault, Place
-from kernelcup_harness.frames import BrokenProtocol
 from kernelcup_harness.protocol import SampleName
 from kernelcup_harness.schedule import CaseRun
 from kernelcup_harness.trusted import UNCOUNTED, Trusted, ring_walls, slopes_of
@@ -31,8 +29,8 @@ FIRST_SOURCE = FIRST_SLOT + SLOTS
 SOURCES = 3
 """Different contents in a ring."""
 FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 40
-MOST_ARMED = 10
-"""They hardly differ."""
+ARMED = 10
+"""Such ones hardly differ."""
 FEWEST_IN_RING, MOST_IN_RING = 8, 256
 RING_MEMORY_SHARE = 0.15
 SHORT_SERIES_NS = 4e6
@@ -50,6 +48,10 @@ class Wrong(Exception):
         super().__init__(fault.text)
         self.sample = sample
         self.fault = fault
+
+
+class WrongWhenQueued(Exception):
+    """Right when it is called, wrong when it is replayed or armed: what was queued is not all of it."""
 
 
 @dataclass(slots=True)
@@ -124,20 +126,19 @@ class Auditor:
     def evidence(self, run: CaseRun, place: Place, claim_ns: float, budget_s: float) -> audits.Evidence:
         """Measure a case once. Raise :class:`Wrong` for a wrong answer, and what the callers raise."""
         slopes = self._timed("slopes", lambda: self._slopes(run, place, claim_ns, budget_s / 2))
-        found = self._timed(
-            "handshakes", lambda: self._handshakes(run, place, budget_s / 2, captured=slopes.captured)
-        )
-        if found is None:
-            # Right when it is called, wrong when it is replayed or armed: what was queued is not all of it.
-            if slopes.captured:
+        captured = slopes.captured
+        try:
+            found = self._timed(
+                "handshakes", lambda: self._handshakes(run, place, budget_s / 2, captured=captured)
+            )
+        except WrongWhenQueued:
+            if captured:
                 slopes = self._timed(
                     "slopes", lambda: self._slopes(run, place, claim_ns, budget_s / 2, record=False)
                 )
             found = self._timed(
-                "handshakes",
-                lambda: self._handshakes(run, place, budget_s / 2, captured=False, armable=False),
+                "handshakes", lambda: self._called_one_by_one(run, place, budget_s / 2, captured=False)
             )
-        assert found is not None
         run.handshakes_ns += found.walls_ns
         return self._weighed(claim_ns, found, slopes)
 
@@ -169,66 +170,78 @@ class Auditor:
 
     # Handshakes
 
-    def _handshakes(
-        self, run: CaseRun, place: Place, budget_s: float, *, captured: bool, armable: bool = True
-    ) -> Handshakes | None:
-        """Return single calls in turns with ones that do nothing; None if one is wrong that was prepared."""
+    def _handshakes(self, run: CaseRun, place: Place, budget_s: float, *, captured: bool) -> Handshakes:
+        """Return single calls, and ones that do nothing. Raise :class:`WrongWhenQueued`."""
+        armed = self._armed(run, place, budget_s, captured=captured) if self._device.l2_bytes else None
+        return armed or self._called_one_by_one(run, place, budget_s, captured=captured)
+
+    def _armed(self, run: CaseRun, place: Place, budget_s: float, *, captured: bool) -> Handshakes | None:
+        """Return calls that the device answered alone, in turns with ones that do nothing; None if it cannot."""
+        began = time.monotonic()
+        self._trusted.noop_on(self._input(run, place)[1], self._checks.form(place))
+        if captured:
+            self._capture(run, place, 1)
+        found = Handshakes(armed=True)
+        for number in range(UNCOUNTED + ARMED):
+            if number >= UNCOUNTED + FEWEST_HANDSHAKES and time.monotonic() - began > budget_s:
+                break
+            sample, data = self._give(run, place, FIRST_SLOT)
+            pending = self._caller.armed(FIRST_SLOT, timeout_s=self._remaining())
+            if pending is None:
+                return None
+            run.count += 1
+            self._check(run, place, sample, data, self._caller.open(pending), queued=True)
+            noop_ns = self._trusted.armed_noop()
+            if number >= UNCOUNTED:
+                found.walls_ns.append(pending.wall_ns)
+                found.noop_ns.append(noop_ns)
+        return found
+
+    def _called_one_by_one(
+        self, run: CaseRun, place: Place, budget_s: float, *, captured: bool
+    ) -> Handshakes:
+        """Return calls that the contestant's process has made when the key came, in turns with others' series."""
         began = time.monotonic()
         data, form = self._input(run, place)[1], self._checks.form(place)
         slots = max(FEWEST_TOGETHER, min(SLOTS, LARGEST_TOGETHER // max(1, input_bytes(data))))
         self._trusted.noop_on(data, form)
-        if captured and not self._capture(run, place, slots):
-            return None
-        found = Handshakes(armed=armable and self._can_be_armed(run, place))
-        most = MOST_ARMED if found.armed else MOST_HANDSHAKES
-        while len(found.walls_ns) < most:
+        if captured:
+            self._capture(run, place, slots)
+        found = Handshakes()
+        while len(found.walls_ns) < MOST_HANDSHAKES:
             spent = time.monotonic() - began
             if len(found.walls_ns) >= FEWEST_HANDSHAKES and spent > budget_s:
                 break
-            if not self._round(run, place, slots, found, captured=captured):
-                return None
+            self._round(run, place, slots, found, captured=captured)
         return found
 
-    def _round(self, run: CaseRun, place: Place, slots: int, found: Handshakes, *, captured: bool) -> bool:
-        """Give inputs, make their calls one by one, and check them afterwards. False: wrong when prepared."""
+    def _round(self, run: CaseRun, place: Place, slots: int, found: Handshakes, *, captured: bool) -> None:
+        """Give inputs, make their calls one by one, and check them afterwards."""
         kind = REPLAY if captured else HANDSHAKE
         given = [self._give(run, place, FIRST_SLOT + number) for number in range(slots)]
-        arrived: list[Callable[[], Answer]] = []
-        with nullcontext() if found.armed else self._caller.awake(self._remaining()):
+        arrived = []
+        with self._caller.awake(self._remaining()):
             for number in range(slots):
                 run.current = given[number][0]
-                slot = FIRST_SLOT + number
-                arrived.append(self._armed(slot) if found.armed else self._arrived(place, slot, kind))
-        found.noop_ns += self._trusted.noops(slots, armed=found.armed)
+                arrived.append(self._arrived(place, FIRST_SLOT + number, kind))
+        found.noop_ns += self._trusted.noops(slots)
         for number, ((sample, data), opened) in enumerate(zip(given, arrived, strict=True)):
             answer = opened()
-            fault = self._checks.fault(place, sample, data, answer)
             run.count += 1
-            if fault is not None:
-                if (captured or found.armed) and self._is_right_when_called(run, place):
-                    return False
-                raise Wrong(sample, fault)
+            self._check(run, place, sample, data, answer, queued=captured)
             if number >= UNCOUNTED:
                 found.walls_ns.append(answer.wall_ns)
-        return True
 
-    def _can_be_armed(self, run: CaseRun, place: Place) -> bool:
-        """Try one call; it does not count."""
-        if not self._device.l2_bytes:
-            return False
-        sample, data = self._give(run, place, FIRST_SLOT)
-        pending = self._caller.armed(FIRST_SLOT, timeout_s=self._remaining())
-        if pending is None:
-            return False
-        run.count += 1
-        return self._checks.fault(place, sample, data, self._caller.open(pending)) is None
-
-    def _armed(self, slot: int) -> Callable[[], Answer]:
-        """Make an armed call; return what opens its answer."""
-        pending = self._caller.armed(slot, timeout_s=self._remaining())
-        if pending is None:
-            raise BrokenProtocol("a call that could be armed before and cannot now")
-        return lambda: self._caller.open(pending)
+    def _check(
+        self, run: CaseRun, place: Place, sample: SampleName, data: Any, answer: Answer, *, queued: bool
+    ) -> None:
+        """Raise :class:`Wrong`, or :class:`WrongWhenQueued` where that was the reason."""
+        fault = self._checks.fault(place, sample, data, answer)
+        if fault is None:
+            return
+        if queued and self._is_right_when_called(run, place):
+            raise WrongWhenQueued
+        raise Wrong(sample, fault)
 
     def _arrived(self, place: Place, slot: int, kind: str) -> Callable[[], Answer]:
         """Make a call; return what opens its answer. A small one is opened later: that takes the device."""
@@ -240,15 +253,14 @@ class Auditor:
         answer = self._caller.open(pending)
         return lambda: answer
 
-    def _capture(self, run: CaseRun, place: Place, slots: int) -> bool:
-        """Have a call recorded on each slot, with inputs that do not come again."""
+    def _capture(self, run: CaseRun, place: Place, slots: int) -> None:
+        """Have a call recorded on each slot, with inputs that do not come again. Raise :class:`WrongWhenQueued`."""
         for number in range(slots):
             self._give(run, place, FIRST_SLOT + number)
             self._caller.place(FIRST_SLOT + number, timeout_s=self._remaining())
             frame = {"type": "capture", "slot": FIRST_SLOT + number}
             if self._caller.ask(frame, "captured", timeout_s=self._remaining())[0].get("ok") is not True:
-                return False
-        return True
+                raise WrongWhenQueued
 
     def _is_right_when_called(self, run: CaseRun, place: Place) -> bool:
         sample, data = self._give(run, place, FIRST_SLOT)

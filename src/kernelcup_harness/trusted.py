@@ -19,7 +19,7 @@ from kernelcup_harness.protocol import Calibration
 LENGTHS_NS = (5_000.0, 20_000.0, 100_000.0)
 RING_LENGTH_NS = 20_000.0
 RING_CALLS = 16
-RING_PASSES = (4, 16)
+RING_PASSES = (4, 40)
 RING_REPEATS = 6
 FEWEST_CLAIMS = 8
 PROBE_CYCLES = (200_000, 1_000_000)
@@ -120,9 +120,14 @@ class Trusted:
         self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
 
     @ours()
-    def noops(self, count: int, *, armed: bool) -> list[float]:
+    def noops(self, count: int) -> list[float]:
         """Return the wall clocks of handshakes that do nothing, as last prepared, in a series of their own."""
-        return self._series(NOOP_SLOT, count, HANDSHAKE, armed=armed)
+        return self._series(NOOP_SLOT, count, HANDSHAKE, armed=False)
+
+    @ours()
+    def armed_noop(self) -> float:
+        """Return the wall clock of an armed call that does nothing, as last prepared."""
+        return self._armed(NOOP_SLOT).wall_ns
 
     @property
     def offset_ns(self) -> float:
@@ -161,7 +166,7 @@ class Trusted:
         if not self.readings.slopes:
             return 0.0
         claim = estimates.robust(self.readings.spin_claims[RING_LENGTH_NS]) - self.offset_ns
-        return abs(estimates.robust(self.readings.slopes) - claim)
+        return abs(statistics.median(self.readings.slopes) - claim)
 
     def calibration(self) -> Calibration:
         """Return what goes into the report."""

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernelcup_harness import calibration
-from kernelcup_harness.calibration import COOL_DOWN_S, check_canary
+from kernelcup_harness.calibration import RESTS_S, check_canary
 from kernelcup_harness.calibration_protocol import DeviceCalibration, drift, fits, relative_spread
 from kernelcup_harness.protocol import Backend, DeviceFacts, from_json
 
@@ -121,11 +121,13 @@ def test_one_that_does_not_fit_is_taken_again_after_a_rest() -> None:
     canaries = Canaries(103.0, 100.5)
     found = canaries.check(Backend.CUDA, facts())
     assert (found.canary_ns, found.first_ns, found.fits) == (100.5, 103.0, True)
-    assert canaries.rests == [COOL_DOWN_S]
+    assert canaries.rests == [RESTS_S[0]]
 
 
-def test_twice_does_not_fit() -> None:
-    assert not Canaries(103.0, 97.0).check(Backend.CUDA, facts()).fits
+def test_one_that_never_fits_rests_for_longer_and_longer() -> None:
+    canaries = Canaries(103.0, 97.0, 102.5, 103.0)
+    assert not canaries.check(Backend.CUDA, facts()).fits
+    assert canaries.rests == [*RESTS_S] == sorted(RESTS_S)
 
 
 def test_a_processor_does_not_rest() -> None:

@@ -68,6 +68,32 @@ def test_a_slope_that_disagrees_twice_quarantines_and_is_the_score() -> None:
     assert "41.00 us" in audit.findings[0].text
 
 
+def test_an_armed_handshake_that_disagrees_twice_quarantines() -> None:
+    doubtful = evidence(handshake_ns=26e3, armed=True)
+    assert doubtful.is_in_doubt
+    audit = decide([doubtful, doubtful], CUDA)
+    assert (codes(audit), audit.level, audit.armed) == (["handshake_disagrees"], TrustLevel.BOUNDED, True)
+    assert audit.findings[0].quarantines
+    assert decide([doubtful, evidence(armed=True)], CUDA).findings == []
+
+
+def test_an_armed_eager_call_has_no_time_to_be_launched() -> None:
+    """Two slopes would be allowed if it were called after the word."""
+    eager = {"captured": False, "slope_ns": 20e3, "handshake_ns": 30e3}
+    assert not evidence(**eager).handshake_disagrees
+    assert evidence(**eager, armed=True).handshake_disagrees
+    assert decide([evidence(**eager, armed=True)] * 2, CUDA).findings[0].quarantines
+    alone = evidence(**(eager | {"slope_ns": None}), armed=True)
+    assert decide([alone] * 2, CUDA).findings[0].quarantines
+
+
+def test_a_slope_is_the_time_only_where_it_is_far_below_the_claim() -> None:
+    near = {"claim_ns": 20e3, "handshake_ns": 17e3, "handshake_slack_ns": 500.0, "slope_slack_ns": 1e3}
+    assert decide([evidence(**near, slope_ns=18.1e3)], CUDA).score_ns == 20e3
+    assert decide([evidence(**near, slope_ns=17.9e3)], CUDA).score_ns == 17.9e3
+    assert decide([evidence(**near | {"handshake_ns": 18.5e3}, slope_ns=17.9e3)], CUDA).score_ns == 20e3
+
+
 def test_a_handshake_that_disagrees_twice_is_told_and_costs_the_proof() -> None:
     doubtful = evidence(handshake_ns=40e3)
     assert doubtful.is_in_doubt
@@ -159,9 +185,14 @@ def test_the_residual_of_the_calibration_is_slack_too() -> None:
 
 
 def test_the_slack_of_slopes_is_from_trusted_ones_and_a_share_of_the_claim() -> None:
-    assert audits.slope_slack([100.0, 110.0, 90.0], 0.0, 10e3) == pytest.approx(30 + 200)
+    assert audits.slope_slack([100.0, 110.0, 90.0], 0.0, 10e3) == pytest.approx(3 * 14.826 + 200)
     assert audits.slope_slack([100.0, 110.0, 90.0], 500.0, 10e3) == pytest.approx(500 + 200)
     assert audits.slope_slack([], 500.0, 0.0) == 500.0
+
+
+def test_one_disturbed_series_does_not_widen_the_slack_of_slopes() -> None:
+    calm, disturbed = [100.0, 101.0, 99.0, 100.5, 99.5], [100.0, 101.0, 99.0, 100.5, 9000.0]
+    assert audits.slope_slack(disturbed, 0.0, 0.0) < 3 * audits.slope_slack(calm, 0.0, 0.0)
 
 
 # Floors and findings

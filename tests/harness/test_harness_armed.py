@@ -1,0 +1,190 @@
+"""Armed handshakes: everything is queued before the key comes, and no process takes part in between."""
+
+from __future__ import annotations
+
+import re
+import threading
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fake_device import FakeDevice, HastyDevice, QueueingRecorder, mask_with, word
+from inside import FakeRecorder, cases, judged
+from test_harness_measure import HONEST, SMALL_CACHE, ranked
+
+from kernelcup_harness import bench, calls, device_code, masks, measure, pages, pinning
+from kernelcup_harness.frames import ChannelClosed, ChannelTimeout
+from kernelcup_harness.protocol import Reason, Verdict
+
+# Whole jobs
+
+
+@pytest.fixture
+def with_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give judge and contestants a device that can be armed, and rings."""
+    use(FakeDevice, monkeypatch)
+
+
+def use(device: type[FakeDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masks, "Mask", mask_with(device))
+    monkeypatch.setattr(pinning, "pin", lambda _address, _nbytes: True)
+    monkeypatch.setattr(pinning, "unpin", lambda _address: None)
+    monkeypatch.setattr(bench, "Device", type("Known", (), {"of": staticmethod(lambda gpu: SMALL_CACHE)}))
+
+
+@pytest.mark.usefixtures("with_device")
+def test_a_recorded_call_is_answered_by_the_device_alone(tmp_path: Path) -> None:
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    assert case.verdict is Verdict.ACCEPTED, case.message
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert case.timing.audit.captured
+    assert case.timing.audit.armed
+    assert len(case.timing.handshakes_ns) >= measure.FEWEST_HANDSHAKES
+
+
+@pytest.mark.usefixtures("with_device")
+def test_what_is_wrong_when_it_is_armed_is_called_instead(tmp_path: Path) -> None:
+    # This recorder replays at once, before the input can be read.
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=FakeRecorder()))
+    assert case.verdict is Verdict.ACCEPTED, case.message
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert not case.timing.audit.armed
+    assert not case.timing.audit.captured
+    assert len(case.timing.handshakes_ns) >= measure.FEWEST_HANDSHAKES
+
+
+def ranked_end(events: list[dict[str, Any]]) -> dict[str, Any]:
+    (end,) = [event for event in events if event["event"] == "stage_end" and event["name"] == "ranked"]
+    return end
+
+
+def test_an_answer_that_is_not_there_when_it_is_said_to_be_done_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(HastyDevice, monkeypatch)
+    end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    assert (end["verdict"], end["reason"]) == (Verdict.WRONG_ANSWER.value, Reason.DIFFERS.value)
+
+
+@pytest.mark.usefixtures("with_device")
+def test_an_answer_that_changes_after_it_is_done_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(source: torch.Tensor) -> torch.Tensor:
+        source += 1
+        return copied(source)
+
+    copied = calls.copied
+    monkeypatch.setattr(calls, "copied", late)
+    end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.GUARD_BAND.value)
+    assert "changed after" in end["message"]
+
+
+# The page
+
+
+NOBODY = threading.Event()
+
+
+def test_the_word_is_given_with_the_key_and_done_ends_the_clock() -> None:
+    page, device, out = pages.Page(), FakeDevice(), torch.zeros(16, dtype=torch.uint8)
+    address = page.arena.bytes.data_ptr()
+    device.wait_for(address + pages.READY, address + pages.GO, address + pages.KEY, 77)
+    device.toggle(out, None)
+    device.tell(address + pages.DONE, 77)
+    page.wait_until_ready(77, 10.0, NOBODY.is_set)
+    assert not out.any()
+    assert page.go(123456789, 77, 10.0, NOBODY.is_set) > 0
+    masks.Mask(gpu=False).toggle(out, 123456789)
+    assert not out.any()
+    device.settle()
+
+
+def test_a_device_that_never_answers_is_waited_for_as_long_as_was_said() -> None:
+    page = pages.Page()
+    with pytest.raises(ChannelTimeout):
+        page.go(1, 2, 0.01, NOBODY.is_set)
+    with pytest.raises(ChannelTimeout):
+        page.wait_until_ready(2, 0.01, NOBODY.is_set)
+
+
+def test_whoever_is_gone_is_not_waited_for() -> None:
+    def look() -> None:
+        raise ChannelClosed("gone")
+
+    with pytest.raises(ChannelClosed):
+        pages.Page().go(1, 2, 60.0, look)
+
+
+def test_a_cleared_page_has_no_word_of_the_call_before() -> None:
+    page = pages.Page()
+    page.release(5, 6)
+    page.clear()
+    assert not page.arena.bytes.any()
+
+
+# The fake
+
+
+def test_the_fake_does_nothing_before_the_word() -> None:
+    page, device = pages.Page(), FakeDevice()
+    address, done = page.arena.bytes.data_ptr(), []
+    device.wait_for(address + pages.READY, address + pages.GO, address + pages.KEY, 3)
+    device.do(lambda: done.append(word(address + pages.GO).value))
+    device.tell(address + pages.DONE, 3)
+    page.wait_until_ready(3, 10.0, NOBODY.is_set)
+    assert not done
+    page.release(0, 3)
+    device.settle()
+    assert done == [3]
+
+
+def test_the_fake_refuses_what_the_device_could_not_do() -> None:
+    device = FakeDevice()
+    with pytest.raises(ValueError, match="no word"):
+        device.toggle(torch.zeros(16, dtype=torch.uint8), None)
+    with pytest.raises(ValueError, match="whole"):
+        device.toggle(torch.zeros(17, dtype=torch.uint8), 5)
+    with pytest.raises(ValueError, match="nothing was queued"):
+        device.tell(0, 1)
+
+
+# The kernels
+
+
+def test_what_the_driver_is_given_was_made_from_the_source() -> None:
+    package = files("kernelcup_harness")
+    text = device_code.compiled().decode()
+    found = re.search(r"SHA-256 ([0-9a-f]{64})", text)
+    assert found is not None
+    source = package.joinpath("device_code.cu").read_bytes()
+    assert found[1] == sha256(source).hexdigest(), "run scripts/make-device-code"
+
+
+class Driver:
+    """Stands for libcuda: notes launches, and refuses what it is told to."""
+
+    def __init__(self, refuses: str = "") -> None:
+        self.refuses = refuses
+        self.launches: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> int:
+            if name == "cuLaunchKernel":
+                self.launches.append(arguments)
+            return 999 if name == self.refuses else 0
+
+        return call
+
+
+def test_a_driver_that_refuses_the_kernels_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "zeros", lambda *_size, **_options: torch.tensor([0]))
+    for refused in ("cuModuleLoadData", "cuModuleGetFunction"):
+        with pytest.raises(device_code.DeviceFault, match="999"):
+            device_code.DeviceCode(Driver(refused))
