@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from builders import make_actor, make_board, make_report, make_task
+from builders import make_actor, make_board, make_case, make_report, make_stage, make_task
 from fakes import FakeClock, FakeLauncher
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role
@@ -16,15 +16,17 @@ from kernelcup.services.attempt import Attempt
 from kernelcup.services.boards import delete_board, get_board
 from kernelcup.services.rank import freeze, history, personal_best, standings
 from kernelcup.services.rejudge import rejudge_submission
+from kernelcup.services.reports import WITHHELD
 from kernelcup.services.submissions import delete_submission, list_views, show_submission
 from kernelcup.services.users import actor_of
 from kernelcup.storage import submissions
 from kernelcup.storage.database import Database
-from kernelcup_harness.protocol import Backend, DuelResult, Mode, Verdict
+from kernelcup_harness.protocol import Backend, DuelResult, Mismatch, Mode, StageName, Verdict
 
 FASTER = DuelResult(ratio=0.97, low=0.96, high=0.98, verdict="faster", blocks=20)
 TIED = DuelResult(ratio=1.0, low=0.99, high=1.01, verdict="tied", blocks=20)
 SLOWER = DuelResult(ratio=1.03, low=1.02, high=1.04, verdict="slower", blocks=20)
+MISMATCH = Mismatch(where="output", wrong=77, total=77, largest_error=None, first=[], rule="!=")
 FAILED = DuelResult(verdict="", rival_message="it was wrong")
 OWN = Device(name="H100", backend=Backend.CUDA)
 
@@ -372,3 +374,26 @@ def test_a_leaderboard_with_comparisons_can_be_deleted(judging, pair) -> None:
     delete_board(judging.db, "double", now=judging.clock())
     with pytest.raises(NotFound):
         compare.show(judging.db, made.id, viewer=OPERATOR)
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_what_failed_in_a_duel_may_be_a_hidden_case_whichever_is_told(db: Database, clock, hidden) -> None:
+    """The harness tells a failure in a duel of the first case, whatever the case was."""
+    cases = [{"size": 77, "seed": 3}] if hidden else []
+    make_board(db, task=make_task(hidden_benchmarks=cases), duel=True)
+    judging = Judging(db, clock)
+    enter(judging, 1000, "ada")
+    wrong = make_case(None, verdict=Verdict.WRONG_ANSWER, message="77 elements", mismatch=MISMATCH)
+    stage = make_stage([wrong], verdict=Verdict.WRONG_ANSWER, message="77 elements")
+    failed = make_report(
+        verdict=Verdict.WRONG_ANSWER, stage=StageName.RANKED, message="77 elements", stages=[stage]
+    )
+    submission, _ = enter(judging, 900, "bob", report=failed)
+    shown = hers(judging, submission, "bob").report
+    (case,) = shown.stages[0].cases
+    told = {shown.message, shown.stages[0].message, case.message}
+    if hidden:
+        assert (told, case.mismatch) == ({WITHHELD}, None)
+    else:
+        assert (told, case.mismatch) == ({"77 elements"}, MISMATCH)
+    assert show_submission(db, submission.id).jobs[0].run.report == failed

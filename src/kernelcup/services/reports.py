@@ -21,7 +21,14 @@ WITHHELD_RANKED = "Withheld: it was written while the submission was ranked."
 WITHHELD_RIVAL = "Withheld: it may tell what somebody else submitted."
 
 
-def redact(report: RunReport, *, sees_all: bool, done: bool = True, is_own_rival: bool = False) -> RunReport:
+def redact(
+    report: RunReport,
+    *,
+    sees_all: bool,
+    done: bool = True,
+    is_own_rival: bool = False,
+    hides_ranked_failure: bool = False,
+) -> RunReport:
     """Return the report without what its submission's author may not know.
 
     Of a hidden case only its place and verdict stay. Texts that the submission or the task's own
@@ -33,6 +40,8 @@ def redact(report: RunReport, *, sees_all: bool, done: bool = True, is_own_rival
         sees_all: Whether the viewer manages the leaderboard.
         done: Whether the job has ended, and waits for nobody.
         is_own_rival: Whether the viewer also made what it was measured in turns with.
+        hides_ranked_failure: Whether what failed in the ranked stage may be a hidden case, whichever case
+            it is told of.
     """
     if sees_all:
         return report
@@ -43,6 +52,8 @@ def redact(report: RunReport, *, sees_all: bool, done: bool = True, is_own_rival
         shown = _without_rivals_message(shown, WITHHELD_RIVAL)
     if was_ranked(shown):
         shown = _without_ranked_texts(shown)
+    if hides_ranked_failure and shown.stage is StageName.RANKED:
+        shown = _without_ranked_failure(shown)
     if any(case.hidden for stage in shown.stages for case in stage.cases):
         shown = _without_hidden_cases(shown)
     return shown
@@ -92,6 +103,23 @@ def _without_ranked_texts(report: RunReport) -> RunReport:
         stderr=_output(report.stderr, WITHHELD_RANKED),
         extra={},
     )
+
+
+def _without_ranked_failure(report: RunReport) -> RunReport:
+    stages = [_unexplained(stage) if stage.name is StageName.RANKED else stage for stage in report.stages]
+    return dataclasses.replace(report, message=WITHHELD if report.message else "", stages=stages)
+
+
+def _unexplained(stage: StageReport) -> StageReport:
+    cases = [
+        case
+        if case.verdict is Verdict.ACCEPTED
+        else dataclasses.replace(
+            case, message=WITHHELD if case.message else "", mismatch=None, failed_on=None
+        )
+        for case in stage.cases
+    ]
+    return dataclasses.replace(stage, message=WITHHELD if stage.message else "", cases=cases)
 
 
 def _ranked(stage: StageReport) -> StageReport:

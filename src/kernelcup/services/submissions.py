@@ -49,7 +49,7 @@ from kernelcup.storage import (
 )
 from kernelcup.storage.database import Database
 from kernelcup.storage.submissions import Seen
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import Mode, StageName
 
 ENDED = (JobState.DONE, JobState.CANCELLED, JobState.QUARANTINED)
 
@@ -332,6 +332,7 @@ def _redacted(session: Session, board: Leaderboard, job: Job, run: Run | None, v
         sees_all=access.manages_board(viewer, board),
         done=job.state is JobState.DONE,
         is_own_rival=_is_own_rival(session, job, run, viewer),
+        hides_ranked_failure=_may_have_failed_hidden(session, job, run),
     )
     return _veiled(board, job, dataclasses.replace(run, report=report), viewer)
 
@@ -341,6 +342,13 @@ def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:
     pair = comparisons.find(session, job.id) if run.report.duel is not None else None
     rival = None if pair is None or pair.second_id is None else submissions.find(session, pair.second_id)
     return rival is not None and rival.user_id == viewer.user_id
+
+
+def _may_have_failed_hidden(session: Session, job: Job, run: Run) -> bool:
+    """Tell whether a failure in the ranked stage may be one in a duel, which is told of the first case."""
+    if run.rival is None or job.mode is not Mode.LEADERBOARD or run.report.stage is not StageName.RANKED:
+        return False
+    return bool(tasks.load(session, run.task_hash).hidden_benchmarks)
 
 
 def _veiled(board: Leaderboard, job: Job, run: Run, viewer: Actor) -> Run:
