@@ -29,7 +29,7 @@ FIRST_SOURCE = FIRST_SLOT + SLOTS
 SOURCES = 3
 """Different contents in a ring."""
 FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 40
-ARMED = 10
+FEWEST_ARMED, MOST_ARMED = 12, 16
 """Such ones hardly differ."""
 FEWEST_IN_RING, MOST_IN_RING = 8, 256
 RING_MEMORY_SHARE = 0.15
@@ -172,7 +172,7 @@ class Auditor:
 
     def _handshakes(self, run: CaseRun, place: Place, budget_s: float, *, captured: bool) -> Handshakes:
         """Return single calls, and ones that do nothing. Raise :class:`WrongWhenQueued`."""
-        armed = self._armed(run, place, budget_s, captured=captured) if self._device.l2_bytes else None
+        armed = self._armed(run, place, budget_s, captured=captured) if self._trusted.arms else None
         return armed or self._called_one_by_one(run, place, budget_s, captured=captured)
 
     def _armed(self, run: CaseRun, place: Place, budget_s: float, *, captured: bool) -> Handshakes | None:
@@ -182,8 +182,8 @@ class Auditor:
         if captured:
             self._capture(run, place, 1)
         found = Handshakes(armed=True)
-        for number in range(UNCOUNTED + ARMED):
-            if number >= UNCOUNTED + FEWEST_HANDSHAKES and time.monotonic() - began > budget_s:
+        for number in range(UNCOUNTED + MOST_ARMED):
+            if number >= UNCOUNTED + FEWEST_ARMED and time.monotonic() - began > budget_s:
                 break
             sample, data = self._give(run, place, FIRST_SLOT)
             pending = self._caller.armed(FIRST_SLOT, timeout_s=self._remaining())

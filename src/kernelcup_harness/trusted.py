@@ -77,6 +77,8 @@ class Trusted:
         self._cycles_per_ns = 1.0
         self._kinds: dict[int, str] = {}
         self.readings = Readings()
+        self.arms = False
+        """Whether calls can be armed on this device; known once it was calibrated."""
 
     @ours()
     def begin(self) -> None:
@@ -92,6 +94,7 @@ class Trusted:
         self.readings.profiled_empty_ns = self._known_empty_ns or None
         self._use("noop", None)
         self._give(NOOP_SLOT, 0)
+        self.arms = self._caller.armed(NOOP_SLOT, timeout_s=TIMEOUT_S) is not None
         self.readings.empty_pair += self._claims(NOOP_SLOT, rounds)
         self.readings.noop_handshakes += self._handshakes(NOOP_SLOT, 2 * rounds)
         self._use("spin", None)
@@ -218,7 +221,7 @@ class Trusted:
         return found
 
     def _handshakes(self, slot: int, count: int) -> list[float]:
-        return self._series(slot, UNCOUNTED + count, self._kinds[slot], armed=self._gpu)
+        return self._series(slot, UNCOUNTED + count, self._kinds[slot], armed=self.arms)
 
     def _series(self, slot: int, count: int, kind: str, *, armed: bool) -> list[float]:
         """Return wall clocks without the first ones: those find the device turned to another process."""
