@@ -1,9 +1,10 @@
 """Whether the judge's clock and the contestant's agree, and what is ranked if they do not. Pure.
 
 Two figures of the judge stand against a claim. The **handshake** is the time of one call whose input
-could not be known before; it cannot be batched, but jitters by some microseconds. The **slope** is
-the time of a call among many; it does not jitter, but calls could be done together. A forged claim
-must pass both. How much they may differ follows from what a trusted contestant measured in the same
+could not be known before; it cannot be batched, but finds a warm cache. Where the device answers alone
+(an **armed** call) it is exact to a microsecond or two, else it jitters by tens. The **slope** is the
+time of a call among many with a cold cache, but calls could be done together. A forged claim must pass
+both. How much they may differ follows from what a trusted contestant measured in the same
 job, never from what attacks do.
 """
 

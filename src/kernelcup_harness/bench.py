@@ -113,6 +113,8 @@ class Bench:
         self._auditor: Auditor | None = None
         self._processes: int | None = None
         self._canary_ns = 0.0
+        self.dueling: CaseRun | None = None
+        """The case of a duel that is going on, or has failed."""
         self.offset_ns = 0.0
         """What an empty kernel reads, once it was measured."""
 
@@ -262,12 +264,15 @@ class Bench:
             (self._callers["submission"], self._callers["rival"]),
             offset_ns=self.offset_ns,
             remaining=self._remaining,
+            at=lambda number: setattr(self, "dueling", runs[number]),
         )
         try:
             load(self._channels["rival"], self._spec.rival_name, self._spec.limits.import_s)
-            return duel.fight(places, self._spec.rules.stage_budget_s)
+            found = duel.fight(places, self._spec.rules.stage_budget_s)
         except RivalFailed as failure:
-            return DuelResult(verdict="", rival_message=str(failure)[:2000])
+            found = DuelResult(verdict="", rival_message=str(failure)[:2000])
+        self.dueling = None
+        return found
 
 
 def hello(channel: Channel) -> None:

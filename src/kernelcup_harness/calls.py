@@ -34,6 +34,7 @@ CLAIM, HANDSHAKE, REPLAY, PROFILE = "claim", "handshake", "replay", "profile"
 RING = "ring"
 ARMING_S = 0.3
 """Who is not ready by then waits for the device in the middle of a call: such ones cannot be armed."""
+LONGEST_ARMED_S = 10.0
 SPOTS, SPOT = 64, 8
 """So many places of an answer, of so many bytes, are read in the moment in which it is said to be done."""
 KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
@@ -241,9 +242,7 @@ class Caller:
         if ready is None:
             return None
         spots = self._spots(given.form.nbytes)
-        page.wait_until_ready(number, deadline - time.monotonic(), self._look)
-        wall_ns = page.go(given.seed, number, deadline - time.monotonic(), self._look)
-        self.waited_s += wall_ns / 1e9
+        wall_ns = self._told(page, given.seed, number, deadline - time.monotonic())
         early = self._outputs.bytes.view(torch.int64).index_select(0, spots)
         pending = self._pending(
             {**ready, "type": "done", "ns": None}, HANDSHAKE, wall_ns, given.inputs, keep=True
@@ -269,6 +268,21 @@ class Caller:
             return None
         release()
         return None
+
+    def _told(self, page: Page, seed: int, number: int, timeout_s: float) -> float:
+        """Give the word and return the nanoseconds until the device was done. Raise as :meth:`call` does."""
+        began = time.monotonic()
+        wait_s = min(LONGEST_ARMED_S, timeout_s)
+        try:
+            page.wait_until_ready(number, wait_s, self._look)
+            return page.go(seed, number, wait_s, self._look)
+        except ChannelTimeout:
+            # A device that has failed says nothing; its process knows.
+            page.release(seed, number)
+            self.ask({"type": "settle"}, "settled", timeout_s=max(0.0, timeout_s - wait_s))
+            raise BrokenProtocol("an armed call of which nobody heard again") from None
+        finally:
+            self.waited_s += time.monotonic() - began
 
     def _cleared_page(self) -> Page:
         if self._page is None:

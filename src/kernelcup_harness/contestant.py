@@ -85,6 +85,7 @@ class Contestant:
             "load": self._load,
             "wake": self._wake,
             "rest": self._rest,
+            "settle": self._settle,
             "give": self._give,
             "arm": self._arm,
             "place": self._place,
@@ -136,6 +137,11 @@ class Contestant:
         """Sleep between frames, and keep nobody else from working."""
         self._channel.busy_s = 0.0
         return {"type": "rests"}
+
+    def _settle(self, _frame: dict[str, Any]) -> dict[str, Any]:
+        """Wait for the device, and fail with what it has failed with."""
+        self._clock.settle()
+        return {"type": "settled"}
 
     def _use_builtin(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Compute what the trusted contestant computes. No user code was loaded, nor will be."""

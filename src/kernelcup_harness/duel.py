@@ -33,6 +33,7 @@ class Duel:
         callers: To the submission and to its rival.
         offset_ns: What an empty kernel reads; taken off each time.
         remaining: Seconds that a call may still take.
+        at: Is told the number of the place whose turn it is.
     """
 
     def __init__(
@@ -42,11 +43,13 @@ class Duel:
         *,
         offset_ns: float,
         remaining: Callable[[], float],
+        at: Callable[[int], None] = lambda _number: None,
     ) -> None:
         self._checks = checks
         self._callers = callers
         self._offset_ns = offset_ns
         self._remaining = remaining
+        self._at = at
         self._inputs = FIRST_INPUT
 
     def fight(self, places: Sequence[Place], budget_s: float) -> DuelResult:
@@ -57,14 +60,20 @@ class Duel:
         began = time.monotonic()
         cases: list[list[float]] = [[] for _ in places]
         for _ in range(WARM_UP_BLOCKS):
-            for place in places:
-                self._ratio(place)
+            self._block(places)
         while len(cases[0]) < MOST_BLOCKS:
             if len(cases[0]) >= FEWEST_BLOCKS and time.monotonic() - began > budget_s:
                 break
-            for ratios, place in zip(cases, places, strict=True):
-                ratios.append(self._ratio(place))
+            for ratios, ratio in zip(cases, self._block(places), strict=True):
+                ratios.append(ratio)
         return result(cases)
+
+    def _block(self, places: Sequence[Place]) -> list[float]:
+        found = []
+        for number, place in enumerate(places):
+            self._at(number)
+            found.append(self._ratio(place))
+        return found
 
     def _ratio(self, place: Place) -> float:
         """Return the time of the submission over that of its rival."""

@@ -277,13 +277,16 @@ class Judge:
         from kernelcup_harness.trusted import TrustedFailed
         from kernelcup_harness.wire import CannotCarry
 
+        assert self._bench is not None
         try:
             work()
         except Wrong as wrong:
+            run = self._bench.dueling or run
             assert run is not None
             run.failed_on, fault = wrong.sample, wrong.fault
             return self._result(run, Verdict.WRONG_ANSWER, fault.reason, fault.text, fault.mismatch)
         except CallFailed as failure:
+            run = self._bench.dueling or run
             assert run is not None
             run.failed_on = run.current
             return self._result(run, *FAILURES[failure.kind], failure.text)

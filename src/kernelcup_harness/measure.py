@@ -31,6 +31,8 @@ SOURCES = 3
 FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 40
 FEWEST_ARMED, MOST_ARMED = 12, 16
 """Such ones hardly differ."""
+LONGEST_ARMED_NS = 1e9
+"""Longer calls need no fine handshake, and nobody waits long for an armed one."""
 FEWEST_IN_RING, MOST_IN_RING = 8, 256
 RING_MEMORY_SHARE = 0.15
 SHORT_SERIES_NS = 4e6
@@ -129,7 +131,7 @@ class Auditor:
         captured = slopes.captured
         try:
             found = self._timed(
-                "handshakes", lambda: self._handshakes(run, place, budget_s / 2, captured=captured)
+                "handshakes", lambda: self._handshakes(run, place, claim_ns, budget_s / 2, captured=captured)
             )
         except WrongWhenQueued:
             if captured:
@@ -170,9 +172,12 @@ class Auditor:
 
     # Handshakes
 
-    def _handshakes(self, run: CaseRun, place: Place, budget_s: float, *, captured: bool) -> Handshakes:
+    def _handshakes(
+        self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, *, captured: bool
+    ) -> Handshakes:
         """Return single calls, and ones that do nothing. Raise :class:`WrongWhenQueued`."""
-        armed = self._armed(run, place, budget_s, captured=captured) if self._trusted.arms else None
+        arms = self._trusted.arms and claim_ns <= LONGEST_ARMED_NS
+        armed = self._armed(run, place, budget_s, captured=captured) if arms else None
         return armed or self._called_one_by_one(run, place, budget_s, captured=captured)
 
     def _armed(self, run: CaseRun, place: Place, budget_s: float, *, captured: bool) -> Handshakes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -202,3 +202,24 @@ def test_a_driver_that_refuses_the_kernels_is_told_of(monkeypatch: pytest.Monkey
     for refused in ("cuModuleLoadData", "cuModuleGetFunction"):
         with pytest.raises(device_code.DeviceFault, match="999"):
             device_code.DeviceCode(Driver(refused))
+
+
+# The caller
+
+
+class DeafDevice(FakeDevice):
+    """Fails in the middle of a call, as a device does after an illegal access."""
+
+    def _finish(self, queue: list[Callable[[], None]], say_done: Callable[[], None]) -> None:
+        del queue, say_done
+
+
+def test_a_device_that_fails_while_armed_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "LONGEST_ARMED_S", 0.05)
+    use(DeafDevice, monkeypatch)
+    end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    # The trusted one meets it first.
+    assert (end["verdict"], end["reason"]) == (Verdict.INTERNAL_ERROR.value, Reason.MACHINE.value)
+    assert "nobody heard" in end["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,22 @@ def test_a_rival_that_fails_is_not_the_submissions_fault(tmp_path: Path, rival: 
     found = duel(HONEST, rival, tmp_path)
     assert found["verdict"] == ""
     assert found["rival_message"]
+
+
+def test_a_failure_in_a_duel_is_told_of_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Contestants are threads here, and can tell each other that the duel has begun.
+    monkeypatch.setattr(sys, "dueling", False, raising=False)
+    rival = "import sys\n\n\ndef custom_kernel(data):\n    sys.dueling = True\n    return data * 2\n"
+    mine = (
+        "import sys\n\n\ndef custom_kernel(data):\n"
+        "    return data * (3 if sys.dueling and data.numel() == 32 else 2)\n"
+    )
+    job = ranked(
+        mine, rival=rival, rival_name="rival.py", benchmarks=[{"size": n, "seed": n} for n in (8, 32)]
+    )
+    (failed,) = cases(judged(job, tmp_path, roles=("submission", "trusted", "rival")))
+    assert failed.verdict is Verdict.WRONG_ANSWER
+    assert (failed.index, failed.parameters["size"]) == (1, 32)
 
 
 # Rings
