@@ -14,11 +14,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelcup_harness import estimates
+from kernelcup_harness import audits, duel, estimates
 
 Line = dict[str, Any]
 US = 1e3
-DUEL_LEVEL = 0.98
+DUEL_NS = 20_000.0
+"""What the kernels of benchmarks/time_duels.py take."""
 LONG_NS = 20_000.0
 MOST_GAIN = 0.05
 RESAMPLED = 2000
@@ -73,13 +74,18 @@ def quarantining(case: Line) -> bool:
 
 def score_ns(case: Line) -> float:
     """Return what is ranked: the claim, the slope where that is what counts, or what the audit put there."""
-    audit, slope = case["timing"]["audit"], slope_ns(case)
+    audit, claim, slope = case["timing"]["audit"], claim_ns(case), slope_ns(case)
     if audit is None:
-        return claim_ns(case)
-    if "empty_floor" in codes(case) or (slope is None and not audit["captured"]):
+        return claim
+    if codes(case) & {"empty_floor", "handshake_disagrees"} or (slope is None and not audit["captured"]):
         return float(audit["score_ns"])
-    takes_slope = not audit["captured"] or "slope_disagrees" in codes(case)
-    return max(claim_ns(case), slope or 0.0) if takes_slope else claim_ns(case)
+    if not audit["captured"] or "slope_disagrees" in codes(case):
+        return max(claim, slope or 0.0)
+    names = ("captured", "armed", "handshake_ns", "handshake_slack_ns", "slope_slack_ns")
+    evidence = audits.Evidence(claim_ns=claim, slope_ns=slope, **{name: audit[name] for name in names})
+    # What was measured a second time may have decided otherwise.
+    takes_slope = evidence.slope_is_the_time and audit["score_ns"] < claim
+    return slope if takes_slope and slope is not None else claim
 
 
 def us(ns: float) -> str:
@@ -290,8 +296,7 @@ def duels(lines: Sequence[Line]) -> list[Shown]:
 
 def duel_verdict(ratios: Sequence[float]) -> str:
     """Return what the blocks say."""
-    _middle, low, high = estimates.ratio_interval(ratios, DUEL_LEVEL)
-    return "faster" if high < 1 else "slower" if low > 1 else "tied"
+    return duel.result([list(ratios)], [DUEL_NS]).verdict
 
 
 def true_difference(fights: Sequence[Line]) -> float:

@@ -25,7 +25,9 @@ from kernelcup_harness.protocol import (
 )
 
 CLAIM_SHARE = 0.02
-"""How much of a claim a slope may differ by the cache's state and the clock's drift."""
+"""How much of a claim handshakes and slopes may differ by the cache's state and the clock's drift."""
+GAP_SHARE = 0.1
+"""How much of a claim must be gaps before they are left out: a single kernel's has some hundredths."""
 QUICK_SHARE = 0.25
 NORMAL_SHARE = 1.4826
 """Of a normal distribution, its deviation over the median deviation."""
@@ -59,17 +61,20 @@ class Evidence:
         return max(self.claim_ns, self.slope_ns or 0.0)
 
     @property
-    def handshake_disagrees(self) -> bool:
-        """Whether single calls take longer than the claim allows, or for eager ones than slopes do.
+    def handshake_proves_ns(self) -> float:
+        """What a call takes at least, by its handshake alone.
 
-        An eager call that is not armed is launched and then run: each part fits into one slope, so an honest
-        one takes two at most.
+        An eager call that is not armed is launched and then run: each may take half of it.
         """
-        if self.captured or self.slope_ns is None:
-            return self.handshake_ns > self.claim_ns + self.handshake_slack_ns
-        if self.armed:
-            return self.handshake_ns > self.claim_or_slope_ns + self.handshake_slack_ns
-        return self.handshake_ns > 2 * self.claim_or_slope_ns + self.handshake_slack_ns
+        over = self.handshake_ns - self.handshake_slack_ns
+        halves = not self.captured and not self.armed and self.slope_ns is not None
+        return over / 2 if halves else over
+
+    @property
+    def handshake_disagrees(self) -> bool:
+        """Whether single calls take longer than the claim allows, or for eager ones than slopes do."""
+        most = self.claim_ns if self.captured else self.claim_or_slope_ns
+        return self.handshake_proves_ns > most
 
     @property
     def slope_disagrees(self) -> bool:
@@ -88,8 +93,10 @@ class Evidence:
         if not self.captured or self.slope_ns is None:
             return False
         gap = self.claim_ns - self.slope_ns
-        # Twice: a single kernel's claim is longer by about the slack, and must not be now this and now that.
-        tells = gap > 2 * max(self.slope_slack_ns, self.handshake_slack_ns)
+        # Well above the slack: what is ranked must not be now this and now that.
+        tells = (
+            gap > 2 * self.slope_slack_ns + GAP_SHARE * self.claim_ns and gap > 2 * self.handshake_slack_ns
+        )
         return tells and self.handshake_ns <= self.slope_ns + self.handshake_slack_ns
 
     @property
@@ -110,15 +117,15 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         findings.append(slope_finding(last))
     elif last.slope_ns is not None and all(each.slope_is_the_time for each in rounds):
         score = last.slope_ns
-    if last.slope_ns is None and not last.captured and not last.armed:
-        if all(each.handshake_disagrees for each in rounds):
-            # Nothing else bounds it, and an eager call may take long to launch: that is what is ranked.
-            score, level = max(last.claim_ns, last.handshake_ns), TrustLevel.BOUNDED
-    elif all(each.handshake_disagrees for each in rounds):
-        findings.append(handshake_finding(last))
-        level = TrustLevel.BOUNDED
     if not last.captured and last.slope_ns is not None:
         score, level = last.claim_or_slope_ns, TrustLevel.BOUNDED
+    if all(each.handshake_disagrees for each in rounds):
+        # Where nothing else was measured, nothing disagrees with it.
+        if last.captured or last.armed or last.slope_ns is not None:
+            findings.append(handshake_finding(last))
+        # Too coarse to hold anything back where it is not armed: then what it proves is ranked.
+        score = max(score, min(each.handshake_proves_ns for each in rounds))
+        level = TrustLevel.BOUNDED
     if backend is Backend.EMULATED:
         score, level, findings = last.claim_ns, TrustLevel.SELF_MEASURED, []
     return Audit(
@@ -174,16 +181,18 @@ def quick(walls_ns: Sequence[float]) -> float:
 
 
 def handshake_slack(
-    trusted_ns: Sequence[float], count: int, residual_ns: float, chance: random.Random
+    trusted_ns: Sequence[float], count: int, residual_ns: float, claim_ns: float, chance: random.Random
 ) -> float:
-    """Return by how much :func:`quick` of ``count`` handshakes may miss: in 1 % of cases it does by chance.
+    """Return by how much :func:`quick` of ``count`` handshakes may exceed a claim: in 1 % of cases it does by chance.
 
     Args:
         trusted_ns: Handshakes of calls that do nothing, around their own line.
         count: How many handshakes of the submission there are.
         residual_ns: By how much medians of the trusted ones missed their line.
+        claim_ns: The claim, of which a share is slack.
         chance: For the bootstrap.
     """
+    residual_ns += CLAIM_SHARE * max(0.0, claim_ns)
     if not trusted_ns or count < 1:
         return residual_ns
     middle = quick(trusted_ns)

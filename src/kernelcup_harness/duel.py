@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +15,10 @@ from kernelcup_harness.protocol import DuelResult, SampleName
 
 LEVEL = 0.98
 """Of the interval that decides: equal submissions are called equal in 98 of 100 duels."""
+PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
+"""Standard deviation of a kernel's time between processes, as nanoseconds and as a share: its code and data lie
+elsewhere in each, and no number of samples averages that out. Of an empty kernel in 67 jobs, and of the plain
+submissions of benchmarks/time_attacks.py."""
 WARM_UP_BLOCKS = 2
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
 SLOT = 0
@@ -51,6 +56,7 @@ class Duel:
         self._remaining = remaining
         self._at = at
         self._inputs = FIRST_INPUT
+        self._taken_ns: list[list[float]] = []
 
     def fight(self, places: Sequence[Place], budget_s: float) -> DuelResult:
         """Measure for ``budget_s``, at least some blocks. Raise :class:`RivalFailed` if the rival does.
@@ -59,6 +65,7 @@ class Duel:
         """
         began = time.monotonic()
         cases: list[list[float]] = [[] for _ in places]
+        self._taken_ns = [[] for _ in places]
         for _ in range(WARM_UP_BLOCKS):
             self._block(places)
         while len(cases[0]) < MOST_BLOCKS:
@@ -66,23 +73,25 @@ class Duel:
                 break
             for ratios, ratio in zip(cases, self._block(places), strict=True):
                 ratios.append(ratio)
-        return result(cases)
+        return result(cases, [statistics.median(each) for each in self._taken_ns])
 
     def _block(self, places: Sequence[Place]) -> list[float]:
         found = []
         for number, place in enumerate(places):
             self._at(number)
-            found.append(self._ratio(place))
+            mine, other = self._pair(place)
+            self._taken_ns[number] += [mine / 2, other / 2]
+            found.append(mine / other)
         return found
 
-    def _ratio(self, place: Place) -> float:
-        """Return the time of the submission over that of its rival."""
+    def _pair(self, place: Place) -> tuple[float, float]:
+        """Return the time of two calls of the submission, and of two of its rival."""
         samples = [self._fresh(), self._fresh()]
         order = ((0, 0), (1, 0), (1, 1), (0, 1))
         taken = [0.0, 0.0]
         for who, number in order:
             taken[who] += self._claim(who, place, samples[number])
-        return taken[0] / taken[1]
+        return taken[0], taken[1]
 
     def _claim(self, who: int, place: Place, sample: SampleName) -> float:
         data, form = self._checks.make_input(place, sample), self._checks.form(place)
@@ -112,11 +121,18 @@ def wrong(who: int, sample: SampleName, fault: Any) -> Exception:
     return Wrong(sample, fault) if who == 0 else RivalFailed(f"wrong answer: {fault.text}")
 
 
-def result(cases: list[list[float]]) -> DuelResult:
-    """Return what blocks of ratios say; ``cases`` has a list for each case."""
+def result(cases: list[list[float]], taken_ns: Sequence[float]) -> DuelResult:
+    """Return what blocks of ratios say.
+
+    Args:
+        cases: A list of ratios for each case.
+        taken_ns: What a call of each case takes, about.
+    """
     blocks = list(zip(*cases, strict=True))
     ratios = [math.exp(math.fsum(math.log(each) for each in block) / len(block)) for block in blocks]
     ratio, low, high = estimates.ratio_interval(ratios, LEVEL)
+    wider = math.exp(between_processes(taken_ns))
+    low, high = low / wider, high * wider
     verdict = "faster" if high < 1 else "slower" if low > 1 else "tied"
     return DuelResult(
         ratios=ratios,
@@ -127,3 +143,13 @@ def result(cases: list[list[float]]) -> DuelResult:
         verdict=verdict,
         blocks=len(blocks),
     )
+
+
+def between_processes(taken_ns: Sequence[float]) -> float:
+    """Return by how much the logarithm of a ratio over all cases differs between equal submissions, at :data:`LEVEL`.
+
+    All cases of a process share where its code lies, so their errors do not average out.
+    """
+    shares = [math.hypot(PROCESS_NS / max(1.0, each), PROCESS_SHARE) for each in taken_ns]
+    sigma = math.sqrt(2) * math.fsum(shares) / max(1, len(shares))
+    return statistics.NormalDist().inv_cdf((1 + LEVEL) / 2) * sigma

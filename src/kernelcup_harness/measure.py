@@ -149,7 +149,7 @@ class Auditor:
         noop = audits.quick(found.noop_ns)
         around = [wall - noop for wall in found.noop_ns]
         slack = audits.handshake_slack(
-            around, len(found.walls_ns), trusted.handshake_residual_ns, self._chance
+            around, len(found.walls_ns), trusted.handshake_residual_ns, claim_ns, self._chance
         )
         return audits.Evidence(
             claim_ns=claim_ns,

@@ -11,6 +11,7 @@ from harness_runs import quick_spec
 from inside import FakeRecorder, StaleRecorder, cases, judged
 
 from kernelcup_harness import bench, measure
+from kernelcup_harness.duel import result
 from kernelcup_harness.measure import Device, ring_size
 from kernelcup_harness.protocol import Backend, JobSpec, MeasureRules, Mode, Reason, TrustLevel, Verdict
 
@@ -202,6 +203,18 @@ def test_a_rival_that_fails_is_not_the_submissions_fault(tmp_path: Path, rival: 
     found = duel(HONEST, rival, tmp_path)
     assert found["verdict"] == ""
     assert found["rival_message"]
+
+
+def test_a_difference_as_there_is_between_processes_is_a_tie() -> None:
+    def verdict(ratio: float, taken_ns: float) -> str:
+        blocks = [ratio * (1 + 0.001 * (number % 3 - 1)) for number in range(30)]
+        return result([blocks], [taken_ns]).verdict
+
+    assert verdict(0.996, 20e3) == verdict(1.004, 20e3) == "tied"
+    assert (verdict(0.97, 20e3), verdict(1.031, 20e3)) == ("faster", "slower")
+    # 80 ns are a lot of a short kernel, and nothing of a long one.
+    assert verdict(0.97, 2e3) == "tied"
+    assert verdict(0.985, 1e6) == "faster"
 
 
 def test_a_failure_in_a_duel_is_told_of_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
