@@ -28,7 +28,7 @@ PLAIN = {
     "timed_product": "from task import product\n\n\ndef custom_kernel(data):\n    return product(*data)\n",
     "timed_sum": "def custom_kernel(data):\n    a, b = data\n    return a + b\n",
 }
-PLAIN_EVERY = 8
+PLAIN_EVERY = 16
 """So many attacks between two plain ones."""
 
 
