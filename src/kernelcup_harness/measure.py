@@ -123,6 +123,8 @@ class Auditor:
         self._chance = chance
         self._remaining = remaining
         self._device = device
+        self._waits_within = False
+        """Whether the submission was seen to wait for the device within a call, which then cannot be armed."""
         self.phases: dict[str, float] = {}
 
     def evidence(self, run: CaseRun, place: Place, claim_ns: float, budget_s: float) -> audits.Evidence:
@@ -177,6 +179,7 @@ class Auditor:
     ) -> Handshakes:
         """Return single calls, and ones that do nothing. Raise :class:`WrongWhenQueued`."""
         arms = self._trusted.arms and claim_ns <= LONGEST_ARMED_NS
+        arms &= captured or not self._waits_within
         armed = self._armed(run, place, budget_s, captured=captured) if arms else None
         return armed or self._called_one_by_one(run, place, budget_s, captured=captured)
 
@@ -193,6 +196,7 @@ class Auditor:
             sample, data = self._give(run, place, FIRST_SLOT)
             pending = self._caller.armed(FIRST_SLOT, timeout_s=self._remaining())
             if pending is None:
+                self._waits_within |= not captured
                 return None
             run.count += 1
             self._check(run, place, sample, data, self._caller.open(pending), queued=True)
