@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kernelcup.domain import DuelOutcome, RankingBy, Standing
+from kernelcup_harness import estimates
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, Verdict
 
 NANOSECOND = 1e-9
@@ -23,6 +24,7 @@ NO_DIFFERENCE = 1e-9
 LARGEST_REACH = math.log(1.05)
 """No interval counts as wider when places are given: else who scatters most would tie with everybody."""
 
+Z95 = statistics.NormalDist().inv_cdf(0.975)
 EMPTY_FLOOR = "empty_floor"
 """The finding of a case that takes no longer than a kernel that does nothing."""
 
@@ -225,7 +227,11 @@ def _scored(timings: Sequence[Timing], ranking_by: RankingBy) -> Score | None:
 def _interval(
     found_s: float, timings: Sequence[Timing], weights: Sequence[float]
 ) -> tuple[float | None, float | None]:
-    """Return the ends of a score's interval from those of its cases, which are independent of each other."""
+    """Return the ends of a score's interval.
+
+    It has those of its cases, which are independent of each other, and on a GPU what the same kernels
+    differ by between processes: a run has but one.
+    """
     ends = [case_interval_ns(timing) for timing in timings]
     known = [(end, timing.score_ns) for end, timing in zip(ends, timings, strict=True) if end is not None]
     if len(known) < len(timings):
@@ -236,8 +242,17 @@ def _interval(
     up = math.hypot(
         *(weight * _reach(middle, high) for weight, ((_, high), middle) in zip(weights, known, strict=True))
     )
+    shared = _between_processes(timings, weights)
+    down, up = math.hypot(down, shared), math.hypot(up, shared)
     # A spread of more than the largest float is not known at all.
     return (found_s * math.exp(-down), found_s * math.exp(up)) if up < 100 else (None, None)
+
+
+def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> float:
+    """Return half of the 95 % interval of a score's logarithm between processes; 0 but for a GPU's times."""
+    if any(timing.offset_ns <= 0 for timing in timings):
+        return 0.0
+    return Z95 * estimates.between_processes([timing.score_ns for timing in timings], weights)
 
 
 def _weights(times_ns: Sequence[float], ranking_by: RankingBy) -> list[float]:

@@ -15,10 +15,6 @@ from kernelcup_harness.protocol import DuelResult, SampleName
 
 LEVEL = 0.98
 """Of the interval that decides: equal submissions are called equal in 98 of 100 duels."""
-PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
-"""Standard deviation of a kernel's time between processes, as nanoseconds and as a share: its code and data lie
-elsewhere in each, and no number of samples averages that out. Of an empty kernel in 67 jobs, and of the plain
-submissions of benchmarks/time_attacks.py."""
 WARM_UP_BLOCKS = 2
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
 SLOT = 0
@@ -131,7 +127,9 @@ def result(cases: list[list[float]], taken_ns: Sequence[float]) -> DuelResult:
     blocks = list(zip(*cases, strict=True))
     ratios = [math.exp(math.fsum(math.log(each) for each in block) / len(block)) for block in blocks]
     ratio, low, high = estimates.ratio_interval(ratios, LEVEL)
-    wider = math.exp(between_processes(taken_ns))
+    # The two ran in one process each.
+    sigma = math.sqrt(2) * estimates.between_processes(taken_ns, [1 / len(taken_ns)] * len(taken_ns))
+    wider = math.exp(statistics.NormalDist().inv_cdf((1 + LEVEL) / 2) * sigma)
     low, high = low / wider, high * wider
     verdict = "faster" if high < 1 else "slower" if low > 1 else "tied"
     return DuelResult(
@@ -143,13 +141,3 @@ def result(cases: list[list[float]], taken_ns: Sequence[float]) -> DuelResult:
         verdict=verdict,
         blocks=len(blocks),
     )
-
-
-def between_processes(taken_ns: Sequence[float]) -> float:
-    """Return by how much the logarithm of a ratio over all cases differs between equal submissions, at :data:`LEVEL`.
-
-    All cases of a process share where its code lies, so their errors do not average out.
-    """
-    shares = [math.hypot(PROCESS_NS / max(1.0, each), PROCESS_SHARE) for each in taken_ns]
-    sigma = math.sqrt(2) * math.fsum(shares) / max(1, len(shares))
-    return statistics.NormalDist().inv_cdf((1 + LEVEL) / 2) * sigma

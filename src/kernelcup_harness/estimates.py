@@ -13,6 +13,10 @@ from collections.abc import Sequence
 
 TRIM = 0.1
 """Share of the samples that is cut off at each end."""
+PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
+"""Standard deviation of a kernel's time between processes, as nanoseconds and as a share: its code and data lie
+elsewhere in each, and no number of samples averages that out. Of an empty kernel in 67 jobs on an H200, and of
+the plain submissions of ``benchmarks/time_attacks.py``."""
 LONGEST_LAG = 20
 """How far apart samples are looked at for likeness."""
 
@@ -109,6 +113,15 @@ def ratio_interval(ratios: Sequence[float], level: float = 0.95) -> tuple[float,
     if found is None:
         return middle, 0.0, math.inf
     return middle, math.exp(found[0]), math.exp(found[1])
+
+
+def between_processes(times_ns: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the standard deviation between processes of a mean of logarithms of kernels' times.
+
+    The cases of a process share where its code lies, so their errors do not average out.
+    """
+    shares = [math.hypot(PROCESS_NS / max(1.0, time_ns), PROCESS_SHARE) for time_ns in times_ns]
+    return math.fsum(weight * share for weight, share in zip(weights, shares, strict=True))
 
 
 def student(level: float, freedom: int) -> float:

@@ -425,7 +425,7 @@ class Timing:
             error = self.reported.get("err")
             return None if error is None else estimates.around(self.reported_ns, error)
         slopes = self.audit.slopes_ns if self.audit is not None else []
-        if slopes and self.score_ns > self.claim_ns:
+        if slopes and math.isclose(self.score_ns, estimates.robust(slopes)):
             return estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
         return estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
 

@@ -125,6 +125,26 @@ def test_raw_is_what_the_clock_read_before_the_offset_was_taken_off() -> None:
     assert (got.score_s, got.raw_s) == (pytest.approx(0.8e-6), pytest.approx(1e-6))
 
 
+def test_what_a_gpu_measured_is_known_no_better_than_kernels_differ_between_processes() -> None:
+    def reach(time_ns: float, offset_ns: float) -> float:
+        got = scored(Timing(samples_ns=[time_ns + offset_ns] * 10, offset_ns=offset_ns))
+        assert got.low_s is not None
+        assert got.high_s is not None
+        assert got.high_s / got.score_s == pytest.approx(got.score_s / got.low_s)
+        return got.high_s / got.score_s - 1
+
+    assert reach(20e3, 2e3) == pytest.approx(1.96 * math.hypot(80 / 20e3, 0.004), rel=0.01)
+    assert reach(2e3, 2e3) == pytest.approx(1.96 * 80 / 2e3, rel=0.06)
+    assert reach(1e6, 2e3) == pytest.approx(1.96 * 0.004, rel=0.01)
+    # The processor's clock has no offset, and nobody knows how it differs.
+    assert reach(20e3, 0.0) == 0.0
+
+
+def test_cases_of_one_process_do_not_average_out_what_differs_between_processes() -> None:
+    timing = Timing(samples_ns=[22e3] * 10, offset_ns=2e3)
+    assert scored(timing, timing, timing).high_s == pytest.approx(scored(timing).high_s)
+
+
 def test_a_score_is_at_the_floor_only_if_all_its_cases_are() -> None:
     assert scored(at_floor(1000.0), at_floor(1100.0)).at_floor
     assert not scored(at_floor(1000.0), Timing(samples_ns=[1100.0] * 5)).at_floor
