@@ -48,6 +48,8 @@ class Evidence:
     """Whether calls were replayed from a graph."""
     armed: bool = False
     """Whether handshakes were answered by the device alone."""
+    refused: bool = False
+    """Whether the contestant would not have that, although nothing was in the way."""
     handshake_ns: float
     handshake_slack_ns: float
     slope_ns: float | None = None
@@ -59,6 +61,11 @@ class Evidence:
     def claim_or_slope_ns(self) -> float:
         """The longer of the two."""
         return max(self.claim_ns, self.slope_ns or 0.0)
+
+    @property
+    def has_nothing_else(self) -> bool:
+        """Whether the handshake is all that bounds the claim; an eager call may take long to launch."""
+        return not self.captured and not self.armed and self.slope_ns is None
 
     @property
     def handshake_proves_ns(self) -> float:
@@ -102,7 +109,12 @@ class Evidence:
     @property
     def is_in_doubt(self) -> bool:
         """Whether to measure once more."""
-        return self.handshake_disagrees or self.slope_disagrees
+        return self.handshake_disagrees or self.slope_disagrees or self.is_disturbed
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether an armed call took less than one that does nothing: something slowed the latter down."""
+        return self.armed and self.handshake_ns < -self.handshake_slack_ns
 
 
 def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
@@ -110,37 +122,58 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
 
     ``rounds`` has what was measured first, and a second time where the first was in doubt.
     """
-    last = rounds[-1]
-    score, level, findings = last.claim_ns, TrustLevel.AUDITED, []
-    if all(each.slope_disagrees for each in rounds):
-        score = last.claim_or_slope_ns
-        findings.append(slope_finding(last))
+    last, findings = rounds[-1], []
+    # A round that proves less acquits of nothing that a better one has found.
+    slopes = [each for each in rounds if each.captured] or rounds
+    handshakes = [each for each in rounds if each.armed] or rounds
+    score, level = last.claim_ns, TrustLevel.AUDITED
+    if all(each.slope_disagrees for each in slopes):
+        score = slopes[-1].claim_or_slope_ns
+        findings.append(slope_finding(slopes[-1]))
     elif last.slope_ns is not None and all(each.slope_is_the_time for each in rounds):
         score = last.slope_ns
     if not last.captured and last.slope_ns is not None:
-        score, level = last.claim_or_slope_ns, TrustLevel.BOUNDED
-    if all(each.handshake_disagrees for each in rounds):
-        # Where nothing else was measured, nothing disagrees with it.
-        if last.captured or last.armed or last.slope_ns is not None:
-            findings.append(handshake_finding(last))
-        # Too coarse to hold anything back where it is not armed: then what it proves is ranked.
-        score = max(score, min(each.handshake_proves_ns for each in rounds))
+        score, level = max(score, last.claim_or_slope_ns), TrustLevel.BOUNDED
+    if all(each.handshake_disagrees for each in handshakes):
+        level = TrustLevel.BOUNDED
+        if any(each.has_nothing_else for each in handshakes):
+            score = max(score, min(each.handshake_ns for each in handshakes))
+        else:
+            findings.append(handshake_finding(handshakes[-1]))
+            # Too coarse to hold anything back where it is not armed: then what it proves is ranked.
+            score = max(score, min(each.handshake_proves_ns for each in handshakes))
+    if any(each.refused for each in rounds):
+        findings.append(REFUSED)
+        level = TrustLevel.BOUNDED
+    elif all(each.is_disturbed for each in handshakes):
+        findings.append(DISTURBED)
         level = TrustLevel.BOUNDED
     if backend is Backend.EMULATED:
         score, level, findings = last.claim_ns, TrustLevel.SELF_MEASURED, []
     return Audit(
         captured=last.captured,
-        armed=last.armed,
-        handshake_ns=last.handshake_ns,
-        handshake_slack_ns=last.handshake_slack_ns,
+        armed=handshakes[-1].armed,
+        handshake_ns=handshakes[-1].handshake_ns,
+        handshake_slack_ns=handshakes[-1].handshake_slack_ns,
         slope_ns=last.slope_ns,
         slope_slack_ns=last.slope_slack_ns,
         slope_calls=list(last.slope_calls),
         slope_walls_ns=[list(walls) for walls in last.slope_walls_ns],
-        score_ns=score,
+        score_ns=max(0.0, score),
         level=level,
         findings=findings,
     )
+
+
+REFUSED = Finding(
+    code="not_armed",
+    text="a recorded call could not be queued ahead of its input, although nothing was in the way",
+    quarantines=True,
+)
+DISTURBED = Finding(
+    code="handshake_disturbed",
+    text="single calls took less than ones that do nothing, twice measured: something slowed those down",
+)
 
 
 def slope_finding(evidence: Evidence) -> Finding:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, masks, wire
+from kernelcup_harness import aliasing, masks, pinning, wire
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelTimeout
 from kernelcup_harness.pages import Page
 
@@ -26,6 +26,8 @@ OUTPUT_HEADROOM = 64 << 20
 LONGEST_WAKE_NS = 2_000_000
 QUICK_ANSWERS, QUICK = 6, 1.25
 """So many answers in a row that take hardly longer than the quickest."""
+MOST_TENSORS = 1024
+"""An answer may have more only where the reference's has: each costs the judge time."""
 MAX_TEXT = 16 << 10
 MAX_PROFILE = 256 << 10
 MAX_TRACE = 8 << 20
@@ -35,6 +37,7 @@ RING = "ring"
 ARMING_S = 0.3
 """Who is not ready by then waits for the device in the middle of a call: such ones cannot be armed."""
 LONGEST_ARMED_S = 10.0
+LEAST_SETTLE_S = 1.0
 SPOTS, SPOT = 64, 8
 """So many places of an answer, of so many bytes, are read in the moment in which it is said to be done."""
 KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
@@ -76,6 +79,7 @@ class Form:
 
     value: Any
     nbytes: int
+    tensors: int
     in_place: bool
     """Whether a call that returns None has answered in its input."""
 
@@ -83,7 +87,8 @@ class Form:
     def of(cls, expected: Any, *, in_place: bool) -> Form:
         """Take the form of the reference's output. Raise ``CannotCarry``."""
         nbytes = wire.output_nbytes(expected, "output")
-        return cls(value=wire.form_of(expected), nbytes=nbytes, in_place=in_place)
+        count = len(aliasing.leaves(expected))
+        return cls(value=wire.form_of(expected), nbytes=nbytes, tensors=count, in_place=in_place)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,6 +129,7 @@ class Pending:
     kind: str
     wall_ns: float
     inputs: int
+    most_tensors: int
     memory: wire.Arena | Copied
     pattern: torch.Tensor
     poisoned: int
@@ -222,67 +228,99 @@ class Caller:
         if self._awake:
             self._wake(timeout_s)
         reply, wall_ns = self._ask(frame, timeout_s)
-        return self._pending(reply, kind, wall_ns, given.inputs, keep=keep)
+        return self._pending(reply, kind, wall_ns, given, keep=keep)
 
-    def armed(self, slot: int, *, timeout_s: float) -> Pending | None:
+    def can_arm(self, slot: int) -> bool:
+        """Tell whether nothing on this side keeps the input of a slot from being armed."""
+        given = self._given[slot]
+        has_key = given.seed is not None and self._mask.code is not None
+        return has_key and given.form is not None and given.form.nbytes <= pinning.LARGEST
+
+    def armed(
+        self, slot: int, *, replay: bool, timeout_s: float, patience_s: float = ARMING_S
+    ) -> Pending | None:
         """Have the input of a slot computed once, by a device that has everything queued before it gets the key.
 
         No process takes part between GO and DONE, so the time hardly jitters. Return None where that
-        does not work: an input without tensors, a call that waits for the device. Raise as :meth:`call` does.
+        does not work: a call that waits for the device, whatever the contestant's reason. Raise as :meth:`call`
+        does.
+
+        Args:
+            slot: One of which :meth:`can_arm` says that it can be.
+            replay: Whether what was captured on the slot is queued, or a call.
+            timeout_s: For all of it.
+            patience_s: For having everything queued.
         """
         given = self._given[slot]
-        if given.seed is None or given.form is None or self._mask.code is None:
-            return None
-        deadline = time.monotonic() + timeout_s
+        assert given.seed is not None
+        assert given.form is not None
         self._make_room(given.form)
         assert self._outputs is not None
         page, number = self._cleared_page(), secrets.randbits(63) + 1
-        frame = {"type": "arm", "slot": slot, "layout": None, "number": number, "bytes": given.form.nbytes}
-        ready = self._queued(frame, lambda: page.release(given.seed or 0, number), timeout_s)
+        frame = {
+            "type": "arm",
+            "slot": slot,
+            "layout": None,
+            "replay": replay,
+            "number": number,
+            "bytes": given.form.nbytes,
+        }
+        deadline = time.monotonic() + timeout_s
+        seed = given.seed
+        ready = self._queued(frame, lambda: page.release(seed, number), patience_s, deadline)
         if ready is None:
             return None
-        spots = self._spots(given.form.nbytes)
-        wall_ns = self._told(page, given.seed, number, deadline - time.monotonic())
-        early = self._outputs.bytes.view(torch.int64).index_select(0, spots)
-        pending = self._pending(
-            {**ready, "type": "done", "ns": None}, HANDSHAKE, wall_ns, given.inputs, keep=True
-        )
+        words, spots = self._outputs.bytes.view(torch.int64), self._spots(given.form.nbytes)
+        early = torch.empty_like(spots)
+
+        def look_at_spots() -> None:
+            torch.index_select(words, 0, spots, out=early)
+
+        wall_ns = self._told(page, seed, number, deadline, look_at_spots)
+        reply = {**ready, "type": "done", "ns": None}
+        pending = self._pending(reply, HANDSHAKE, wall_ns, given, keep=True)
         # The device's copy may still be under way if it said so too early.
-        if not torch.equal(early, self._outputs.bytes.view(torch.int64).index_select(0, spots)):
+        if not torch.equal(early, words.index_select(0, spots)):
             raise GuardBroken("an answer changed after it was said to be done")
         return pending
 
     def _queued(
-        self, frame: dict[str, Any], release: Callable[[], None], timeout_s: float
+        self, frame: dict[str, Any], release: Callable[[], None], patience_s: float, deadline: float
     ) -> dict[str, Any] | None:
         """Have a call queued. Return the description of its answer, None if it has to be made in another way."""
-        number = self._send(frame, timeout_s)
+        number = self._send(frame, deadline - time.monotonic())
         try:
-            ready = self._reply(number, ARMING_S)
+            ready = self._reply(number, min(patience_s, deadline - time.monotonic()))
             if ready.get("type") == "armed" and ready.get("ok") is True:
                 return ready
         except ChannelTimeout:
             # It waits for the device, which waits for us.
             release()
-            self._reply(number, timeout_s)
+            self._reply(number, deadline - time.monotonic())
             return None
         release()
         return None
 
-    def _told(self, page: Page, seed: int, number: int, timeout_s: float) -> float:
+    def _told(
+        self, page: Page, seed: int, number: int, deadline: float, at_once: Callable[[], None]
+    ) -> float:
         """Give the word and return the nanoseconds until the device was done. Raise as :meth:`call` does."""
         began = time.monotonic()
-        wait_s = min(LONGEST_ARMED_S, timeout_s)
+        until = min(deadline, began + LONGEST_ARMED_S)
         try:
-            page.wait_until_ready(number, wait_s, self._look)
-            return page.go(seed, number, wait_s, self._look)
+            page.wait_until_ready(number, until - time.monotonic(), self._look)
+            wall_ns = page.go(seed, number, until - time.monotonic(), self._look, at_once)
         except ChannelTimeout:
+            wall_ns = math.nan
+        self.waited_s += time.monotonic() - began
+        if math.isnan(wall_ns):
             # A device that has failed says nothing; its process knows.
             page.release(seed, number)
-            self.ask({"type": "settle"}, "settled", timeout_s=max(0.0, timeout_s - wait_s))
-            raise BrokenProtocol("an armed call of which nobody heard again") from None
-        finally:
-            self.waited_s += time.monotonic() - began
+            self.ask(
+                {"type": "settle"}, "settled", timeout_s=max(LEAST_SETTLE_S, deadline - time.monotonic())
+            )
+            raise BrokenProtocol("an armed call of which nobody heard again")
+        return wall_ns
 
     def _cleared_page(self) -> Page:
         if self._page is None:
@@ -306,7 +344,7 @@ class Caller:
         given = self._given[slot]
         self._make_room(given.form)
         reply, wall_ns = self._ask({"type": "read", "place": place}, timeout_s)
-        return self.open(self._pending(reply, RING, wall_ns, given.inputs, keep=False))
+        return self.open(self._pending(reply, RING, wall_ns, given, keep=False))
 
     def ask(self, frame: dict[str, Any], expected: str, *, timeout_s: float) -> tuple[dict[str, Any], float]:
         """Send a frame that needs no input; return the reply of the expected type and the wall clock (ns)."""
@@ -417,7 +455,7 @@ class Caller:
             quick = quick + 1 if wall_ns <= QUICK * quickest else 0
 
     def _pending(
-        self, reply: dict[str, Any], kind: str, wall_ns: float, inputs: int, *, keep: bool
+        self, reply: dict[str, Any], kind: str, wall_ns: float, given: Given, *, keep: bool
     ) -> Pending:
         assert self._outputs is not None
         memory: wire.Arena | Copied = self._outputs
@@ -427,7 +465,8 @@ class Caller:
             reply=reply,
             kind=kind,
             wall_ns=wall_ns,
-            inputs=inputs,
+            inputs=given.inputs,
+            most_tensors=max(MOST_TENSORS, given.form.tensors if given.form is not None else 0),
             memory=memory,
             pattern=self._pattern,
             poisoned=min(self._poisoned, memory.size),
@@ -497,6 +536,9 @@ class Caller:
 
     def _output(self, pending: Pending) -> Any:
         reply = pending.reply
+        table = reply.get("table")
+        if isinstance(table, list) and len(table) > pending.most_tensors:
+            raise CallFailed("output", f"the call returned {len(table)} tensors")
         try:
             decoder = wire.Decoder(pending.memory, reply.get("table"), self._record_type, dense=True)
             output = decoder.value(reply.get("tree"))
@@ -579,11 +621,12 @@ def repeat(target: torch.Tensor, pattern: torch.Tensor) -> None:
 
 def check_guards(pending: Pending, gaps: list[tuple[int, int]]) -> None:
     """Raise :class:`GuardBroken` unless the bands around the tensors are as they were made."""
+    twice = pending.pattern.repeat(2)
     for begin, after in gaps:
         # Beyond what was poisoned nobody knows what had been there.
         end = min(after, pending.poisoned)
         if begin >= end:
             continue
-        band = pending.memory.bytes[begin:end].clone()
-        if not torch.equal(band, pending.pattern.roll(-(begin % POISON_BYTES))[: end - begin]):
+        band, first = pending.memory.bytes[begin:end].clone(), begin % POISON_BYTES
+        if not torch.equal(band, twice[first : first + end - begin]):
             raise GuardBroken("something was written beside an output")

@@ -186,7 +186,7 @@ class Contestant:
         ns = None
         if kind == "claim":
             (value, laid), ns = self._clock.time(lambda: self._called(slot.data))
-        elif kind == "replay":
+        elif kind == "replay" and slot.graph is not None:
             slot.graph.replay()
             self._clock.settle()
             value, laid = slot.graph.values[0]
@@ -206,7 +206,7 @@ class Contestant:
         ready, go, key, done = (self._page.bytes.data_ptr() + place for place in self._places)
         code.wait_for(ready, go, key, frame["number"])
         slot.uncover_later()
-        if slot.graph is not None:
+        if frame["replay"] and slot.graph is not None:
             slot.graph.replay()
             value, laid = slot.graph.values[0]
         else:

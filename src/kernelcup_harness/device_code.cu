@@ -36,9 +36,22 @@ extern "C" __global__ void copy(unsigned char* target, const unsigned char* sour
 {
     const u64 step = (u64)gridDim.x * blockDim.x;
     const u64 first = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    const u64 wide = ((u64)target | (u64)source) % sizeof(uint4) ? 0 : count / sizeof(uint4);
-    for (u64 place = first; place < wide; place += step)
-        ((uint4*)target)[place] = ((const uint4*)source)[place];
+    const u64 wide = (u64)target % sizeof(uint4) ? 0 : count / sizeof(uint4);
+    if ((u64)source % sizeof(uint4) == 0) {
+        for (u64 place = first; place < wide; place += step)
+            ((uint4*)target)[place] = ((const uint4*)source)[place];
+    } else {
+        // Narrow reads of the device's memory cost little; narrow writes over the bus would.
+        for (u64 place = first; place < wide; place += step) {
+            union {
+                uint4 block;
+                unsigned char bytes[sizeof(uint4)];
+            } gathered;
+            for (int n = 0; n < (int)sizeof(uint4); ++n)
+                gathered.bytes[n] = source[place * sizeof(uint4) + n];
+            ((uint4*)target)[place] = gathered.block;
+        }
+    }
     for (u64 place = wide * sizeof(uint4) + first; place < count; place += step)
         target[place] = source[place];
 }

@@ -97,10 +97,15 @@ class Channel:
         Raise :class:`ChannelTimeout`, :class:`ChannelClosed` or :class:`BrokenProtocol`.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        length = HEADER.unpack(self._read(HEADER.size, deadline))[0]
+        self._fill_to(HEADER.size, deadline)
+        length = HEADER.unpack_from(self._buffer)[0]
         if length > self._max_bytes:
             raise BrokenProtocol(f"a frame of {length} bytes; {self._max_bytes} are allowed")
-        return parse_object(self._read(length, deadline))
+        # Nothing is taken before all of it is there: who comes back after a timeout begins with the header again.
+        self._fill_to(HEADER.size + length, deadline)
+        body = bytes(self._buffer[HEADER.size : HEADER.size + length])
+        del self._buffer[: HEADER.size + length]
+        return parse_object(body)
 
     def has_pending(self) -> bool:
         """Tell whether anything unread has arrived. Raise :class:`ChannelClosed` at the end of the stream."""
@@ -115,23 +120,21 @@ class Channel:
             raise ChannelClosed(str(error)) from error
         return True
 
-    def _read(self, count: int, deadline: float | None) -> bytes:
+    def _fill_to(self, count: int, deadline: float | None) -> None:
         while len(self._buffer) < count:
             self._fill(deadline)
-        data = bytes(self._buffer[:count])
-        del self._buffer[:count]
-        return data
 
-    def _look_busily(self) -> bool:
+    def _look_busily(self, deadline: float | None) -> bool:
         """Tell whether something arrives while we look again and again."""
         until = time.monotonic() + self.busy_s
+        until = until if deadline is None else min(until, deadline)
         while time.monotonic() < until:
             if self._poll.poll(0):
                 return True
         return False
 
     def _fill(self, deadline: float | None) -> None:
-        if not self.busy_s or not self._look_busily():
+        if not self.busy_s or not self._look_busily(deadline):
             self._wait([self._sock], [], deadline)
         room = socket.CMSG_SPACE(MAX_FDS * array.array("i").itemsize)
         try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness import aliasing, audits, estimates, wire
-from kernelcup_harness.calls import HANDSHAKE, REPLAY, Answer, Caller, CallFailed
+from kernelcup_harness.calls import ARMING_S, HANDSHAKE, REPLAY, Answer, Caller, CallFailed
 from kernelcup_harness.checks import Checks, Fault, Place
 from kernelcup_harness.protocol import SampleName
 from kernelcup_harness.schedule import CaseRun
@@ -31,6 +31,8 @@ SOURCES = 3
 FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 40
 FEWEST_ARMED, MOST_ARMED = 12, 16
 """Such ones hardly differ."""
+CAPTURED_PATIENCE_S = 10.0
+"""Queueing a recorded call waits for nothing."""
 LONGEST_ARMED_NS = 1e9
 """Longer calls need no fine handshake, and nobody waits long for an armed one."""
 FEWEST_IN_RING, MOST_IN_RING = 8, 256
@@ -81,6 +83,8 @@ class Handshakes:
 
     armed: bool = False
     """Whether they were answered by the device alone."""
+    refused: bool = False
+    """Whether the contestant would not have that, although nothing was in the way."""
     walls_ns: list[float] = field(default_factory=list)
     noop_ns: list[float] = field(default_factory=list)
 
@@ -123,8 +127,8 @@ class Auditor:
         self._chance = chance
         self._remaining = remaining
         self._device = device
-        self._waits_within = False
-        """Whether the submission was seen to wait for the device within a call, which then cannot be armed."""
+        self._not_armed: set[int] = set()
+        """Eager cases whose calls could not be armed: another try would take as long."""
         self.phases: dict[str, float] = {}
 
     def evidence(self, run: CaseRun, place: Place, claim_ns: float, budget_s: float) -> audits.Evidence:
@@ -157,6 +161,7 @@ class Auditor:
             claim_ns=claim_ns,
             captured=slopes.captured,
             armed=found.armed,
+            refused=found.refused,
             handshake_ns=audits.quick(found.walls_ns) - noop - trusted.launch_ns,
             handshake_slack_ns=slack,
             slope_ns=estimates.robust(slopes.values_ns) if slopes.values_ns else None,
@@ -178,15 +183,28 @@ class Auditor:
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, *, captured: bool
     ) -> Handshakes:
         """Return single calls, and ones that do nothing. Raise :class:`WrongWhenQueued`."""
-        arms = self._trusted.arms and claim_ns <= LONGEST_ARMED_NS
-        arms &= captured or not self._waits_within
-        armed = self._armed(run, place, budget_s, captured=captured) if arms else None
-        return armed or self._called_one_by_one(run, place, budget_s, captured=captured)
+        refused = False
+        if self._trusted.arms and claim_ns <= LONGEST_ARMED_NS and run.case.index not in self._not_armed:
+            found = self._armed(run, place, budget_s, captured=captured)
+            if found is not None and not found.refused:
+                return found
+            refused = found is not None
+        found = self._called_one_by_one(run, place, budget_s, captured=captured)
+        found.refused = refused
+        return found
 
     def _armed(self, run: CaseRun, place: Place, budget_s: float, *, captured: bool) -> Handshakes | None:
-        """Return calls that the device answered alone, in turns with ones that do nothing; None if it cannot."""
+        """Return calls that the device answered alone, in turns with ones that do nothing.
+
+        None where something is in the way: no tensors, no reference, an eager call that waits for the device
+        or would look at the host's tensors before they are there. What was captured can do neither; if it is
+        not armed, that is refused.
+        """
         began = time.monotonic()
-        self._trusted.noop_on(self._input(run, place)[1], self._checks.form(place))
+        data = self._input(run, place)[1]
+        if not captured and not all(each.is_cuda for each in aliasing.leaves(data)):
+            return None
+        self._trusted.noop_on(data, self._checks.form(place))
         if captured:
             self._capture(run, place, 1)
         found = Handshakes(armed=True)
@@ -194,9 +212,16 @@ class Auditor:
             if number >= UNCOUNTED + FEWEST_ARMED and time.monotonic() - began > budget_s:
                 break
             sample, data = self._give(run, place, FIRST_SLOT)
-            pending = self._caller.armed(FIRST_SLOT, timeout_s=self._remaining())
+            if not self._caller.can_arm(FIRST_SLOT):
+                return None
+            patience_s = CAPTURED_PATIENCE_S if captured else ARMING_S
+            pending = self._caller.armed(
+                FIRST_SLOT, replay=captured, timeout_s=self._remaining(), patience_s=patience_s
+            )
             if pending is None:
-                self._waits_within |= not captured
+                if captured:
+                    return Handshakes(refused=True)
+                self._not_armed.add(run.case.index)
                 return None
             run.count += 1
             self._check(run, place, sample, data, self._caller.open(pending), queued=True)

@@ -42,16 +42,25 @@ class Page:
         """Return once the device waits for GO. ``look`` and what is raised are as for :meth:`go`."""
         self._wait(READY, number, time.perf_counter_ns() + int(timeout_s * 1e9), look)
 
-    def go(self, key: int, number: int, timeout_s: float, look: Callable[[], None]) -> float:
+    def go(
+        self,
+        key: int,
+        number: int,
+        timeout_s: float,
+        look: Callable[[], None],
+        at_once: Callable[[], None] = lambda: None,
+    ) -> float:
         """Give the word and return the nanoseconds until the device said that it is done.
 
-        ``look`` is called now and then, and raises if waiting makes no sense any more. Raise
+        ``look`` is called now and then, and raises if waiting makes no sense any more. ``at_once`` is called
+        when the device is done, while the clock still runs: what it reads has to be there by then. Raise
         ``ChannelTimeout``.
         """
-        self._words[KEY // WORD] = key
         begin = time.perf_counter_ns()
+        self._words[KEY // WORD] = key
         self._words[GO // WORD] = number
         self._wait(DONE, number, begin + int(timeout_s * 1e9), look)
+        at_once()
         return float(time.perf_counter_ns() - begin)
 
     def _wait(self, place: int, number: int, end_ns: int, look: Callable[[], None]) -> None:

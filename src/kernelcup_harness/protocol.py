@@ -334,8 +334,8 @@ class Finding:
     """Something about a time that people should know."""
 
     code: str
-    """Stable: ``slope_disagrees``, ``handshake_disagrees``, ``below_floor``, ``near_floor``, ``empty_floor``,
-    ``throttled``, ``busy_device``, ``not_audited``."""
+    """Stable: ``slope_disagrees``, ``handshake_disagrees``, ``not_armed``, ``handshake_disturbed``, ``below_floor``,
+    ``near_floor``, ``empty_floor``, ``throttled``, ``busy_device``, ``not_audited``."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False

@@ -18,8 +18,9 @@ from inside import FakeRecorder, cases, judged
 from test_harness_measure import HONEST, SMALL_CACHE, ranked
 
 from kernelcup_harness import bench, calls, device_code, masks, measure, pages, pinning
+from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.frames import ChannelClosed, ChannelTimeout
-from kernelcup_harness.protocol import Reason, Verdict
+from kernelcup_harness.protocol import Reason, TrustLevel, Verdict
 
 
 @pytest.fixture(autouse=True)
@@ -202,6 +203,59 @@ def test_a_driver_that_refuses_the_kernels_is_told_of(monkeypatch: pytest.Monkey
     for refused in ("cuModuleLoadData", "cuModuleGetFunction"):
         with pytest.raises(device_code.DeviceFault, match="999"):
             device_code.DeviceCode(Driver(refused))
+
+
+# Who would rather not
+
+
+@pytest.fixture
+def own_arm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the submission a way to answer that its trusted neighbour, a thread like it, does not have."""
+    real = Contestant._arm
+
+    def arm(self: Contestant, frame: dict[str, Any]) -> dict[str, Any]:
+        name = getattr(self._kernel, "__module__", "")
+        answer = getattr(sys.modules.get(name), "arm_answer", None)
+        if answer is None:
+            return real(self, frame)
+        # Who says yes has the device work, so that there is an answer to be described.
+        if answer.get("ok") is True:
+            return {"type": real(self, frame)["type"], **answer}
+        self._take(frame)
+        return answer
+
+    monkeypatch.setattr(Contestant, "_arm", arm)
+
+
+@pytest.mark.usefixtures("with_device", "own_arm")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"type": "armed", "ok": False}',
+        '{"type": ["x"]}',
+        '{"type": "fail", "kind": "memory", "text": "no"}',
+    ],
+)
+def test_a_recorded_call_that_will_not_be_armed_is_held_back(tmp_path: Path, answer: str) -> None:
+    text = HONEST + f"\n\narm_answer = {answer}\n"
+    (case,) = cases(judged(ranked(text), tmp_path, recorder=FakeRecorder()))
+    assert case.verdict is Verdict.ACCEPTED, case.message
+    assert case.timing is not None
+    audit = case.timing.audit
+    assert audit is not None
+    assert (audit.captured, audit.armed, audit.level) == (True, False, TrustLevel.BOUNDED)
+    (finding,) = [each for each in audit.findings if each.code == "not_armed"]
+    assert finding.quarantines
+
+
+@pytest.mark.usefixtures("with_device", "own_arm")
+@pytest.mark.parametrize(
+    "answer", ['{"type": "armed", "ok": True}', '{"type": "armed", "ok": True, "tree": 3}']
+)
+def test_a_malformed_description_of_an_armed_answer_is_refused(tmp_path: Path, answer: str) -> None:
+    text = HONEST + f"\n\narm_answer = {answer}\n"
+    end = ranked_end(judged(ranked(text), tmp_path, recorder=QueueingRecorder()))
+    assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.PROTOCOL.value)
 
 
 # The caller

@@ -77,6 +77,33 @@ def test_an_armed_handshake_that_disagrees_twice_quarantines() -> None:
     assert decide([doubtful, evidence(armed=True)], CUDA).findings == []
 
 
+def test_a_second_round_that_proves_less_acquits_of_nothing() -> None:
+    armed = evidence(claim_ns=10e3, handshake_ns=20e3, handshake_slack_ns=1e3, slope_ns=10e3, armed=True)
+    coarse = evidence(claim_ns=10e3, handshake_ns=20e3, handshake_slack_ns=15e3, slope_ns=10e3)
+    audit = decide([armed, coarse], CUDA)
+    assert (codes(audit), audit.level, audit.score_ns) == (["handshake_disagrees"], TrustLevel.BOUNDED, 19e3)
+    assert audit.findings[0].quarantines
+    long = evidence(slope_ns=40e3)
+    eager = evidence(slope_ns=15e3, captured=False)
+    audit = decide([long, eager], CUDA)
+    assert (codes(audit), audit.score_ns) == (["slope_disagrees"], 40e3)
+
+
+def test_a_recorded_call_that_is_not_armed_is_held_back() -> None:
+    audit = decide([evidence(refused=True)], CUDA)
+    assert (codes(audit), audit.level) == (["not_armed"], TrustLevel.BOUNDED)
+    assert audit.findings[0].quarantines
+
+
+def test_an_armed_call_that_takes_less_than_nothing_was_disturbed() -> None:
+    odd = evidence(handshake_ns=-6e3, armed=True)
+    assert odd.is_in_doubt
+    assert not evidence(handshake_ns=-4e3, armed=True).is_in_doubt
+    audit = decide([odd, odd], CUDA)
+    assert (codes(audit), audit.level) == (["handshake_disturbed"], TrustLevel.BOUNDED)
+    assert decide([odd, evidence(armed=True)], CUDA).findings == []
+
+
 def test_an_armed_eager_call_has_no_time_to_be_launched() -> None:
     """Two slopes would be allowed if it were called after the word."""
     eager = {"captured": False, "slope_ns": 20e3, "handshake_ns": 30e3}
@@ -145,7 +172,7 @@ def test_without_a_slope_a_handshake_that_agrees_is_proof_enough() -> None:
 def test_without_a_slope_a_long_handshake_is_the_score() -> None:
     slow = evidence(captured=False, slope_ns=None, handshake_ns=60e3)
     audit = decide([slow, slow], CUDA)
-    assert (audit.score_ns, audit.level, audit.findings) == (55e3, TrustLevel.BOUNDED, [])
+    assert (audit.score_ns, audit.level, audit.findings) == (60e3, TrustLevel.BOUNDED, [])
 
 
 def test_where_a_handshake_is_too_coarse_to_hold_a_run_back_what_it_proves_is_ranked() -> None:

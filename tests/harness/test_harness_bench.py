@@ -171,7 +171,14 @@ def pending(reply: dict[str, Any]) -> Pending:
     """Return an answer that has arrived."""
     nothing: Any = None
     return Pending(
-        reply=reply, kind="claim", wall_ns=900.0, inputs=1, memory=nothing, pattern=nothing, poisoned=0
+        reply=reply,
+        kind="claim",
+        wall_ns=900.0,
+        inputs=1,
+        most_tensors=9,
+        memory=nothing,
+        pattern=nothing,
+        poisoned=0,
     )
 
 

@@ -13,7 +13,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, parse_object
+from kernelcup_harness.frames import (
+    HEADER,
+    BrokenProtocol,
+    Channel,
+    ChannelClosed,
+    ChannelTimeout,
+    parse_object,
+)
 
 LIMIT = 4096
 
@@ -207,3 +214,16 @@ def test_a_wrapped_descriptor_is_not_inherited_further() -> None:
     assert fcntl.fcntl(channel.fileno(), fcntl.F_GETFD) & fcntl.FD_CLOEXEC
     channel.close()
     ours.close()
+
+
+def test_a_frame_that_straddles_a_timeout_is_read_by_who_comes_back() -> None:
+    ours, theirs = socket.socketpair()
+    channel = Channel(ours, max_bytes=1 << 20)
+    whole = HEADER.pack(len(b'{"a":1}')) + b'{"a":1}'
+    theirs.sendall(whole[:6])
+    with pytest.raises(ChannelTimeout):
+        channel.receive(0.01)
+    theirs.sendall(whole[6:])
+    assert channel.receive(1.0) == {"a": 1}
+    theirs.close()
+    channel.close()

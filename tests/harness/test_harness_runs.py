@@ -333,7 +333,7 @@ def test_an_exception_that_cannot_be_shown_is_named(warm: Run) -> None:
 
 FORGED = """
 from kernelcup_harness import contestant
-contestant.Contestant._write = lambda self, value: {{"tree": {tree}, "table": []}}
+contestant.Contestant._write = lambda self, value, copy=None: {{"tree": {tree}, "table": []}}
 def custom_kernel(data):
     return data
 """

@@ -21,6 +21,10 @@ def case(
     walls = [[1e6, 1e6], [1e6 + 300 * slope, 1e6 + 300 * slope]] if slope is not None else []
     audit = {
         "captured": captured,
+        "armed": captured,
+        "handshake_ns": ns,
+        "handshake_slack_ns": 500.0,
+        "slope_slack_ns": 500.0,
         "slope_calls": [100, 400] if walls else [],
         "slope_walls_ns": walls,
         "score_ns": ns,
