@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import secrets
 import sys
 import time
@@ -15,80 +14,38 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, masks, pinning, wire
+from kernelcup_harness import masks, pinning, wire
+from kernelcup_harness.answers import (
+    CLAIM,
+    HANDSHAKE,
+    MOST_TENSORS,
+    PROFILE,
+    RING,
+    Answer,
+    Copied,
+    Form,
+    GuardBroken,
+    Pending,
+    end_of,
+    expect,
+    opened,
+)
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelTimeout
 from kernelcup_harness.pages import Page
+from kernelcup_harness.poison import Poison
 
-POISON_BYTES = 4096
 MOST_BY_HOST = 1 << 20
 SMALLEST_ARENA = 1 << 20
 OUTPUT_HEADROOM = 64 << 20
 LONGEST_WAKE_NS = 2_000_000
 QUICK_ANSWERS, QUICK = 6, 1.25
 """So many answers in a row that take hardly longer than the quickest."""
-MOST_TENSORS = 1024
-"""An answer may have more only where the reference's has: each costs the judge time."""
-MAX_TEXT = 16 << 10
-MAX_PROFILE = 256 << 10
-MAX_TRACE = 8 << 20
-CLAIM, HANDSHAKE, REPLAY, PROFILE = "claim", "handshake", "replay", "profile"
-"""What a call is for: only a claim is timed by the contestant, with a cold cache."""
-RING = "ring"
 ARMING_S = 0.3
 """Who is not ready by then waits for the device in the middle of a call: such ones cannot be armed."""
 LONGEST_ARMED_S = 10.0
 LEAST_SETTLE_S = 1.0
 SPOTS, SPOT = 64, 8
 """So many places of an answer, of so many bytes, are read in the moment in which it is said to be done."""
-KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
-
-
-class CallFailed(Exception):
-    """The contestant says that the call failed, and how."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
-        self.text = text
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What one call gave."""
-
-    output: Any = None
-    ns: float = math.nan
-    """The contestant's claim, NaN where none was asked for."""
-    wall_ns: float = math.nan
-    """From the judge's GO to the answer."""
-    profile: str | None = None
-    trace: str | None = None
-    shared_inputs: tuple[int, ...] = ()
-    """Which tensors of the input the output shares memory with, as the contestant says."""
-    repeats_itself: bool = False
-    """Whether two tensors of the output are one."""
-
-
-class GuardBroken(BrokenProtocol):
-    """Something was written beside an output, or into it after it was done."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Form:
-    """What the answers to a case look like: the reference's output with its tensors emptied."""
-
-    value: Any
-    nbytes: int
-    tensors: int
-    in_place: bool
-    """Whether a call that returns None has answered in its input."""
-
-    @classmethod
-    def of(cls, expected: Any, *, in_place: bool) -> Form:
-        """Take the form of the reference's output. Raise ``CannotCarry``."""
-        nbytes = wire.output_nbytes(expected, "output")
-        count = len(aliasing.leaves(expected))
-        return cls(value=wire.form_of(expected), nbytes=nbytes, tensors=count, in_place=in_place)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,33 +63,6 @@ class Given:
     def inputs(self) -> int:
         """How many tensors the input has."""
         return len(self.layout["table"])
-
-
-class Copied:
-    """The bytes of an answer in the judge's own memory."""
-
-    def __init__(self, data: torch.Tensor) -> None:
-        self.bytes = data
-        self.size = data.numel()
-
-    def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
-        """Return a part on a device."""
-        private = torch.empty(nbytes, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
-        return private.copy_(self.bytes[offset : offset + nbytes])
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pending:
-    """An answer that has arrived and was not looked at yet."""
-
-    reply: dict[str, Any]
-    kind: str
-    wall_ns: float
-    inputs: int
-    most_tensors: int
-    memory: wire.Arena | Copied
-    pattern: torch.Tensor
-    poisoned: int
 
 
 class Caller:
@@ -164,10 +94,8 @@ class Caller:
         self._given: dict[int, Given] = {}
         self._outputs: wire.Arena | None = None
         self._fresh: list[tuple[str, int]] = []
-        self._pattern = torch.empty(0, dtype=torch.uint8)
-        self._poisoned = 0
+        self._poison = Poison(gpu=self._mask.gpu)
         self._covered = torch.empty(0, dtype=torch.uint8)
-        self._poison_block = torch.empty(0, dtype=torch.uint8)
         self._awake = False
         self._page: Page | None = None
         self.waited_s = 0.0
@@ -354,7 +282,7 @@ class Caller:
 
     def open(self, pending: Pending) -> Answer:
         """Return what an answer says. Raise :class:`CallFailed` or ``BrokenProtocol``."""
-        return self._answer(pending)
+        return opened(pending, self._record_type)
 
     def close(self) -> None:
         """Give the shared memory back."""
@@ -392,7 +320,7 @@ class Caller:
         """Prepare the memory for an answer: up to so many bytes by the processor, larger ones by the device."""
         expected = form.nbytes if form is not None else 0
         self._outputs = self._arena("outputs", self._outputs, self._capacity(form))
-        self._poison(self._outputs, expected, by_host=by_host)
+        self._poison.fill(self._outputs, expected, by_host=by_host)
 
     def _ask(
         self, frame: dict[str, Any], timeout_s: float, *, bare: bool = False
@@ -468,8 +396,8 @@ class Caller:
             inputs=given.inputs,
             most_tensors=max(MOST_TENSORS, given.form.tensors if given.form is not None else 0),
             memory=memory,
-            pattern=self._pattern,
-            poisoned=min(self._poisoned, memory.size),
+            pattern=self._poison.pattern,
+            poisoned=min(self._poison.count, memory.size),
         )
 
     def _capacity(self, form: Form | None) -> int:
@@ -486,109 +414,6 @@ class Caller:
         self._fresh.append((name, made.fd))
         return made
 
-    def _poison(self, arena: wire.Arena, expected: int, *, by_host: int) -> None:
-        """Fill the place of the answer with a random pattern, so that an old answer is gone."""
-        count = min(arena.size, max(expected, POISON_BYTES))
-        pattern = torch.frombuffer(bytearray(os.urandom(POISON_BYTES)), dtype=torch.uint8)
-        arena.pin(count)
-        if self._mask.gpu and count > by_host:
-            # The GPU writes large patterns much faster than the processor. Small ones leave it alone:
-            # it would have to turn from one process to the other while a handshake is timed.
-            self._repeat_on_gpu(arena.bytes[:count], pattern)
-        else:
-            repeat_on_host(arena.bytes[:count], pattern)
-        self._pattern, self._poisoned = pattern, count
-
-    def _repeat_on_gpu(self, target: torch.Tensor, pattern: torch.Tensor) -> None:
-        if self._poison_block.numel() < target.numel():
-            self._poison_block = torch.empty(target.numel(), dtype=torch.uint8, device="cuda")
-        block = self._poison_block[: target.numel()]
-        repeat(block, pattern.to("cuda"))
-        target.copy_(block)
-
-    def _answer(self, pending: Pending) -> Answer:
-        reply = pending.reply
-        raise_failure(reply)
-        if pending.kind == PROFILE and reply.get("type") == "profile":
-            trace = str(reply.get("trace"))
-            return Answer(
-                profile=str(reply.get("text"))[:MAX_PROFILE],
-                trace=trace if len(trace) <= MAX_TRACE else None,
-                wall_ns=pending.wall_ns,
-            )
-        if reply.get("type") != "done":
-            raise BrokenProtocol("an answer of unknown type")
-        ns = claimed(reply.get("ns"), pending)
-        output = self._output(pending)
-        count = len(aliasing.leaves(output))
-        try:
-            shared = aliasing.places(reply.get("shared"), (count, pending.inputs))
-            repeated = aliasing.places(reply.get("repeated"), (count, count))
-        except ValueError as error:
-            raise BrokenProtocol(f"an answer whose sharing of memory is {error}") from error
-        return Answer(
-            output=output,
-            ns=ns,
-            wall_ns=pending.wall_ns,
-            shared_inputs=tuple(sorted({place for _, place in shared})),
-            repeats_itself=bool(repeated),
-        )
-
-    def _output(self, pending: Pending) -> Any:
-        reply = pending.reply
-        table = reply.get("table")
-        if isinstance(table, list) and len(table) > pending.most_tensors:
-            raise CallFailed("output", f"the call returned {len(table)} tensors")
-        try:
-            decoder = wire.Decoder(pending.memory, reply.get("table"), self._record_type, dense=True)
-            output = decoder.value(reply.get("tree"))
-        except wire.BadTree as error:
-            if "not defined in the task's files" in str(error):
-                text = f"the call returned a class of its own: {error}"[:MAX_TEXT]
-                raise CallFailed("output", text) from error
-            raise BrokenProtocol(str(error)) from error
-        check_guards(pending, decoder.gaps)
-        return output
-
-
-def expect(reply: dict[str, Any], kind: str) -> None:
-    """Raise :class:`CallFailed` for a failure, ``BrokenProtocol`` for anything else of another type."""
-    raise_failure(reply)
-    if reply.get("type") != kind:
-        raise BrokenProtocol(f"an answer of unknown type where {kind!r} was due")
-
-
-def raise_failure(reply: dict[str, Any]) -> None:
-    """Raise :class:`CallFailed` if the contestant says that the call failed."""
-    if reply.get("type") == "fail":
-        kind = str(reply.get("kind"))
-        if kind not in KINDS:
-            raise BrokenProtocol("a failure of unknown kind")
-        raise CallFailed(kind, str(reply.get("text"))[:MAX_TEXT])
-
-
-def claimed(ns: object, pending: Pending) -> float:
-    """Return the claim of an answer, never more than the judge's clock; NaN where none was asked for."""
-    if pending.kind != CLAIM:
-        if ns is not None:
-            raise BrokenProtocol("an answer with a time that nobody asked for")
-        return math.nan
-    if not isinstance(ns, float) or not 0 < ns < math.inf:
-        raise BrokenProtocol("an answer without a time")
-    return min(ns, pending.wall_ns)
-
-
-def end_of(table: object, size: int) -> int:
-    """Return where the tensors of a table end, guard included: what an answer can be read from."""
-    ends = [0]
-    for entry in table if isinstance(table, list) else []:
-        offset, nbytes = (
-            entry.get(name) if isinstance(entry, dict) else None for name in ("offset", "nbytes")
-        )
-        if type(offset) is int and type(nbytes) is int:
-            ends.append(wire.aligned(offset + nbytes))
-    return max(POISON_BYTES, min(size, max(ends) + wire.GUARD_BYTES))
-
 
 def copied(source: torch.Tensor) -> torch.Tensor:
     """Return a copy of bytes on the host, made by one thread.
@@ -598,35 +423,3 @@ def copied(source: torch.Tensor) -> torch.Tensor:
     copy = torch.empty(source.numel(), dtype=torch.uint8)
     ctypes.memmove(copy.data_ptr(), source.data_ptr(), source.numel())
     return copy
-
-
-def repeat_on_host(target: torch.Tensor, pattern: torch.Tensor) -> None:
-    """Fill bytes on the host with a pattern over and over, by one thread."""
-    count, begin = target.numel(), target.data_ptr()
-    done = min(count, POISON_BYTES)
-    ctypes.memmove(begin, pattern.data_ptr(), done)
-    while done < count:
-        # What is there already is a whole number of patterns.
-        more = min(done, count - done)
-        ctypes.memmove(begin + done, begin, more)
-        done += more
-
-
-def repeat(target: torch.Tensor, pattern: torch.Tensor) -> None:
-    """Fill bytes with a pattern over and over."""
-    whole = target.numel() // POISON_BYTES * POISON_BYTES
-    target[:whole].view(-1, POISON_BYTES).copy_(pattern)
-    target[whole:].copy_(pattern[: target.numel() - whole])
-
-
-def check_guards(pending: Pending, gaps: list[tuple[int, int]]) -> None:
-    """Raise :class:`GuardBroken` unless the bands around the tensors are as they were made."""
-    twice = pending.pattern.repeat(2)
-    for begin, after in gaps:
-        # Beyond what was poisoned nobody knows what had been there.
-        end = min(after, pending.poisoned)
-        if begin >= end:
-            continue
-        band, first = pending.memory.bytes[begin:end].clone(), begin % POISON_BYTES
-        if not torch.equal(band, twice[first : first + end - begin]):
-            raise GuardBroken("something was written beside an output")

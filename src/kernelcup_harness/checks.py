@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness import aliasing, comparing, twins, wire
-from kernelcup_harness.calls import Answer, Form, Pending, claimed, expect
+from kernelcup_harness.answers import Answer, Form, Pending, claimed, expect
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
 from kernelcup_harness.schedule import PlannedCase
 from kernelcup_harness.seeds import derive_seed

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernelcup_harness import estimates
-from kernelcup_harness.calls import CLAIM, Caller
+from kernelcup_harness.answers import CLAIM
+from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.protocol import DuelResult, SampleName
 

@@ -36,7 +36,7 @@ class RunEnds(Exception):
 
 def of_channel(error: Exception, stage: Stage, used_s: float) -> RunEnds:
     """Return how a run ends whose contestant does not answer as it should, after ``used_s`` of waiting for it."""
-    from kernelcup_harness.calls import GuardBroken
+    from kernelcup_harness.answers import GuardBroken
 
     if isinstance(error, ChannelTimeout):
         return time_is_up(stage, used_s)

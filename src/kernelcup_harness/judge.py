@@ -46,6 +46,7 @@ SLOT = 0
 AHEAD = (
     "kernelcup_harness.bench",
     "kernelcup_harness.calibration",
+    "kernelcup_harness.answers",
     "kernelcup_harness.calls",
     "kernelcup_harness.checks",
     "kernelcup_harness.device_memory",
@@ -271,7 +272,7 @@ class Judge:
         """Do something with the contestants. Return the case's result if it fails at that."""
         from torch import OutOfMemoryError
 
-        from kernelcup_harness.calls import CallFailed
+        from kernelcup_harness.answers import CallFailed
         from kernelcup_harness.measure import Wrong
         from kernelcup_harness.task_code import TaskFault
         from kernelcup_harness.trusted import TrustedFailed
@@ -306,7 +307,7 @@ class Judge:
 
     def _sample(self, stage: Stage, run: CaseRun, sample: SampleName, *, counts: bool) -> None:
         """Call the contestant once and check what it returned. Raise ``Wrong``."""
-        from kernelcup_harness.calls import CLAIM, HANDSHAKE, PROFILE
+        from kernelcup_harness.answers import CLAIM, HANDSHAKE, PROFILE
         from kernelcup_harness.checks import unopened
         from kernelcup_harness.measure import Wrong
 

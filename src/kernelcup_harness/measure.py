@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness import aliasing, audits, estimates, wire
-from kernelcup_harness.calls import ARMING_S, HANDSHAKE, REPLAY, Answer, Caller, CallFailed
+from kernelcup_harness.answers import HANDSHAKE, REPLAY, Answer, CallFailed
+from kernelcup_harness.calls import ARMING_S, Caller
 from kernelcup_harness.checks import Checks, Fault, Place
 from kernelcup_harness.protocol import SampleName
 from kernelcup_harness.schedule import CaseRun

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from kernelcup_harness import estimates, timing, wire
-from kernelcup_harness.calls import CLAIM, HANDSHAKE, REPLAY, Caller, CallFailed, Form, Pending
+from kernelcup_harness.answers import CLAIM, HANDSHAKE, REPLAY, CallFailed, Form, Pending
+from kernelcup_harness.calls import Caller
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Calibration
 

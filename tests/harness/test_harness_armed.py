@@ -17,7 +17,7 @@ from fake_device import FakeDevice, HastyDevice, QueueingRecorder, mask_with, wo
 from inside import FakeRecorder, cases, judged
 from test_harness_measure import HONEST, SMALL_CACHE, ranked
 
-from kernelcup_harness import bench, calls, device_code, masks, measure, pages, pinning
+from kernelcup_harness import bench, calls, device_code, masks, measure, pages, pinning, poison
 from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.frames import ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Reason, TrustLevel, Verdict
@@ -89,7 +89,7 @@ def test_an_answer_that_changes_after_it_is_done_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def late(source: torch.Tensor) -> torch.Tensor:
-        if source.numel() > calls.POISON_BYTES:
+        if source.numel() > poison.POISON_BYTES:
             source += 1
         return copied(source)
 

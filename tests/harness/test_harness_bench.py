@@ -11,8 +11,8 @@ from harness_runs import quick_spec
 from inside import cases, judged
 
 from kernelcup_harness import bench, calibration, checks, nvml, trusted
+from kernelcup_harness.answers import Answer, CallFailed, Pending
 from kernelcup_harness.calibration import CanaryCheck
-from kernelcup_harness.calls import Answer, CallFailed, Pending
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.frames import BrokenProtocol
 from kernelcup_harness.protocol import Backend, JobSpec, MeasureRules, Mode, Verdict

@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from kernelcup_harness import masks, wire
-from kernelcup_harness.calls import POISON_BYTES, Answer, Caller, CallFailed, Form, GuardBroken
+from kernelcup_harness.answers import Answer, CallFailed, Form, GuardBroken
+from kernelcup_harness.calls import Caller
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.poison import POISON_BYTES
 
 Reply = Callable[[dict[str, Any], dict[str, wire.Arena]], dict[str, Any] | None]
 

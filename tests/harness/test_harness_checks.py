@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from kernelcup_harness import aliasing, device_memory, twins
-from kernelcup_harness.calls import Answer
+from kernelcup_harness.answers import Answer
 from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.protocol import CheckStyle, Reason, SampleName, StageName
 from kernelcup_harness.task_code import TaskCode

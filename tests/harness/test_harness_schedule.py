@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from builders import make_spec
-from kernelcup_harness.calls import Answer
+from kernelcup_harness.answers import Answer
 from kernelcup_harness.protocol import (
     Backend,
     MeasureRules,

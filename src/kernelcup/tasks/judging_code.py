@@ -8,7 +8,7 @@ from kernelcup.domain import Task
 from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import HarnessKind
 
-FIRST = ("judge.py", "calls.py", "comparing.py", "timing.py", "contestant.py")
+FIRST = ("judge.py", "calls.py", "answers.py", "comparing.py", "timing.py", "contestant.py")
 """What a reader wants first."""
 
 
@@ -22,6 +22,6 @@ def judging_code(task: Task, judged_by: HarnessKind) -> dict[str, str]:
             raise NotFound(f"{task.name} brings no harness of its own; `standard` judges it")
         return {task.main: task.sources[task.main]}
     folder = files("kernelcup_harness")
-    rest = sorted(path.name for path in folder.iterdir() if path.name.endswith(".py"))
+    rest = sorted(path.name for path in folder.iterdir() if path.name.endswith((".py", ".cu")))
     names = dict.fromkeys([*FIRST, *rest])
     return {f"kernelcup_harness/{name}": (folder / name).read_text(encoding="utf-8") for name in names}

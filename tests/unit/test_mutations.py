@@ -1,0 +1,29 @@
+"""The mutation check: a defence whose text has changed would be left out silently."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def script() -> ModuleType:
+    """Return the script, which has no suffix, as a module."""
+    loader = importlib.machinery.SourceFileLoader("mutation_check", str(ROOT / "scripts/mutation-check"))
+    spec = importlib.util.spec_from_loader("mutation_check", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["mutation_check"] = module
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("mutation", script().MUTATIONS, ids=lambda mutation: mutation.name)
+def test_what_a_mutation_takes_away_is_there_once(mutation) -> None:
+    assert (ROOT / mutation.file).read_text(encoding="utf-8").count(mutation.old) == 1
