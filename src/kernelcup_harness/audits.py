@@ -126,6 +126,8 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
     # A round that proves less acquits of nothing that a better one has found.
     slopes = [each for each in rounds if each.captured] or rounds
     handshakes = [each for each in rounds if each.armed] or rounds
+    # Of two the one that says less against the claim.
+    handshake = min(handshakes, key=lambda each: each.handshake_proves_ns)
     score, level = last.claim_ns, TrustLevel.AUDITED
     if all(each.slope_disagrees for each in slopes):
         score = slopes[-1].claim_or_slope_ns
@@ -136,12 +138,12 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         score, level = max(score, last.claim_or_slope_ns), TrustLevel.BOUNDED
     if all(each.handshake_disagrees for each in handshakes):
         level = TrustLevel.BOUNDED
-        if any(each.has_nothing_else for each in handshakes):
-            score = max(score, min(each.handshake_ns for each in handshakes))
+        if handshake.has_nothing_else:
+            score = max(score, handshake.handshake_ns)
         else:
-            findings.append(handshake_finding(handshakes[-1]))
+            findings.append(handshake_finding(handshake))
             # Too coarse to hold anything back where it is not armed: then what it proves is ranked.
-            score = max(score, min(each.handshake_proves_ns for each in handshakes))
+            score = max(score, handshake.handshake_proves_ns)
     if any(each.refused for each in rounds):
         findings.append(REFUSED)
         level = TrustLevel.BOUNDED
@@ -152,9 +154,9 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         score, level, findings = last.claim_ns, TrustLevel.SELF_MEASURED, []
     return Audit(
         captured=last.captured,
-        armed=handshakes[-1].armed,
-        handshake_ns=handshakes[-1].handshake_ns,
-        handshake_slack_ns=handshakes[-1].handshake_slack_ns,
+        armed=handshake.armed,
+        handshake_ns=handshake.handshake_ns,
+        handshake_slack_ns=handshake.handshake_slack_ns,
         slope_ns=last.slope_ns,
         slope_slack_ns=last.slope_slack_ns,
         slope_calls=list(last.slope_calls),

@@ -8,7 +8,7 @@ from kernelcup.domain import Task
 from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import HarnessKind
 
-FIRST = ("judge.py", "calls.py", "answers.py", "comparing.py", "timing.py", "contestant.py")
+FIRST = ("judge.py", "calls.py", "comparing.py", "timing.py", "contestant.py")
 """What a reader wants first."""
 
 
