@@ -259,12 +259,16 @@ class Bench:
 
     def _duel(self, stage: Stage, runs: Sequence[CaseRun]) -> DuelResult:
         places = [self._checks.place(stage.name, run.case) for run in runs]
+
+        def note(number: int) -> None:
+            self.dueling = runs[number]
+
         duel = Duel(
             self._checks,
             (self._callers["submission"], self._callers["rival"]),
             offset_ns=self.offset_ns,
             remaining=self._remaining,
-            at=lambda number: setattr(self, "dueling", runs[number]),
+            at=note,
         )
         try:
             load(self._channels["rival"], self._spec.rival_name, self._spec.limits.import_s)

@@ -45,7 +45,7 @@ ARMING_S = 0.3
 LONGEST_ARMED_S = 10.0
 LEAST_SETTLE_S = 1.0
 SPOTS, SPOT = 64, 8
-"""So many places of an answer, of so many bytes, are read in the moment in which it is said to be done."""
+"""So many places of an answer, of so many bytes, are read before the clock stops."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
