@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,10 @@ class GuardBroken(BrokenProtocol):
     """Something was written beside an output, or into it after it was done."""
 
 
+class NotCommitted(GuardBroken):
+    """An armed call's answer is not the one to which the device had committed when it said that it was done."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
     """What the answers to a case look like: the reference's output with its tensors emptied."""
@@ -96,6 +101,8 @@ class Pending:
     memory: wire.Arena | Copied
     pattern: torch.Tensor
     poisoned: int
+    is_committed: Callable[[Sequence[torch.Tensor]], bool] | None = None
+    """Whether these tensors are those to which an armed call has committed."""
 
 
 def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
@@ -143,6 +150,9 @@ def read(pending: Pending, record_type: wire.RecordType) -> Any:
             raise CallFailed("output", text) from error
         raise BrokenProtocol(str(error)) from error
     check_guards(pending, decoder.gaps)
+    # By the copies that are checked.
+    if pending.is_committed is not None and not pending.is_committed(decoder.tensors):
+        raise NotCommitted("an answer changed after it was said to be done")
     return output
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from kernelcup_harness import masks, pinning, wire
+from kernelcup_harness import aliasing, masks, wire
 from kernelcup_harness.answers import (
     CLAIM,
     HANDSHAKE,
@@ -24,7 +25,6 @@ from kernelcup_harness.answers import (
     Answer,
     Copied,
     Form,
-    GuardBroken,
     Pending,
     end_of,
     expect,
@@ -44,8 +44,6 @@ ARMING_S = 0.3
 """Who is not ready by then waits for the device in the middle of a call: such ones cannot be armed."""
 LONGEST_ARMED_S = 10.0
 LEAST_SETTLE_S = 1.0
-SPOTS, SPOT = 64, 8
-"""So many places of an answer, of so many bytes, are read before the clock stops."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +61,16 @@ class Given:
     def inputs(self) -> int:
         """How many tensors the input has."""
         return len(self.layout["table"])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Armed:
+    """An armed call that is done."""
+
+    wall_ns: float
+    digest: bytes
+    """What commits to its answer."""
+    given: Given
 
 
 class Caller:
@@ -140,6 +148,11 @@ class Caller:
         reply, _wall_ns = self._ask({"type": "give", "slot": slot, "layout": layout}, timeout_s)
         expect(reply, "given")
 
+    def give_again(self, slot: int, *, timeout_s: float) -> None:
+        """Bring the input of a slot there once more, covered as it was. Raise as :meth:`call` does."""
+        frame = {"type": "give", "slot": slot, "layout": self._given[slot].layout}
+        self.ask(frame, "given", timeout_s=timeout_s)
+
     def place(self, slot: int, *, timeout_s: float) -> None:
         """Let the input of a slot be read without a call. Raise as :meth:`call` does."""
         reply, _wall_ns = self._ask({"type": "place", **self._handed_over(slot)}, timeout_s)
@@ -161,17 +174,24 @@ class Caller:
     def can_arm(self, slot: int) -> bool:
         """Tell whether nothing on this side keeps the input of a slot from being armed."""
         given = self._given[slot]
-        has_key = given.seed is not None and self._mask.code is not None
-        return has_key and given.form is not None and given.form.nbytes <= pinning.LARGEST
+        if given.seed is None or self._mask.code is None or given.form is None:
+            return False
+        # What commits to an answer is made where the answer is.
+        return all(each.is_cuda == self._mask.gpu for each in aliasing.leaves(given.form.value))
 
     def armed(
-        self, slot: int, *, replay: bool, timeout_s: float, patience_s: float = ARMING_S
-    ) -> Pending | None:
+        self,
+        slot: int,
+        *,
+        replay: bool,
+        timeout_s: float,
+        patience_s: float = ARMING_S,
+    ) -> Armed | None:
         """Have the input of a slot computed once, by a device that has everything queued before it gets the key.
 
-        No process takes part between GO and DONE, so the time hardly jitters. Return None where that
-        does not work: a call that waits for the device, whatever the contestant's reason. Raise as :meth:`call`
-        does.
+        No process takes part between GO and DONE, so the time hardly jitters; nor does the bus, for with DONE
+        comes only what commits to the answer, which :meth:`collect` gets. Return None where that does not work:
+        a call that waits for the device, whatever the contestant's reason. Raise as :meth:`call` does.
 
         Args:
             slot: One of which :meth:`can_arm` says that it can be.
@@ -182,9 +202,7 @@ class Caller:
         given = self._given[slot]
         assert given.seed is not None
         assert given.form is not None
-        self._make_room(given.form)
-        assert self._outputs is not None
-        page, number = self._cleared_page(), secrets.randbits(63) + 1
+        seed, page, number = given.seed, self._cleared_page(), secrets.randbits(63) + 1
         frame = {
             "type": "arm",
             "slot": slot,
@@ -194,61 +212,59 @@ class Caller:
             "bytes": given.form.nbytes,
         }
         deadline = time.monotonic() + timeout_s
-        seed = given.seed
-        ready = self._queued(frame, lambda: page.release(seed, number), patience_s, deadline)
-        if ready is None:
+        if not self._queued(frame, lambda: page.release(seed, number), patience_s, deadline):
             return None
-        words, spots = self._outputs.bytes.view(torch.int64), self._spots(given.form.nbytes)
-        early = torch.empty_like(spots)
+        wall_ns, digest = self._told(page, seed, number, deadline)
+        return Armed(wall_ns=wall_ns, digest=digest, given=given)
 
-        def look_at_spots() -> None:
-            torch.index_select(words, 0, spots, out=early)
+    def collect(self, armed: Armed, *, timeout_s: float) -> Pending:
+        """Get the answer of the last armed call, which has to be the one it has committed to. Raise as :meth:`go`."""
+        code = self._mask.code
+        assert code is not None
+        self._make_room(armed.given.form)
+        reply, _wall_ns = self._ask({"type": "collect"}, timeout_s)
+        pending = self._pending(reply, HANDSHAKE, armed.wall_ns, armed.given, keep=False)
 
-        wall_ns = self._told(page, seed, number, deadline, look_at_spots)
-        reply = {**ready, "type": "done", "ns": None}
-        pending = self._pending(reply, HANDSHAKE, wall_ns, given, keep=True)
-        # The device's copy may still be under way if it said so too early.
-        if not torch.equal(early, words.index_select(0, spots)):
-            raise GuardBroken("an answer changed after it was said to be done")
-        return pending
+        def is_committed(tensors: Sequence[torch.Tensor]) -> bool:
+            return code.digest(wire.parts_of(list(tensors))) == armed.digest
+
+        return replace(pending, is_committed=is_committed)
 
     def _queued(
         self, frame: dict[str, Any], release: Callable[[], None], patience_s: float, deadline: float
-    ) -> dict[str, Any] | None:
-        """Have a call queued. Return the description of its answer, None if it has to be made in another way."""
+    ) -> bool:
+        """Have a call queued. Return whether it is; if not it has to be made in another way."""
         number = self._send(frame, deadline - time.monotonic())
         try:
             ready = self._reply(number, min(patience_s, deadline - time.monotonic()))
             if ready.get("type") == "armed" and ready.get("ok") is True:
-                return ready
+                return True
         except ChannelTimeout:
             # It waits for the device, which waits for us.
             release()
             self._reply(number, deadline - time.monotonic())
-            return None
+            return False
         release()
-        return None
+        return False
 
-    def _told(
-        self, page: Page, seed: int, number: int, deadline: float, at_once: Callable[[], None]
-    ) -> float:
-        """Give the word and return the nanoseconds until the device was done. Raise as :meth:`call` does."""
+    def _told(self, page: Page, seed: int, number: int, deadline: float) -> tuple[float, bytes]:
+        """Give the word; return the nanoseconds until the device was done, and its commitment.
+
+        Raise as :meth:`call` does.
+        """
         began = time.monotonic()
         until = min(deadline, began + LONGEST_ARMED_S)
-        try:
+        told = None
+        with contextlib.suppress(ChannelTimeout):
             page.wait_until_ready(number, until - time.monotonic(), self._look)
-            wall_ns = page.go(seed, number, until - time.monotonic(), self._look, at_once)
-        except ChannelTimeout:
-            wall_ns = math.nan
+            told = page.go(seed, number, until - time.monotonic(), self._look)
         self.waited_s += time.monotonic() - began
-        if math.isnan(wall_ns):
-            # A device that has failed says nothing; its process knows.
-            page.release(seed, number)
-            self.ask(
-                {"type": "settle"}, "settled", timeout_s=max(LEAST_SETTLE_S, deadline - time.monotonic())
-            )
-            raise BrokenProtocol("an armed call of which nobody heard again")
-        return wall_ns
+        if told is not None:
+            return told
+        # A device that has failed says nothing; its process knows.
+        page.release(seed, number)
+        self.ask({"type": "settle"}, "settled", timeout_s=max(LEAST_SETTLE_S, deadline - time.monotonic()))
+        raise BrokenProtocol("an armed call of which nobody heard again")
 
     def _cleared_page(self) -> Page:
         if self._page is None:
@@ -256,11 +272,6 @@ class Caller:
             self._fresh.append(("page", self._page.arena.fd))
         self._page.clear()
         return self._page
-
-    def _spots(self, nbytes: int) -> torch.Tensor:
-        """Return places of an answer that nobody can foresee, as numbers of words."""
-        words = max(1, nbytes // SPOT)
-        return torch.tensor([secrets.randbelow(words) for _ in range(SPOTS)])
 
     def _look(self) -> None:
         """Raise if the other side is gone or says something: it has no reason to."""

@@ -70,6 +70,8 @@ class Contestant:
         self._out_of_memory = torch.OutOfMemoryError
         self._outputs: wire.Arena | None = None
         self._page: wire.Arena | None = None
+        self._armed: Any = None
+        """The slot, the value and the layout of an armed call's answer."""
         self._kernel: Callable[[Any], Any] | None = None
         gpu = masks.on_gpu()
         self._clock: timing.Clock = timing.CudaClock() if gpu else timing.HostClock()
@@ -81,6 +83,7 @@ class Contestant:
         self._ring = rings.Ring(self._mask, self._recorder, self._clock.settle)
         self._builtin = builtin
         self._kernels = builtin.kernels(gpu=gpu)
+        self._renew: Callable[[], None] = self._builtin.nothing
         self._answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "load": self._load,
             "wake": self._wake,
@@ -88,6 +91,7 @@ class Contestant:
             "settle": self._settle,
             "give": self._give,
             "arm": self._arm,
+            "collect": self._collect,
             "place": self._place,
             "go": self._go,
             "capture": self._capture,
@@ -145,9 +149,10 @@ class Contestant:
 
     def _use_builtin(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Compute what the trusted contestant computes. No user code was loaded, nor will be."""
-        self._kernel = self._kernels[frame["name"]]
-        if frame["name"] == "noop":
-            self._kernel.prepare(frame)  # type: ignore[attr-defined]
+        self._kernel = kernel = self._kernels[frame["name"]]
+        if isinstance(kernel, self._builtin.Noop):
+            kernel.prepare(frame)
+            self._renew = kernel.renew
         return {"type": "ready"}
 
     def _profile_empty(self, _frame: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +161,7 @@ class Contestant:
     def _give(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Take an input that cannot be read yet."""
         self._take(frame)
+        self._renew()
         self._clock.settle()
         return {"type": "given"}
 
@@ -198,12 +204,13 @@ class Contestant:
     def _arm(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Queue a call behind the judge's word: from then on the device works alone, and says when it is done."""
         slot, code = self._take(frame), self._mask.code
-        if code is None or self._page is None or self._outputs is None:
+        if code is None or self._page is None:
             return {"type": "armed", "ok": False}
-        # Registering memory may wait for the device: that has to come first.
-        if not (self._page.pin(self._page.size) and self._outputs.pin(frame["bytes"])):
+        # Registering memory may wait for the device, and so may getting some: that has to come first.
+        if not self._page.pin(self._page.size):
             return {"type": "armed", "ok": False}
-        ready, go, key, done = (self._page.bytes.data_ptr() + place for place in self._places)
+        code.make_room(frame["bytes"])
+        ready, go, key, done, digest = (self._page.bytes.data_ptr() + place for place in self._places)
         code.wait_for(ready, go, key, frame["number"])
         slot.uncover_later()
         if frame["replay"] and slot.graph is not None:
@@ -211,15 +218,30 @@ class Contestant:
             value, laid = slot.graph.values[0]
         else:
             value, laid = self._called(slot.data)
-        answer = self._answer(slot, value, laid, code.copy)
-        code.tell(done, frame["number"])
-        return {"type": "armed", "ok": True, **answer}
+        parts = self._wire.parts_of(self._laid(slot, value, laid))
+        if not all(part.is_cuda or part.is_pinned() for part in parts if self._mask.gpu):
+            return {"type": "armed", "ok": False}
+        for part in parts:
+            code.absorb(part)
+        code.tell(done, frame["number"], digest)
+        self._armed = slot, value, laid
+        return {"type": "armed", "ok": True}
 
-    def _answer(self, slot: Any, value: Any, laid: Any, copy: wire.Copy | None = None) -> dict[str, Any]:
+    def _collect(self, _frame: dict[str, Any]) -> dict[str, Any]:
+        """Write the answer of the armed call, to which it has committed."""
+        self._clock.settle()
+        (slot, value, laid), self._armed = self._armed, None
+        return {"type": "done", "ns": None, **self._answer(slot, value, laid)}
+
+    def _answer(self, slot: Any, value: Any, laid: Any) -> dict[str, Any]:
         """Write an answer where the judge finds it."""
-        if value is None and slot.in_place:
-            return {**self._write(self._wire.contiguous(slot.data), copy), **NOTHING_SHARED}
-        return {**self._write(laid, copy), **self._sharing(value, slot.tensors)}
+        in_place = value is None and slot.in_place
+        sharing = NOTHING_SHARED if in_place else self._sharing(value, slot.tensors)
+        return {**self._write(self._laid(slot, value, laid)), **sharing}
+
+    def _laid(self, slot: Any, value: Any, laid: Any) -> Any:
+        """Return what is the answer: where a call may answer in its input, that."""
+        return self._wire.contiguous(slot.data) if value is None and slot.in_place else laid
 
     def _capture(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Record a call on a slot, for calls to come with other contents."""
@@ -288,13 +310,13 @@ class Contestant:
             else:
                 self._page = arena
 
-    def _write(self, value: Any, copy: wire.Copy | None = None) -> dict[str, Any]:
+    def _write(self, value: Any) -> dict[str, Any]:
         assert self._outputs is not None
         encoder = self._wire.Encoder(guarded=True)
         try:
             tree = encoder.tree(value, "output")
             self._outputs.pin(encoder.nbytes)
-            encoder.write(self._outputs, copy or self._wire.copy)
+            encoder.write(self._outputs)
         except self._wire.CannotCarry as error:
             return {"type": "fail", "kind": "output", "text": str(error)}
         except self._wire.TooLarge as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import pkgutil
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -16,6 +17,10 @@ BLOCK_BYTES = 16
 THREADS = 256
 MOST_BLOCKS = 2048
 MOST_BLOCKS_OF_COPY = 256
+DIGEST_BYTES = 16
+CHUNK = 32 << 10
+"""So many bytes of a tensor, at most, have one digest in the tree of a commitment."""
+LEAST_CHUNKS = 1024
 LONGEST_WAIT_CYCLES = 60_000_000_000
 """Half a minute: by then the judge is gone, or has given up."""
 
@@ -45,8 +50,11 @@ class DeviceCode:
         module = ctypes.c_void_p()
         self._check(self._driver.cuModuleLoadData(ctypes.byref(module), compiled() + b"\0"))
         self._kernels = {
-            name: self._found(module, name) for name in (b"toggle", b"copy", b"wait_for", b"tell")
+            name: self._found(module, name) for name in (b"toggle", b"copy", b"wait_for", b"absorb", b"tell")
         }
+        self._digests = torch.empty(LEAST_CHUNKS * DIGEST_BYTES, dtype=torch.uint8, device="cuda")
+        self._chunks = 0
+        self._told = torch.zeros(3, dtype=torch.int64, device="cuda")
 
     def toggle(self, buffer: torch.Tensor, key: int | None) -> None:
         """Cover a buffer of bytes, or uncover it; it has whole blocks of :data:`BLOCK_BYTES`.
@@ -78,9 +86,38 @@ class DeviceCode:
         found = self._key.data_ptr()
         self._launch(b"wait_for", 1, 1, ready, go, number, LONGEST_WAIT_CYCLES, key, found)
 
-    def tell(self, address: int, number: int) -> None:
-        """Have the stream write a number of 8 bytes to an address of pinned memory, after all before it."""
-        self._launch(b"tell", 1, 1, address, number)
+    def make_room(self, nbytes: int) -> None:
+        """Have memory for commitments to answers of so many bytes: later on it would be waited for."""
+        self._reserve(LEAST_CHUNKS + nbytes // CHUNK)
+
+    def absorb(self, source: torch.Tensor) -> None:
+        """Take bytes into the commitment that is told next: those on the device, or in pinned memory.
+
+        The device is not waited for.
+        """
+        if not source.numel():
+            return
+        chunks = -(-source.numel() // CHUNK)
+        self._reserve(self._chunks + chunks)
+        there = self._digests.data_ptr() + self._chunks * DIGEST_BYTES
+        self._launch(b"absorb", chunks, THREADS, source.data_ptr(), source.numel(), there)
+        self._chunks += chunks
+
+    def tell(self, address: int, number: int, digest: int) -> None:
+        """Have the stream commit to what was absorbed, and say that all before this is done.
+
+        It writes :data:`DIGEST_BYTES` to ``digest`` and then the number, of 8 bytes, to ``address``.
+        """
+        self._launch(b"tell", 1, THREADS, address, number, self._digests.data_ptr(), self._chunks, digest)
+        self._chunks = 0
+
+    def digest(self, parts: Iterable[torch.Tensor]) -> bytes:
+        """Return what commits to these bytes, wherever they lie."""
+        for part in parts:
+            self.absorb(part.to("cuda"))
+        word, root = self._told.data_ptr(), self._told.data_ptr() + 8
+        self.tell(word, 1, root)
+        return b"".join(int(each).to_bytes(8, "little", signed=True) for each in self._told[1:].tolist())
 
     def _launch(self, name: bytes, grid: int, threads: int, *arguments: int) -> None:
         values = [ctypes.c_uint64(each) for each in arguments]
@@ -88,6 +125,12 @@ class DeviceCode:
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         kernel = self._kernels[name]
         self._check(self._driver.cuLaunchKernel(kernel, grid, 1, 1, threads, 1, 1, 0, stream, pointers, None))
+
+    def _reserve(self, chunks: int) -> None:
+        if chunks * DIGEST_BYTES > self._digests.numel():
+            more = torch.empty(2 * chunks * DIGEST_BYTES, dtype=torch.uint8, device="cuda")
+            more[: self._digests.numel()].copy_(self._digests)
+            self._digests = more
 
     def _found(self, module: ctypes.c_void_p, name: bytes) -> ctypes.c_void_p:
         kernel = ctypes.c_void_p()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness import aliasing, audits, estimates, wire
-from kernelcup_harness.answers import HANDSHAKE, REPLAY, Answer, CallFailed
+from kernelcup_harness.answers import HANDSHAKE, REPLAY, Answer, CallFailed, NotCommitted
 from kernelcup_harness.calls import ARMING_S, Caller
 from kernelcup_harness.checks import Checks, Fault, Place
 from kernelcup_harness.protocol import SampleName
@@ -216,19 +216,26 @@ class Auditor:
             if not self._caller.can_arm(FIRST_SLOT):
                 return None
             patience_s = CAPTURED_PATIENCE_S if captured else ARMING_S
-            pending = self._caller.armed(
+            armed = self._caller.armed(
                 FIRST_SLOT, replay=captured, timeout_s=self._remaining(), patience_s=patience_s
             )
-            if pending is None:
+            if armed is None:
                 if captured:
                     return Handshakes(refused=True)
                 self._not_armed.add(run.case.index)
                 return None
             run.count += 1
-            self._check(run, place, sample, data, self._caller.open(pending), queued=True)
+            try:
+                answer = self._caller.open(self._caller.collect(armed, timeout_s=self._remaining()))
+            except NotCommitted:
+                # What works beside the stream may be late without ill will: it is called instead.
+                if not captured and self._is_right_when_called(run, place):
+                    raise WrongWhenQueued from None
+                raise
+            self._check(run, place, sample, data, answer, queued=True)
             noop_ns = self._trusted.armed_noop()
             if number >= UNCOUNTED:
-                found.walls_ns.append(pending.wall_ns)
+                found.walls_ns.append(armed.wall_ns)
                 found.noop_ns.append(noop_ns)
         return found
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from kernelcup_harness import estimates, timing, wire
-from kernelcup_harness.answers import CLAIM, HANDSHAKE, REPLAY, CallFailed, Form, Pending
-from kernelcup_harness.calls import Caller
+from kernelcup_harness.answers import CLAIM, HANDSHAKE, REPLAY, CallFailed, Form
+from kernelcup_harness.calls import Armed, Caller
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Calibration
 
@@ -97,7 +97,6 @@ class Trusted:
         self._give(NOOP_SLOT, 0)
         self.arms = self._caller.can_arm(NOOP_SLOT) and self._tried(NOOP_SLOT) is not None
         self.readings.empty_pair += self._claims(NOOP_SLOT, rounds)
-        self.readings.noop_handshakes += self._handshakes(NOOP_SLOT, 2 * rounds)
         self._use("spin", None)
         if self._gpu and not self.readings.spin_claims:
             self._find_clock()
@@ -107,9 +106,31 @@ class Trusted:
             slot = FIRST_SPIN_SLOT + number
             self._give(slot, self._cycles(length))
             self.readings.spin_claims.setdefault(length, []).extend(self._claims(slot, rounds))
-            self.readings.spin_handshakes.setdefault(length, []).extend(self._handshakes(slot, rounds))
         if self._gpu and not self.readings.slopes:
             self.readings.slopes = self._ring_slopes()
+        self._measure_handshakes(rounds)
+
+    def _measure_handshakes(self, rounds: int) -> None:
+        """Take handshakes of nothing, two a round, and of each length."""
+        spins = {length: FIRST_SPIN_SLOT + number for number, length in enumerate(LENGTHS_NS)}
+        walls: dict[float, list[float]] = {length: [] for length in spins}
+        noops: list[float] = []
+        if self.arms and all(self._kinds[slot] == REPLAY for slot in spins.values()):
+            # In turns: a machine is quicker now and slower then.
+            self._use("noop", None)
+            for number in range(UNCOUNTED + rounds):
+                kept = number >= UNCOUNTED
+                for length, slot in spins.items():
+                    walls[length] += [self._armed(slot).wall_ns][:kept]
+                noops += [self._armed(NOOP_SLOT).wall_ns for _ in range(2)][: 2 * kept]
+        else:
+            for length, slot in spins.items():
+                walls[length] = self._series(slot, UNCOUNTED + rounds, self._kinds[slot], armed=self.arms)
+            self._use("noop", None)
+            noops = self._series(NOOP_SLOT, UNCOUNTED + 2 * rounds, HANDSHAKE, armed=self.arms)
+        self.readings.noop_handshakes += noops
+        for length, found in walls.items():
+            self.readings.spin_handshakes.setdefault(length, []).extend(found)
 
     def _end_profiling(self) -> None:
         if self._is_profiling:
@@ -130,7 +151,11 @@ class Trusted:
 
     @ours()
     def armed_noop(self) -> float:
-        """Return the wall clock of an armed call that does nothing, as last prepared."""
+        """Return the wall clock of an armed call that does nothing, as last prepared.
+
+        Its input comes anew as those of a submission's calls do, so that both find the same in the cache.
+        """
+        self._caller.give_again(NOOP_SLOT, timeout_s=TIMEOUT_S)
         return self._armed(NOOP_SLOT).wall_ns
 
     @property
@@ -221,9 +246,6 @@ class Trusted:
             found.append(self._caller.open(self._caller.go(slot, CLAIM, timeout_s=TIMEOUT_S)).ns)
         return found
 
-    def _handshakes(self, slot: int, count: int) -> list[float]:
-        return self._series(slot, UNCOUNTED + count, self._kinds[slot], armed=self.arms)
-
     def _series(self, slot: int, count: int, kind: str, *, armed: bool) -> list[float]:
         """Return wall clocks without the first ones: those find the device turned to another process."""
         if armed:
@@ -232,16 +254,16 @@ class Trusted:
             calls = (self._caller.go(slot, kind, timeout_s=TIMEOUT_S, keep=True) for _ in range(count))
             return [pending.wall_ns for pending in calls][UNCOUNTED:]
 
-    def _tried(self, slot: int) -> Pending | None:
+    def _tried(self, slot: int) -> Armed | None:
         replay = self._kinds.get(slot) == REPLAY
         # It waits for nothing: whatever takes long is the machine's fault.
         return self._caller.armed(slot, replay=replay, timeout_s=TIMEOUT_S, patience_s=TIMEOUT_S)
 
-    def _armed(self, slot: int) -> Pending:
-        pending = self._tried(slot)
-        if pending is None:
+    def _armed(self, slot: int) -> Armed:
+        armed = self._tried(slot)
+        if armed is None:
             raise TrustedFailed("the trusted contestant failed: its calls could not be armed")
-        return pending
+        return armed
 
     def _cycles(self, length_ns: float) -> int:
         return round(length_ns * self._cycles_per_ns)

@@ -192,19 +192,17 @@ class Encoder:
         """Return the table of tensors that goes with the tree."""
         return [entry.describe() for entry in self.tensors]
 
-    def write(self, arena: Arena, copy: Copy = copy) -> None:
+    def write(self, arena: Arena) -> None:
         """Copy the bytes of all tensors into ``arena``. Raise :class:`TooLarge`."""
         if self.nbytes > arena.size:
             raise TooLarge(self.nbytes, arena.size)
-        self.fill(arena.bytes, copy)
+        self.fill(arena.bytes)
 
-    def fill(self, target_bytes: torch.Tensor, copy: Copy = copy) -> None:
+    def fill(self, target: torch.Tensor) -> None:
         """Copy the bytes of all tensors to their places in a buffer on any device."""
         for entry in self.tensors:
             if entry.nbytes:
-                flat = torch.as_strided(entry.value.detach(), (entry.span,), (1,))
-                target = target_bytes[entry.offset : entry.offset + entry.nbytes]
-                copy(target, flat.view(torch.uint8))
+                target[entry.offset : entry.offset + entry.nbytes].copy_(bytes_of(entry.value))
 
     def _container(self, value: Any, path: str, depth: int) -> Any:
         kind = type(value)
@@ -250,6 +248,18 @@ def span_of(value: torch.Tensor) -> int:
     if value.numel() == 0:
         return 0
     return 1 + sum(int((size - 1) * stride) for size, stride in zip(value.shape, value.stride(), strict=True))
+
+
+def bytes_of(value: torch.Tensor) -> torch.Tensor:
+    """Return the memory that the strides of a tensor with elements reach, as bytes; nothing is copied."""
+    return torch.as_strided(value.detach(), (span_of(value),), (1,)).view(torch.uint8)
+
+
+def parts_of(value: Any) -> list[torch.Tensor]:
+    """Return the bytes of the tensors of an answer in the order of its table. Raise :class:`CannotCarry`."""
+    encoder = Encoder(guarded=True)
+    encoder.tree(value, "output")
+    return [bytes_of(entry.value) for entry in encoder.tensors if entry.nbytes]
 
 
 def record_fields(value: object) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import threading
 import time
@@ -72,19 +73,21 @@ def test_the_device_waits_for_the_word_and_says_when_it_is_done(
     seed, number = masks.draw_seed(), (1 << 63) + 7
     buffer = torch.zeros(1 << 16, dtype=torch.uint8, device="cuda")
     answer = torch.zeros(1 << 16, dtype=torch.uint8, pin_memory=True)
-    for _ in range(50):
+    for _ in range(5):
         page.clear()
         buffer.zero_()
         answer.zero_()
         code.wait_for(address + pages.READY, address + pages.GO, address + pages.KEY, number)
         code.toggle(buffer, None)
         answer.copy_(buffer, non_blocking=True)
-        code.tell(address + pages.DONE, number)
+        code.absorb(buffer)
+        code.tell(address + pages.DONE, number, address + pages.DIGEST)
         page.wait_until_ready(number, 10.0, lambda: None)
         with pytest.raises(pages.ChannelTimeout):
             page.go(seed, number + 1, 0.002, lambda: None)
         assert not answer.any()
-        page.go(seed, number, 10.0, lambda: None)
+        _wall_ns, digest = page.go(seed, number, 10.0, lambda: None)
+        assert digest == code.digest([answer]) == tree([pad(seed, 1 << 12)])
         assert bytes(answer[:1600].tolist()) == pad(seed, 100)
     pinning.unpin(address)
 
@@ -115,3 +118,42 @@ def test_bytes_are_copied_to_the_host(code: device_code.DeviceCode, count: int, 
     torch.cuda.synchronize()
     assert torch.equal(target[1 : count + 1], source.cpu())
     assert target[0] == target[count + 1] == 7
+
+
+def node(data: bytes) -> bytes:
+    return hashlib.blake2s(data, digest_size=16).digest()
+
+
+def grown(nodes: list[bytes]) -> bytes:
+    while len(nodes) > 1:
+        nodes = [node(b"".join(nodes[at : at + 4])) for at in range(0, len(nodes), 4)]
+    return nodes[0] if nodes else bytes(16)
+
+
+def tree(parts: list[bytes]) -> bytes:
+    """What commits to some bytes, by RFC 7693."""
+    chunks = [
+        grown([node(part[at : at + 128]) for at in range(begin, min(begin + (32 << 10), len(part)), 128)])
+        for part in parts
+        for begin in range(0, len(part), 32 << 10)
+    ]
+    return grown(chunks)
+
+
+@pytest.mark.parametrize("shift", [0, 3])
+@pytest.mark.parametrize(
+    "count", [0, 1, 63, 64, 65, 127, 128, 129, 512, 513, 32 << 10, (32 << 10) + 1, 1_000_003, 50_000_017]
+)
+def test_what_commits_to_bytes_is_their_tree(code: device_code.DeviceCode, count: int, shift: int) -> None:
+    source = torch.randint(0, 255, (count + shift,), dtype=torch.uint8, device="cuda")[shift:]
+    assert code.digest([source]) == tree([source.cpu().numpy().tobytes()])
+    assert code.digest([source.cpu()]) == code.digest([source])
+
+
+def test_a_commitment_is_to_all_parts_in_their_order(code: device_code.DeviceCode) -> None:
+    sizes = (5, 70_000, 128, 33_000) * 300
+    parts = [torch.randint(0, 255, (size,), dtype=torch.uint8, device="cuda") for size in sizes]
+    assert code.digest(parts) == tree([part.cpu().numpy().tobytes() for part in parts])
+    assert code.digest(parts[::-1]) != code.digest(parts)
+    parts[700][3] += 1
+    assert code.digest(parts) == tree([part.cpu().numpy().tobytes() for part in parts])

@@ -6,13 +6,14 @@ import ctypes
 import hashlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from inside import FakeRecorder
 
 from kernelcup_harness import graphs, masks
+from kernelcup_harness.device_code import DIGEST_BYTES
 
 PATIENCE_S = 20.0
 HERE = threading.local()
@@ -29,6 +30,7 @@ class FakeDevice:
         self._word: tuple[int, int, int, int] | None = None
         self._key: int | None = None
         self._thread: threading.Thread | None = None
+        self._absorbed: list[bytes] = []
 
     def toggle(self, buffer: torch.Tensor, key: int | None) -> None:
         """Cover or uncover; without a key by that of the word."""
@@ -47,13 +49,24 @@ class FakeDevice:
         self.settle()
         self._queue, self._word = [], (ready, go, key, number)
 
-    def tell(self, address: int, number: int) -> None:
+    def make_room(self, nbytes: int) -> None:
+        """There is some."""
+
+    def absorb(self, source: torch.Tensor) -> None:
+        """Take bytes into the commitment when it is their turn."""
+        self.do(lambda: self._absorbed.append(bytes_of(source)))
+
+    def tell(self, address: int, number: int, digest: int) -> None:
         """End the queue, and have a thread work it off."""
         if self._queue is None:
             raise ValueError("nothing was queued")
-        self._thread = threading.Thread(target=self._work, args=(self._queue, address, number))
+        self._thread = threading.Thread(target=self._work, args=(self._queue, address, number, digest))
         self._queue = None
         self._thread.start()
+
+    def digest(self, parts: Iterable[torch.Tensor]) -> bytes:
+        """Return what commits to these bytes."""
+        return digest_of([bytes_of(part) for part in parts])
 
     def do(self, what: Callable[[], Any]) -> None:
         """Do something when it is its turn."""
@@ -69,7 +82,7 @@ class FakeDevice:
             self._thread.join(PATIENCE_S)
             assert not self._thread.is_alive()
 
-    def _work(self, queue: list[Callable[[], None]], address: int, number: int) -> None:
+    def _work(self, queue: list[Callable[[], None]], address: int, number: int, digest: int) -> None:
         assert self._word is not None
         ready, go, key, wanted = self._word
         word(ready).value = wanted
@@ -77,7 +90,13 @@ class FakeDevice:
         while word(go).value != wanted and time.monotonic() < until:
             pass
         self._key = word(key).value
-        self._finish(queue, lambda: setattr(word(address), "value", number))
+
+        def say_done() -> None:
+            ctypes.memmove(digest, digest_of(self._absorbed), DIGEST_BYTES)
+            self._absorbed.clear()
+            word(address).value = number
+
+        self._finish(queue, say_done)
 
     def _finish(self, queue: list[Callable[[], None]], say_done: Callable[[], None]) -> None:
         for what in queue:
@@ -100,6 +119,16 @@ class HastyDevice(FakeDevice):
         threading.Event().wait(0.05)
         for what in queue:
             what()
+
+
+def bytes_of(part: torch.Tensor) -> bytes:
+    """Return the bytes of a tensor of bytes."""
+    return bytes(part.numpy().tobytes())
+
+
+def digest_of(parts: list[bytes]) -> bytes:
+    """Return a digest of parts: which one is between contestant and judge."""
+    return hashlib.blake2s(b"".join(parts), digest_size=DIGEST_BYTES).digest()
 
 
 def word(address: int) -> ctypes.c_uint64:
