@@ -21,7 +21,7 @@ from typing import Any
 
 from time_common import environment
 
-from kernelcup_harness import bench, handover, surroundings
+from kernelcup_harness import bench, estimates, handover, surroundings
 from kernelcup_harness.contestant import MAX_FRAME
 from kernelcup_harness.frames import Channel
 from kernelcup_harness.judge import Judge
@@ -114,12 +114,20 @@ class Lab:
         checks = Checks(task, secrets.token_bytes(32), aliasing=spec.aliasing)
         mask = masks.Mask(gpu=masks.on_gpu())
         until = time.monotonic() + spec.limits.ranked_s
-        callers = []
+        callers, offsets_ns = [], []
         for role, file in (("submission", spec.submission_name), ("rival", spec.rival_name)):
+            bench.hello(self.channels[role])
+            # As in a job; what an empty kernel itself takes is the same in both.
+            empty_ns = bench.empty_calls_ns(self.channels[role]) if mask.gpu else [0.0]
+            known_ns = (spec.device.empty_kernel_ns if spec.device is not None else None) or 0.0
+            offsets_ns.append(max(0.0, estimates.robust(empty_ns) - known_ns))
             bench.load(self.channels[role], file, spec.limits.import_s)
             callers.append(Caller(self.channels[role], task.record_type, spec.limits.result_bytes, mask))
         duel = Duel(
-            checks, (callers[0], callers[1]), offset_ns=0.0, remaining=lambda: until - time.monotonic()
+            checks,
+            (callers[0], callers[1]),
+            offsets_ns=(offsets_ns[0], offsets_ns[1]),
+            remaining=lambda: until - time.monotonic(),
         )
         places = [checks.place(StageName.RANKED, case) for case in cases_of(spec.benchmarks, [])]
         try:

@@ -51,10 +51,10 @@ class Answer:
 
 
 class GuardBroken(BrokenProtocol):
-    """Something was written beside an output, or into it after it was done."""
+    """Something was written beside an output."""
 
 
-class NotCommitted(GuardBroken):
+class NotCommitted(Exception):
     """An armed call's answer is not the one to which the device had committed when it said that it was done."""
 
 
@@ -106,7 +106,7 @@ class Pending:
 
 
 def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
-    """Return what an answer says. Raise :class:`CallFailed` or ``BrokenProtocol``."""
+    """Return what an answer says. Raise :class:`CallFailed`, :class:`NotCommitted` or ``BrokenProtocol``."""
     reply = pending.reply
     raise_failure(reply)
     if pending.kind == PROFILE and reply.get("type") == "profile":
@@ -152,7 +152,7 @@ def read(pending: Pending, record_type: wire.RecordType) -> Any:
     check_guards(pending, decoder.gaps)
     # By the copies that are checked.
     if pending.is_committed is not None and not pending.is_committed(decoder.tensors):
-        raise NotCommitted("an answer changed after it was said to be done")
+        raise NotCommitted
     return output
 
 

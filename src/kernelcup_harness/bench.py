@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelcup_harness import audits, calibration, masks, nvml, physics, references, timing
+from kernelcup_harness import audits, calibration, masks, nvml, physics, references, timing, wire
 from kernelcup_harness.calls import Caller
-from kernelcup_harness.checks import Checks
+from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.duel import Duel, RivalFailed
 from kernelcup_harness.endings import RunEnds
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.measure import Auditor, Device
 from kernelcup_harness.protocol import (
+    Audit,
     Calibration,
     DuelResult,
     Finding,
@@ -41,6 +42,11 @@ LOOK_EVERY_S = 0.025
 """The driver takes long to answer, and what it tells does not change from one call to the next."""
 TIMED = (Mode.BENCHMARK, Mode.LEADERBOARD)
 HELLO_S = 120.0
+CLOCK_S = 30.0
+EMPTY_CALLS, UNCOUNTED_EMPTY = 40, 8
+"""Empty kernels that are timed in a process before anything is imported there, and how many before these."""
+DUEL_AUDIT_S = 0.4
+"""For the audit of one case of a duel."""
 
 
 @dataclass(slots=True)
@@ -113,6 +119,7 @@ class Bench:
         self._auditor: Auditor | None = None
         self._processes: int | None = None
         self._canary_ns = 0.0
+        self._own_empty_ns: list[float] = []
         self.dueling: CaseRun | None = None
         """The case of a duel that is going on, or has failed."""
         self.offset_ns = 0.0
@@ -136,6 +143,12 @@ class Bench:
                 self._take_canary()
         if self.calibrates:
             self._begin_profiling()
+        if self.calibrates and self.watch.gpu:
+            try:
+                self._own_empty_ns = empty_calls_ns(self._channels["submission"])
+            except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+                text = f"the contestant's clock could not be looked at: {error or type(error).__name__}"
+                raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
 
     def _begin_profiling(self) -> None:
         """Ask what takes seconds where it must be: the submission is imported and tested meanwhile."""
@@ -170,10 +183,14 @@ class Bench:
         with self.watch.phase(f"{stage.name.value}/calibration"):
             self._trusted.calibrate(ROUNDS if self.watch.gpu else ROUNDS_ON_HOST)
         self._processes = self.watch.gauge.processes()
-        self.offset_ns = self._trusted.offset_ns
-        self._auditor = Auditor(
+        self.offset_ns = self._trusted.offset_in(self._own_empty_ns)
+        self._auditor = self._auditor_of("submission")
+
+    def _auditor_of(self, role: str) -> Auditor:
+        assert self._trusted is not None
+        return Auditor(
             checks=self._checks,
-            caller=self._callers["submission"],
+            caller=self._callers[role],
             trusted=self._trusted,
             chance=self._chance,
             remaining=self._remaining,
@@ -198,10 +215,7 @@ class Bench:
         claims = run.timing()
         assert claims is not None
         place = self._checks.place(stage.name, run.case)
-        rounds = [self._auditor.evidence(run, place, claims.claim_ns, budget_s)]
-        if rounds[0].is_in_doubt:
-            rounds.append(self._auditor.evidence(run, place, claims.claim_ns, budget_s))
-        audit = audits.decide(rounds, self._spec.backend)
+        audit = self._audited(self._auditor, run, place, claims.claim_ns, budget_s)
         if self.watch.gpu:
             audit = audits.at_least(audit, self._empty_floor_ns())
         slow = audits.throttled(len(claims.samples_ns), len(claims.discarded_ns))
@@ -223,6 +237,7 @@ class Bench:
         found = replace(
             self._trusted.calibration(),
             offset_ns=self.offset_ns,
+            own_empty_ns=self._own_empty_ns,
             canary_ns=self._canary_ns,
             sm_clock_mhz=gauge.clock_mhz(),
             temperature_c=gauge.temperature_c(),
@@ -240,7 +255,7 @@ class Bench:
     def _empty_floor_ns(self) -> float:
         """Return what an empty kernel takes by the same clock: nothing can be told apart below."""
         assert self._trusted is not None
-        return max(0.0, self._trusted.empty_kernel_ns - self.offset_ns)
+        return max(0.0, self._trusted.empty_kernel_ns - self._trusted.offset_ns)
 
     def _floor(self, run: CaseRun, score_ns: float) -> Finding | None:
         run.work = work_of(self._spec, run)
@@ -258,25 +273,102 @@ class Bench:
                 run.audit = audits.with_findings(run.audit, [busy])
 
     def _duel(self, stage: Stage, runs: Sequence[CaseRun]) -> DuelResult:
+        assert self._trusted is not None
         places = [self._checks.place(stage.name, run.case) for run in runs]
 
         def note(number: int) -> None:
             self.dueling = runs[number]
 
-        duel = Duel(
-            self._checks,
-            (self._callers["submission"], self._callers["rival"]),
-            offset_ns=self.offset_ns,
-            remaining=self._remaining,
-            at=note,
-        )
         try:
-            load(self._channels["rival"], self._spec.rival_name, self._spec.limits.import_s)
+            own_ns = self._load_rival()
+            duel = Duel(
+                self._checks,
+                (self._callers["submission"], self._callers["rival"]),
+                offsets_ns=(self.offset_ns, self._trusted.offset_in(own_ns)),
+                remaining=self._remaining,
+                at=note,
+            )
             found = duel.fight(places, self._spec.rules.stage_budget_s)
+            number = self._chance.randrange(len(runs))
+            note(number)
+            self._audit_rival(stage, runs[number], duel.medians_ns(1)[number])
+            self._audit_duel(runs[number], places[number], duel.medians_ns(0)[number])
         except RivalFailed as failure:
             found = DuelResult(verdict="", rival_message=str(failure)[:2000])
         self.dueling = None
         return found
+
+    def _load_rival(self) -> list[float]:
+        """Have the rival imported; return what empty kernels read in its process before. Raise ``RivalFailed``."""
+        channel, limits = self._channels["rival"], self._spec.limits
+        own_ns = []
+        if self.watch.gpu:
+            with theirs("its clock could not be looked at"):
+                hello(channel)
+                own_ns = empty_calls_ns(channel)
+        load(channel, self._spec.rival_name, limits.import_s)
+        return own_ns
+
+    def _audit_rival(self, stage: Stage, run: CaseRun, claim_ns: float) -> None:
+        """Hold the judge's clock against what the rival claims of one case. Raise ``RivalFailed``."""
+        auditor, own = (
+            self._auditor_of("rival"),
+            CaseRun(run.case, stage, self._spec.rules, 0.0, self._chance),
+        )
+        place = self._checks.place(stage.name, run.case)
+        try:
+            audit = self._audited(auditor, own, place, claim_ns)
+        except TrustedFailed:
+            raise
+        # Whatever it fails with, the submission has no part in it.
+        except Exception as error:
+            raise RivalFailed(str(error) or type(error).__name__) from error
+        found = [each.text for each in audit.findings if each.quarantines]
+        if found:
+            raise RivalFailed(f"its times in the duel are not the judge's: {found[0]}")
+
+    def _audit_duel(self, run: CaseRun, place: Place, claim_ns: float) -> None:
+        """Hold the judge's clock against what the submission claimed of one case in the duel."""
+        assert self._auditor is not None
+        assert run.audit is not None
+        audit = self._audited(self._auditor, run, place, claim_ns)
+        more = [
+            replace(each, code="duel_disagrees", text=f"in the duel {each.text}")
+            for each in audit.findings
+            if each.quarantines
+        ]
+        run.audit = audits.with_findings(run.audit, more)
+
+    def _audited(
+        self, auditor: Auditor, run: CaseRun, place: Place, claim_ns: float, budget_s: float = DUEL_AUDIT_S
+    ) -> Audit:
+        """Measure a case, twice where the judge's clock and the claim differ at first."""
+        rounds = [auditor.evidence(run, place, claim_ns, budget_s)]
+        if rounds[0].is_in_doubt:
+            rounds.append(auditor.evidence(run, place, claim_ns, budget_s))
+        return audits.decide(rounds, self._spec.backend)
+
+
+@contextmanager
+def theirs(what: str) -> Iterator[None]:
+    """Turn failures of the channel into the rival's."""
+    try:
+        yield
+    except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+        raise RivalFailed(f"{what}: {error or type(error).__name__}") from error
+
+
+def empty_calls_ns(channel: Channel) -> list[float]:
+    """Return what empty kernels read in the process of a contestant that has imported nothing yet.
+
+    Raise what the channel raises.
+    """
+    frame = {"type": "clock", "calls": UNCOUNTED_EMPTY + EMPTY_CALLS, "arenas": []}
+    channel.send(frame, timeout_s=CLOCK_S)
+    found = channel.receive(CLOCK_S).get("ns")
+    if not isinstance(found, list) or not all(wire.is_finite_number(ns) for ns in found):
+        raise BrokenProtocol("a contestant that does not say what its clock reads")
+    return [float(ns) for ns in found[UNCOUNTED_EMPTY:]]
 
 
 def hello(channel: Channel) -> None:
@@ -291,12 +383,10 @@ def hello(channel: Channel) -> None:
 
 def load(channel: Channel, file: str, timeout_s: float) -> None:
     """Have a rival imported. Raise :class:`RivalFailed`."""
-    try:
+    with theirs("it could not be imported"):
         hello(channel)
         channel.send({"type": "load", "file": file}, timeout_s=timeout_s)
         frame = channel.receive(timeout_s)
-    except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-        raise RivalFailed(f"it could not be imported: {error or type(error).__name__}") from error
     if frame.get("type") != "ready":
         raise RivalFailed(f"it could not be imported: {str(frame.get('text'))[:1000]}")
 

@@ -33,7 +33,7 @@ class Duel:
     Args:
         checks: Makes inputs and checks answers.
         callers: To the submission and to its rival.
-        offset_ns: What an empty kernel reads; taken off each time.
+        offsets_ns: What an empty kernel reads in each one's process; taken off each time.
         remaining: Seconds that a call may still take.
         at: Is told the number of the place whose turn it is.
     """
@@ -43,17 +43,18 @@ class Duel:
         checks: Checks,
         callers: tuple[Caller, Caller],
         *,
-        offset_ns: float,
+        offsets_ns: tuple[float, float],
         remaining: Callable[[], float],
         at: Callable[[int], None] = lambda _number: None,
     ) -> None:
         self._checks = checks
         self._callers = callers
-        self._offset_ns = offset_ns
+        self._offsets_ns = offsets_ns
         self._remaining = remaining
         self._at = at
         self._inputs = FIRST_INPUT
-        self._taken_ns: list[list[float]] = []
+        self._taken_ns: tuple[list[list[float]], list[list[float]]] = ([], [])
+        """What a call of each case takes, by each of the two."""
 
     def fight(self, places: Sequence[Place], budget_s: float) -> DuelResult:
         """Measure for ``budget_s``, at least some blocks. Raise :class:`RivalFailed` if the rival does.
@@ -62,7 +63,7 @@ class Duel:
         """
         began = time.monotonic()
         cases: list[list[float]] = [[] for _ in places]
-        self._taken_ns = [[] for _ in places]
+        self._taken_ns = ([[] for _ in places], [[] for _ in places])
         for _ in range(WARM_UP_BLOCKS):
             self._block(places)
         while len(cases[0]) < MOST_BLOCKS:
@@ -70,14 +71,20 @@ class Duel:
                 break
             for ratios, ratio in zip(cases, self._block(places), strict=True):
                 ratios.append(ratio)
-        return result(cases, [statistics.median(each) for each in self._taken_ns])
+        both = zip(self.medians_ns(0), self.medians_ns(1), strict=True)
+        return result(cases, [statistics.fmean(pair) for pair in both])
+
+    def medians_ns(self, who: int) -> list[float]:
+        """Return what one of the two claims for a call of each case."""
+        return [statistics.median(each) for each in self._taken_ns[who]]
 
     def _block(self, places: Sequence[Place]) -> list[float]:
         found = []
         for number, place in enumerate(places):
             self._at(number)
             mine, other = self._pair(place)
-            self._taken_ns[number] += [mine / 2, other / 2]
+            self._taken_ns[0][number].append(mine / 2)
+            self._taken_ns[1][number].append(other / 2)
             found.append(mine / other)
         return found
 
@@ -104,7 +111,7 @@ class Duel:
         fault = self._checks.fault(place, sample, data, answer)
         if fault is not None:
             raise wrong(who, sample, fault)
-        return max(1.0, answer.ns - self._offset_ns)
+        return max(1.0, answer.ns - self._offsets_ns[who])
 
     def _fresh(self) -> SampleName:
         self._inputs += 1

@@ -11,9 +11,9 @@ from typing import Any
 
 from kernelcup_harness import aliasing, audits, estimates, wire
 from kernelcup_harness.answers import HANDSHAKE, REPLAY, Answer, CallFailed, NotCommitted
-from kernelcup_harness.calls import ARMING_S, Caller
+from kernelcup_harness.calls import ARMING_S, Armed, Caller
 from kernelcup_harness.checks import Checks, Fault, Place
-from kernelcup_harness.protocol import SampleName
+from kernelcup_harness.protocol import Reason, SampleName
 from kernelcup_harness.schedule import CaseRun
 from kernelcup_harness.trusted import UNCOUNTED, Trusted, ring_walls, slopes_of
 
@@ -44,6 +44,10 @@ SERIES = 4
 """A long series has so many times the calls of a short one."""
 FEWEST_PAIRS, MOST_PAIRS = 2, 6
 READ_PLACES = 2
+UNFINISHED = (
+    "the answer was not complete when the stream had done all that the call had queued there; "
+    "have that stream wait for what works on others"
+)
 
 
 class Wrong(Exception):
@@ -225,19 +229,18 @@ class Auditor:
                 self._not_armed.add(run.case.index)
                 return None
             run.count += 1
-            try:
-                answer = self._caller.open(self._caller.collect(armed, timeout_s=self._remaining()))
-            except NotCommitted:
-                # What works beside the stream may be late without ill will: it is called instead.
-                if not captured and self._is_right_when_called(run, place):
-                    raise WrongWhenQueued from None
-                raise
-            self._check(run, place, sample, data, answer, queued=True)
+            self._check(run, place, sample, data, self._collected(sample, armed), queued=True)
             noop_ns = self._trusted.armed_noop()
             if number >= UNCOUNTED:
                 found.walls_ns.append(armed.wall_ns)
                 found.noop_ns.append(noop_ns)
         return found
+
+    def _collected(self, sample: SampleName, armed: Armed) -> Answer:
+        try:
+            return self._caller.open(self._caller.collect(armed, timeout_s=self._remaining()))
+        except NotCommitted as error:
+            raise Wrong(sample, Fault(reason=Reason.UNFINISHED, text=UNFINISHED)) from error
 
     def _called_one_by_one(
         self, run: CaseRun, place: Place, budget_s: float, *, captured: bool

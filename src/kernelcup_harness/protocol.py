@@ -107,6 +107,8 @@ class Reason(StrEnum):
     """Wrong on an input that had been right before."""
     NEAR_TWIN = "near_twin"
     """Wrong on an input that differs from an earlier one in one element."""
+    UNFINISHED = "unfinished"
+    """An answer was not complete when the stream had done all that the call had queued there."""
     EXCEPTION = "exception"
     IMPORT = "import"
     COMPILE = "compile"
@@ -496,7 +498,10 @@ class Calibration:
     """What a contestant of ours measured in the same job, before and after."""
 
     offset_ns: float = 0.0
-    """What an empty kernel reads by events, less the time that the device spends on it."""
+    """What an empty kernel reads by events in the submission's process before that was imported, less the time that
+    the device spends on it; in the trusted contestant's where that cannot be."""
+    own_empty_ns: list[float] = field(default_factory=list)
+    """Empty kernels in the submission's process."""
     empty_pair_ns: float = 0.0
     """Two events with nothing between them."""
     empty_kernel_ns: float = 0.0

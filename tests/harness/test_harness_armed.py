@@ -81,8 +81,8 @@ def test_an_answer_that_is_not_there_when_it_is_said_to_be_done_is_refused(
 ) -> None:
     use(HastyDevice, monkeypatch)
     end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
-    assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.GUARD_BAND.value)
-    assert "changed after" in end["message"]
+    assert (end["verdict"], end["reason"]) == (Verdict.WRONG_ANSWER.value, Reason.UNFINISHED.value)
+    assert "not complete" in end["message"]
 
 
 @pytest.fixture
@@ -100,18 +100,8 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("with_device", "changing")
 def test_an_answer_that_changes_after_it_is_done_is_found_out(tmp_path: Path) -> None:
     end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
-    assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.GUARD_BAND.value)
-    assert "changed after" in end["message"]
-
-
-@pytest.mark.usefixtures("with_device", "changing")
-def test_a_call_that_is_late_without_a_recording_is_made_in_another_way(tmp_path: Path) -> None:
-    (case,) = cases(judged(ranked(HONEST), tmp_path))
-    assert case.verdict is Verdict.ACCEPTED, case.message
-    assert case.timing is not None
-    assert case.timing.audit is not None
-    assert not case.timing.audit.captured
-    assert not case.timing.audit.armed
+    assert (end["verdict"], end["reason"]) == (Verdict.WRONG_ANSWER.value, Reason.UNFINISHED.value)
+    assert "not complete" in end["message"]
 
 
 # The page

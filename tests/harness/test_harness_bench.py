@@ -276,6 +276,60 @@ def test_an_empty_kernel_that_nobody_knows_is_profiled(reply: dict[str, Any], ex
     assert known == expected
 
 
+def calibrated(profiled_ns: float | None = 900.0) -> trusted.Trusted:
+    """Return one in whose process an empty kernel reads 3.3 us."""
+    nobody: Any = None
+    found = trusted.Trusted(nobody, nobody, gpu=True, empty_kernel_ns=profiled_ns)
+    found.readings.empty_pair, found.readings.empty_kernel = [1250.0] * 10, [3300.0] * 10
+    found.readings.profiled_empty_ns = profiled_ns
+    return found
+
+
+@pytest.mark.parametrize(
+    ("profiled_ns", "own_ns", "offset_ns"),
+    [
+        pytest.param(900.0, [3200.0] * 10, 2300.0, id="its own"),
+        pytest.param(900.0, [], 2400.0, id="the trusted one's where there is none"),
+        pytest.param(900.0, [9000.0] * 10, 2400.0, id="not one that is nowhere near"),
+        pytest.param(900.0, [1.0] * 10, 2400.0, id="nor one that is far below"),
+        pytest.param(None, [3200.0] * 10, 1250.0, id="a pair of events where there is no profiler"),
+    ],
+)
+def test_a_process_has_an_offset_of_its_own(
+    profiled_ns: float | None, own_ns: list[float], offset_ns: float
+) -> None:
+    assert calibrated(profiled_ns).offset_in(own_ns) == offset_ns
+
+
+def test_a_contestant_says_what_empty_kernels_read_in_its_process() -> None:
+    count = bench.UNCOUNTED_EMPTY + bench.EMPTY_CALLS
+    line: Any = Line({"type": "clock", "ns": [3000.0 + number for number in range(count)]})
+    assert len(bench.empty_calls_ns(line)) == bench.EMPTY_CALLS
+    assert line.sent[0]["calls"] == count
+    for ns in (None, "x", [1.0, "x"], [float("nan")] * count):
+        line.reply = {"type": "clock", "ns": ns}
+        with pytest.raises(BrokenProtocol, match="clock reads"):
+            bench.empty_calls_ns(line)
+
+
+def test_claims_of_known_lengths_lie_on_a_line() -> None:
+    claims = {5_000.0: [8_000.0] * 8, 20_000.0: [23_100.0] * 8, 100_000.0: [103_600.0] * 8}
+    assert trusted.is_straight(claims)
+    assert not trusted.is_straight({**claims, 20_000.0: [29_700.0] * 8})
+    assert not trusted.is_straight({**claims, 100_000.0: [106_000.0] * 8})
+
+
+def test_slopes_that_something_disturbed_are_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = calibrated()
+    found.readings.spin_claims = {trusted.RING_LENGTH_NS: [22_400.0] * 8}
+    series = [[47_000.0] * 6, [26_000.0] * 6, [33_000.0] * 6, [20_000.0] * 6]
+    monkeypatch.setattr(found, "_ring_slopes", lambda: series.pop(0))
+    found._measure_slopes()
+    assert (found.readings.slopes[0], len(series)) == (26_000.0, 1)
+    found._measure_slopes()
+    assert (found.readings.slopes[0], len(series)) == (20_000.0, 0)
+
+
 @pytest.mark.parametrize(
     ("samples", "settled"),
     [

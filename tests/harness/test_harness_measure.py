@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,16 @@ from inside import FakeRecorder, StaleRecorder, cases, judged
 from kernelcup_harness import bench, measure
 from kernelcup_harness.duel import result
 from kernelcup_harness.measure import Device, ring_size
-from kernelcup_harness.protocol import Backend, JobSpec, MeasureRules, Mode, Reason, TrustLevel, Verdict
+from kernelcup_harness.protocol import (
+    Backend,
+    Finding,
+    JobSpec,
+    MeasureRules,
+    Mode,
+    Reason,
+    TrustLevel,
+    Verdict,
+)
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 OWN_BUFFER = """\
@@ -231,6 +241,40 @@ def test_a_failure_in_a_duel_is_told_of_its_case(tmp_path: Path, monkeypatch: py
     (failed,) = cases(judged(job, tmp_path, roles=("submission", "trusted", "rival")))
     assert failed.verdict is Verdict.WRONG_ANSWER
     assert (failed.index, failed.parameters["size"]) == (1, 32)
+
+
+FORGED = Finding(code="handshake_disagrees", text="it takes longer", quarantines=True)
+
+
+def audited_in_duels(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the judge's clock disagree with what one of the two claims in a duel."""
+    real = bench.Bench._audited
+
+    def audited(self: Any, auditor: Any, *args: Any, **options: Any) -> Any:
+        audit = real(self, auditor, *args, **options)
+        forged = self.dueling is not None and auditor._caller is self._callers[who]
+        return replace(audit, findings=[FORGED]) if forged else audit
+
+    monkeypatch.setattr(bench.Bench, "_audited", audited)
+
+
+def test_a_rival_whose_times_are_not_the_judges_has_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audited_in_duels("rival", monkeypatch)
+    found = duel(HONEST, BUSY, tmp_path)
+    assert found["verdict"] == ""
+    assert "not the judge's: it takes longer" in found["rival_message"]
+
+
+def test_who_forges_times_in_a_duel_is_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    audited_in_duels("submission", monkeypatch)
+    job = ranked(HONEST, rival=BUSY, rival_name="rival.py")
+    (case,) = cases(judged(job, tmp_path, roles=("submission", "trusted", "rival")))
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    (finding,) = case.timing.audit.findings
+    assert (finding.code, finding.quarantines) == ("duel_disagrees", True)
 
 
 # Rings
