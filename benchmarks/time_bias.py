@@ -3,7 +3,10 @@
     python benchmarks/time_bias.py FOLDER [--backend cuda] [--repeats 2]
 
 The profiler (CUPTI, through torch.profiler) looks on in a process of its own, while the same calls are
-made on a cold cache. Each of the six is one kernel, so its time there is what a call takes.
+made on a cold cache. Each of the six is one kernel, so its time there is what a call takes. As in a job
+another process works on the GPU between two calls (there it is the judge, who checks answers): that empties
+the caches of instructions as well, and a large kernel takes half a microsecond longer. The kernels' times
+without such a neighbour are stored beside these.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import time_tasks as tasks
@@ -73,7 +78,47 @@ def inside() -> dict[str, Any]:
         data = [task["generate_input"](kind, seed) for seed in range(4)]
         calls.append((f"kind {kind}", [lambda each=each: task["ref_kernel"](each) for each in data]))
     calls += [(f"spin {n}", [lambda n=n: torch.cuda._sleep(n)]) for n in SPIN_CYCLES]
-    return {name: {"profiler_ns": seen(each), "events_ns": by_events(each)} for name, each in calls}
+    with neighbour() as turn:
+        return {
+            name: {
+                "profiler_ns": seen(each, turn),
+                "alone_ns": seen(each, lambda: None),
+                "events_ns": by_events(each),
+            }
+            for name, each in calls
+        }
+
+
+@contextmanager
+def neighbour() -> Iterator[Callable[[], None]]:
+    """Have another process; what is given makes it work on the GPU for a moment, as a judge does."""
+    command = [sys.executable, __file__, "--neighbour"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        to, answers = other.stdin, other.stdout
+
+        def turn() -> None:
+            to.write("turn\n")
+            to.flush()
+            if not answers.readline():
+                raise RuntimeError("the neighbour is gone")
+
+        turn()
+        yield turn
+        to.close()
+
+
+def be_neighbour() -> None:
+    """Compare two matrices for each line that comes."""
+    import torch
+
+    a = torch.randn(1024, 1024, device="cuda")
+    b = a.clone()
+    for _line in sys.stdin:
+        torch.allclose(a, b)
+        torch.cuda.synchronize()
+        print("done", flush=True)
 
 
 def by_events(calls: list[Any]) -> list[float]:
@@ -87,7 +132,7 @@ def by_events(calls: list[Any]) -> list[float]:
     return [clock.time(calls[number % len(calls)])[1] for number in range(CALLS)]
 
 
-def seen(calls: list[Any]) -> list[float]:
+def seen(calls: list[Any], between: Callable[[], None]) -> list[float]:
     """Return how long the profiler sees each call's kernels, from the first's start to the last's end."""
     import torch
     from torch.profiler import ProfilerActivity
@@ -103,6 +148,7 @@ def seen(calls: list[Any]) -> list[float]:
     with torch.profiler.profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as recorded:
         for number in range(CALLS):
             torch.cuda.synchronize()
+            between()
             persisting.reset()
             sweep.fill_(1)
             calls[number % len(calls)]()
@@ -136,7 +182,9 @@ def spans(recorded: Any) -> list[float]:
 
 
 if __name__ == "__main__":
-    if "--inside" in sys.argv:
+    if "--neighbour" in sys.argv:
+        be_neighbour()
+    elif "--inside" in sys.argv:
         print(json.dumps(inside()))
     else:
         sys.exit(main())
