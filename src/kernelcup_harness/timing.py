@@ -46,9 +46,10 @@ class HostClock:
 class CudaClock:
     """CUDA events around the call, with a cold L2 cache.
 
-    The sweep that clears the cache, and a kernel that only waits, hide the latency of launches: the
-    device is still busy with them when all that the call launches is queued. The functions are taken
-    before the submission is imported.
+    A kernel that only waits, and the sweep that clears the cache, hide the latency of launches: the
+    device is still busy with them when all that the call launches is queued. So what a call has set aside
+    in the cache from the host is given back before the sweep begins. The functions are taken before the
+    submission is imported.
     """
 
     def __init__(self) -> None:
@@ -67,11 +68,12 @@ class CudaClock:
         """Time ``call`` from event to event; waits for the whole device before it returns."""
         self._synchronize()
         self._persisting.reset()
-        self._sweep.fill_(1)
         self._wait(HIDING_CYCLES)
+        self._sweep.fill_(1)
         self._start.record()
         value = call()
         self._end.record()
+        self._persisting.reset()
         self._synchronize()
         # Less than a tick of the device's clock reads as nothing.
         return value, max(1.0, float(self._start.elapsed_time(self._end)) * 1e6)

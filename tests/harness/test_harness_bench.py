@@ -330,6 +330,26 @@ def test_slopes_that_something_disturbed_are_taken_again(monkeypatch: pytest.Mon
     assert (found.readings.slopes[0], len(series)) == (20_000.0, 0)
 
 
+def test_a_machine_whose_known_lengths_are_off_judges_nobody() -> None:
+    found = calibrated()
+    found.arms = True
+    found.readings.noop_handshakes = [10_000.0] * 8
+    found.readings.spin_handshakes = {5e3: [17e3] * 8, 20e3: [32e3] * 8, 100e3: [112e3] * 8}
+    found._check()
+    assert found.handshake_residual_ns < 1
+    assert found.launch_ns == pytest.approx(2_000)
+    found.readings.spin_handshakes[20e3] = [45e3] * 8
+    with pytest.raises(trusted.TrustedFailed, match="handshakes of known lengths"):
+        found._check()
+    # Where processes take part nobody expects a line.
+    found.arms = False
+    found._check()
+    found.readings.spin_claims = {trusted.RING_LENGTH_NS: [22_400.0] * 8}
+    found.readings.slopes = [33_000.0] * 6
+    with pytest.raises(trusted.TrustedFailed, match="among many"):
+        found._check()
+
+
 @pytest.mark.parametrize(
     ("samples", "settled"),
     [
