@@ -32,6 +32,8 @@ QUICK_SHARE = 0.25
 NORMAL_SHARE = 1.4826
 """Of a normal distribution, its deviation over the median deviation."""
 RESAMPLES = 400
+DRIFT_NS, DRIFT_SHARE = 3_000.0, 0.05
+"""By so much calls that do nothing may become slower while a job runs."""
 SLACK_LEVEL = 0.99
 THROTTLED_SHARE = 0.2
 """So many samples discarded are worth telling."""
@@ -56,6 +58,10 @@ class Evidence:
     slope_slack_ns: float = 0.0
     slope_calls: Sequence[int] = ()
     slope_walls_ns: Sequence[Sequence[float]] = ()
+    noop_ns: float = 0.0
+    """What a call took that does nothing, in turns with the submission's."""
+    noop_before_ns: float | None = None
+    """What it took before the submission was there, where that is known."""
 
     @property
     def claim_or_slope_ns(self) -> float:
@@ -161,6 +167,8 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         slope_slack_ns=last.slope_slack_ns,
         slope_calls=list(last.slope_calls),
         slope_walls_ns=[list(walls) for walls in last.slope_walls_ns],
+        noop_ns=handshake.noop_ns,
+        noop_before_ns=handshake.noop_before_ns,
         score_ns=max(0.0, score),
         level=level,
         findings=findings,
@@ -213,6 +221,16 @@ def quick(walls_ns: Sequence[float]) -> float:
     tell most, and none of them can be forged.
     """
     return estimates.quantile(walls_ns, QUICK_SHARE)
+
+
+def noop_to_take_off(noop_ns: float, before_ns: float | None) -> float:
+    """Return what is no part of a handshake: what a call takes that does nothing.
+
+    A submission could slow such calls down, and so look quick itself: by no more than a machine drifts.
+    """
+    if before_ns is not None and noop_ns > before_ns + DRIFT_NS + DRIFT_SHARE * before_ns:
+        return before_ns
+    return noop_ns
 
 
 def handshake_slack(

@@ -25,12 +25,14 @@ from kernelcup_harness.protocol import (
     JobSpec,
     Mode,
     Reason,
+    SampleName,
     StageName,
     Verdict,
     Work,
     to_json,
 )
 from kernelcup_harness.schedule import CaseRun, Stage, needs_trusted
+from kernelcup_harness.task_code import TaskFault
 from kernelcup_harness.trusted import Trusted, TrustedFailed
 
 ROUNDS = 24
@@ -120,6 +122,7 @@ class Bench:
         self._processes: int | None = None
         self._canary_ns = 0.0
         self._own_empty_ns: list[float] = []
+        self._noops_before: dict[int, float] = {}
         self.dueling: CaseRun | None = None
         """The case of a duel that is going on, or has failed."""
         self.offset_ns = 0.0
@@ -136,7 +139,7 @@ class Bench:
         audited = self._auditor.phases if self._auditor is not None else {}
         return self.watch.phases | {f"{StageName.RANKED.value}/{name}": s for name, s in audited.items()}
 
-    def before_load(self) -> None:
+    def before_load(self, stages: Sequence[Stage]) -> None:
         """Do what must be done before code of a submission runs. Raise ``RunEnds`` if the device is not fit."""
         if self._spec.mode is Mode.LEADERBOARD and self.calibrates:
             with self.watch.phase("canary"):
@@ -149,14 +152,33 @@ class Bench:
             except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
                 text = f"the contestant's clock could not be looked at: {error or type(error).__name__}"
                 raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
+        if self.calibrates and self._callers["trusted"].has_device_code:
+            with self.watch.phase("no-ops"), failing_machine():
+                self._noops_before = self._measured_noops(stages)
+
+    def _measured_noops(self, stages: Sequence[Stage]) -> dict[int, float]:
+        """Return what armed calls take that do nothing, by the index of the case."""
+        from torch import OutOfMemoryError
+
+        assert self._trusted is not None
+        found = {}
+        for case in [case for stage in stages if self.audits(stage) for case in stage.cases]:
+            place = self._checks.place(StageName.RANKED, case)
+            try:
+                data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
+                noop_ns = self._trusted.noop_before(data, form)
+            # Told of when the case has its turn.
+            except (TaskFault, wire.CannotCarry, OutOfMemoryError):
+                break
+            if noop_ns is not None:
+                found[case.index] = noop_ns
+        return found
 
     def _begin_profiling(self) -> None:
         """Ask what takes seconds where it must be: the submission is imported and tested meanwhile."""
         assert self._trusted is not None
-        try:
+        with failing_machine():
             self._trusted.begin()
-        except TrustedFailed as error:
-            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
 
     def _take_canary(self) -> None:
         try:
@@ -195,6 +217,7 @@ class Bench:
             chance=self._chance,
             remaining=self._remaining,
             device=Device.of(gpu=self.watch.gpu),
+            noops_before=self._noops_before,
         )
 
     def largest_first(self, stage: Stage, runs: Sequence[CaseRun]) -> list[CaseRun]:
@@ -347,6 +370,15 @@ class Bench:
         if rounds[0].is_in_doubt:
             rounds.append(auditor.evidence(run, place, claim_ns, budget_s))
         return audits.decide(rounds, self._spec.backend)
+
+
+@contextmanager
+def failing_machine() -> Iterator[None]:
+    """End the run where the trusted contestant fails."""
+    try:
+        yield
+    except TrustedFailed as error:
+        raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
 
 
 @contextmanager

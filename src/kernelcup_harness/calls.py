@@ -171,6 +171,11 @@ class Caller:
         reply, wall_ns = self._ask(frame, timeout_s)
         return self._pending(reply, kind, wall_ns, given, keep=keep)
 
+    @property
+    def has_device_code(self) -> bool:
+        """Whether there are kernels of the harness, without which nothing is armed."""
+        return self._mask.code is not None
+
     def can_arm(self, slot: int) -> bool:
         """Tell whether nothing on this side keeps the input of a slot from being armed."""
         given = self._given[slot]

@@ -127,7 +127,7 @@ class Judge:
             tell=self._runner.send,
             remaining=self._remaining,
         )
-        loaded = self._load()
+        loaded = self._load(stages)
         if state is not None:
             self._runner.send({"event": "environment", "environment": {"gpu": state.result()}})
         if loaded:
@@ -142,7 +142,7 @@ class Judge:
         self._end(name, verdict, reason, message)
         self._runner.send({"event": "end"})
 
-    def _load(self) -> bool:
+    def _load(self, stages: list[Stage]) -> bool:
         """Have the submission imported. Report a failure and return False if that does not work."""
         limit_s = self._spec.limits.import_s
         self._begin(StageName.IMPORT, limit_s, 0)
@@ -150,10 +150,10 @@ class Judge:
         try:
             with self._bench.watch.phase("context"):
                 self._greet()
+            # The last moment at which the device is ours alone: no code of a submission has run.
+            self._bench.before_load(stages)
             if self._reservation is not None:
                 self._reservation.mark()
-            # The last moment at which the device is ours alone: no code of a submission has run.
-            self._bench.before_load()
             with self._bench.watch.phase("load"):
                 self._channel.send({"type": "load", "file": self._spec.submission_name})
                 self._receive(limit_s, "ready")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,6 +114,7 @@ class Auditor:
         chance: From the run's secret.
         remaining: Seconds that are left of the stage.
         device: What rings have to fit into.
+        noops_before: What armed calls took that do nothing before the submission was there, by case.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class Auditor:
         chance: random.Random,
         remaining: Callable[[], float],
         device: Device,
+        noops_before: Mapping[int, float] | None = None,
     ) -> None:
         self._checks = checks
         self._caller = caller
@@ -132,6 +134,7 @@ class Auditor:
         self._chance = chance
         self._remaining = remaining
         self._device = device
+        self._noops_before = noops_before or {}
         self._not_armed: set[int] = set()
         """Eager cases whose calls could not be armed: another try would take as long."""
         self.phases: dict[str, float] = {}
@@ -153,11 +156,12 @@ class Auditor:
                 "handshakes", lambda: self._called_one_by_one(run, place, budget_s / 2, captured=False)
             )
         run.handshakes_ns += found.walls_ns
-        return self._weighed(claim_ns, found, slopes)
+        return self._weighed(run, claim_ns, found, slopes)
 
-    def _weighed(self, claim_ns: float, found: Handshakes, slopes: Slopes) -> audits.Evidence:
+    def _weighed(self, run: CaseRun, claim_ns: float, found: Handshakes, slopes: Slopes) -> audits.Evidence:
         trusted = self._trusted
         noop = audits.quick(found.noop_ns)
+        before = self._noops_before.get(run.case.index) if found.armed else None
         around = [wall - noop for wall in found.noop_ns]
         slack = audits.handshake_slack(
             around, len(found.walls_ns), trusted.handshake_residual_ns, claim_ns, self._chance
@@ -167,12 +171,16 @@ class Auditor:
             captured=slopes.captured,
             armed=found.armed,
             refused=found.refused,
-            handshake_ns=audits.quick(found.walls_ns) - noop - trusted.launch_ns,
+            handshake_ns=audits.quick(found.walls_ns)
+            - audits.noop_to_take_off(noop, before)
+            - trusted.launch_ns,
             handshake_slack_ns=slack,
             slope_ns=estimates.robust(slopes.values_ns) if slopes.values_ns else None,
             slope_slack_ns=audits.slope_slack(trusted.readings.slopes, trusted.slope_residual_ns, claim_ns),
             slope_calls=slopes.calls,
             slope_walls_ns=slopes.walls_ns,
+            noop_ns=noop,
+            noop_before_ns=before,
         )
 
     def _timed(self, name: str, work: Callable[[], Any]) -> Any:

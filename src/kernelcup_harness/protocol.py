@@ -346,7 +346,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
-    """What the judge's own clock says of a case. All figures without what a no-op takes."""
+    """What the judge's own clock says of a case. Handshakes are without what a no-op takes."""
 
     captured: bool
     """Whether the calls could be taken from a CUDA graph."""
@@ -364,6 +364,10 @@ class Audit:
     """Numbers of calls that were timed together: few and many."""
     slope_walls_ns: list[list[float]] = field(default_factory=list)
     """Wall-clock time of each such series, a list for each of ``slope_calls``."""
+    noop_ns: float = 0.0
+    """What a call takes that does nothing, in turns with the submission's."""
+    noop_before_ns: float | None = None
+    """The same before the submission was imported: taken off instead where the other is much longer."""
     score_ns: float
     """The time that is ranked."""
     level: TrustLevel

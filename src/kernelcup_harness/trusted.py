@@ -13,6 +13,7 @@ import torch
 
 from kernelcup_harness import estimates, timing, wire
 from kernelcup_harness.answers import CLAIM, HANDSHAKE, REPLAY, CallFailed, Form
+from kernelcup_harness.audits import QUICK_SHARE
 from kernelcup_harness.calls import Armed, Caller
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Calibration
@@ -36,6 +37,7 @@ MOST_RESIDUAL_NS, MOST_SLOPE_RESIDUAL_NS = 2_000.0, 10_000.0
 
 Of 317 jobs on an H100 and an H200 the worst were 0.2 and 5.2 us.
 """
+NOOPS_BEFORE = 8
 UNCOUNTED = 2
 """The first calls of a series do not count: the device turns from one process to another then."""
 
@@ -193,6 +195,24 @@ class Trusted:
         """Prepare handshakes that do nothing, on the input and with the output of a case."""
         self._use("noop", form)
         self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
+
+    @ours()
+    def noop_before(self, data: Any, form: Form | None) -> float | None:
+        """Return what an armed call on an input takes that does nothing; None where it cannot be armed.
+
+        Measured before a submission is there, who could slow it down later on.
+        """
+        if self._is_profiling:
+            return None
+        self._use("noop", form)
+        self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
+        if not self._caller.can_arm(NOOP_SLOT) or self._tried(NOOP_SLOT) is None:
+            return None
+        walls = []
+        for _ in range(UNCOUNTED + NOOPS_BEFORE):
+            self._caller.give_again(NOOP_SLOT, timeout_s=TIMEOUT_S)
+            walls.append(self._armed(NOOP_SLOT).wall_ns)
+        return estimates.quantile(walls[UNCOUNTED:], QUICK_SHARE)
 
     @ours()
     def noops(self, count: int) -> list[float]:

@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +18,7 @@ from fake_device import FakeDevice, HastyDevice, QueueingRecorder, mask_with, wo
 from inside import FakeRecorder, cases, judged
 from test_harness_measure import HONEST, SMALL_CACHE, ranked
 
-from kernelcup_harness import bench, calls, device_code, masks, measure, pages, pinning
+from kernelcup_harness import bench, calls, device_code, masks, measure, pages, pinning, trusted
 from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.frames import ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Reason, TrustLevel, Verdict
@@ -102,6 +103,40 @@ def test_an_answer_that_changes_after_it_is_done_is_found_out(tmp_path: Path) ->
     end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
     assert (end["verdict"], end["reason"]) == (Verdict.WRONG_ANSWER.value, Reason.UNFINISHED.value)
     assert "not complete" in end["message"]
+
+
+@pytest.mark.usefixtures("with_device")
+def test_calls_that_do_nothing_are_timed_before_the_submission_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = []
+    real = trusted.Trusted.noop_before
+
+    def noted(self: Any, *given: Any) -> float | None:
+        assert not self.readings.noop_handshakes
+        before.append(real(self, *given))
+        return before[-1]
+
+    monkeypatch.setattr(trusted.Trusted, "noop_before", noted)
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert case.timing.audit.noop_before_ns == before[0]
+    assert case.timing.audit.noop_ns > 0
+
+
+def test_a_task_that_fails_is_told_of_when_it_has_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(FakeDevice, monkeypatch)
+    spec = ranked(HONEST)
+    text = spec.sources["reference.py"].replace("return data * 2", "raise ValueError('broken')")
+    events = judged(replace(spec, sources={"reference.py": text}), tmp_path, recorder=QueueingRecorder())
+    stages = [event["name"] for event in events if event["event"] == "stage_end"]
+    assert stages[0] == "import"
+    end = ranked_end(events)
+    assert (end["verdict"], end["reason"]) == (Verdict.INTERNAL_ERROR.value, Reason.TASK.value)
+    assert "broken" in end["message"]
 
 
 # The page
@@ -284,7 +319,8 @@ def test_a_device_that_fails_while_armed_ends_the_run(
 ) -> None:
     monkeypatch.setattr(calls, "LONGEST_ARMED_S", 0.05)
     use(DeafDevice, monkeypatch)
-    end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    events = judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder())
     # The trusted one meets it first.
+    (end,) = [event for event in events if event["event"] == "stage_end"]
     assert (end["verdict"], end["reason"]) == (Verdict.INTERNAL_ERROR.value, Reason.MACHINE.value)
     assert "nobody heard" in end["message"]

@@ -297,3 +297,21 @@ def test_a_leaderboard_may_want_audited_times_only() -> None:
     assert audits.quarantine_of(bounded) == []
     assert audits.quarantine_of([case(TrustLevel.AUDITED)], require_audited=True) == []
     assert audits.quarantine_of([], require_audited=True) == []
+
+
+@pytest.mark.parametrize(
+    ("noop_us", "before_us", "taken_off_us"),
+    [
+        pytest.param(50.0, None, 50.0, id="nothing known"),
+        pytest.param(52.0, 50.0, 52.0, id="a machine that drifts"),
+        pytest.param(40.0, 50.0, 40.0, id="quicker than before"),
+        pytest.param(60.0, 50.0, 50.0, id="slowed down"),
+        pytest.param(208.0, 200.0, 208.0, id="a share of what is long"),
+        pytest.param(220.0, 200.0, 200.0, id="more than a share"),
+    ],
+)
+def test_calls_that_do_nothing_cannot_be_slowed_down(
+    noop_us: float, before_us: float | None, taken_off_us: float
+) -> None:
+    before_ns = before_us * 1e3 if before_us is not None else None
+    assert audits.noop_to_take_off(noop_us * 1e3, before_ns) == taken_off_us * 1e3
