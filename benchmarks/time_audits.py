@@ -1,7 +1,7 @@
 """False alarms and forged claims: what the audits say of honest submissions and of halved clocks.
 
     python benchmarks/time_audits.py FOLDER [--backend cuda] [--part line|honest|forged|all]
-        [--lines 5] [--repeats 10] [--forged 100] [--stage-budget 1.8]
+        [--tree torch|cupy|jax|all] [--lines 5] [--repeats 10] [--forged 100] [--stage-budget 1.8]
 
 Twenty honest submissions are run ten times each, forged ones a hundred times, on three cases of about
 4, 10 and more than 20 us, in warm process trees (one for PyTorch and Triton, one for CuPy, one for JAX).
@@ -28,13 +28,13 @@ FORGED = ("add-torch", "matmul-torch", "add-triton", "add-several")
 
 def main() -> int:
     """Measure what is missing, a tree at a time."""
-    chosen = options(__doc__, part="all", lines=5, repeats=10, forged=100, stage_budget=1.8)
+    chosen = options(__doc__, part="all", tree="all", lines=5, repeats=10, forged=100, stage_budget=1.8)
     log = Log(chosen, "audits")
     if chosen.part in ("all", "line"):
         lines(log, chosen.lines)
     possible = [each for each in tasks.HONEST if tasks.possible(each, log.backend)]
     if chosen.part in ("all", "honest"):
-        for tree in ("torch", "cupy", "jax"):
+        for tree in ("torch", "cupy", "jax") if chosen.tree == "all" else (chosen.tree,):
             here = [each for each in possible if TREES.get(each.kind, "torch") == tree]
             run_all(log, here, "honest", chosen.repeats, chosen.stage_budget)
     if chosen.part in ("all", "forged"):

@@ -1,0 +1,155 @@
+"""Statistical repeats on a machine of several GPUs: each does one measurement after the other, on its own.
+
+    python benchmarks/time_streams.py FOLDER JOBS [--seconds 540] [--only NAME ...]
+
+``JOBS`` is the folder that ``time_attacks.py jobs`` has written. Duels, forged claims, honest submissions,
+coverage, conditions and attacks are cut into pieces that any GPU takes, the longest first. What comes of
+them is in ``FOLDER/time-*.jsonl`` every few seconds, so that nothing is lost where the machine is taken
+away. How long a verdict takes is not measured here: the GPUs of one host share its processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MERGE_S = 8.0
+ROUNDS = 10
+DUELS, FORGED = 100, 100
+PIECES = 4
+STAGE_S = "1.8"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """One command of a script."""
+
+    name: str
+    script: str
+    arguments: tuple[str, ...]
+    about_s: float
+
+
+def pieces(jobs: Path) -> list[Piece]:
+    """Return all, the longest first."""
+    duels, forged = DUELS // PIECES, FORGED // PIECES
+    found = [
+        Piece(name="coverage", script="time_coverage", arguments=(), about_s=150),
+        Piece(name="conditions", script="time_conditions", arguments=(), about_s=160),
+        honest("jax", ROUNDS, 0, 80),
+        honest("cupy", ROUNDS, 0, 45),
+    ]
+    for number in range(PIECES):
+        share = ("--share", f"{number}/{PIECES}")
+        found += [
+            Piece(
+                name=f"attacks-{number}",
+                script="time_attacks",
+                arguments=("run", str(jobs), "FOLDER", *share),
+                about_s=75,
+            ),
+            Piece(
+                name=f"duels-{number}", script="time_duels", arguments=("--repeats", f"{duels}"), about_s=45
+            ),
+            Piece(
+                name=f"forged-{number}",
+                script="time_audits",
+                arguments=("--part", "forged", "--forged", f"{forged}", "--stage-budget", STAGE_S),
+                about_s=100,
+            ),
+        ]
+    found += [honest("torch", 2, number, 110) for number in range(ROUNDS // 2)]
+    return sorted(found, key=lambda each: -each.about_s)
+
+
+def honest(tree: str, rounds: int, number: int, about_s: float) -> Piece:
+    """Return some rounds of the honest submissions of one process tree."""
+    arguments = ("--part", "honest", "--tree", tree, "--repeats", f"{rounds}", "--stage-budget", STAGE_S)
+    return Piece(name=f"honest-{tree}-{number}", script="time_audits", arguments=arguments, about_s=about_s)
+
+
+def gpus() -> list[str]:
+    """Return the ids of all GPUs."""
+    query = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
+
+
+def work(gpu: str, todo: queue.SimpleQueue[Piece], folder: Path, until: float) -> None:
+    """Do pieces on one GPU until there are none, or no time."""
+    own = folder / gpu
+    own.mkdir(parents=True)
+    # Facts and canaries of a GPU lie in its temporary folder.
+    environ = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "TMPDIR": str(own)}
+    while time.monotonic() < until:
+        try:
+            piece = todo.get_nowait()
+        except queue.Empty:
+            return
+        target = folder / "found" / piece.name
+        arguments = [str(target) if each == "FOLDER" else each for each in piece.arguments]
+        if "FOLDER" not in piece.arguments:
+            arguments = [str(target), *arguments]
+        command = [sys.executable, str(HERE / f"{piece.script}.py"), *arguments]
+        began = time.monotonic()
+        with subprocess.Popen(
+            command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as done:
+            assert done.stdout is not None
+            for line in done.stdout:
+                print(f"[{piece.name}] {line}", end="", flush=True)
+        print(
+            f"[{piece.name}] ended with {done.returncode} after {time.monotonic() - began:.0f} s", flush=True
+        )
+
+
+def merge(folder: Path, target: Path) -> None:
+    """Bring together what there is by now."""
+    texts: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((folder / "found").glob("*/time-*.jsonl")):
+        texts[path.name].append(path.read_text(encoding="utf-8"))
+    for name, parts in texts.items():
+        new = target / f"{name}.new"
+        new.write_text("".join(parts), encoding="utf-8")
+        new.replace(target / name)
+
+
+def main() -> int:
+    """Do all pieces."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("jobs", type=Path)
+    parser.add_argument("--seconds", type=float, default=540.0, help="begin nothing new after so long")
+    parser.add_argument("--only", nargs="*", help="pieces whose names begin so")
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    todo: queue.SimpleQueue[Piece] = queue.SimpleQueue()
+    for piece in pieces(chosen.jobs):
+        if not chosen.only or piece.name.startswith(tuple(chosen.only)):
+            todo.put(piece)
+    until = time.monotonic() + chosen.seconds
+    with tempfile.TemporaryDirectory(prefix="kernelcup-streams-") as name:
+        folder = Path(name)
+        workers = [threading.Thread(target=work, args=(gpu, todo, folder, until)) for gpu in gpus()]
+        for worker in workers:
+            worker.start()
+        while any(worker.is_alive() for worker in workers):
+            time.sleep(MERGE_S)
+            merge(folder, chosen.folder)
+        merge(folder, chosen.folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
