@@ -59,6 +59,8 @@ def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
     if duel.verdict == "":
         why = duel.rival_message.rstrip(".") or "no reason is known"
         return f"{second} could not be measured: {why}."
+    if duel.verdict == "not_held":
+        return f"{first} and {second} could not be compared: {duel.rival_message.rstrip('.')}."
     if not (duel.low > 0 and math.isfinite(duel.high)):
         return f"{first} and {second} cannot be told apart: too little was measured."
     if duel.verdict == "tied":

@@ -33,7 +33,7 @@ NORMAL_SHARE = 1.4826
 """Of a normal distribution, its deviation over the median deviation."""
 RESAMPLES = 400
 DRIFT_NS, DRIFT_SHARE = 3_000.0, 0.05
-"""By so much calls that do nothing may become slower while a job runs."""
+"""By so much calls that do nothing may become slower while a job runs, and their slack by the first."""
 SLACK_LEVEL = 0.99
 THROTTLED_SHARE = 0.2
 """So many samples discarded are worth telling."""
@@ -228,9 +228,9 @@ def noop_to_take_off(noop_ns: float, before_ns: float | None) -> float:
 
     A submission could slow such calls down, and so look quick itself: by no more than a machine drifts.
     """
-    if before_ns is not None and noop_ns > before_ns + DRIFT_NS + DRIFT_SHARE * before_ns:
-        return before_ns
-    return noop_ns
+    if before_ns is None:
+        return noop_ns
+    return min(noop_ns, before_ns + DRIFT_NS + DRIFT_SHARE * before_ns)
 
 
 def handshake_slack(

@@ -6,17 +6,18 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelcup_harness import audits, calibration, masks, nvml, physics, references, timing, wire
+from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place
-from kernelcup_harness.duel import Duel, RivalFailed
+from kernelcup_harness.duel import MEMORY, Duel, NotHeld, RivalFailed
 from kernelcup_harness.endings import RunEnds
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
-from kernelcup_harness.measure import Auditor, Device
+from kernelcup_harness.measure import Auditor, Device, Wrong
 from kernelcup_harness.protocol import (
     Audit,
     Calibration,
@@ -122,7 +123,8 @@ class Bench:
         self._processes: int | None = None
         self._canary_ns = 0.0
         self._own_empty_ns: list[float] = []
-        self._noops_before: dict[int, float] = {}
+        self._noops_before: dict[int, list[float]] = {}
+        self._is_calibrated = False
         self.dueling: CaseRun | None = None
         """The case of a duel that is going on, or has failed."""
         self.offset_ns = 0.0
@@ -152,11 +154,20 @@ class Bench:
             except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
                 text = f"the contestant's clock could not be looked at: {error or type(error).__name__}"
                 raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
-        if self.calibrates and self._callers["trusted"].has_device_code:
-            with self.watch.phase("no-ops"), failing_machine():
-                self._noops_before = self._measured_noops(stages)
+        if self.calibrates and self._trusted is not None and not self._trusted.is_profiling:
+            with self.watch.phase("calibration"), failing_machine():
+                self._trusted.calibrate(self._rounds, strict=True)
+                self._is_calibrated = True
+            if self._trusted.arms:
+                with self.watch.phase("no-ops"), failing_machine():
+                    self._noops_before = self._measured_noops(stages)
+                    self._trusted.forget()
 
-    def _measured_noops(self, stages: Sequence[Stage]) -> dict[int, float]:
+    @property
+    def _rounds(self) -> int:
+        return ROUNDS if self.watch.gpu else ROUNDS_ON_HOST
+
+    def _measured_noops(self, stages: Sequence[Stage]) -> dict[int, list[float]]:
         """Return what armed calls take that do nothing, by the index of the case."""
         from torch import OutOfMemoryError
 
@@ -164,14 +175,10 @@ class Bench:
         found = {}
         for case in [case for stage in stages if self.audits(stage) for case in stage.cases]:
             place = self._checks.place(StageName.RANKED, case)
-            try:
+            # What the task or its memory fails with is told of when the case has its turn.
+            with suppress(TaskFault, wire.CannotCarry, OutOfMemoryError):
                 data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
-                noop_ns = self._trusted.noop_before(data, form)
-            # Told of when the case has its turn.
-            except (TaskFault, wire.CannotCarry, OutOfMemoryError):
-                break
-            if noop_ns is not None:
-                found[case.index] = noop_ns
+                found[case.index] = self._trusted.noops_before(data, form)
         return found
 
     def _begin_profiling(self) -> None:
@@ -199,11 +206,15 @@ class Bench:
         return stage.name is StageName.RANKED and self.calibrates
 
     def begin(self, stage: Stage) -> None:
-        """Calibrate before a stage that is timed; nothing where that would mean nothing."""
+        """Be ready for a stage that is timed; nothing where that would mean nothing.
+
+        A machine that has not been calibrated was asked by the profiler until now, so this job calibrates here.
+        """
         if self._trusted is None or not stage.timed or not self.calibrates:
             return
-        with self.watch.phase(f"{stage.name.value}/calibration"):
-            self._trusted.calibrate(ROUNDS if self.watch.gpu else ROUNDS_ON_HOST)
+        if not self._is_calibrated:
+            with self.watch.phase("calibration"):
+                self._trusted.calibrate(self._rounds)
         self._processes = self.watch.gauge.processes()
         self.offset_ns = self._trusted.offset_in(self._own_empty_ns)
         self._auditor = self._auditor_of("submission")
@@ -253,8 +264,8 @@ class Bench:
                 self._tell({"event": "duel", "duel": to_json(self._duel(stage, runs))})
         with self.watch.phase(f"{stage.name.value}/reference"):
             self._time_references(stage, runs)
-        with self.watch.phase(f"{stage.name.value}/calibration"):
-            self._trusted.calibrate((ROUNDS if self.watch.gpu else ROUNDS_ON_HOST) // 2)
+        with self.watch.phase("calibration"):
+            self._trusted.calibrate(self._rounds // 2)
         self._add_busy(runs)
         gauge = self.watch.gauge
         found = replace(
@@ -270,7 +281,8 @@ class Bench:
 
     def _time_references(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
         clock: timing.Clock = timing.CudaClock() if self.watch.gpu else timing.HostClock()
-        stopwatch = references.Stopwatch(self._checks, clock, offset_ns=self.offset_ns)
+        assert self._trusted is not None
+        stopwatch = references.Stopwatch(self._checks, clock, offset_ns=self._trusted.offset_ns)
         budget_s = REFERENCE_SHARE * self._spec.rules.stage_budget_s / len(runs)
         for run in runs:
             run.reference_ns = stopwatch.median_ns(self._checks.place(stage.name, run.case), budget_s)
@@ -314,10 +326,12 @@ class Bench:
             found = duel.fight(places, self._spec.rules.stage_budget_s)
             number = self._chance.randrange(len(runs))
             note(number)
-            self._audit_rival(stage, runs[number], duel.medians_ns(1)[number])
-            self._audit_duel(runs[number], places[number], duel.medians_ns(0)[number])
+            for who, role in ((1, "rival"), (0, "submission")):
+                self._audit_duel(stage, runs[number], role, duel.medians_ns(who)[number])
         except RivalFailed as failure:
             found = DuelResult(verdict="", rival_message=str(failure)[:2000])
+        except NotHeld as reason:
+            found = DuelResult(verdict="not_held", rival_message=str(reason)[:2000])
         self.dueling = None
         return found
 
@@ -332,35 +346,24 @@ class Bench:
         load(channel, self._spec.rival_name, limits.import_s)
         return own_ns
 
-    def _audit_rival(self, stage: Stage, run: CaseRun, claim_ns: float) -> None:
-        """Hold the judge's clock against what the rival claims of one case. Raise ``RivalFailed``."""
-        auditor, own = (
-            self._auditor_of("rival"),
-            CaseRun(run.case, stage, self._spec.rules, 0.0, self._chance),
-        )
+    def _audit_duel(self, stage: Stage, run: CaseRun, role: str, claim_ns: float) -> None:
+        """Hold the judge's clock against what one of the two claims of a case. Raise :class:`NotHeld`.
+
+        Whose fault it is that they do not agree cannot be said: each of the two can be in the other's way.
+        """
+        own = CaseRun(run.case, stage, self._spec.rules, 0.0, self._chance)
         place = self._checks.place(stage.name, run.case)
         try:
-            audit = self._audited(auditor, own, place, claim_ns)
-        except TrustedFailed:
-            raise
-        # Whatever it fails with, the submission has no part in it.
-        except Exception as error:
-            raise RivalFailed(str(error) or type(error).__name__) from error
+            audit = self._audited(self._auditor_of(role), own, place, claim_ns)
+        except TrustedFailed as error:
+            raise NotHeld(str(error)) from error
+        except (Wrong, CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+            if role == "submission":
+                raise
+            raise NotHeld(str(error) or type(error).__name__) from error
         found = [each.text for each in audit.findings if each.quarantines]
         if found:
-            raise RivalFailed(f"its times in the duel are not the judge's: {found[0]}")
-
-    def _audit_duel(self, run: CaseRun, place: Place, claim_ns: float) -> None:
-        """Hold the judge's clock against what the submission claimed of one case in the duel."""
-        assert self._auditor is not None
-        assert run.audit is not None
-        audit = self._audited(self._auditor, run, place, claim_ns)
-        more = [
-            replace(each, code="duel_disagrees", text=f"in the duel {each.text}")
-            for each in audit.findings
-            if each.quarantines
-        ]
-        run.audit = audits.with_findings(run.audit, more)
+            raise NotHeld(f"the times of the {role} in the duel are not the judge's: {found[0]}")
 
     def _audited(
         self, auditor: Auditor, run: CaseRun, place: Place, claim_ns: float, budget_s: float = DUEL_AUDIT_S
@@ -414,11 +417,13 @@ def hello(channel: Channel) -> None:
 
 
 def load(channel: Channel, file: str, timeout_s: float) -> None:
-    """Have a rival imported. Raise :class:`RivalFailed`."""
+    """Have a rival imported. Raise :class:`RivalFailed`, or :class:`NotHeld` for want of memory."""
     with theirs("it could not be imported"):
         hello(channel)
         channel.send({"type": "load", "file": file}, timeout_s=timeout_s)
         frame = channel.receive(timeout_s)
+    if frame.get("type") == "fail" and frame.get("kind") in MEMORY:
+        raise NotHeld("the other ran out of memory when it was imported")
     if frame.get("type") != "ready":
         raise RivalFailed(f"it could not be imported: {str(frame.get('text'))[:1000]}")
 

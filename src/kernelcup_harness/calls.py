@@ -44,6 +44,8 @@ ARMING_S = 0.3
 """Who is not ready by then waits for the device in the middle of a call: such ones cannot be armed."""
 LONGEST_ARMED_S = 10.0
 LEAST_SETTLE_S = 1.0
+MOST_ARMED = 128
+"""Answers of more tensors are not armed: a stream that waits takes only so many launches."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,6 +73,8 @@ class Armed:
     digest: bytes
     """What commits to its answer."""
     given: Given
+    described: dict[str, Any]
+    """The answer but for its bytes, as it was said before the input could be read."""
 
 
 class Caller:
@@ -153,6 +157,14 @@ class Caller:
         frame = {"type": "give", "slot": slot, "layout": self._given[slot].layout}
         self.ask(frame, "given", timeout_s=timeout_s)
 
+    def forget(self, *, timeout_s: float) -> None:
+        """Have all memory of inputs and answers given back. Raise as :meth:`call` does."""
+        for arena in self._inputs.values():
+            arena.close()
+        self._inputs.clear()
+        self._given.clear()
+        self.ask({"type": "forget"}, "forgotten", timeout_s=timeout_s)
+
     def place(self, slot: int, *, timeout_s: float) -> None:
         """Let the input of a slot be read without a call. Raise as :meth:`call` does."""
         reply, _wall_ns = self._ask({"type": "place", **self._handed_over(slot)}, timeout_s)
@@ -181,8 +193,14 @@ class Caller:
         given = self._given[slot]
         if given.seed is None or self._mask.code is None or given.form is None:
             return False
-        # What commits to an answer is made where the answer is.
-        return all(each.is_cuda == self._mask.gpu for each in aliasing.leaves(given.form.value))
+        # What commits to an answer is made where the answer is, of bytes that it must have, by a launch for each.
+        tensors = aliasing.leaves(given.form.value)
+        has_bytes = given.form.value is None or any(each.numel() for each in tensors)
+        return (
+            has_bytes
+            and len(tensors) <= MOST_ARMED
+            and all(each.is_cuda == self._mask.gpu for each in tensors)
+        )
 
     def armed(
         self,
@@ -217,10 +235,11 @@ class Caller:
             "bytes": given.form.nbytes,
         }
         deadline = time.monotonic() + timeout_s
-        if not self._queued(frame, lambda: page.release(seed, number), patience_s, deadline):
+        described = self._queued(frame, lambda: page.release(seed, number), patience_s, deadline)
+        if described is None:
             return None
         wall_ns, digest = self._told(page, seed, number, deadline)
-        return Armed(wall_ns=wall_ns, digest=digest, given=given)
+        return Armed(wall_ns=wall_ns, digest=digest, given=given, described=described)
 
     def collect(self, armed: Armed, *, timeout_s: float) -> Pending:
         """Get the answer of the last armed call, which has to be the one it has committed to. Raise as :meth:`go`."""
@@ -228,29 +247,31 @@ class Caller:
         assert code is not None
         self._make_room(armed.given.form)
         reply, _wall_ns = self._ask({"type": "collect"}, timeout_s)
-        pending = self._pending(reply, HANDSHAKE, armed.wall_ns, armed.given, keep=False)
+        expect(reply, "collected")
+        described = {**armed.described, "type": "done", "ns": None}
+        pending = self._pending(described, HANDSHAKE, armed.wall_ns, armed.given, keep=False)
 
         def is_committed(tensors: Sequence[torch.Tensor]) -> bool:
-            return code.digest(wire.parts_of(list(tensors))) == armed.digest
+            return code.digest([wire.bytes_of(each) for each in tensors if each.numel()]) == armed.digest
 
         return replace(pending, is_committed=is_committed)
 
     def _queued(
         self, frame: dict[str, Any], release: Callable[[], None], patience_s: float, deadline: float
-    ) -> bool:
-        """Have a call queued. Return whether it is; if not it has to be made in another way."""
+    ) -> dict[str, Any] | None:
+        """Have a call queued. Return the description of its answer, None if it has to be made in another way."""
         number = self._send(frame, deadline - time.monotonic())
         try:
             ready = self._reply(number, min(patience_s, deadline - time.monotonic()))
             if ready.get("type") == "armed" and ready.get("ok") is True:
-                return True
+                return ready
         except ChannelTimeout:
             # It waits for the device, which waits for us.
             release()
             self._reply(number, deadline - time.monotonic())
-            return False
+            return None
         release()
-        return False
+        return None
 
     def _told(self, page: Page, seed: int, number: int, deadline: float) -> tuple[float, bytes]:
         """Give the word; return the nanoseconds until the device was done, and its commitment.

@@ -68,10 +68,11 @@ class Contestant:
         self._aliasing = aliasing
         self._channel = channel
         self._out_of_memory = torch.OutOfMemoryError
+        self._empty_cache = torch.cuda.empty_cache
         self._outputs: wire.Arena | None = None
         self._page: wire.Arena | None = None
-        self._armed: Any = None
-        """The slot, the value and the layout of an armed call's answer."""
+        self._armed: wire.Encoder | None = None
+        """Holds the answer of an armed call until it is asked for."""
         self._kernel: Callable[[Any], Any] | None = None
         gpu = masks.on_gpu()
         self._clock: timing.Clock = timing.CudaClock() if gpu else timing.HostClock()
@@ -100,6 +101,7 @@ class Contestant:
             "read": self._read,
             "builtin": self._use_builtin,
             "empty": self._profile_empty,
+            "forget": self._forget,
             "clock": self._time_empty,
         }
 
@@ -156,6 +158,17 @@ class Contestant:
             self._renew = kernel.renew
         return {"type": "ready"}
 
+    def _forget(self, _frame: dict[str, Any]) -> dict[str, Any]:
+        """Give all memory of inputs and answers back."""
+        self._clock.settle()
+        self._slots.clear()
+        self._ring.clear()
+        self._kernels = self._builtin.kernels(gpu=self._mask.gpu)
+        self._kernel, self._renew = None, self._builtin.nothing
+        if self._mask.gpu:
+            self._empty_cache()
+        return {"type": "forgotten"}
+
     def _profile_empty(self, _frame: dict[str, Any]) -> dict[str, Any]:
         return {"type": "empty", "ns": self._builtin.empty_kernel_ns()}
 
@@ -169,6 +182,7 @@ class Contestant:
 
     def _give(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Take an input that cannot be read yet."""
+        self._armed = None
         self._take(frame)
         self._renew()
         self._clock.settle()
@@ -212,6 +226,7 @@ class Contestant:
 
     def _arm(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Queue a call behind the judge's word: from then on the device works alone, and says when it is done."""
+        self._armed = None
         slot, code = self._take(frame), self._mask.code
         if code is None or self._page is None:
             return {"type": "armed", "ok": False}
@@ -227,26 +242,40 @@ class Contestant:
             value, laid = slot.graph.values[0]
         else:
             value, laid = self._called(slot.data)
-        parts = self._wire.parts_of(self._laid(slot, value, laid))
+        encoder = self._wire.Encoder(guarded=True)
+        try:
+            tree = encoder.tree(self._laid(slot, value, laid), "output")
+        except self._wire.CannotCarry:
+            return {"type": "armed", "ok": False}
+        parts = encoder.parts()
         if not all(part.is_cuda or part.is_pinned() for part in parts if self._mask.gpu):
             return {"type": "armed", "ok": False}
         for part in parts:
             code.absorb(part)
         code.tell(done, frame["number"], digest)
-        self._armed = slot, value, laid
-        return {"type": "armed", "ok": True}
+        self._armed = encoder
+        # Everything but the bytes is said before the input can be read: only they have a digest.
+        described = {"tree": tree, "table": encoder.table(), **self._shares(slot, value)}
+        return {"type": "armed", "ok": True, **described}
 
-    def _collect(self, _frame: dict[str, Any]) -> dict[str, Any]:
+    def _collect(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Write the answer of the armed call, to which it has committed."""
         self._clock.settle()
-        (slot, value, laid), self._armed = self._armed, None
-        return {"type": "done", "ns": None, **self._answer(slot, value, laid)}
+        self._adopt_arenas(frame, None)
+        encoder, self._armed = self._armed, None
+        assert encoder is not None
+        assert self._outputs is not None
+        self._outputs.pin(encoder.nbytes)
+        encoder.write(self._outputs)
+        return {"type": "collected"}
 
     def _answer(self, slot: Any, value: Any, laid: Any) -> dict[str, Any]:
         """Write an answer where the judge finds it."""
-        in_place = value is None and slot.in_place
-        sharing = NOTHING_SHARED if in_place else self._sharing(value, slot.tensors)
-        return {**self._write(self._laid(slot, value, laid)), **sharing}
+        return {**self._write(self._laid(slot, value, laid)), **self._shares(slot, value)}
+
+    def _shares(self, slot: Any, value: Any) -> dict[str, Any]:
+        """Say which memory an answer shares; one in its input is that."""
+        return NOTHING_SHARED if value is None and slot.in_place else self._sharing(value, slot.tensors)
 
     def _laid(self, slot: Any, value: Any, laid: Any) -> Any:
         """Return what is the answer: where a call may answer in its input, that."""
@@ -285,6 +314,7 @@ class Contestant:
     def _read(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Write what the last pass left for one place of the ring."""
         slot, (value, laid) = self._ring.result(frame["place"])
+        self._adopt_arenas(frame, None)
         return {"type": "done", "ns": None, **self._answer(slot, value, laid)}
 
     def _called(self, data: Any) -> tuple[Any, Any]:
@@ -309,15 +339,14 @@ class Contestant:
             return
         for name, fd in zip(frame["arenas"], self._channel.take_fds(), strict=True):
             arena = self._wire.Arena.adopt(fd)
-            old = {"inputs": slot.arena, "outputs": self._outputs, "page": self._page}[name]
+            if name == "inputs":
+                old, slot.arena = slot.arena, arena
+            elif name == "outputs":
+                old, self._outputs = self._outputs, arena
+            else:
+                old, self._page = self._page, arena
             if old is not None:
                 old.close()
-            if name == "inputs":
-                slot.arena = arena
-            elif name == "outputs":
-                self._outputs = arena
-            else:
-                self._page = arena
 
     def _write(self, value: Any) -> dict[str, Any]:
         assert self._outputs is not None

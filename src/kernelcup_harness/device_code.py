@@ -83,6 +83,8 @@ class DeviceCode:
 
         All three are addresses of 8 bytes in pinned memory.
         """
+        # What a call that failed had absorbed is forgotten.
+        self._chunks = 0
         found = self._key.data_ptr()
         self._launch(b"wait_for", 1, 1, ready, go, number, LONGEST_WAIT_CYCLES, key, found)
 
@@ -113,6 +115,7 @@ class DeviceCode:
 
     def digest(self, parts: Iterable[torch.Tensor]) -> bytes:
         """Return what commits to these bytes, wherever they lie."""
+        self._chunks = 0
         for part in parts:
             self.absorb(part.to("cuda"))
         word, root = self._told.data_ptr(), self._told.data_ptr() + 8

@@ -9,9 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kernelcup_harness import estimates
-from kernelcup_harness.answers import CLAIM
+from kernelcup_harness.answers import CLAIM, CallFailed
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place
+from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import DuelResult, SampleName
 
 LEVEL = 0.98
@@ -19,12 +20,17 @@ LEVEL = 0.98
 WARM_UP_BLOCKS = 2
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
 SLOT = 0
+MEMORY = frozenset({"memory", "host_memory"})
 FIRST_INPUT = 1 << 20
 """Inputs of a duel have numbers of their own."""
 
 
 class RivalFailed(Exception):
     """The second submission gave a wrong answer, or none."""
+
+
+class NotHeld(Exception):
+    """Both could not be measured beside each other, and nobody can say whose fault that is."""
 
 
 class Duel:
@@ -103,15 +109,23 @@ class Duel:
             self._callers[who].give(SLOT, data, form, timeout_s=self._remaining())
             pending = self._callers[who].go(SLOT, CLAIM, timeout_s=self._remaining())
             answer = self._callers[who].open(pending)
-        # The judge tells them apart by their channel; what a rival does wrong is not the submission's fault.
-        except Exception as error:
+        except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             if who == 0:
                 raise
-            raise RivalFailed(str(error) or type(error).__name__) from error
+            raise self._theirs(error) from error
         fault = self._checks.fault(place, sample, data, answer)
         if fault is not None:
             raise wrong(who, sample, fault)
         return max(1.0, answer.ns - self._offsets_ns[who])
+
+    def _theirs(self, error: Exception) -> Exception:
+        """Say what a rival's failure means. Memory and time are what both have together."""
+        text = str(error) or type(error).__name__
+        if isinstance(error, CallFailed) and error.kind in MEMORY:
+            return NotHeld(f"the other ran out of memory: {text}")
+        if isinstance(error, ChannelTimeout) and self._remaining() <= 0:
+            return NotHeld("there was no time left")
+        return RivalFailed(text)
 
     def _fresh(self) -> SampleName:
         self._inputs += 1

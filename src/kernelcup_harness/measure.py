@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,7 +126,7 @@ class Auditor:
         chance: random.Random,
         remaining: Callable[[], float],
         device: Device,
-        noops_before: Mapping[int, float] | None = None,
+        noops_before: Mapping[int, Sequence[float]] | None = None,
     ) -> None:
         self._checks = checks
         self._caller = caller
@@ -159,28 +159,29 @@ class Auditor:
         return self._weighed(run, claim_ns, found, slopes)
 
     def _weighed(self, run: CaseRun, claim_ns: float, found: Handshakes, slopes: Slopes) -> audits.Evidence:
-        trusted = self._trusted
-        noop = audits.quick(found.noop_ns)
-        before = self._noops_before.get(run.case.index) if found.armed else None
-        around = [wall - noop for wall in found.noop_ns]
-        slack = audits.handshake_slack(
-            around, len(found.walls_ns), trusted.handshake_residual_ns, claim_ns, self._chance
-        )
+        trusted, residual_ns = self._trusted, self._trusted.handshake_residual_ns
+        count, noop_ns = len(found.walls_ns), audits.quick(found.noop_ns)
+        slack_ns = audits.handshake_slack(found.noop_ns, count, residual_ns, claim_ns, self._chance)
+        before, before_ns = self._noops_before.get(run.case.index, []) if found.armed else [], None
+        if before:
+            # Who disturbs what is taken off makes neither that nor the slack much larger.
+            before_ns = audits.quick(before)
+            usual_ns = audits.handshake_slack(before, count, residual_ns, claim_ns, self._chance)
+            slack_ns = min(slack_ns, usual_ns + audits.DRIFT_NS)
+        off_ns = audits.noop_to_take_off(noop_ns, before_ns) + trusted.launch_ns
         return audits.Evidence(
             claim_ns=claim_ns,
             captured=slopes.captured,
             armed=found.armed,
             refused=found.refused,
-            handshake_ns=audits.quick(found.walls_ns)
-            - audits.noop_to_take_off(noop, before)
-            - trusted.launch_ns,
-            handshake_slack_ns=slack,
+            handshake_ns=audits.quick(found.walls_ns) - off_ns,
+            handshake_slack_ns=slack_ns,
             slope_ns=estimates.robust(slopes.values_ns) if slopes.values_ns else None,
             slope_slack_ns=audits.slope_slack(trusted.readings.slopes, trusted.slope_residual_ns, claim_ns),
             slope_calls=slopes.calls,
             slope_walls_ns=slopes.walls_ns,
-            noop_ns=noop,
-            noop_before_ns=before,
+            noop_ns=noop_ns,
+            noop_before_ns=before_ns,
         )
 
     def _timed(self, name: str, work: Callable[[], Any]) -> Any:

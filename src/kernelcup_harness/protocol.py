@@ -545,7 +545,8 @@ class DuelResult:
     high: float = 0.0
     """Upper end."""
     verdict: str = "tied"
-    """``faster`` or ``slower`` where 1 is outside of the interval, else ``tied``; empty where the rival failed."""
+    """``faster`` or ``slower`` where 1 is outside of the interval, else ``tied``; empty where the rival failed,
+    ``not_held`` where nobody can say whose fault it is that there are no times to be believed."""
     blocks: int = 0
     """How many ratios there are."""
     rival_message: str = ""

@@ -13,7 +13,6 @@ import torch
 
 from kernelcup_harness import estimates, timing, wire
 from kernelcup_harness.answers import CLAIM, HANDSHAKE, REPLAY, CallFailed, Form
-from kernelcup_harness.audits import QUICK_SHARE
 from kernelcup_harness.calls import Armed, Caller
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Calibration
@@ -85,7 +84,8 @@ class Trusted:
         self._channel = channel
         self._gpu = gpu
         self._known_empty_ns = empty_kernel_ns
-        self._is_profiling = False
+        self.is_profiling = False
+        """Whether the profiler's view was asked for and is not there yet."""
         self._cycles_per_ns = 1.0
         self._kinds: dict[int, str] = {}
         self.readings = Readings()
@@ -97,11 +97,15 @@ class Trusted:
         """Ask for the profiler's view of an empty kernel where nobody knows it yet: that takes seconds."""
         if self._gpu and self._known_empty_ns is None:
             self._channel.send({"type": "empty", "arenas": []}, timeout_s=TIMEOUT_S)
-            self._is_profiling = True
+            self.is_profiling = True
 
     @ours()
-    def calibrate(self, rounds: int) -> None:
-        """Measure everything about clocks and handshakes, with so many samples of each at most."""
+    def calibrate(self, rounds: int, *, strict: bool = False) -> None:
+        """Measure everything about clocks and handshakes, with so many samples of each at most.
+
+        If it is ``strict``, raise :class:`TrustedFailed` where slack would come from something that disturbs, and
+        so excuse anything.
+        """
         self._end_profiling()
         self.readings.profiled_empty_ns = self._known_empty_ns or None
         self._use("noop", None)
@@ -126,7 +130,8 @@ class Trusted:
         self.readings.noop_handshakes += noops
         for length, found in walls.items():
             self.readings.spin_handshakes.setdefault(length, []).extend(found)
-        self._check()
+        if strict:
+            self._check()
 
     @property
     def _is_exact(self) -> bool:
@@ -134,7 +139,6 @@ class Trusted:
         return self._gpu and self.arms
 
     def _check(self) -> None:
-        """Raise :class:`TrustedFailed` where slack would come from something that disturbs, and so excuse anything."""
         if self._is_exact and self.handshake_residual_ns > MOST_RESIDUAL_NS:
             text = f"handshakes of known lengths are off by {self.handshake_residual_ns / 1e3:.1f} us"
             raise TrustedFailed(f"the judge's clock could not be calibrated: {text}")
@@ -185,8 +189,8 @@ class Trusted:
         return noops, walls
 
     def _end_profiling(self) -> None:
-        if self._is_profiling:
-            self._is_profiling = False
+        if self.is_profiling:
+            self.is_profiling = False
             ns = self._channel.receive(TIMEOUT_S).get("ns")
             self._known_empty_ns = ns if isinstance(ns, float) and 0 < ns < 1e5 else 0.0
 
@@ -197,22 +201,25 @@ class Trusted:
         self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
 
     @ours()
-    def noop_before(self, data: Any, form: Form | None) -> float | None:
-        """Return what an armed call on an input takes that does nothing; None where it cannot be armed.
+    def noops_before(self, data: Any, form: Form | None) -> list[float]:
+        """Return what armed calls on an input take that do nothing; none where it cannot be armed.
 
-        Measured before a submission is there, who could slow it down later on.
+        Measured before a submission is there, who could slow them down later on.
         """
-        if self._is_profiling:
-            return None
         self._use("noop", form)
         self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
-        if not self._caller.can_arm(NOOP_SLOT) or self._tried(NOOP_SLOT) is None:
-            return None
+        if not self.arms or not self._caller.can_arm(NOOP_SLOT):
+            return []
         walls = []
         for _ in range(UNCOUNTED + NOOPS_BEFORE):
             self._caller.give_again(NOOP_SLOT, timeout_s=TIMEOUT_S)
             walls.append(self._armed(NOOP_SLOT).wall_ns)
-        return estimates.quantile(walls[UNCOUNTED:], QUICK_SHARE)
+        return walls[UNCOUNTED:]
+
+    @ours()
+    def forget(self) -> None:
+        """Give the memory of inputs and answers back: others need it first."""
+        self._caller.forget(timeout_s=TIMEOUT_S)
 
     @ours()
     def noops(self, count: int) -> list[float]:

@@ -192,6 +192,10 @@ class Encoder:
         """Return the table of tensors that goes with the tree."""
         return [entry.describe() for entry in self.tensors]
 
+    def parts(self) -> list[torch.Tensor]:
+        """Return the bytes of the tensors where they are, in the order of the table."""
+        return [bytes_of(entry.value) for entry in self.tensors if entry.nbytes]
+
     def write(self, arena: Arena) -> None:
         """Copy the bytes of all tensors into ``arena``. Raise :class:`TooLarge`."""
         if self.nbytes > arena.size:
@@ -253,13 +257,6 @@ def span_of(value: torch.Tensor) -> int:
 def bytes_of(value: torch.Tensor) -> torch.Tensor:
     """Return the memory that the strides of a tensor with elements reach, as bytes; nothing is copied."""
     return torch.as_strided(value.detach(), (span_of(value),), (1,)).view(torch.uint8)
-
-
-def parts_of(value: Any) -> list[torch.Tensor]:
-    """Return the bytes of the tensors of an answer in the order of its table. Raise :class:`CannotCarry`."""
-    encoder = Encoder(guarded=True)
-    encoder.tree(value, "output")
-    return [bytes_of(entry.value) for entry in encoder.tensors if entry.nbytes]
 
 
 def record_fields(value: object) -> tuple[str, ...] | None:

@@ -48,6 +48,7 @@ class FakeDevice:
         """Queue what follows."""
         self.settle()
         self._queue, self._word = [], (ready, go, key, number)
+        self._absorbed.clear()
 
     def make_room(self, nbytes: int) -> None:
         """There is some."""

@@ -18,7 +18,7 @@ from fake_device import FakeDevice, HastyDevice, QueueingRecorder, mask_with, wo
 from inside import FakeRecorder, cases, judged
 from test_harness_measure import HONEST, SMALL_CACHE, ranked
 
-from kernelcup_harness import bench, calls, device_code, masks, measure, pages, pinning, trusted
+from kernelcup_harness import audits, bench, calls, device_code, masks, measure, pages, pinning, trusted
 from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.frames import ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Reason, TrustLevel, Verdict
@@ -92,7 +92,8 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Contestant._collect
 
     def collect(self: Contestant, frame: dict[str, Any]) -> dict[str, Any]:
-        self._armed[2].add_(1)
+        assert self._armed is not None
+        self._armed.tensors[0].value.add_(1)
         return real(self, frame)
 
     monkeypatch.setattr(Contestant, "_collect", collect)
@@ -109,19 +110,24 @@ def test_an_answer_that_changes_after_it_is_done_is_found_out(tmp_path: Path) ->
 def test_calls_that_do_nothing_are_timed_before_the_submission_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = []
-    real = trusted.Trusted.noop_before
+    before: list[list[float]] = []
+    real = trusted.Trusted.noops_before
+    imported = tmp_path / "imported"
 
-    def noted(self: Any, *given: Any) -> float | None:
-        assert not self.readings.noop_handshakes
+    def noted(self: Any, *given: Any) -> list[float]:
+        assert not imported.exists()
         before.append(real(self, *given))
         return before[-1]
 
-    monkeypatch.setattr(trusted.Trusted, "noop_before", noted)
-    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    monkeypatch.setattr(trusted.Trusted, "noops_before", noted)
+    folder = tmp_path / "job"
+    folder.mkdir()
+    text = f"open({str(imported)!r}, 'w').close()\n{HONEST}"
+    (case,) = cases(judged(ranked(text), folder, recorder=QueueingRecorder()))
+    assert imported.exists()
     assert case.timing is not None
     assert case.timing.audit is not None
-    assert case.timing.audit.noop_before_ns == before[0]
+    assert case.timing.audit.noop_before_ns == audits.quick(before[0])
     assert case.timing.audit.noop_ns > 0
 
 
@@ -288,20 +294,111 @@ def test_a_recorded_call_that_will_not_be_armed_is_held_back(tmp_path: Path, ans
 
 @pytest.mark.usefixtures("with_device")
 @pytest.mark.parametrize(
-    "answer",
+    "changes",
     [
-        {"type": "done", "ns": None},
-        {"type": "done", "ns": None, "tree": 3},
-        {"type": "armed", "ok": True},
-        {"type": "done", "ns": 5.0, "tree": {"k": "none"}, "table": [], "shared": [], "repeated": []},
+        {"tree": None},
+        {"tree": 3},
+        {"table": None},
+        {"table": [{}]},
+        {"shared": None},
+        {"repeated": [[0]]},
+        {"tree": {"k": "tensor", "i": 7}},
     ],
 )
-def test_a_malformed_answer_of_an_armed_call_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
+def test_a_malformed_description_of_an_armed_answer_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(Contestant, "_collect", lambda _self, _frame: answer)
+    real = Contestant._arm
+    monkeypatch.setattr(Contestant, "_arm", lambda self, frame: {**real(self, frame), **changes})
     end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
     assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.PROTOCOL.value)
+
+
+@pytest.mark.usefixtures("with_device")
+@pytest.mark.parametrize(
+    "answer", [{"type": "done", "ns": None}, {"type": "armed", "ok": True}, {"type": ["collected"]}, {}]
+)
+def test_who_does_not_hand_over_an_armed_answer_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(Contestant, "_collect", lambda _self, _frame: {"type": "nothing", **answer})
+    end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.PROTOCOL.value)
+
+
+@pytest.mark.usefixtures("with_device")
+def test_nothing_about_an_answer_is_chosen_after_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All answers there could be have a digest too: which one is meant has to be said before the input is known.
+    arm, collect = Contestant._arm, Contestant._collect
+    chosen = []
+
+    def everything(self: Contestant, frame: dict[str, Any]) -> dict[str, Any]:
+        if getattr(self._kernel, "__name__", "") != "custom_kernel":
+            return arm(self, frame)
+        real, device = self._called, self._mask.code
+
+        def table(data: torch.Tensor) -> tuple[Any, Any]:
+            made = [torch.empty_like(data), torch.empty_like(data)]
+            for times, out in zip((2, 3), made, strict=True):
+                device.do(lambda times=times, out=out: torch.mul(data, times, out=out))  # type: ignore[union-attr]
+            return made, made
+
+        monkeypatch.setattr(self, "_called", table)
+        try:
+            return arm(self, {**frame, "replay": False})
+        finally:
+            monkeypatch.setattr(self, "_called", real)
+
+    def choose(self: Contestant, frame: dict[str, Any]) -> dict[str, Any]:
+        chosen.append({"k": "tensor", "i": 0})
+        return {**collect(self, frame), "tree": chosen[-1]}
+
+    monkeypatch.setattr(Contestant, "_arm", everything)
+    monkeypatch.setattr(Contestant, "_collect", choose)
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    assert chosen
+    # Called one by one it is right.
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert not case.timing.audit.armed
+
+
+@pytest.mark.usefixtures("with_device")
+def test_the_noise_of_others_excuses_no_more_than_a_machines_drift(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, loud = trusted.Trusted.armed_noop, iter(range(10_000))
+    # Half of the calls that do nothing are slowed down by 60 us.
+    monkeypatch.setattr(
+        trusted.Trusted, "armed_noop", lambda self: min(real(self), 1e4) + 60_000.0 * (next(loud) % 2)
+    )
+    monkeypatch.setattr(trusted.Trusted, "noops_before", lambda *_given: [10_000.0] * 8)
+    monkeypatch.setattr(trusted.Trusted, "handshake_residual_ns", 0.0)
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    share_ns = audits.CLAIM_SHARE * case.timing.claim_ns
+    assert case.timing.audit.handshake_slack_ns <= audits.DRIFT_NS + share_ns + 1
+
+
+def test_an_answer_without_bytes_is_not_armed() -> None:
+    nobody: Any = None
+    mask = mask_with(FakeDevice)(gpu=False)
+    caller = calls.Caller(nobody, nobody, 1 << 20, mask)
+
+    def can_arm(value: Any) -> bool:
+        layout = {"table": []}
+        form = calls.Form.of(value, in_place=False)
+        caller._given[1] = calls.Given(layout=layout, seed=5, form=form, plain=None)
+        return caller.can_arm(1)
+
+    assert can_arm(torch.zeros(3))
+    assert can_arm((torch.zeros(3), 7))
+    assert not can_arm(7)
+    assert not can_arm(torch.zeros(0))
+    assert not can_arm([torch.zeros(1) for _ in range(calls.MOST_ARMED + 1)])
 
 
 # The caller

@@ -97,7 +97,7 @@ def test_the_report_has_the_calibration_and_where_the_time_went(tmp_path: Path) 
     assert [point[0] for point in calibration["spin_points"]] == [5e3, 2e4, 1e5]
     assert calibration["spin_line"][0] > 0
     (phases,) = [event["phases"] for event in events if event["event"] == "phases"]
-    assert {"context", "canary", "load", "ranked/calibration", "ranked/claims"} <= phases.keys()
+    assert {"context", "canary", "load", "calibration", "ranked/claims"} <= phases.keys()
     assert {"ranked/handshakes", "ranked/reference"} <= phases.keys()
 
 
@@ -246,35 +246,30 @@ def test_a_failure_in_a_duel_is_told_of_its_case(tmp_path: Path, monkeypatch: py
 FORGED = Finding(code="handshake_disagrees", text="it takes longer", quarantines=True)
 
 
-def audited_in_duels(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the judge's clock disagree with what one of the two claims in a duel."""
+@pytest.mark.parametrize("role", ["submission", "rival"])
+def test_a_duel_in_which_times_are_not_the_judges_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
     real = bench.Bench._audited
 
     def audited(self: Any, auditor: Any, *args: Any, **options: Any) -> Any:
         audit = real(self, auditor, *args, **options)
-        forged = self.dueling is not None and auditor._caller is self._callers[who]
+        forged = self.dueling is not None and auditor._caller is self._callers[role]
         return replace(audit, findings=[FORGED]) if forged else audit
 
     monkeypatch.setattr(bench.Bench, "_audited", audited)
-
-
-def test_a_rival_whose_times_are_not_the_judges_has_not_answered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    audited_in_duels("rival", monkeypatch)
     found = duel(HONEST, BUSY, tmp_path)
-    assert found["verdict"] == ""
-    assert "not the judge's: it takes longer" in found["rival_message"]
+    assert found["verdict"] == "not_held"
+    assert f"of the {role} in the duel are not the judge's: it takes longer" in found["rival_message"]
 
 
-def test_who_forges_times_in_a_duel_is_held_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    audited_in_duels("submission", monkeypatch)
-    job = ranked(HONEST, rival=BUSY, rival_name="rival.py")
-    (case,) = cases(judged(job, tmp_path, roles=("submission", "trusted", "rival")))
-    assert case.timing is not None
-    assert case.timing.audit is not None
-    (finding,) = case.timing.audit.findings
-    assert (finding.code, finding.quarantines) == ("duel_disagrees", True)
+def test_a_rival_without_memory_is_nobodys_victory(tmp_path: Path) -> None:
+    rival = "import torch\n\n\ndef custom_kernel(data):\n    raise torch.OutOfMemoryError('no more')\n"
+    found = duel(HONEST, rival, tmp_path)
+    assert found["verdict"] == "not_held"
+    assert "ran out of memory" in found["rival_message"]
+    found = duel(HONEST, "import torch\n\nraise torch.OutOfMemoryError('no more')\n", tmp_path)
+    assert found["verdict"] == "not_held"
 
 
 # Rings

@@ -39,6 +39,7 @@ def test_a_tie_says_between_what_it_lies() -> None:
 def test_too_little_or_nothing_measured_is_said() -> None:
     assert told(high=float("inf")) == "A and B cannot be told apart: too little was measured."
     assert told(verdict="", rival_message="it is wrong") == "B could not be measured: it is wrong."
+    assert told(verdict="not_held", rival_message="no time") == "A and B could not be compared: no time."
 
 
 @pytest.mark.parametrize("outcome", [each for each in DuelOutcome if each is not DuelOutcome.NONE])

@@ -12,7 +12,6 @@ WHY = {
     "slope_disagrees": "the time that it claims and the time of many calls do not agree",
     "handshake_disagrees": "the time that it claims and the judge's own clock do not agree",
     "not_armed": "its recorded calls could not be queued ahead of their inputs",
-    "duel_disagrees": "the time that it claims in a duel and the judge's own clock do not agree",
     "below_floor": "it is faster than this device can do what the task declares",
 }
 """By the finding's code: what its author is told, without figures of hidden cases."""
