@@ -1,6 +1,7 @@
 """The kernels of the harness: made ready by the driver in each process, without a compiler.
 
-The source is ``device_code.cu``; ``device_code.ptx`` is made from it by ``scripts/make-device-code``.
+The sources are ``device_code.cu`` and ``commitment.cu``; the PTX beside them is made by ``scripts/make-device-code``.
+The second takes the driver a tenth of a second, so it is made ready only where a call is armed.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ LONGEST_WAIT_CYCLES = 60_000_000_000
 """Half a minute: by then the judge is gone, or has given up."""
 
 
-def compiled() -> bytes:
-    """Return the PTX; the harness may lie in a zip."""
-    text = pkgutil.get_data(__package__ or "", "device_code.ptx")
+MODULES = {"device_code": ("toggle", "copy", "wait_for"), "commitment": ("absorb", "tell")}
+"""Kernels by the file that has them."""
+
+
+def compiled(name: str) -> bytes:
+    """Return the PTX of a file; the harness may lie in a zip."""
+    text = pkgutil.get_data(__package__ or "", f"{name}.ptx")
     assert text is not None
     return text
 
@@ -47,11 +52,8 @@ class DeviceCode:
         # A context must be there and current.
         self._key = torch.zeros(1, dtype=torch.int64, device="cuda")
         self._driver = library or ctypes.CDLL("libcuda.so.1")
-        module = ctypes.c_void_p()
-        self._check(self._driver.cuModuleLoadData(ctypes.byref(module), compiled() + b"\0"))
-        self._kernels = {
-            name: self._found(module, name) for name in (b"toggle", b"copy", b"wait_for", b"absorb", b"tell")
-        }
+        self._kernels: dict[str, ctypes.c_void_p] = {}
+        self._load("device_code")
         self._digests = torch.empty(LEAST_CHUNKS * DIGEST_BYTES, dtype=torch.uint8, device="cuda")
         self._chunks = 0
         self._told = torch.zeros(3, dtype=torch.int64, device="cuda")
@@ -65,7 +67,7 @@ class DeviceCode:
         if blocks:
             grid = min(MOST_BLOCKS, -(-blocks // THREADS))
             there = self._key.data_ptr() if key is None else 0
-            self._launch(b"toggle", grid, THREADS, buffer.data_ptr(), blocks, key or 0, there)
+            self._launch("toggle", grid, THREADS, buffer.data_ptr(), blocks, key or 0, there)
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
         """Copy bytes to a buffer of as many, of which each lies on the device or in pinned memory.
@@ -76,7 +78,7 @@ class DeviceCode:
             target.copy_(source)
         elif source.numel():
             grid = min(MOST_BLOCKS_OF_COPY, -(-source.numel() // (THREADS * BLOCK_BYTES)))
-            self._launch(b"copy", grid, THREADS, target.data_ptr(), source.data_ptr(), source.numel())
+            self._launch("copy", grid, THREADS, target.data_ptr(), source.data_ptr(), source.numel())
 
     def wait_for(self, ready: int, go: int, key: int, number: int) -> None:
         """Have the stream write a number to ``ready``, wait until the host has written it to ``go``, and take a key.
@@ -86,10 +88,11 @@ class DeviceCode:
         # What a call that failed had absorbed is forgotten.
         self._chunks = 0
         found = self._key.data_ptr()
-        self._launch(b"wait_for", 1, 1, ready, go, number, LONGEST_WAIT_CYCLES, key, found)
+        self._launch("wait_for", 1, 1, ready, go, number, LONGEST_WAIT_CYCLES, key, found)
 
     def make_room(self, nbytes: int) -> None:
-        """Have memory for commitments to answers of so many bytes: later on it would be waited for."""
+        """Be ready for commitments to answers of so many bytes: later on the device would be waited for."""
+        self._load("commitment")
         self._reserve(LEAST_CHUNKS + nbytes // CHUNK)
 
     def absorb(self, source: torch.Tensor) -> None:
@@ -102,7 +105,7 @@ class DeviceCode:
         chunks = -(-source.numel() // CHUNK)
         self._reserve(self._chunks + chunks)
         there = self._digests.data_ptr() + self._chunks * DIGEST_BYTES
-        self._launch(b"absorb", chunks, THREADS, source.data_ptr(), source.numel(), there)
+        self._launch("absorb", chunks, THREADS, source.data_ptr(), source.numel(), there)
         self._chunks += chunks
 
     def tell(self, address: int, number: int, digest: int) -> None:
@@ -110,11 +113,12 @@ class DeviceCode:
 
         It writes :data:`DIGEST_BYTES` to ``digest`` and then the number, of 8 bytes, to ``address``.
         """
-        self._launch(b"tell", 1, THREADS, address, number, self._digests.data_ptr(), self._chunks, digest)
+        self._launch("tell", 1, THREADS, address, number, self._digests.data_ptr(), self._chunks, digest)
         self._chunks = 0
 
     def digest(self, parts: Iterable[torch.Tensor]) -> bytes:
         """Return what commits to these bytes, wherever they lie."""
+        self._load("commitment")
         self._chunks = 0
         for part in parts:
             self.absorb(part.to("cuda"))
@@ -122,7 +126,7 @@ class DeviceCode:
         self.tell(word, 1, root)
         return b"".join(int(each).to_bytes(8, "little", signed=True) for each in self._told[1:].tolist())
 
-    def _launch(self, name: bytes, grid: int, threads: int, *arguments: int) -> None:
+    def _launch(self, name: str, grid: int, threads: int, *arguments: int) -> None:
         values = [ctypes.c_uint64(each) for each in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(each) for each in values))
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
@@ -135,10 +139,15 @@ class DeviceCode:
             more[: self._digests.numel()].copy_(self._digests)
             self._digests = more
 
-    def _found(self, module: ctypes.c_void_p, name: bytes) -> ctypes.c_void_p:
-        kernel = ctypes.c_void_p()
-        self._check(self._driver.cuModuleGetFunction(ctypes.byref(kernel), module, name))
-        return kernel
+    def _load(self, name: str) -> None:
+        """Have the driver make the kernels of a file ready, once."""
+        if MODULES[name][0] in self._kernels:
+            return
+        module = ctypes.c_void_p()
+        self._check(self._driver.cuModuleLoadData(ctypes.byref(module), compiled(name) + b"\0"))
+        for each in MODULES[name]:
+            kernel = self._kernels[each] = ctypes.c_void_p()
+            self._check(self._driver.cuModuleGetFunction(ctypes.byref(kernel), module, each.encode()))
 
     def _check(self, code: int) -> None:
         if code != 0:

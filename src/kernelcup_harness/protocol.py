@@ -367,7 +367,7 @@ class Audit:
     noop_ns: float = 0.0
     """What a call takes that does nothing, in turns with the submission's."""
     noop_before_ns: float | None = None
-    """The same before the submission was imported: taken off instead where the other is much longer."""
+    """The same before the submission was imported: no more is taken off than that and what a machine drifts."""
     score_ns: float
     """The time that is ranked."""
     level: TrustLevel

@@ -220,13 +220,16 @@ def test_the_fake_refuses_what_the_device_could_not_do() -> None:
 # The kernels
 
 
-def test_what_the_driver_is_given_was_made_from_the_source() -> None:
+@pytest.mark.parametrize("name", device_code.MODULES)
+def test_what_the_driver_is_given_was_made_from_the_source(name: str) -> None:
     package = files("kernelcup_harness")
-    text = device_code.compiled().decode()
+    text = device_code.compiled(name).decode()
     found = re.search(r"SHA-256 ([0-9a-f]{64})", text)
     assert found is not None
-    source = package.joinpath("device_code.cu").read_bytes()
+    source = package.joinpath(f"{name}.cu").read_bytes()
     assert found[1] == sha256(source).hexdigest(), "run scripts/make-device-code"
+    for kernel in device_code.MODULES[name]:
+        assert f".visible .entry {kernel}(" in text
 
 
 class Driver:
