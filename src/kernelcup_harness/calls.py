@@ -183,11 +183,6 @@ class Caller:
         reply, wall_ns = self._ask(frame, timeout_s)
         return self._pending(reply, kind, wall_ns, given, keep=keep)
 
-    @property
-    def has_device_code(self) -> bool:
-        """Whether there are kernels of the harness, without which nothing is armed."""
-        return self._mask.code is not None
-
     def can_arm(self, slot: int) -> bool:
         """Tell whether nothing on this side keeps the input of a slot from being armed."""
         given = self._given[slot]
@@ -203,12 +198,7 @@ class Caller:
         )
 
     def armed(
-        self,
-        slot: int,
-        *,
-        replay: bool,
-        timeout_s: float,
-        patience_s: float = ARMING_S,
+        self, slot: int, *, replay: bool, timeout_s: float, patience_s: float = ARMING_S
     ) -> Armed | None:
         """Have the input of a slot computed once, by a device that has everything queued before it gets the key.
 

@@ -263,6 +263,26 @@ def test_a_duel_in_which_times_are_not_the_judges_is_not_held(
     assert f"of the {role} in the duel are not the judge's: it takes longer" in found["rival_message"]
 
 
+def test_no_input_of_a_duels_audit_was_there_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, before, audited = [], set(), set()
+    make, audit = bench.Checks.make_input, bench.Bench._audit_duel
+
+    def noted(self: Any, place: Any, sample: Any) -> Any:
+        (audited if begun else before).add(sample.input)
+        return make(self, place, sample)
+
+    def begin(self: Any, *given: Any) -> None:
+        begun.append(1)
+        audit(self, *given)
+
+    monkeypatch.setattr(bench.Checks, "make_input", noted)
+    monkeypatch.setattr(bench.Bench, "_audit_duel", begin)
+    duel(HONEST, BUSY, tmp_path)
+    assert len(begun) == 2
+    assert audited
+    assert not audited & before
+
+
 def test_a_rival_without_memory_is_nobodys_victory(tmp_path: Path) -> None:
     rival = "import torch\n\n\ndef custom_kernel(data):\n    raise torch.OutOfMemoryError('no more')\n"
     found = duel(HONEST, rival, tmp_path)
