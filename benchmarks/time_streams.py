@@ -84,9 +84,8 @@ def gpus() -> list[str]:
     return subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
 
 
-def work(gpu: str, todo: queue.SimpleQueue[Piece], folder: Path, until: float) -> None:
+def work(gpu: str, own: Path, todo: queue.SimpleQueue[Piece], until: float) -> None:
     """Do pieces on one GPU until there are none, or no time."""
-    own = folder / gpu
     own.mkdir(parents=True)
     # Facts and canaries of a GPU lie in its temporary folder.
     environ = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "TMPDIR": str(own)}
@@ -95,7 +94,7 @@ def work(gpu: str, todo: queue.SimpleQueue[Piece], folder: Path, until: float) -
             piece = todo.get_nowait()
         except queue.Empty:
             return
-        target = folder / "found" / piece.name
+        target = own.parent / "found" / piece.name
         arguments = [str(target) if each == "FOLDER" else each for each in piece.arguments]
         if "FOLDER" not in piece.arguments:
             arguments = [str(target), *arguments]
@@ -141,7 +140,10 @@ def main() -> int:
     until = time.monotonic() + chosen.seconds
     with tempfile.TemporaryDirectory(prefix="kernelcup-streams-") as name:
         folder = Path(name)
-        workers = [threading.Thread(target=work, args=(gpu, todo, folder, until)) for gpu in gpus()]
+        workers = [
+            threading.Thread(target=work, args=(gpu, folder / f"{number}", todo, until))
+            for number, gpu in enumerate(gpus())
+        ]
         for worker in workers:
             worker.start()
         while any(worker.is_alive() for worker in workers):
