@@ -148,15 +148,16 @@ def explain(error: BaseException) -> str:
 
 def problems(error: InvalidTask) -> str:
     """Return what is wrong with a task, by file and line; it fits one message."""
-    lines: list[str] = []
+    shown: list[str] = []
     for each in error.problems:
         key = f"{each.key}: " if each.key else ""
-        line = f"{each.file}:{each.line}:{each.column}: {key}{each.text}"
-        lines.append(texts.shortened(texts.one_line(line), LONGEST_PROBLEM))
-    shown = lines
-    while len("\n".join(shown)) > ROOM_FOR_PROBLEMS:
-        shown = shown[:-1]
-    left = len(lines) - len(shown)
+        # Of a text without end nobody sees the end.
+        line = f"{each.file}:{each.line}:{each.column}: {key}{each.text[: 10 * LONGEST_PROBLEM]}"
+        line = texts.shortened(texts.one_line(line), LONGEST_PROBLEM)
+        if len("\n".join([*shown, line])) > ROOM_FOR_PROBLEMS:
+            break
+        shown.append(line)
+    left = len(error.problems) - len(shown)
     more = f"\nand {left} more" if left else ""
     return "❌ The task has problems:\n" + texts.block("\n".join(shown)) + more
 
