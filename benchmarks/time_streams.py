@@ -115,7 +115,9 @@ def merge(folder: Path, target: Path) -> None:
     """Bring together what there is by now."""
     texts: dict[str, list[str]] = defaultdict(list)
     for path in sorted((folder / "found").glob("*/time-*.jsonl")):
-        texts[path.name].append(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        # The last line may be half written.
+        texts[path.name].append(text[: text.rfind("\n") + 1])
     for name, parts in texts.items():
         new = target / f"{name}.new"
         new.write_text("".join(parts), encoding="utf-8")

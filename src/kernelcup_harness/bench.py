@@ -147,18 +147,22 @@ class Bench:
 
     def before_load(self, stages: Sequence[Stage]) -> None:
         """Do what must be done before code of a submission runs. Raise ``RunEnds`` if the device is not fit."""
-        if self._spec.mode is Mode.LEADERBOARD and self.calibrates:
+        if not self.calibrates:
+            return
+        assert self._trusted is not None
+        if self._spec.mode is Mode.LEADERBOARD:
             with self.watch.phase("canary"):
                 self._take_canary()
-        if self.calibrates:
-            self._begin_profiling()
-        if self.calibrates and self.watch.gpu:
+        with failing_machine():
+            # What takes seconds where it must be: the submission is imported and tested meanwhile.
+            self._trusted.begin()
+        if self.watch.gpu:
             try:
                 self._own_empty_ns = empty_calls_ns(self._channels["submission"])
             except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
                 text = f"the contestant's clock could not be looked at: {error or type(error).__name__}"
                 raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
-        if self.calibrates and self._trusted is not None and not self._trusted.is_profiling:
+        if not self._trusted.is_profiling:
             with self.watch.phase("calibration"), failing_machine():
                 self._trusted.calibrate(self._rounds, strict=True)
                 self._is_calibrated = True
@@ -187,12 +191,6 @@ class Bench:
                 data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
                 found[case.index] = self._trusted.noops_before(data, form)
         return found
-
-    def _begin_profiling(self) -> None:
-        """Ask what takes seconds where it must be: the submission is imported and tested meanwhile."""
-        assert self._trusted is not None
-        with failing_machine():
-            self._trusted.begin()
 
     def _take_canary(self) -> None:
         try:

@@ -200,21 +200,15 @@ class Trusted:
         self._use("noop", form)
         self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
 
-    @ours()
     def noops_before(self, data: Any, form: Form | None) -> list[float]:
         """Return what armed calls on an input take that do nothing; none where it cannot be armed.
 
         Measured before a submission is there, who could slow them down later on.
         """
-        self._use("noop", form)
-        self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
+        self.noop_on(data, form)
         if not self.arms or not self._caller.can_arm(NOOP_SLOT):
             return []
-        walls = []
-        for _ in range(UNCOUNTED + NOOPS_BEFORE):
-            self._caller.give_again(NOOP_SLOT, timeout_s=TIMEOUT_S)
-            walls.append(self._armed(NOOP_SLOT).wall_ns)
-        return walls[UNCOUNTED:]
+        return [self.armed_noop() for _ in range(UNCOUNTED + NOOPS_BEFORE)][UNCOUNTED:]
 
     @ours()
     def forget(self) -> None:
