@@ -182,7 +182,8 @@ def show_report(report: RunReport, device: str, first: str, second: str, *, as_j
             out.print(render.headline(report))
             render.failure(out, report)
         typer.echo(plain(sentence or no_result(report.verdict.value)))
-        if not report.comparable and report.duel is not None:
+        # Without a duel that is why there is none.
+        if not report.comparable:
             typer.echo(f"({render.EMULATED_TIMES})")
     raise typer.Exit(exits.VERDICTS[report.verdict])
 
