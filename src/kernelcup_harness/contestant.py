@@ -161,6 +161,10 @@ class Contestant:
     def _forget(self, _frame: dict[str, Any]) -> dict[str, Any]:
         """Give all memory of inputs and answers back."""
         self._clock.settle()
+        self._armed = None
+        for slot in self._slots.values():
+            # What is still registered with the driver when it goes spoils the memory that comes in its place.
+            slot.close()
         self._slots.clear()
         self._ring.clear()
         self._kernels = self._builtin.kernels(gpu=self._mask.gpu)

@@ -117,6 +117,12 @@ class Slot:
         self._mask.code.toggle(self._block.bytes, None)
         self._block.bring_to_host(self._mask.code.copy)
 
+    def close(self) -> None:
+        """Give the shared memory back."""
+        if self.arena is not None:
+            self.arena.close()
+            self.arena = None
+
     def copy_to(self, other: Slot, *, remake: bool) -> None:
         """Give another slot the same input at another place, in new tensors where ``remake``."""
         assert self._block is not None

@@ -73,6 +73,7 @@ def test_the_device_waits_for_the_word_and_says_when_it_is_done(
     seed, number = masks.draw_seed(), (1 << 63) + 7
     buffer = torch.zeros(1 << 16, dtype=torch.uint8, device="cuda")
     answer = torch.zeros(1 << 16, dtype=torch.uint8, pin_memory=True)
+    code.make_room(buffer.numel())
     for _ in range(5):
         page.clear()
         buffer.zero_()

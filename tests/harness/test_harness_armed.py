@@ -131,6 +131,31 @@ def test_calls_that_do_nothing_are_timed_before_the_submission_is_there(
     assert case.timing.audit.noop_ns > 0
 
 
+@pytest.mark.usefixtures("with_device")
+def test_memory_that_is_forgotten_is_no_longer_known_to_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: set[int] = set()
+    forgotten: list[int] = []
+    real = Contestant._forget
+
+    def forget(self: Contestant, frame: dict[str, Any]) -> dict[str, Any]:
+        places = [slot.arena.bytes.data_ptr() for slot in self._slots.values()]
+        assert known.issuperset(places)
+        reply = real(self, frame)
+        # The system gives these places to others, which the driver then refuses to know.
+        assert known.isdisjoint(places)
+        forgotten.extend(places)
+        return reply
+
+    monkeypatch.setattr(pinning, "pin", lambda address, _nbytes: known.add(address) or True)
+    monkeypatch.setattr(pinning, "unpin", known.remove)
+    monkeypatch.setattr(Contestant, "_forget", forget)
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
+    assert case.verdict is Verdict.ACCEPTED, case.message
+    assert forgotten
+
+
 def test_a_task_that_fails_is_told_of_when_it_has_its_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
