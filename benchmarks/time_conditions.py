@@ -1,10 +1,11 @@
 """What may disturb a time: data kept in the cache, a hot device, somebody else on it.
 
-    python benchmarks/time_conditions.py FOLDER [--backend cuda] [--part persisting|hot|company|all]
+    python benchmarks/time_conditions.py FOLDER [--backend cuda] [--part persisting|hint|hot|company|all]
         [--pairs 6] [--burn 15]
 
-``persisting`` runs a submission that keeps its inputs in the L2 cache by an access-policy window, in
-turns with the same one without. ``hot`` runs an honest one in turns cool and right after the GPU was busy
+``persisting`` runs a copy of 16 MiB that has as much of the L2 cache set aside as there is and keeps its
+input there by an access-policy window, in turns with the same one without. ``hint`` does the same with a
+sum. ``hot`` runs an honest one in turns cool and right after the GPU was busy
 for --burn seconds, ``company`` one while another process uses the GPU.
 """
 
@@ -24,6 +25,8 @@ from time_common import Log, Warm, compact, environment, job, options, warm
 from kernelcup_harness.protocol import Backend
 
 SIZES, SIZES_ON_HOST = (2048, 3072), (64, 128)
+COPY_SIZES = (2048, 2896, 4096)
+"""Of 2 bytes each: 8, 16 and 32 MiB."""
 HOT_PAIRS = 3
 PERSISTING = """\
 import ctypes
@@ -43,31 +46,45 @@ class Window(ctypes.Structure):
 
 
 driver = ctypes.CDLL("libcuda.so.1")
+torch.zeros(1, device="cuda")
 stream = torch.cuda.Stream()
-answers = {}
+most = ctypes.c_int()
+if WINDOW:
+    assert driver.cuDeviceGetAttribute(ctypes.byref(most), 108, 0) == 0
+    # In a call it would wait for the device.
+    assert driver.cuCtxSetLimit(6, ctypes.c_size_t(most.value)) == 0
 
 
 def keep(tensors):
     begin = min(each.data_ptr() for each in tensors)
     end = max(each.data_ptr() + each.nbytes for each in tensors)
     window = Window(begin, end - begin, 1.0, 2, 0)
-    handle = ctypes.c_void_p(stream.cuda_stream)
-    answers["limit"] = driver.cuCtxSetLimit(6, ctypes.c_size_t(48 << 20))
-    answers["window"] = driver.cuStreamSetAttribute(handle, 1, ctypes.byref(window))
+    assert driver.cuStreamSetAttribute(ctypes.c_void_p(stream.cuda_stream), 1, ctypes.byref(window)) == 0
 
 
 def custom_kernel(data):
-    a, b = data
     if torch.cuda.is_current_stream_capturing():
-        return a + b
+        return computed(data)
     now = torch.cuda.current_stream()
     if WINDOW:
-        keep([a, b])
+        keep(data if isinstance(data, tuple) else [data])
     stream.wait_stream(now)
     with torch.cuda.stream(stream):
-        out = a + b
+        out = computed(data)
     now.wait_stream(stream)
     return out
+"""
+COPIED = """
+
+def computed(data):
+    # Not a copy to the driver, for which windows do not count.
+    return data * 1
+"""
+ADDED = """
+
+def computed(data):
+    a, b = data
+    return a + b
 """
 
 
@@ -75,7 +92,7 @@ def main() -> int:
     """Measure what is missing."""
     chosen = options(__doc__, part="all", pairs=6, burn=15.0)
     log = Log(chosen, "conditions")
-    parts = {"persisting": persisting, "hot": hot, "company": company}
+    parts = {"persisting": persisting, "hint": hint, "hot": hot, "company": company}
     with warm(log.backend) as runners:
         for name, part in parts.items():
             if chosen.part in ("all", name) and not log.is_over:
@@ -84,11 +101,29 @@ def main() -> int:
 
 
 def persisting(log: Log, runners: Warm, chosen: argparse.Namespace) -> None:
-    """Run both in turns."""
-    text = PERSISTING if log.backend is Backend.CUDA else tasks.TORCH_ADD
-    for _ in log.missing(chosen.pairs, part="persisting", way="kept"):
+    """Run a copy that keeps its input, and one that does not, in turns."""
+    with_and_without(log, runners, chosen, "persisting", tasks.COPY, PERSISTING + COPIED)
+
+
+def hint(log: Log, runners: Warm, chosen: argparse.Namespace) -> None:
+    """Run a sum with a window and one without in turns.
+
+    What is gained here is gained with inputs that were never seen before, too: a kernel that reads by a window
+    drives less of what was written out of the cache.
+    """
+    with_and_without(log, runners, chosen, "hint", tasks.ADD, PERSISTING + ADDED)
+
+
+def with_and_without(
+    log: Log, runners: Warm, chosen: argparse.Namespace, part: str, task: str, text: str
+) -> None:
+    """Run a submission with its window and without in turns."""
+    if log.backend is not Backend.CUDA:
+        text = COPIED if task is tasks.COPY else ADDED
+        text += "\n\ncustom_kernel = computed\n"
+    for _ in log.missing(chosen.pairs, part=part, way="kept"):
         for way, window in (("plain", "False"), ("kept", "True")):
-            one(log, runners, "persisting", way, text.replace("WINDOW", window))
+            one(log, runners, part, way, text.replace("WINDOW", window), task)
 
 
 def hot(log: Log, runners: Warm, chosen: argparse.Namespace) -> None:
@@ -129,10 +164,12 @@ def burning(backend: Backend) -> Iterator[None]:
         other.wait()
 
 
-def one(log: Log, runners: Warm, part: str, way: str, text: str) -> None:
+def one(log: Log, runners: Warm, part: str, way: str, text: str, task: str = tasks.ADD) -> None:
     """Run one job and note it."""
-    sizes = SIZES if log.backend is Backend.CUDA else SIZES_ON_HOST
-    spec = job(f"{part}-{way}", tasks.ADD, text, sizes, backend=log.backend, rules={"stage_budget_s": 3.0})
+    sizes = COPY_SIZES if task is tasks.COPY else SIZES
+    if log.backend is not Backend.CUDA:
+        sizes = SIZES_ON_HOST
+    spec = job(f"{part}-{way}", task, text, sizes, backend=log.backend, rules={"stage_budget_s": 3.0})
     if not runners.left:
         runners.fill(4)
     seconds, report = runners.run(spec)

@@ -47,6 +47,20 @@ def ref_kernel(data):
 """
 )
 ADD = PAIR
+COPY = (
+    HEAD
+    + """\
+RTOL, ATOL = 0.0, 0.0
+
+
+def generate_input(size, seed):
+    return made(seed, size, size)
+
+
+def ref_kernel(data):
+    return data.clone()
+"""
+)
 MATMUL = PAIR.replace("a + b", "a @ b").replace("1e-2, 1e-2", "3e-2, 1.0")
 SOFTMAX = (
     HEAD

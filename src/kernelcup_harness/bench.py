@@ -157,11 +157,7 @@ class Bench:
             # What takes seconds where it must be: the submission is imported and tested meanwhile.
             self._trusted.begin()
         if self.watch.gpu:
-            try:
-                self._own_empty_ns = empty_calls_ns(self._channels["submission"])
-            except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-                text = f"the contestant's clock could not be looked at: {error or type(error).__name__}"
-                raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
+            self._own_empty_ns = self._empty_calls(EMPTY_CALLS, UNCOUNTED_EMPTY)
         if not self._trusted.is_profiling:
             with self.watch.phase("calibration"), failing_machine():
                 self._trusted.calibrate(self._rounds, strict=True)
@@ -170,6 +166,14 @@ class Bench:
                 with self.watch.phase("no-ops"), failing_machine():
                     self._noops_before = self._measured_noops(stages)
                     self._trusted.forget()
+
+    def _empty_calls(self, count: int, uncounted: int) -> list[float]:
+        """Have the contestant time empty kernels: it has imported nothing yet. Raise ``RunEnds``."""
+        try:
+            return empty_calls_ns(self._channels["submission"], count, uncounted)
+        except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+            text = f"the contestant's clock could not be looked at: {error or type(error).__name__}"
+            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
 
     @property
     def _rounds(self) -> int:
@@ -189,7 +193,7 @@ class Bench:
             # What the task or its memory fails with is told of when the case has its turn.
             with suppress(TaskFault, wire.CannotCarry, OutOfMemoryError):
                 data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
-                found[case.index] = self._trusted.noops_before(data, form)
+                found[case.index] = self._trusted.noops_before(data, form, lambda: self._empty_calls(1, 0))
         return found
 
     def _take_canary(self) -> None:
@@ -399,17 +403,18 @@ def theirs(what: str) -> Iterator[None]:
         raise RivalFailed(f"{what}: {error or type(error).__name__}") from error
 
 
-def empty_calls_ns(channel: Channel) -> list[float]:
+def empty_calls_ns(
+    channel: Channel, count: int = EMPTY_CALLS, uncounted: int = UNCOUNTED_EMPTY
+) -> list[float]:
     """Return what empty kernels read in the process of a contestant that has imported nothing yet.
 
     Raise what the channel raises.
     """
-    frame = {"type": "clock", "calls": UNCOUNTED_EMPTY + EMPTY_CALLS, "arenas": []}
-    channel.send(frame, timeout_s=CLOCK_S)
+    channel.send({"type": "clock", "calls": uncounted + count, "arenas": []}, timeout_s=CLOCK_S)
     found = channel.receive(CLOCK_S).get("ns")
     if not isinstance(found, list) or not all(wire.is_finite_number(ns) for ns in found):
         raise BrokenProtocol("a contestant that does not say what its clock reads")
-    return [float(ns) for ns in found[UNCOUNTED_EMPTY:]]
+    return [float(ns) for ns in found[uncounted:]]
 
 
 def hello(channel: Channel) -> None:

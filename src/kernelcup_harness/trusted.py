@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -200,15 +200,26 @@ class Trusted:
         self._use("noop", form)
         self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
 
-    def noops_before(self, data: Any, form: Form | None) -> list[float]:
+    def noops_before(
+        self, data: Any, form: Form | None, between: Callable[[], object] = lambda: None
+    ) -> list[float]:
         """Return what armed calls on an input take that do nothing; none where it cannot be armed.
 
         Measured before a submission is there, who could slow them down later on.
+
+        Args:
+            data: The input.
+            form: What is answered.
+            between: Called before each: later on the device turns from the submission to these calls as well.
         """
         self.noop_on(data, form)
         if not self.arms or not self._caller.can_arm(NOOP_SLOT):
             return []
-        return [self.armed_noop() for _ in range(UNCOUNTED + NOOPS_BEFORE)][UNCOUNTED:]
+        found = []
+        for _ in range(UNCOUNTED + NOOPS_BEFORE):
+            between()
+            found.append(self.armed_noop())
+        return found[UNCOUNTED:]
 
     @ours()
     def forget(self) -> None:

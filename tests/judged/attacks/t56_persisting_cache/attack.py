@@ -18,6 +18,9 @@ class Window(ctypes.Structure):
 
 driver = ctypes.CDLL("libcuda.so.1")
 torch.zeros(1, device="cuda")
+most = ctypes.c_int()
+driver.cuDeviceGetAttribute(ctypes.byref(most), 108, 0)
+driver.cuCtxSetLimit(6, ctypes.c_size_t(most.value))
 side = torch.cuda.Stream()
 
 
@@ -26,7 +29,6 @@ def keep(tensors):
     begin = min(each.data_ptr() for each in tensors)
     end = max(each.data_ptr() + each.nbytes for each in tensors)
     window = Window(begin, end - begin, 1.0, 2, 0)
-    driver.cuCtxSetLimit(6, ctypes.c_size_t(48 << 20))
     driver.cuStreamSetAttribute(ctypes.c_void_p(side.cuda_stream), 1, ctypes.byref(window))
 
 
