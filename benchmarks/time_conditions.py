@@ -3,7 +3,7 @@
     python benchmarks/time_conditions.py FOLDER [--backend cuda] [--part persisting|hint|hot|company|all]
         [--pairs 6] [--burn 15]
 
-``persisting`` runs a copy of 16 MiB that has as much of the L2 cache set aside as there is and keeps its
+``persisting`` runs a copy of 16 and 32 MiB that has as much of the L2 cache set aside as there is and keeps its
 input there by an access-policy window, in turns with the same one without. ``hint`` does the same with a
 sum. ``hot`` runs an honest one in turns cool and right after the GPU was busy
 for --burn seconds, ``company`` one while another process uses the GPU.
@@ -25,8 +25,8 @@ from time_common import Log, Warm, compact, environment, job, options, warm
 from kernelcup_harness.protocol import Backend
 
 SIZES, SIZES_ON_HOST = (2048, 3072), (64, 128)
-COPY_SIZES = (2048, 2896, 4096)
-"""Of 2 bytes each: 8, 16 and 32 MiB."""
+COPY_SIZES = (2896, 4096)
+"""Of 2 bytes each: 16 and 32 MiB."""
 HOT_PAIRS = 3
 PERSISTING = """\
 import ctypes
