@@ -45,7 +45,10 @@ def pieces(jobs: Path) -> list[Piece]:
     duels, forged = DUELS // PIECES, FORGED // PIECES
     found = [
         Piece(name="coverage", script="time_coverage", arguments=(), about_s=150),
-        Piece(name="conditions", script="time_conditions", arguments=(), about_s=160),
+        *(
+            Piece(name=f"conditions-{part}", script="time_conditions", arguments=("--part", part), about_s=s)
+            for part, s in (("persisting", 65), ("hint", 65), ("hot", 75), ("company", 25))
+        ),
         honest("jax", ROUNDS, 0, 80),
         honest("cupy", ROUNDS, 0, 45),
     ]
