@@ -1,11 +1,11 @@
 """Statistical repeats on a machine of several GPUs: each does one measurement after the other, on its own.
 
-    python benchmarks/time_streams.py FOLDER JOBS [--seconds 540] [--only NAME ...]
+    python benchmarks/time_streams.py FOLDER JOBS [--seconds 540] [--only NAME ...] [--keep WORK]
 
 ``JOBS`` is the folder that ``time_attacks.py jobs`` has written. Duels, forged claims, honest submissions,
 coverage, conditions and attacks are cut into pieces that any GPU takes, the longest first. What comes of
 them is in ``FOLDER/time-*.jsonl`` every few seconds, so that nothing is lost where the machine is taken
-away. How long a verdict takes is not measured here: the GPUs of one host share its processors.
+away; another call with the same ``--keep`` goes on where one was cut off. How long a verdict takes is not measured here: the GPUs of one host share its processors.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def gpus() -> list[str]:
 
 def work(gpu: str, own: Path, todo: queue.SimpleQueue[Piece], until: float) -> None:
     """Do pieces on one GPU until there are none, or no time."""
-    own.mkdir(parents=True)
+    own.mkdir(parents=True, exist_ok=True)
     # Facts and canaries of a GPU lie in its temporary folder.
     environ = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "TMPDIR": str(own)}
     while time.monotonic() < until:
@@ -136,6 +136,7 @@ def main() -> int:
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--seconds", type=float, default=540.0, help="begin nothing new after so long")
     parser.add_argument("--only", nargs="*", help="pieces whose names begin so")
+    parser.add_argument("--keep", type=Path, help="folder of what was measured, for another call")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     todo: queue.SimpleQueue[Piece] = queue.SimpleQueue()
@@ -144,7 +145,7 @@ def main() -> int:
             todo.put(piece)
     until = time.monotonic() + chosen.seconds
     with tempfile.TemporaryDirectory(prefix="kernelcup-streams-") as name:
-        folder = Path(name)
+        folder = chosen.keep or Path(name)
         workers = [
             threading.Thread(target=work, args=(gpu, folder / f"{number}", todo, until))
             for number, gpu in enumerate(gpus())
