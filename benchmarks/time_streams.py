@@ -5,7 +5,8 @@
 ``JOBS`` is the folder that ``time_attacks.py jobs`` has written. Duels, forged claims, honest submissions,
 coverage, conditions and attacks are cut into pieces that any GPU takes, the longest first. What comes of
 them is in ``FOLDER/time-*.jsonl`` every few seconds, so that nothing is lost where the machine is taken
-away; another call with the same ``--keep`` goes on where one was cut off. How long a verdict takes is not measured here: the GPUs of one host share its processors.
+away; another call with the same ``--keep`` goes on where one was cut off. How long a verdict takes is not
+measured here: the GPUs of one host share its processors.
 """
 
 from __future__ import annotations
