@@ -27,7 +27,6 @@ HERE = Path(__file__).resolve().parent
 MERGE_S = 8.0
 ROUNDS = 10
 DUELS, FORGED = 100, 100
-PIECES = 4
 STAGE_S = "1.8"
 
 
@@ -41,9 +40,9 @@ class Piece:
     about_s: float
 
 
-def pieces(jobs: Path) -> list[Piece]:
-    """Return all, the longest first."""
-    duels, forged = DUELS // PIECES, FORGED // PIECES
+def pieces(jobs: Path, count: int) -> list[Piece]:
+    """Return all, the longest first; what is repeated often in so many pieces."""
+    duels, forged, rounds = (-(-each // count) for each in (DUELS, FORGED, ROUNDS))
     found = [
         Piece(name="coverage", script="time_coverage", arguments=(), about_s=150),
         *(
@@ -53,26 +52,29 @@ def pieces(jobs: Path) -> list[Piece]:
         honest("jax", ROUNDS, 0, 80),
         honest("cupy", ROUNDS, 0, 45),
     ]
-    for number in range(PIECES):
-        share = ("--share", f"{number}/{PIECES}")
+    for number in range(count):
+        share = ("--share", f"{number}/{count}")
         found += [
             Piece(
                 name=f"attacks-{number}",
                 script="time_attacks",
                 arguments=("run", str(jobs), "FOLDER", *share),
-                about_s=75,
+                about_s=300 / count,
             ),
             Piece(
-                name=f"duels-{number}", script="time_duels", arguments=("--repeats", f"{duels}"), about_s=45
+                name=f"duels-{number}",
+                script="time_duels",
+                arguments=("--repeats", f"{duels}"),
+                about_s=180 / count,
             ),
             Piece(
                 name=f"forged-{number}",
                 script="time_audits",
                 arguments=("--part", "forged", "--forged", f"{forged}", "--stage-budget", STAGE_S),
-                about_s=100,
+                about_s=400 / count,
             ),
+            honest("torch", rounds, number, 550 / count),
         ]
-    found += [honest("torch", 2, number, 110) for number in range(ROUNDS // 2)]
     return sorted(found, key=lambda each: -each.about_s)
 
 
@@ -141,7 +143,8 @@ def main() -> int:
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
     todo: queue.SimpleQueue[Piece] = queue.SimpleQueue()
-    for piece in pieces(chosen.jobs):
+    ids = gpus()
+    for piece in pieces(chosen.jobs, len(ids)):
         if not chosen.only or piece.name.startswith(tuple(chosen.only)):
             todo.put(piece)
     until = time.monotonic() + chosen.seconds
@@ -149,7 +152,7 @@ def main() -> int:
         folder = chosen.keep or Path(name)
         workers = [
             threading.Thread(target=work, args=(gpu, folder / f"{number}", todo, until))
-            for number, gpu in enumerate(gpus())
+            for number, gpu in enumerate(ids)
         ]
         for worker in workers:
             worker.start()
