@@ -471,15 +471,19 @@ def attacks(lines: Sequence[Line], wanted: set[str]) -> list[Shown]:
     """Show what attacks on the clock gain, and what becomes of their twins."""
     runs = chosen(lines, role="attack")
     twins = chosen(lines, role="twin")
-    machines = {line["device"] for line in lines}
+    machines = {line.get("device") for line in lines}
     # What is gained is said on one machine.
-    plain = {machine: truths_of_tasks(chosen(lines, role="plain", device=machine)) for machine in machines}
+    honest = chosen(lines, role="plain")
+    plain = {
+        machine: truths_of_tasks([each for each in honest if each.get("device") == machine])
+        for machine in machines
+    }
     through, odd = [], []
     for line in runs:
         if not is_accepted(line):
             odd += [line["name"]] if line["report"]["verdict"] not in line["expected"]["verdicts"] else []
         elif not line["report"]["quarantine"]:
-            gain = most_gain(line, plain[line["device"]])
+            gain = most_gain(line, plain[line.get("device")])
             through += [f"{line['name']} {gain:+.0%}"] if gain > MOST_GAIN else []
     tried = {line["name"] for line in runs}
     numbers = {number for line in runs for number in line["taxonomy"]}
