@@ -13,13 +13,13 @@ from kernelcup_harness.answers import CLAIM, CallFailed
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.measure import Wrong, claim_slot
 from kernelcup_harness.protocol import DuelResult, SampleName
 
 LEVEL = 0.98
 """Of the interval that decides: equal submissions are called equal in 98 of 100 duels."""
 WARM_UP_BLOCKS = 2
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
-SLOT = 0
 MEMORY = frozenset({"memory", "host_memory"})
 FIRST_INPUT = 1 << 20
 """Inputs of a duel have numbers of their own."""
@@ -35,6 +35,8 @@ class NotHeld(Exception):
 
 class Duel:
     """Measures blocks: in each, every case is called in the order first, second, second, first.
+
+    Each block has its inputs at another place.
 
     Args:
         checks: Makes inputs and checks answers.
@@ -59,6 +61,7 @@ class Duel:
         self._remaining = remaining
         self._at = at
         self._inputs = FIRST_INPUT
+        self._blocks = 0
         self._taken_ns: tuple[list[list[float]], list[list[float]]] = ([], [])
         """What a call of each case takes, by each of the two."""
 
@@ -86,6 +89,7 @@ class Duel:
 
     def _block(self, places: Sequence[Place]) -> list[float]:
         found = []
+        self._blocks += 1
         for number, place in enumerate(places):
             self._at(number)
             mine, other = self._pair(place)
@@ -106,8 +110,9 @@ class Duel:
     def _claim(self, who: int, place: Place, sample: SampleName) -> float:
         data, form = self._checks.make_input(place, sample), self._checks.form(place)
         try:
-            self._callers[who].give(SLOT, data, form, timeout_s=self._remaining())
-            pending = self._callers[who].go(SLOT, CLAIM, timeout_s=self._remaining())
+            slot = claim_slot(self._blocks, data)
+            self._callers[who].give(slot, data, form, timeout_s=self._remaining())
+            pending = self._callers[who].go(slot, CLAIM, timeout_s=self._remaining())
             answer = self._callers[who].open(pending)
         except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             if who == 0:
@@ -134,8 +139,6 @@ class Duel:
 
 def wrong(who: int, sample: SampleName, fault: Any) -> Exception:
     """Return the exception for a wrong answer of one of the two."""
-    from kernelcup_harness.measure import Wrong
-
     return Wrong(sample, fault) if who == 0 else RivalFailed(f"wrong answer: {fault.text}")
 
 

@@ -17,6 +17,7 @@ PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
 """Standard deviation of a kernel's time between processes, as nanoseconds and as a share: its code and data lie
 elsewhere in each, and no number of samples averages that out. Of an empty kernel in 67 jobs on an H200, and of
 the plain submissions of ``benchmarks/time_attacks.py``."""
+FEWEST_SLOPES = 2
 LONGEST_LAG = 20
 """How far apart samples are looked at for likeness."""
 
@@ -53,6 +54,21 @@ def standard_error(samples: Sequence[float]) -> float:
     variance = sum((sample - middle) ** 2 for sample in moved_in) / (count - 1)
     spread = math.sqrt(variance * likeness(moved_in))
     return scale * spread / ((1 - 2 * cut / count) * math.sqrt(count))
+
+
+def slopes(walls_ns: Sequence[Sequence[float]], calls: Sequence[int], *, quick: bool = False) -> list[float]:
+    """Return the nanoseconds a call by each pair of a short and a long series.
+
+    Args:
+        walls_ns: Of the short series, and of the long ones.
+        calls: How many calls a short and a long one has.
+        quick: Whether only pairs count whose long series is among the quicker half: nothing makes calls quicker
+            than they are, and a device that worked hard for a while slows itself down.
+    """
+    pairs = list(zip(*walls_ns, strict=True))
+    if quick:
+        pairs = sorted(pairs, key=lambda pair: pair[1])[: max(FEWEST_SLOPES, -(-len(pairs) // 2))]
+    return [(long - short) / (calls[1] - calls[0]) for short, long in pairs]
 
 
 def likeness(samples: Sequence[float]) -> float:

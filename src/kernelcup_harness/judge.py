@@ -40,7 +40,7 @@ HELLO_TIMEOUT_S = 120.0
 PROGRESS_INTERVAL_S = 0.2
 MAX_MESSAGE = 16 << 10
 SLOT = 0
-"""Of the contestant's inputs, where claims are made."""
+"""Of the contestant's inputs, where calls are made that nobody times."""
 
 # Imported before there is a job.
 AHEAD = (
@@ -309,7 +309,7 @@ class Judge:
         """Call the contestant once and check what it returned. Raise ``Wrong``."""
         from kernelcup_harness.answers import CLAIM, HANDSHAKE, PROFILE
         from kernelcup_harness.checks import unopened
-        from kernelcup_harness.measure import Wrong
+        from kernelcup_harness.measure import Wrong, claim_slot
 
         assert self._bench is not None
         began = time.monotonic()
@@ -320,8 +320,9 @@ class Judge:
             run.current = sample
         data, form = checks.make_input(place, sample), checks.form(place)
         kind = PROFILE if profiled else CLAIM if stage.timed else HANDSHAKE
-        self._caller.give(SLOT, data, form, timeout_s=self._remaining())
-        pending = self._caller.go(SLOT, kind, timeout_s=self._remaining())
+        slot = claim_slot(run.count, data) if stage.timed else SLOT
+        self._caller.give(slot, data, form, timeout_s=self._remaining())
+        pending = self._caller.go(slot, kind, timeout_s=self._remaining())
         # Drawn only now, and from the secret: nobody who answers knows whether somebody will look.
         looked_at = run.is_looked_at(form.nbytes if form is not None else 0)
         answer = self._caller.open(pending) if looked_at else unopened(pending)

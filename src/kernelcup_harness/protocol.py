@@ -377,11 +377,10 @@ class Audit:
 
     @property
     def slopes_ns(self) -> list[float]:
-        """Each pair of a short and a long series as nanoseconds a call."""
+        """The pairs of a short and a long series that count, as nanoseconds a call."""
         if len(self.slope_walls_ns) != 2 or len(self.slope_calls) != 2:
             return []
-        calls = self.slope_calls[1] - self.slope_calls[0]
-        return [(long - short) / calls for short, long in zip(*self.slope_walls_ns, strict=False)]
+        return estimates.slopes(self.slope_walls_ns, self.slope_calls, quick=self.captured)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ RING_LENGTH_NS = 20_000.0
 RING_CALLS = 16
 RING_PASSES = (4, 40)
 RING_REPEATS = 6
+LONGEST_REST_S = 0.05
 FEWEST_CLAIMS = 8
 PROBE_CYCLES = (200_000, 1_000_000)
 """Long enough for what launches cost to cancel out."""
@@ -368,7 +370,8 @@ class Trusted:
         slot = FIRST_SPIN_SLOT + LENGTHS_NS.index(RING_LENGTH_NS)
         frame = {"type": "ring", "slots": [slot], "count": RING_CALLS, "mode": "record"}
         self._caller.ask(frame, "ring", timeout_s=TIMEOUT_S)
-        return slopes_of(*ring_walls(self._caller, RING_PASSES, RING_REPEATS), RING_CALLS, RING_PASSES)
+        walls = ring_walls(self._caller, RING_PASSES, RING_REPEATS)
+        return estimates.slopes(walls, [RING_CALLS * passes for passes in RING_PASSES])
 
 
 def is_settled(samples_ns: Sequence[float]) -> bool:
@@ -399,23 +402,24 @@ def is_straight(claims: Mapping[float, Sequence[float]]) -> bool:
 
 
 def ring_walls(
-    caller: Caller, passes: Sequence[int], repeats: int, *, timeout_s: float = TIMEOUT_S
+    caller: Caller, passes: Sequence[int], repeats: int, *, timeout_s: float = TIMEOUT_S, rests: bool = False
 ) -> tuple[list[float], list[float]]:
-    """Return the wall clock of few and of many passes around the ring, in pairs, the order changing."""
+    """Return the wall clock of few and of many passes around the ring, in pairs, the order changing.
+
+    With ``rests`` the device does nothing after each series for as long as it took: full load for a twentieth of a
+    second can make it slow itself down.
+    """
     few: list[float] = []
     many: list[float] = []
     for number in range(repeats):
         pair = [(passes[0], few), (passes[1], many)]
         for count, walls in pair if number % 2 else pair[::-1]:
             frame = {"type": "run", "passes": count}
-            walls.append(caller.ask(frame, "ran", timeout_s=timeout_s)[1])
+            wall_ns = caller.ask(frame, "ran", timeout_s=timeout_s)[1]
+            walls.append(wall_ns)
+            if rests:
+                time.sleep(min(LONGEST_REST_S, wall_ns / 1e9))
     return few, many
-
-
-def slopes_of(few: Sequence[float], many: Sequence[float], count: int, passes: Sequence[int]) -> list[float]:
-    """Return the nanoseconds a call by each pair."""
-    calls = count * (passes[1] - passes[0])
-    return [(long - short) / calls for short, long in zip(few, many, strict=True)]
 
 
 def fitted(points: Sequence[tuple[float, float]]) -> tuple[float, float]:

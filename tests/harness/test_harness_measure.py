@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from harness_runs import quick_spec
 from inside import FakeRecorder, StaleRecorder, cases, judged
 
 from kernelcup_harness import bench, measure
-from kernelcup_harness.duel import result
+from kernelcup_harness.duel import Duel, result
 from kernelcup_harness.measure import Device, ring_size
 from kernelcup_harness.protocol import (
     Backend,
@@ -181,6 +183,72 @@ def test_emulated_times_are_not_audited(tmp_path: Path, monkeypatch: pytest.Monk
     (case,) = cases(judged(ranked(HONEST, backend=Backend.EMULATED), tmp_path))
     assert case.timing is not None
     assert case.timing.audit is None
+
+
+# Places
+
+
+@pytest.fixture
+def claimed(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[int]]:
+    """Return the slots of calls by their kind, as they are made."""
+    found: dict[str, set[int]] = {}
+    real = measure.Caller.go
+
+    def go(self: Any, slot: int, kind: str, **more: Any) -> Any:
+        found.setdefault(kind, set()).add(slot)
+        return real(self, slot, kind, **more)
+
+    monkeypatch.setattr(measure.Caller, "go", go)
+    return found
+
+
+def test_claims_have_their_inputs_at_several_places(tmp_path: Path, claimed: dict[str, set[int]]) -> None:
+    (case,) = cases(judged(ranked(HONEST), tmp_path, roles=("submission",)))
+    assert case.timing is not None
+    assert len(case.timing.samples_ns) >= len(measure.CLAIM_SLOTS)
+    assert claimed["claim"] == set(measure.CLAIM_SLOTS)
+
+
+class Noting:
+    """Stands for the way to a contestant: every call takes a microsecond."""
+
+    def __init__(self) -> None:
+        self.slots: list[int] = []
+
+    def give(self, slot: int, *_given: Any, **_more: Any) -> None:
+        self.slots.append(slot)
+
+    def go(self, slot: int, *_given: Any, **_more: Any) -> None:
+        assert slot == self.slots[-1]
+
+    def open(self, _pending: Any) -> SimpleNamespace:
+        return SimpleNamespace(ns=1e3)
+
+
+def test_both_sides_of_a_duel_have_their_inputs_at_the_same_several_places() -> None:
+    checks: Any = SimpleNamespace(make_input=lambda *_: 1, form=lambda *_: None, fault=lambda *_: None)
+    mine, rivals = Noting(), Noting()
+    callers: Any = (mine, rivals)
+    fighting = Duel(checks, callers, offsets_ns=(0.0, 0.0), remaining=lambda: 9.0)
+    assert fighting.fight([Any], 0.0).verdict == "tied"  # type: ignore[list-item]
+    assert mine.slots == rivals.slots
+    assert set(mine.slots) == set(measure.CLAIM_SLOTS)
+
+
+def test_large_inputs_have_fewer_places() -> None:
+    def places(nbytes: int) -> int:
+        data = {"a": torch.empty(nbytes, dtype=torch.uint8, device="meta")}
+        return len({measure.claim_slot(number, data) for number in range(10)})
+
+    assert places(1) == places(128 << 20) == 4
+    assert places(200 << 20) == 2
+    assert places(4 << 30) == 1
+    assert measure.claim_slot(3, {"a": 1}) == measure.CLAIM_SLOTS[3]
+
+
+def test_places_of_claims_are_not_those_of_audits() -> None:
+    others = range(measure.FIRST_SLOT, measure.FIRST_SOURCE + measure.SOURCES)
+    assert set(measure.CLAIM_SLOTS).isdisjoint(others)
 
 
 # Duels
