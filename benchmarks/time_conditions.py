@@ -1,23 +1,27 @@
 """What may disturb a time: data kept in the cache, a hot device, somebody else on it.
 
-    python benchmarks/time_conditions.py FOLDER [--backend cuda] [--part persisting|hint|hot|company|all]
-        [--pairs 6] [--burn 15]
+    python benchmarks/time_conditions.py FOLDER [--backend cuda] [--part kept|persisting|hint|hot|company|all]
+        [--pairs 3] [--burn 15]
 
-``persisting`` runs a copy of 16 and 32 MiB that has as much of the L2 cache set aside as there is and keeps its
-input there by an access-policy window, in turns with the same one without. ``hint`` does the same with a
-sum. ``hot`` runs an honest one in turns cool and right after the GPU was busy
-for --burn seconds, ``company`` one while another process uses the GPU.
+``kept`` times, by the contestants' clock in a process of its own, a copy of 16 MiB and a sum that have as
+much of the L2 cache set aside as there is and keep their inputs there by an access-policy window: of an input
+that was there a moment ago, and of the same one after a gigabyte of others. ``persisting`` has such a copy of
+16 and 32 MiB judged, in turns with the same one without, ``hint`` such a sum. ``hot`` runs an honest one in
+turns cool and right after the GPU was busy for --burn seconds, ``company`` one while another process uses
+the GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import time_tasks as tasks
 from time_common import Log, Warm, compact, environment, job, options, warm
@@ -28,6 +32,9 @@ SIZES, SIZES_ON_HOST = (2048, 3072), (64, 128)
 COPY_SIZES = (2896, 4096)
 """Of 2 bytes each: 16 and 32 MiB."""
 HOT_PAIRS = 3
+UNSEEN, LOOKED_AT, KEPT_ROUNDS = 64, 8, 8
+"""Inputs of 16 MiB, those of which the times are kept, and how often there is a turn of each."""
+LONGEST_S = 120
 PERSISTING = """\
 import ctypes
 
@@ -90,14 +97,31 @@ def computed(data):
 
 def main() -> int:
     """Measure what is missing."""
-    chosen = options(__doc__, part="all", pairs=6, burn=15.0)
+    chosen = options(__doc__, part="all", pairs=3, burn=15.0)
     log = Log(chosen, "conditions")
-    parts = {"persisting": persisting, "hint": hint, "hot": hot, "company": company}
+    parts = {"kept": kept, "persisting": persisting, "hint": hint, "hot": hot, "company": company}
     with warm(log.backend) as runners:
         for name, part in parts.items():
             if chosen.part in ("all", name) and not log.is_over:
                 part(log, runners, chosen)
     return 0
+
+
+def kept(log: Log, _runners: Warm, _chosen: argparse.Namespace) -> None:
+    """Time inputs that were there and ones that were not, in a process of its own."""
+    if log.backend is not Backend.CUDA:
+        return
+    for _ in log.missing(1, part="kept"):
+        done = subprocess.run(
+            [sys.executable, __file__, "--inside"],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=LONGEST_S,
+            check=True,
+        )
+        log.add(part="kept", found=json.loads(done.stdout.splitlines()[-1]))
+        log.say("kept")
 
 
 def persisting(log: Log, runners: Warm, chosen: argparse.Namespace) -> None:
@@ -184,5 +208,54 @@ def one(log: Log, runners: Warm, part: str, way: str, text: str, task: str = tas
     log.say(f"{part} {way}: {seconds:.2f} s {report['verdict']} {report['message'][-300:]}")
 
 
+# --- inside a process of its own
+
+
+def inside() -> dict[str, Any]:
+    """Return nanoseconds of calls by what is computed, by what is set aside, and by whether the input was there."""
+    import torch
+
+    from kernelcup_harness.l2 import Persisting
+    from kernelcup_harness.timing import CudaClock
+
+    clock = CudaClock()
+    inputs = [torch.randn(COPY_SIZES[0], COPY_SIZES[0], device="cuda").half() for _ in range(UNSEEN)]
+    pairs = list(zip(inputs[::2], inputs[1::2], strict=True))
+    found: dict[str, Any] = {}
+    for what, text, data in (("copy", COPIED, inputs), ("sum", ADDED, pairs)):
+        found[what] = {}
+        for way, window in (("plain", "False"), ("kept", "True"), ("undefended", "True")):
+            space: dict[str, Any] = {}
+            exec((PERSISTING + text).replace("WINDOW", window), space)
+            # What an attacker would do away with.
+            clock._persisting = Persisting() if way != "undefended" else Undefended()  # type: ignore[assignment]
+            found[what][way] = seen_and_unseen(clock, space["custom_kernel"], data)
+            Persisting().reset()
+    return found
+
+
+class Undefended:
+    """Takes nothing back."""
+
+    def reset(self) -> None:
+        """Do nothing."""
+
+
+def seen_and_unseen(clock: Any, kernel: Any, data: list[Any]) -> dict[str, list[float]]:
+    """Return what calls take whose input was in the last one, and ones whose input was not for long."""
+    found: dict[str, list[float]] = {"seen": [], "unseen": []}
+    for number in range(KEPT_ROUNDS + 1):
+        for place, each in enumerate(data):
+            unseen, seen = (clock.time(lambda each=each: kernel(each))[1] for _ in range(2))
+            # The first round is a warm-up; of the others a few are enough.
+            if number and place < LOOKED_AT:
+                found["unseen"].append(unseen)
+                found["seen"].append(seen)
+    return found
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    if "--inside" in sys.argv:
+        print(json.dumps(inside()))
+    else:
+        sys.exit(main())

@@ -47,9 +47,9 @@ def pieces(jobs: Path, count: int) -> list[Piece]:
         Piece(name="coverage", script="time_coverage", arguments=(), about_s=150),
         *(
             Piece(name=f"conditions-{part}", script="time_conditions", arguments=("--part", part), about_s=s)
-            for part, s in (("persisting", 65), ("hint", 65), ("hot", 75), ("company", 25))
+            for part, s in (("kept", 20), ("persisting", 40), ("hint", 40), ("hot", 75), ("company", 25))
         ),
-        honest("jax", ROUNDS, 0, 80),
+        honest("jax", ROUNDS, 0, 140),
         honest("cupy", ROUNDS, 0, 45),
     ]
     for number in range(count):

@@ -13,7 +13,7 @@ import torch
 from harness_runs import quick_spec
 from inside import FakeRecorder, StaleRecorder, cases, judged
 
-from kernelcup_harness import bench, measure
+from kernelcup_harness import bench, measure, trusted
 from kernelcup_harness.duel import Duel, result
 from kernelcup_harness.measure import Device, ring_size
 from kernelcup_harness.protocol import (
@@ -249,6 +249,17 @@ def test_large_inputs_have_fewer_places() -> None:
 def test_places_of_claims_are_not_those_of_audits() -> None:
     others = range(measure.FIRST_SLOT, measure.FIRST_SOURCE + measure.SOURCES)
     assert set(measure.CLAIM_SLOTS).isdisjoint(others)
+
+
+def test_the_device_rests_as_long_as_it_has_worked(monkeypatch: pytest.MonkeyPatch) -> None:
+    walls = iter([3e6, 12e6, 4e6, 90e6])
+    rested: list[float] = []
+    caller: Any = SimpleNamespace(ask=lambda *_given, **_more: ({}, next(walls)))
+    monkeypatch.setattr(trusted.time, "sleep", rested.append)
+    few, many = trusted.ring_walls(caller, (1, 4), 2, rests=True)
+    assert (few, many) == ([12e6, 4e6], [3e6, 90e6])
+    # Not longer than it helps.
+    assert rested == [0.003, 0.012, 0.004, trusted.LONGEST_REST_S]
 
 
 # Duels

@@ -141,3 +141,27 @@ def test_the_residual_is_what_medians_miss_their_line_by() -> None:
     assert figures.residual_ns(readings) < 1e-6
     readings["spin_handshakes"]["20000.0"] = [80e3]
     assert figures.residual_ns(readings) > 1e3
+
+
+def test_what_is_kept_is_compared_with_what_was_not_there() -> None:
+    def kept(seen: float, undefended: float = 5e3) -> Any:
+        # A window makes the kernel a tenth quicker in any case.
+        ways = {
+            "plain": {"seen": [10e3] * 5, "unseen": [10e3] * 5},
+            "kept": {"seen": [seen] * 5, "unseen": [9e3] * 5},
+            "undefended": {"seen": [undefended] * 5, "unseen": [9e3] * 5},
+        }
+        return {"part": "kept", "found": {"copy": ways, "sum": ways}}
+
+    shown = figures.persisting([kept(9e3)])
+    assert shown.passed is True
+    assert "copy +0.00% (without the reset -44.44%)" in shown.figure
+    assert figures.persisting([kept(8.7e3)]).passed is False
+    assert figures.persisting([]).passed is None
+
+
+def test_what_a_window_does_as_a_hint_is_told_beside_it() -> None:
+    runs = [line(case(ns, size=2048), part="hint", way=way) for way, ns in (("plain", 10e3), ("kept", 9.5e3))]
+    shown = figures.persisting(runs)
+    assert shown.passed is None
+    assert "as a hint: 10.00 us -5" in shown.figure
