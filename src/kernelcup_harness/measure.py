@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelcup_harness import aliasing, audits, estimates, wire
+from kernelcup_harness import aliasing, audits, wire
 from kernelcup_harness.answers import HANDSHAKE, REPLAY, Answer, CallFailed, NotCommitted
 from kernelcup_harness.calls import ARMING_S, Armed, Caller
 from kernelcup_harness.checks import Checks, Fault, Place
@@ -38,11 +38,12 @@ LONGEST_ARMED_NS = 1e9
 """Longer calls need no fine handshake, and nobody waits long for an armed one."""
 FEWEST_IN_RING, MOST_IN_RING = 8, 256
 RING_MEMORY_SHARE = 0.15
-SHORT_SERIES_NS = 4e6
-"""A series of calls takes at least so long where there is time: then a handshake's jitter is small beside it."""
+SHORT_SERIES_NS = 5e6
+"""A series of calls takes at least so long: then its hand-over is small beside a long one."""
+LEAST_CLAIM_NS = 1e3
 SERIES = 4
 """A long series has so many times the calls of a short one."""
-FEWEST_PAIRS, MOST_PAIRS = 2, 6
+FEWEST_PAIRS, MOST_PAIRS = 3, 6
 READ_PLACES = 2
 FIRST_MORE = FIRST_SOURCE + SOURCES
 CLAIM_SLOTS = (0, FIRST_MORE, FIRST_MORE + 1, FIRST_MORE + 2)
@@ -112,9 +113,13 @@ class Slopes:
     """What a ring gave."""
 
     captured: bool = False
-    values_ns: list[float] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
     walls_ns: list[list[float]] = field(default_factory=list)
+
+    @property
+    def call_ns(self) -> float | None:
+        """What a call takes, None where nothing was measured."""
+        return audits.slope(self.walls_ns, self.calls, captured=self.captured) if self.calls else None
 
 
 class Auditor:
@@ -189,7 +194,7 @@ class Auditor:
             refused=found.refused,
             handshake_ns=audits.quick(found.walls_ns) - off_ns,
             handshake_slack_ns=slack_ns,
-            slope_ns=estimates.robust(slopes.values_ns) if slopes.values_ns else None,
+            slope_ns=slopes.call_ns,
             slope_slack_ns=audits.slope_slack(trusted.readings.slopes, trusted.slope_residual_ns, claim_ns),
             slope_calls=slopes.calls,
             slope_walls_ns=slopes.walls_ns,
@@ -347,39 +352,38 @@ class Auditor:
         if not count:
             return Slopes()
         try:
-            return self._measured(run, place, budget_s, count, record=record)
+            return self._measured(run, place, claim_ns, budget_s, count, record=record)
         except CallFailed as failure:
             # Many calls may need more than one: no reason to say anything of the submission.
             if failure.kind not in ("memory", "exception", "too_large"):
                 raise
             return Slopes()
 
-    def _measured(self, run: CaseRun, place: Place, budget_s: float, count: int, *, record: bool) -> Slopes:
+    def _measured(
+        self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, count: int, *, record: bool
+    ) -> Slopes:
         self._fill(run, place, count, "record" if record else "eager")
         captured = self._captured
-        found = self._series(run, place, budget_s, count)
+        found = self._series(run, place, claim_ns, budget_s, count)
         if found is None and captured:
             self._fill(run, place, count, "eager")
             captured = False
-            found = self._series(run, place, budget_s, count)
+            found = self._series(run, place, claim_ns, budget_s, count)
         self._ask({"type": "ring", "slots": [], "count": 0, "mode": "eager"}, "ring")
         if found is None:
             return Slopes()
         few, many, passes = found
-        walls_ns, calls = [few, many], [count * each for each in passes]
-        return Slopes(
-            captured=captured,
-            values_ns=estimates.slopes(walls_ns, calls, quick=captured),
-            calls=calls,
-            walls_ns=walls_ns,
-        )
+        return Slopes(captured=captured, calls=[count * each for each in passes], walls_ns=[few, many])
 
     def _series(
-        self, run: CaseRun, place: Place, budget_s: float, count: int
+        self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, count: int
     ) -> tuple[list[float], list[float], tuple[int, int]] | None:
         """Time the ring on inputs that are new to it; None if what it left is wrong."""
         contents = self._fill(run, place, count, "refill")
         pass_ns = max(1.0, self._ask({"type": "run", "passes": 1}, "ran"))
+        if self._captured:
+            # By its claim: who makes a pass wait would have series so short that their hand-over hides something.
+            pass_ns = min(pass_ns, count * max(LEAST_CLAIM_NS, claim_ns))
         few_passes = max(1, math.ceil(SHORT_SERIES_NS / pass_ns))
         # The device rests as long as it works.
         pair_s = 2 * few_passes * (1 + SERIES) * pass_ns / 1e9

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kernelcup_harness import audits
+from kernelcup_harness import audits, estimates
 from kernelcup_harness.audits import Evidence, decide
 from kernelcup_harness.protocol import (
     Audit,
@@ -321,3 +321,24 @@ def test_calls_that_do_nothing_are_taken_off_without_a_jump() -> None:
     limit = 10_000.0 + audits.DRIFT_NS + audits.DRIFT_SHARE * 10_000.0
     below, above = (audits.noop_to_take_off(limit + more, 10_000.0) for more in (-1.0, 1.0))
     assert 0 <= above - below <= 2
+
+
+def series(call_ns: float, over_ns: float, *, waits_ns: float = 0.0) -> list[list[float]]:
+    """Return three short and three long series of 100 and 400 calls; short ones may wait besides."""
+    return [[100 * call_ns + over_ns + waits_ns] * 3, [400 * call_ns + over_ns] * 3]
+
+
+def test_a_slope_is_what_a_long_series_has_beyond_a_short_one() -> None:
+    assert audits.slope(series(50e3, 0.3e6), [100, 400], captured=True) == pytest.approx(50e3)
+
+
+def test_short_series_that_wait_hide_little_of_a_call() -> None:
+    waiting = series(50e3, 0.3e6, waits_ns=7e6)
+    assert max(estimates.slopes(waiting, [100, 400])) < 27e3
+    # A fiftieth, by 20 ms of a long series.
+    assert audits.slope(waiting, [100, 400], captured=True) == pytest.approx(49e3)
+    assert audits.slope(waiting, [100, 400], captured=False) == pytest.approx(49e3)
+
+
+def test_a_hand_over_as_it_is_raises_no_slope() -> None:
+    assert audits.slope(series(50e3, audits.HAND_OVER_NS), [100, 400], captured=True) == pytest.approx(50e3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ import torch
 from harness_runs import quick_spec
 from inside import FakeRecorder, StaleRecorder, cases, judged
 
-from kernelcup_harness import bench, measure, trusted
+from kernelcup_harness import audits, bench, measure, trusted
+from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.duel import Duel, result
 from kernelcup_harness.measure import Device, ring_size
 from kernelcup_harness.protocol import (
@@ -119,8 +121,53 @@ def test_calls_that_can_be_recorded_are_audited_from_a_graph(tmp_path: Path) -> 
     assert case.timing.audit is not None
     assert case.timing.audit.captured
     assert case.timing.audit.slope_ns is not None
-    assert len(case.timing.audit.slopes_ns) >= measure.FEWEST_PAIRS
+    assert len(case.timing.audit.slope_walls_ns[1]) >= measure.FEWEST_PAIRS
     assert recorder.recorded >= 1 + measure.SLOTS
+
+
+@pytest.mark.usefixtures("with_rings")
+def test_short_series_that_wait_make_no_call_quicker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    longest, real = [0], Contestant._run
+
+    def run(self: Contestant, frame: dict[str, Any]) -> dict[str, Any]:
+        began = time.perf_counter()
+        reply = real(self, frame)
+        longest[0] = max(longest[0], frame["passes"])
+        if frame["passes"] < longest[0]:
+            # As long as a long series would have taken, nearly: then all the other calls seem to take nothing.
+            until = began + 0.9 * (time.perf_counter() - began) * measure.SERIES
+            while time.perf_counter() < until:
+                pass
+        return reply
+
+    monkeypatch.setattr(Contestant, "_run", run)
+    monkeypatch.setattr(audits, "HAND_OVER_NS", 0.0)
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=FakeRecorder()))
+    assert case.timing is not None
+    audit = case.timing.audit
+    assert audit is not None
+    assert audit.slope_ns is not None
+    assert audit.captured
+    assert audit.slope_ns == pytest.approx(min(audit.slope_walls_ns[1]) / audit.slope_calls[1])
+    assert audit.slope_ns > 2 * min(audit.slopes_ns)
+
+
+@pytest.mark.usefixtures("with_rings")
+def test_a_pass_that_waits_makes_no_series_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Contestant._run
+
+    def run(self: Contestant, frame: dict[str, Any]) -> dict[str, Any]:
+        until = time.perf_counter() + (0.1 if frame["passes"] == 1 else 0.0)
+        while time.perf_counter() < until:
+            pass
+        return real(self, frame)
+
+    monkeypatch.setattr(Contestant, "_run", run)
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=FakeRecorder()))
+    assert case.timing is not None
+    audit = case.timing.audit
+    assert audit is not None
+    assert audit.slope_calls[0] * case.timing.claim_ns >= measure.SHORT_SERIES_NS * 0.9
 
 
 @pytest.mark.usefixtures("with_rings")
