@@ -55,9 +55,7 @@ def slope_ns(case: Line) -> float | None:
     audit = case["timing"]["audit"]
     if audit is None or len(audit["slope_calls"]) != 2 or not audit["slope_walls_ns"]:
         return None
-    calls = audit["slope_calls"][1] - audit["slope_calls"][0]
-    few, many = audit["slope_walls_ns"]
-    return estimates.robust([(long - short) / calls for short, long in zip(few, many, strict=True)])
+    return audits.slope(audit["slope_walls_ns"], audit["slope_calls"], captured=audit["captured"])
 
 
 def codes(case: Line) -> set[str]:

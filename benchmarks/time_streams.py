@@ -141,6 +141,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", help="pieces whose names begin so")
     parser.add_argument("--keep", type=Path, help="folder of what was measured, for another call")
     chosen = parser.parse_args()
+    chosen.folder, chosen.jobs = chosen.folder.resolve(), chosen.jobs.resolve()
+    chosen.keep = chosen.keep.resolve() if chosen.keep else None
     chosen.folder.mkdir(parents=True, exist_ok=True)
     todo: queue.SimpleQueue[Piece] = queue.SimpleQueue()
     ids = gpus()

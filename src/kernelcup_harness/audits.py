@@ -62,6 +62,8 @@ class Evidence:
     slope_slack_ns: float = 0.0
     slope_calls: Sequence[int] = ()
     slope_walls_ns: Sequence[Sequence[float]] = ()
+    slope_is_cold: bool = True
+    """Whether the ring was larger than twice the cache: who claims much has less time for one."""
     noop_ns: float = 0.0
     """What a call took that does nothing, in turns with the submission's."""
     noop_before_ns: float | None = None
@@ -107,14 +109,16 @@ class Evidence:
         Calls of a ring could be done together, so the handshake has to side with the slope, and to be
         fine enough to tell the two apart.
         """
-        if not self.captured or self.slope_ns is None:
+        if not self.captured or not self.slope_is_cold or self.slope_ns is None:
             return False
         gap = self.claim_ns - self.slope_ns
         # Well above the slack: what is ranked must not be now this and now that.
         tells = (
             gap > 2 * self.slope_slack_ns + GAP_SHARE * self.claim_ns and gap > 2 * self.handshake_slack_ns
         )
-        return tells and self.handshake_ns <= self.slope_ns + self.handshake_slack_ns
+        # The share of the claim in it is one of the slope here: who claims much would have much slack.
+        slack_ns = self.handshake_slack_ns - CLAIM_SHARE * (self.claim_ns - max(0.0, self.slope_ns))
+        return tells and self.handshake_ns <= self.slope_ns + slack_ns
 
     @property
     def is_in_doubt(self) -> bool:

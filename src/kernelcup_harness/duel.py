@@ -13,12 +13,13 @@ from kernelcup_harness.answers import CLAIM, CallFailed
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
-from kernelcup_harness.measure import Wrong, claim_slot
+from kernelcup_harness.measure import CLAIM_SLOTS, Wrong, claim_slot
 from kernelcup_harness.protocol import DuelResult, SampleName
 
 LEVEL = 0.98
 """Of the interval that decides: equal submissions are called equal in 98 of 100 duels."""
-WARM_UP_BLOCKS = 2
+WARM_UP_BLOCKS = len(CLAIM_SLOTS)
+"""One at each place."""
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
 MEMORY = frozenset({"memory", "host_memory"})
 FIRST_INPUT = 1 << 20

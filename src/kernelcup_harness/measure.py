@@ -44,10 +44,16 @@ LEAST_CLAIM_NS = 1e3
 SERIES = 4
 """A long series has so many times the calls of a short one."""
 FEWEST_PAIRS, MOST_PAIRS = 3, 6
+LONG_PAIR_S = 0.1
+"""Of pairs that take longer two are enough."""
+MUCH_LONGER, LONGEST_SERIES_S = 10, 5.0
+"""A series that takes so many times what the claim makes of it says enough, and nobody waits longer for one."""
 READ_PLACES = 2
 FIRST_MORE = FIRST_SOURCE + SOURCES
 CLAIM_SLOTS = (0, FIRST_MORE, FIRST_MORE + 1, FIRST_MORE + 2)
 """Slots of claims, in turns."""
+LARGEST_CLAIMED = 256 << 20
+"""Inputs that together are larger have fewer places: bringing them there takes time and memory."""
 UNFINISHED = (
     "the answer was not complete when the stream had done all that the call had queued there; "
     "have that stream wait for what works on others"
@@ -60,7 +66,7 @@ def claim_slot(number: int, data: Any) -> int:
     Where its data lies in the memory of the device changes a kernel's time by some hundredths: of a sum of
     2048 x 2048 halves on an H100 by 1 to 4 %. So each process measures several places.
     """
-    count = max(1, min(len(CLAIM_SLOTS), LARGEST_TOGETHER // max(1, input_bytes(data))))
+    count = max(1, min(len(CLAIM_SLOTS), LARGEST_CLAIMED // max(1, input_bytes(data))))
     return CLAIM_SLOTS[number % count]
 
 
@@ -113,6 +119,8 @@ class Slopes:
     """What a ring gave."""
 
     captured: bool = False
+    cold: bool = True
+    """Whether the ring was larger than twice the cache."""
     calls: list[int] = field(default_factory=list)
     walls_ns: list[list[float]] = field(default_factory=list)
 
@@ -195,6 +203,7 @@ class Auditor:
             handshake_ns=audits.quick(found.walls_ns) - off_ns,
             handshake_slack_ns=slack_ns,
             slope_ns=slopes.call_ns,
+            slope_is_cold=slopes.cold,
             slope_slack_ns=audits.slope_slack(trusted.readings.slopes, trusted.slope_residual_ns, claim_ns),
             slope_calls=slopes.calls,
             slope_walls_ns=slopes.walls_ns,
@@ -352,7 +361,9 @@ class Auditor:
         if not count:
             return Slopes()
         try:
-            return self._measured(run, place, claim_ns, budget_s, count, record=record)
+            found = self._measured(run, place, claim_ns, budget_s, count, record=record)
+            found.cold = count * place_bytes > 2 * self._device.l2_bytes
+            return found
         except CallFailed as failure:
             # Many calls may need more than one: no reason to say anything of the submission.
             if failure.kind not in ("memory", "exception", "too_large"):
@@ -387,9 +398,12 @@ class Auditor:
         few_passes = max(1, math.ceil(SHORT_SERIES_NS / pass_ns))
         # The device rests as long as it works.
         pair_s = 2 * few_passes * (1 + SERIES) * pass_ns / 1e9
-        pairs = max(FEWEST_PAIRS, min(MOST_PAIRS, int(budget_s / pair_s)))
+        fewest = FEWEST_PAIRS if pair_s < LONG_PAIR_S else 2
+        pairs = max(fewest, min(MOST_PAIRS, int(budget_s / pair_s)))
         passes = (few_passes, few_passes * SERIES)
-        few, many = ring_walls(self._caller, passes, pairs, timeout_s=self._remaining(), rests=True)
+        most_ns = MUCH_LONGER * passes[1] * pass_ns
+        timeout_s = min(self._remaining(), max(LONGEST_SERIES_S, most_ns / 1e9))
+        few, many = ring_walls(self._caller, passes, pairs, timeout_s=timeout_s, rests=True, most_ns=most_ns)
         form = self._checks.form(place)
         answers_in_input = form is not None and form.in_place
         if not answers_in_input and not self._is_right(place, contents, count):

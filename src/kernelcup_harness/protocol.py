@@ -377,10 +377,10 @@ class Audit:
 
     @property
     def slopes_ns(self) -> list[float]:
-        """The pairs of a short and a long series that count, as nanoseconds a call."""
+        """Each pair of a short and a long series as nanoseconds a call."""
         if len(self.slope_walls_ns) != 2 or len(self.slope_calls) != 2:
             return []
-        return estimates.slopes(self.slope_walls_ns, self.slope_calls, quick=self.captured)
+        return estimates.slopes(self.slope_walls_ns, self.slope_calls)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -430,7 +430,8 @@ class Timing:
             error = self.reported.get("err")
             return None if error is None else estimates.around(self.reported_ns, error)
         slopes = self.audit.slopes_ns if self.audit is not None else []
-        if slopes and math.isclose(self.score_ns, estimates.robust(slopes)):
+        slope_ns = self.audit.slope_ns if self.audit is not None else None
+        if slopes and slope_ns is not None and math.isclose(self.score_ns, slope_ns):
             return estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
         return estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
 

@@ -402,12 +402,19 @@ def is_straight(claims: Mapping[float, Sequence[float]]) -> bool:
 
 
 def ring_walls(
-    caller: Caller, passes: Sequence[int], repeats: int, *, timeout_s: float = TIMEOUT_S, rests: bool = False
+    caller: Caller,
+    passes: Sequence[int],
+    repeats: int,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    rests: bool = False,
+    most_ns: float = math.inf,
 ) -> tuple[list[float], list[float]]:
     """Return the wall clock of few and of many passes around the ring, in pairs, the order changing.
 
-    With ``rests`` the device does nothing after each series for as long as it took: full load for a twentieth of a
-    second can make it slow itself down.
+    With ``rests`` the device does nothing after each series for as long as it took, up to a twentieth of a second:
+    as long a full load can make it slow itself down. There are no more pairs after one that takes more than
+    ``most_ns``.
     """
     few: list[float] = []
     many: list[float] = []
@@ -419,6 +426,8 @@ def ring_walls(
             walls.append(wall_ns)
             if rests:
                 time.sleep(min(LONGEST_REST_S, wall_ns / 1e9))
+        if many[-1] > most_ns:
+            break
     return few, many
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,6 +121,20 @@ def test_a_slope_is_the_time_only_where_it_is_far_below_the_claim() -> None:
     assert decide([evidence(**near, slope_ns=16.1e3)], CUDA).score_ns == 20e3
     assert decide([evidence(**near, slope_ns=15.9e3)], CUDA).score_ns == 15.9e3
     assert decide([evidence(**near | {"handshake_ns": 16.5e3}, slope_ns=15.9e3)], CUDA).score_ns == 20e3
+
+
+@pytest.mark.parametrize("slope_ns", [2e3, -10.0])
+def test_who_claims_much_has_no_more_slack_for_a_forged_slope(slope_ns: float) -> None:
+    # A share of the claim is in the slack: of one of 15 ms 300 us.
+    much = evidence(claim_ns=15e6, handshake_ns=16e3, handshake_slack_ns=1e3 + 0.02 * 15e6, slope_ns=slope_ns)
+    assert decide([much], CUDA).score_ns == 15e6
+    assert decide([replace(much, slope_ns=15.8e3)], CUDA).score_ns == 15.8e3
+
+
+def test_a_slope_whose_ring_is_in_the_cache_is_not_ranked() -> None:
+    near = {"claim_ns": 20e3, "handshake_ns": 10e3, "handshake_slack_ns": 500.0, "slope_ns": 10e3}
+    assert decide([evidence(**near)], CUDA).score_ns == 10e3
+    assert decide([evidence(**near, slope_is_cold=False)], CUDA).score_ns == 20e3
 
 
 def test_a_handshake_that_disagrees_twice_is_told_and_costs_the_proof() -> None:

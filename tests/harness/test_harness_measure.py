@@ -287,8 +287,8 @@ def test_large_inputs_have_fewer_places() -> None:
         data = {"a": torch.empty(nbytes, dtype=torch.uint8, device="meta")}
         return len({measure.claim_slot(number, data) for number in range(10)})
 
-    assert places(1) == places(128 << 20) == 4
-    assert places(200 << 20) == 2
+    assert places(1) == places(64 << 20) == 4
+    assert places(100 << 20) == 2
     assert places(4 << 30) == 1
     assert measure.claim_slot(3, {"a": 1}) == measure.CLAIM_SLOTS[3]
 
@@ -307,6 +307,32 @@ def test_the_device_rests_as_long_as_it_has_worked(monkeypatch: pytest.MonkeyPat
     assert (few, many) == ([12e6, 4e6], [3e6, 90e6])
     # Not longer than it helps.
     assert rested == [0.003, 0.012, 0.004, trusted.LONGEST_REST_S]
+
+
+def test_series_that_take_much_longer_than_claimed_say_enough() -> None:
+    walls = iter([500e6, 100e6, 500e6, 100e6])
+    caller: Any = SimpleNamespace(ask=lambda *_given, **_more: ({}, next(walls)))
+    assert trusted.ring_walls(caller, (1, 4), 4, most_ns=200e6) == ([100e6], [500e6])
+
+
+@pytest.mark.usefixtures("with_rings")
+def test_a_ring_that_fits_into_the_cache_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[bool] = []
+    real = measure.audits.decide
+
+    def decide(rounds: Any, backend: Any) -> Any:
+        found.extend(each.slope_is_cold for each in rounds)
+        return real(rounds, backend)
+
+    monkeypatch.setattr(measure.audits, "decide", decide)
+    judged(ranked(HONEST), tmp_path, recorder=FakeRecorder())
+    assert set(found) == {True}
+    found.clear()
+    # Who claims much has time for a few places only.
+    monkeypatch.setattr(measure, "ring_size", lambda *_given: 2)
+    (tmp_path / "again").mkdir()
+    judged(ranked(HONEST), tmp_path / "again", recorder=FakeRecorder())
+    assert set(found) == {False}
 
 
 # Duels

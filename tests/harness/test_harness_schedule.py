@@ -259,9 +259,9 @@ def test_an_audit_has_its_share_of_what_is_left(now: float, left: int, expected:
     assert found.audit_s(left) == pytest.approx(expected)
 
 
-def test_warm_ups_count_up_to_a_limit_and_the_first_call_not_at_all() -> None:
+def test_warm_ups_count_up_to_a_limit_and_the_first_ones_not_at_all() -> None:
     stage, chance = RANKED, random.Random(1)
-    rules = replace(RULES, warmups=2, min_samples=1, max_samples=100, repeats=0, twins=0, relative_error=0)
+    rules = replace(RULES, warmups=5, min_samples=1, max_samples=100, repeats=0, twins=0, relative_error=0)
     made = []
     for budget_s in (WARM_UP_S + 0.01, 1.0):
         run = CaseRun(CASE, stage, rules, budget_s, chance)

@@ -1,0 +1,12 @@
+"""Wait for long where the clock runs, and not in what is captured: the slope of few calls in the cache is to be ranked."""
+
+import torch
+
+CYCLES = 25_000_000
+
+
+def custom_kernel(data):
+    a, b = data
+    if not torch.cuda.is_current_stream_capturing():
+        torch.cuda._sleep(CYCLES)
+    return a + b
