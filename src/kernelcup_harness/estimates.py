@@ -18,6 +18,7 @@ PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
 elsewhere in each, and no number of samples averages that out. Of an empty kernel in 67 jobs on an H200, and of
 the plain submissions of ``benchmarks/time_attacks.py``."""
 FEWEST_SLOPES = 2
+"""So many count in any case, where only quick ones do."""
 LONGEST_LAG = 20
 """How far apart samples are looked at for likeness."""
 

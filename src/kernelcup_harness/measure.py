@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelcup_harness import aliasing, audits, wire
@@ -14,11 +14,11 @@ from kernelcup_harness.answers import HANDSHAKE, REPLAY, Answer, CallFailed, Not
 from kernelcup_harness.calls import ARMING_S, Armed, Caller
 from kernelcup_harness.checks import Checks, Fault, Place
 from kernelcup_harness.protocol import Reason, SampleName
-from kernelcup_harness.schedule import CaseRun
+from kernelcup_harness.schedule import PLACES, CaseRun
 from kernelcup_harness.trusted import UNCOUNTED, Trusted, ring_walls
 
 FIRST_SLOT = 1
-"""Slots of handshakes; the one before is that of claims."""
+"""Slots of handshakes; the one before is for calls that nobody times, and one of those of claims."""
 SLOTS = 12
 """Inputs that are given together, so that the judge leaves the device alone between their calls."""
 FEWEST_TOGETHER = 4
@@ -41,16 +41,16 @@ RING_MEMORY_SHARE = 0.15
 SHORT_SERIES_NS = 5e6
 """A series of calls takes at least so long: then its hand-over is small beside a long one."""
 LEAST_CLAIM_NS = 1e3
+"""Who claims less has no more passes for it."""
 SERIES = 4
 """A long series has so many times the calls of a short one."""
 FEWEST_PAIRS, MOST_PAIRS = 3, 6
 LONG_PAIR_S = 0.1
 """Of pairs that take longer two are enough."""
-MUCH_LONGER, LONGEST_SERIES_S = 10, 5.0
-"""A series that takes so many times what the claim makes of it says enough, and nobody waits longer for one."""
+MUCH_LONGER = 10
+"""A series that takes so many times what the claim makes of it says enough."""
 READ_PLACES = 2
-FIRST_MORE = FIRST_SOURCE + SOURCES
-CLAIM_SLOTS = (0, FIRST_MORE, FIRST_MORE + 1, FIRST_MORE + 2)
+CLAIM_SLOTS: tuple[int, ...] = (0, *range(FIRST_SOURCE + SOURCES, FIRST_SOURCE + SOURCES + PLACES - 1))
 """Slots of claims, in turns."""
 LARGEST_CLAIMED = 256 << 20
 """Inputs that together are larger have fewer places: bringing them there takes time and memory."""
@@ -114,7 +114,7 @@ class Handshakes:
     noop_ns: list[float] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Slopes:
     """What a ring gave."""
 
@@ -362,13 +362,12 @@ class Auditor:
             return Slopes()
         try:
             found = self._measured(run, place, claim_ns, budget_s, count, record=record)
-            found.cold = count * place_bytes > 2 * self._device.l2_bytes
-            return found
         except CallFailed as failure:
             # Many calls may need more than one: no reason to say anything of the submission.
             if failure.kind not in ("memory", "exception", "too_large"):
                 raise
             return Slopes()
+        return replace(found, cold=count * place_bytes > 2 * self._device.l2_bytes)
 
     def _measured(
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, count: int, *, record: bool
@@ -402,8 +401,10 @@ class Auditor:
         pairs = max(fewest, min(MOST_PAIRS, int(budget_s / pair_s)))
         passes = (few_passes, few_passes * SERIES)
         most_ns = MUCH_LONGER * passes[1] * pass_ns
-        timeout_s = min(self._remaining(), max(LONGEST_SERIES_S, most_ns / 1e9))
-        few, many = ring_walls(self._caller, passes, pairs, timeout_s=timeout_s, rests=True, most_ns=most_ns)
+        # No limit of its own: a series that is cut off would look as if the task had used up the stage's time.
+        few, many = ring_walls(
+            self._caller, passes, pairs, timeout_s=self._remaining(), rests=True, most_ns=most_ns
+        )
         form = self._checks.form(place)
         answers_in_input = form is not None and form.in_place
         if not answers_in_input and not self._is_right(place, contents, count):

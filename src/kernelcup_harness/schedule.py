@@ -35,7 +35,8 @@ LATE_SURPRISE = 0.02
 """How likely a call late in a case is made with an input that was there before, or nearly was."""
 WARM_UP_S = 0.15
 """Warm-ups of one case that wait for its time to settle take no longer."""
-FIRST_CALLS = 4
+PLACES = 4
+"""Where the inputs of claims lie, in turns."""
 SETTLED_WITHIN = 0.02
 SETTLED_OVER = 4
 """Calls of which the median is compared with that of as many before."""
@@ -315,7 +316,7 @@ class CaseRun:
         """Take note of a warm-up, and have one more where the times still change."""
         self._first_ns.append(ns)
         # The first calls of a case may compile, and find memory at each place: that is not the time of the others.
-        self._warming_s += spent_s if len(self._first_ns) > FIRST_CALLS else 0.0
+        self._warming_s += spent_s if len(self._first_ns) > PLACES else 0.0
         if not self._settles or self._inputs < self._warmups or self._warming_s > WARM_UP_S:
             return
         if not timing_settled(self._first_ns):

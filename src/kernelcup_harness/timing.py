@@ -47,8 +47,8 @@ class CudaClock:
     """CUDA events around the call, with a cold L2 cache.
 
     A kernel that only waits, and the sweep that clears the cache, hide the latency of launches: the
-    device is still busy with them when all that the call launches is queued. So what a call has set aside
-    in the cache from the host is given back before the sweep begins. The functions are taken before the
+    device is still busy with them when all that the call launches is queued. What is set aside in the
+    cache from the host while it is queued is given back behind it. The functions are taken before the
     submission is imported.
     """
 
