@@ -71,7 +71,7 @@ def quarantining(case: Line) -> bool:
 
 
 def score_ns(case: Line) -> float:
-    """Return what is ranked: the claim, the slope where that is what counts, or what the audit put there."""
+    """Return what is ranked: the claim, what follows from the slope where that counts, or what the audit put there."""
     audit, claim, slope = case["timing"]["audit"], claim_ns(case), slope_ns(case)
     if audit is None:
         return claim
@@ -83,7 +83,7 @@ def score_ns(case: Line) -> float:
     evidence = audits.Evidence(claim_ns=claim, slope_ns=slope, **{name: audit[name] for name in names})
     # What was measured a second time may have decided otherwise.
     takes_slope = evidence.slope_is_the_time and audit["score_ns"] < claim
-    return slope if takes_slope and slope is not None else claim
+    return min(claim, estimates.alone(slope)) if takes_slope and slope is not None else claim
 
 
 def us(ns: float) -> str:

@@ -147,7 +147,8 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         score = slopes[-1].claim_or_slope_ns
         findings.append(slope_finding(slopes[-1]))
     elif last.slope_ns is not None and all(each.slope_is_the_time for each in rounds):
-        score = last.slope_ns
+        # As a call alone: else who adds a gap to a single kernel would be ranked below the time of that kernel.
+        score = min(score, estimates.alone(last.slope_ns))
     if not last.captured and last.slope_ns is not None:
         score, level = max(score, last.claim_or_slope_ns), TrustLevel.BOUNDED
     if all(each.handshake_disagrees for each in handshakes):

@@ -17,6 +17,12 @@ PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
 """Standard deviation of a kernel's time between processes, as nanoseconds and as a share: its code and data lie
 elsewhere in each, and no number of samples averages that out. Of an empty kernel in 67 jobs on an H200, and of
 the plain submissions of ``benchmarks/time_attacks.py``."""
+ALONE_NS, ALONE_SHARE = 600.0, 0.035
+"""What a single call with a cold cache takes beyond one among many, where a kernel ends while the next one begins.
+
+Of sums of 1 to 32 MiB on an H100 and an H200, in jobs of ``benchmarks/time_verdicts.py``, good to 2.5 %; kernels that
+compute have less.
+"""
 FEWEST_SLOPES = 2
 """So many count in any case, where only quick ones do."""
 LONGEST_LAG = 20
@@ -70,6 +76,11 @@ def slopes(walls_ns: Sequence[Sequence[float]], calls: Sequence[int], *, quick: 
     if quick:
         pairs = sorted(pairs, key=lambda pair: pair[1])[: max(FEWEST_SLOPES, -(-len(pairs) // 2))]
     return [(long - short) / (calls[1] - calls[0]) for short, long in pairs]
+
+
+def alone(slope_ns: float) -> float:
+    """Return what a single call with a cold cache takes, by its time among many."""
+    return slope_ns + ALONE_NS + ALONE_SHARE * slope_ns
 
 
 def likeness(samples: Sequence[float]) -> float:

@@ -431,7 +431,8 @@ class Timing:
             return None if error is None else estimates.around(self.reported_ns, error)
         slopes = self.audit.slopes_ns if self.audit is not None else []
         slope_ns = self.audit.slope_ns if self.audit is not None else None
-        if slopes and slope_ns is not None and math.isclose(self.score_ns, slope_ns):
+        scores = () if slope_ns is None else (slope_ns, estimates.alone(slope_ns))
+        if slopes and any(math.isclose(self.score_ns, each) for each in scores):
             return estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
         return estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
 

@@ -10,6 +10,7 @@ import pytest
 
 from kernelcup_harness import audits, estimates
 from kernelcup_harness.audits import Evidence, decide
+from kernelcup_harness.estimates import alone
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -111,15 +112,15 @@ def test_an_armed_eager_call_has_no_time_to_be_launched() -> None:
     assert not evidence(**eager).handshake_disagrees
     assert evidence(**eager, armed=True).handshake_disagrees
     assert decide([evidence(**eager, armed=True)] * 2, CUDA).findings[0].quarantines
-    alone = evidence(**(eager | {"slope_ns": None}), armed=True)
-    assert decide([alone] * 2, CUDA).findings[0].quarantines
+    single = evidence(**(eager | {"slope_ns": None}), armed=True)
+    assert decide([single] * 2, CUDA).findings[0].quarantines
 
 
 def test_a_slope_is_the_time_only_where_it_is_far_below_the_claim() -> None:
     # Twice the slack of slopes, and a tenth of the claim.
     near = {"claim_ns": 20e3, "handshake_ns": 15e3, "handshake_slack_ns": 500.0, "slope_slack_ns": 1e3}
     assert decide([evidence(**near, slope_ns=16.1e3)], CUDA).score_ns == 20e3
-    assert decide([evidence(**near, slope_ns=15.9e3)], CUDA).score_ns == 15.9e3
+    assert decide([evidence(**near, slope_ns=15.9e3)], CUDA).score_ns == alone(15.9e3)
     assert decide([evidence(**near | {"handshake_ns": 16.5e3}, slope_ns=15.9e3)], CUDA).score_ns == 20e3
 
 
@@ -128,12 +129,23 @@ def test_who_claims_much_has_no_more_slack_for_a_forged_slope(slope_ns: float) -
     # A share of the claim is in the slack: of one of 15 ms 300 us.
     much = evidence(claim_ns=15e6, handshake_ns=16e3, handshake_slack_ns=1e3 + 0.02 * 15e6, slope_ns=slope_ns)
     assert decide([much], CUDA).score_ns == 15e6
-    assert decide([replace(much, slope_ns=15.8e3)], CUDA).score_ns == 15.8e3
+    assert decide([replace(much, slope_ns=15.8e3)], CUDA).score_ns == alone(15.8e3)
+
+
+def test_who_adds_a_gap_to_a_kernel_is_not_ranked_below_its_time() -> None:
+    # A sum of 2048 x 2048 floats on an H100: by its claim, and with a wait of 0.3 ms before it.
+    measured = {"handshake_ns": 10.7e3, "handshake_slack_ns": 1.5e3, "slope_ns": 18.2e3, "slope_slack_ns": 650.0}
+    honest, waits = evidence(**measured, claim_ns=19.8e3), evidence(**measured, claim_ns=325e3)
+    assert decide([honest], CUDA).score_ns == 19.8e3
+    assert decide([waits], CUDA).score_ns == pytest.approx(19.8e3, rel=0.03)
+    # Short ones take less beyond: the claim is never exceeded.
+    short = evidence(claim_ns=1.5e3, handshake_ns=0.0, handshake_slack_ns=100.0, slope_ns=1e3, slope_slack_ns=0.0)
+    assert decide([short], CUDA).score_ns == 1.5e3
 
 
 def test_a_slope_whose_ring_is_in_the_cache_is_not_ranked() -> None:
     near = {"claim_ns": 20e3, "handshake_ns": 10e3, "handshake_slack_ns": 500.0, "slope_ns": 10e3}
-    assert decide([evidence(**near)], CUDA).score_ns == 10e3
+    assert decide([evidence(**near)], CUDA).score_ns == alone(10e3)
     assert decide([evidence(**near, slope_is_cold=False)], CUDA).score_ns == 20e3
 
 
@@ -150,7 +162,7 @@ def test_a_handshake_that_disagrees_twice_is_told_and_costs_the_proof() -> None:
 @pytest.mark.parametrize(
     ("handshake_ns", "slack_ns", "score_ns"),
     [
-        pytest.param(11e3, 4e3, 10e3, id="the handshake sides with the slope"),
+        pytest.param(11e3, 4e3, alone(10e3), id="the handshake sides with the slope"),
         pytest.param(19e3, 4e3, 20e3, id="it sides with the claim: calls were done together"),
         pytest.param(11e3, 6e3, 20e3, id="it cannot tell"),
     ],

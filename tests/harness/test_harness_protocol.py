@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import make_case, make_report, make_spec
-from kernelcup_harness import protocol
+from kernelcup_harness import estimates, protocol
 from kernelcup_harness.protocol import (
     CaseResult,
     Difference,
@@ -140,15 +140,15 @@ def test_what_an_audit_says_is_ranked() -> None:
     assert timing.score_ns == 30.0
 
 
-def test_the_interval_of_a_slope_is_from_its_series() -> None:
-    walls = [[100.0, 100.0, 100.0], [400.0, 403.0, 397.0]]
-    timing = Timing(
-        samples_ns=[10.0, 10.1], audit=audit(slope_calls=[10, 20], slope_walls_ns=walls, score_ns=30.0)
-    )
-    assert timing.audit is not None
-    assert timing.audit.slopes_ns == pytest.approx([30.0, 30.3, 29.7])
+@pytest.mark.parametrize("score_ns", [30.0, estimates.alone(30.0)])
+def test_the_interval_of_a_slope_is_from_its_series(score_ns: float) -> None:
+    walls = [[100.0, 100.0, 100.0], [400.0, 410.0, 390.0]]
+    found = audit(slope_calls=[10, 20], slope_walls_ns=walls, slope_ns=30.0, score_ns=score_ns)
+    timing = Timing(samples_ns=[10.0, 10.01], audit=found)
+    assert found.slopes_ns == pytest.approx([30.0, 31.0, 29.0])
     low, high = timing.interval_ns or (0.0, 0.0)
-    assert 28.0 < low < 30.0 < high < 32.0
+    # Student's of three.
+    assert (score_ns - low, high - score_ns) == pytest.approx((2.48, 2.48), abs=0.01)
 
 
 def test_a_reported_mean_is_ranked_with_its_own_error() -> None:
