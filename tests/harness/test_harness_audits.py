@@ -134,12 +134,19 @@ def test_who_claims_much_has_no_more_slack_for_a_forged_slope(slope_ns: float) -
 
 def test_who_adds_a_gap_to_a_kernel_is_not_ranked_below_its_time() -> None:
     # A sum of 2048 x 2048 floats on an H100: by its claim, and with a wait of 0.3 ms before it.
-    measured = {"handshake_ns": 10.7e3, "handshake_slack_ns": 1.5e3, "slope_ns": 18.2e3, "slope_slack_ns": 650.0}
+    measured = {
+        "handshake_ns": 10.7e3,
+        "handshake_slack_ns": 1.5e3,
+        "slope_ns": 18.2e3,
+        "slope_slack_ns": 650.0,
+    }
     honest, waits = evidence(**measured, claim_ns=19.8e3), evidence(**measured, claim_ns=325e3)
     assert decide([honest], CUDA).score_ns == 19.8e3
     assert decide([waits], CUDA).score_ns == pytest.approx(19.8e3, rel=0.03)
     # Short ones take less beyond: the claim is never exceeded.
-    short = evidence(claim_ns=1.5e3, handshake_ns=0.0, handshake_slack_ns=100.0, slope_ns=1e3, slope_slack_ns=0.0)
+    short = evidence(
+        claim_ns=1.5e3, handshake_ns=0.0, handshake_slack_ns=100.0, slope_ns=1e3, slope_slack_ns=0.0
+    )
     assert decide([short], CUDA).score_ns == 1.5e3
 
 
