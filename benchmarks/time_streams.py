@@ -3,10 +3,10 @@
     python benchmarks/time_streams.py FOLDER JOBS [--seconds 540] [--only NAME ...] [--keep WORK]
 
 ``JOBS`` is the folder that ``time_attacks.py jobs`` has written. Duels, forged claims, honest submissions,
-coverage, conditions and attacks are cut into pieces that any GPU takes, the longest first. What comes of
-them is in ``FOLDER/time-*.jsonl`` every few seconds, so that nothing is lost where the machine is taken
-away; another call with the same ``--keep`` goes on where one was cut off. How long a verdict takes is not
-measured here: the GPUs of one host share its processors.
+coverage, conditions, attacks and a queue of jobs are cut into pieces that any GPU takes, the longest first.
+What comes of them is in ``FOLDER/time-*.jsonl`` every few seconds, so that nothing is lost where the machine
+is taken away; another call with the same ``--keep`` goes on where one was cut off. How long a verdict takes is
+not measured here: the GPUs of one host share its processors. The queue's throughput is better measured alone.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def pieces(jobs: Path, count: int) -> list[Piece]:
         ),
         honest("jax", ROUNDS, 0, 140),
         honest("cupy", ROUNDS, 0, 45),
+        Piece(name="throughput", script="time_throughput", arguments=(), about_s=170),
     ]
     for number in range(count):
         share = ("--share", f"{number}/{count}")
@@ -138,7 +139,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--seconds", type=float, default=540.0, help="begin nothing new after so long")
-    parser.add_argument("--only", nargs="*", help="pieces whose names begin so")
+    parser.add_argument("--only", nargs="*", default=[""], help="pieces whose names begin so, in this order")
     parser.add_argument("--keep", type=Path, help="folder of what was measured, for another call")
     chosen = parser.parse_args()
     chosen.folder, chosen.jobs = chosen.folder.resolve(), chosen.jobs.resolve()
@@ -146,9 +147,11 @@ def main() -> int:
     chosen.folder.mkdir(parents=True, exist_ok=True)
     todo: queue.SimpleQueue[Piece] = queue.SimpleQueue()
     ids = gpus()
-    for piece in pieces(chosen.jobs, len(ids)):
-        if not chosen.only or piece.name.startswith(tuple(chosen.only)):
-            todo.put(piece)
+    everything = pieces(chosen.jobs, len(ids))
+    for beginning in chosen.only:
+        for piece in everything:
+            if piece.name.startswith(beginning):
+                todo.put(piece)
     until = time.monotonic() + chosen.seconds
     with tempfile.TemporaryDirectory(prefix="kernelcup-streams-") as name:
         folder = chosen.keep or Path(name)
