@@ -32,7 +32,7 @@ SIZES, SIZES_ON_HOST = (2048, 3072), (64, 128)
 COPY_SIZES = (2896, 4096)
 """Of 2 bytes each: 16 and 32 MiB."""
 HOT_PAIRS = 3
-UNSEEN, LOOKED_AT, KEPT_ROUNDS = 64, 8, 8
+UNSEEN, LOOKED_AT, KEPT_ROUNDS = 64, 8, 40
 """Inputs of 16 MiB, those of which the times are kept, and how often there is a turn of each."""
 LONGEST_S = 120
 PERSISTING = """\

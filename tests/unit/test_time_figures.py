@@ -109,6 +109,16 @@ def test_one_alarm_is_one_too_many() -> None:
     assert figures.false_alarms([*runs, wrong])[0].passed is False
 
 
+def test_an_error_of_the_machine_is_no_alarm_and_no_run() -> None:
+    first = line(verdict="internal_error", name="0", kind="triton", role="honest")
+    first["report"]["reason"] = "machine"
+    shown = figures.false_alarms([first, line(case(20e3), name="0", kind="triton", role="honest")])[0]
+    assert shown.passed is None
+    assert shown.figure == "1 runs of 1, 0 alarms, 0 not accepted; 1 more ended as the machine's error"
+    first["report"]["reason"] = "task"
+    assert figures.false_alarms([first])[0].passed is False
+
+
 def test_a_forged_claim_is_caught_by_quarantine_or_by_what_is_ranked() -> None:
     honest = [line(case(30e3), case(4e3, size=2), name="a", role="honest")]
     caught = [line(case(15e3, found="slope_disagrees"), case(2e3, size=2), name="a", role="forged")] * 100
@@ -155,7 +165,7 @@ def test_what_is_kept_is_compared_with_what_was_not_there() -> None:
 
     shown = figures.persisting([kept(9e3)])
     assert shown.passed is True
-    assert "copy +0.00% (without the reset -44.44%)" in shown.figure
+    assert "copy +0.00% +- 0.00% (without the reset -44.44%)" in shown.figure
     assert figures.persisting([kept(8.7e3)]).passed is False
     assert figures.persisting([]).passed is None
 
