@@ -506,6 +506,9 @@ def custom_kernel(data):
 """
 
 
+MOST_LOOKS = 1000
+
+
 @dataclasses.dataclass
 class Ended:
     """What was left of a run that was ended by a signal."""
@@ -531,8 +534,8 @@ def ended_by(number: int, folder: Path, policy: SandboxPolicy) -> Ended:
         for line in runner.stdout:
             if json.loads(line)["event"] == "case":
                 break
-        watched = {pid: os.pidfd_open(pid) for pid in processes.descendants(runner.pid)}
-        names = {pid: role_of(pid) for pid in watched}
+        names = roles_below(runner.pid)
+        watched = {pid: os.pidfd_open(pid) for pid in names}
         runner.send_signal(number)
         assert gone({runner.pid: os.pidfd_open(runner.pid)}, SECONDS) == set()
     left = gone(watched, 2.0)
@@ -540,8 +543,17 @@ def ended_by(number: int, folder: Path, policy: SandboxPolicy) -> Ended:
     return Ended(family, survivors, list(folder.iterdir()))
 
 
+def roles_below(pid: int) -> dict[int, str]:
+    """Return what the descendants of a process are, once none of them is about to become another program."""
+    for _ in range(MOST_LOOKS):
+        names = {each: role_of(each) for each in processes.descendants(pid)}
+        if all(names.values()):
+            break
+    return names
+
+
 def role_of(pid: int) -> str:
-    """Say what a process is."""
+    """Say what a process is; nothing where it is between two programs."""
     text = Path("/proc", str(pid), "cmdline").read_bytes().decode(errors="replace")
     roles = {"harness.judge": "judge", "harness.contestant": "contestant", MARK: "daemon"}
     return next((role for mark, role in roles.items() if mark in text), text[:40])
