@@ -167,6 +167,9 @@ def test_what_is_kept_is_compared_with_what_was_not_there() -> None:
     assert shown.passed is True
     assert "copy +0.00% +- 0.00% (without the reset -44.44%)" in shown.figure
     assert figures.persisting([kept(8.7e3)]).passed is False
+    coarse = kept(9e3)
+    coarse["found"]["sum"]["kept"]["seen"] = [8e3, 9e3, 9e3, 9e3, 10e3]
+    assert figures.persisting([coarse]).passed is None
     assert figures.persisting([]).passed is None
 
 
