@@ -235,11 +235,11 @@ class Other:
 
     def _is_there(self) -> bool:
         try:
-            return bool(self._channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+            if self._channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                return True
         except BlockingIOError:
-            if self._process.poll() is not None:
-                raise RuntimeError(f"the other process ended with {self._process.returncode}") from None
             return False
+        raise RuntimeError(f"the other process ended with {self._process.wait(60)}")
 
     def go(self) -> tuple[float, Any]:
         """Give the word; return the nanoseconds until its calls were done, and what it says."""

@@ -1,6 +1,7 @@
 """Statistical repeats on a machine of several GPUs: each does one measurement after the other, on its own.
 
-    python benchmarks/time_streams.py FOLDER JOBS [--seconds 540] [--only NAME ...] [--keep WORK]
+    python benchmarks/time_streams.py FOLDER JOBS [--seconds 540] [--only NAME ...] [--keep WORK] [--rounds 10]
+        [--forged 100]
 
 ``JOBS`` is the folder that ``time_attacks.py jobs`` has written. Duels, forged claims, honest submissions,
 coverage, conditions, attacks and a queue of jobs are cut into pieces that any GPU takes, the longest first.
@@ -40,17 +41,17 @@ class Piece:
     about_s: float
 
 
-def pieces(jobs: Path, count: int) -> list[Piece]:
+def pieces(jobs: Path, count: int, whole_rounds: int, whole_forged: int) -> list[Piece]:
     """Return all, the longest first; what is repeated often in so many pieces."""
-    duels, forged, rounds = (-(-each // count) for each in (DUELS, FORGED, ROUNDS))
+    duels, forged, rounds = (-(-each // count) for each in (DUELS, whole_forged, whole_rounds))
     found = [
         Piece(name="coverage", script="time_coverage", arguments=(), about_s=150),
         *(
             Piece(name=f"conditions-{part}", script="time_conditions", arguments=("--part", part), about_s=s)
             for part, s in (("kept", 20), ("persisting", 40), ("hint", 40), ("hot", 75), ("company", 25))
         ),
-        honest("jax", ROUNDS, 0, 140),
-        honest("cupy", ROUNDS, 0, 45),
+        honest("jax", whole_rounds, 0, 140),
+        honest("cupy", whole_rounds, 0, 45),
         Piece(name="throughput", script="time_throughput", arguments=(), about_s=170),
     ]
     for number in range(count):
@@ -140,6 +141,8 @@ def main() -> int:
     parser.add_argument("jobs", type=Path)
     parser.add_argument("--seconds", type=float, default=540.0, help="begin nothing new after so long")
     parser.add_argument("--only", nargs="*", default=[""], help="pieces whose names begin so, in this order")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of the honest submissions")
+    parser.add_argument("--forged", type=int, default=FORGED, help="runs of forged ones")
     parser.add_argument("--keep", type=Path, help="folder of what was measured, for another call")
     chosen = parser.parse_args()
     chosen.folder, chosen.jobs = chosen.folder.resolve(), chosen.jobs.resolve()
@@ -147,7 +150,7 @@ def main() -> int:
     chosen.folder.mkdir(parents=True, exist_ok=True)
     todo: queue.SimpleQueue[Piece] = queue.SimpleQueue()
     ids = gpus()
-    everything = pieces(chosen.jobs, len(ids))
+    everything = pieces(chosen.jobs, len(ids), chosen.rounds, chosen.forged)
     for beginning in chosen.only:
         for piece in everything:
             if piece.name.startswith(beginning):
