@@ -72,7 +72,7 @@ def test_nothing_that_a_submission_writes_commands_the_terminal(cup: Cup) -> Non
     assert "\x1b" not in done.stdout + done.stderr
     assert "ValueError: [/] é" in done.stdout
     assert "[red]hello[/] \\x1b[31m" in done.stdout
-    assert "Repeat it: kernelcup run identity '[red].py' --mode test" in done.stdout
+    assert "Repeat it: kernelcup run identity '[red].py' --mode test --device emulated" in done.stdout
 
 
 def test_a_run_imports_no_torch_into_the_control_plane(cup: Cup) -> None:

@@ -71,6 +71,7 @@ def run(
     wanted = options.read_mode(mode)
     check_trace(trace, wanted)
     judged_by, secret = options.read_harness(harness), check_seed(seed)
+    platform.check_order(task, file)
     found = platform.find_task(task)
     code = read_code(platform.read_file(file))
     report = judge(found, code, wanted, chosen, judged_by, secret, settings=settings, quiet=as_json)
@@ -83,7 +84,7 @@ def run(
         out = render.console()
         render.report(out, report, found.ranking_by, about=f"kernelcup task show {shlex.quote(task)}")
         show_traces(report, trace, written)
-        show_repeat(report, task, file)
+        show_repeat(report, task, file, chosen)
     raise typer.Exit(exits.VERDICTS[report.verdict])
 
 
@@ -178,13 +179,13 @@ def show_traces(report: RunReport, target: Path | None, written: list[Path]) -> 
         typer.echo("The run left no trace.")
 
 
-def show_repeat(report: RunReport, task: str, file: Path) -> None:
+def show_repeat(report: RunReport, task: str, file: Path, device: Device) -> None:
     """Print the command that repeats a failed run with the seed that was drawn for it."""
     from kernelcup_harness.protocol import Verdict
 
     if report.verdict is Verdict.ACCEPTED or not report.secret_seed:
         return
-    options = ["--mode", report.mode.value, "--harness", report.harness.value]
+    options = ["--mode", report.mode.value, "--device", device.name, "--harness", report.harness.value]
     command = ["kernelcup", "run", task, str(file), *options, "--seed", report.secret_seed]
     typer.echo(f"Repeat it: {shlex.join(command)}")
 

@@ -234,6 +234,15 @@ def task_path(text: str) -> Path:
     raise NotFound(f"{text}: no such folder or file, and no task that ships ({', '.join(shipped)})")
 
 
+def check_order(task: str, file: Path) -> None:
+    """Raise ``InvalidValue`` where the file of a submission was named first, and then the task."""
+    from kernelcup.tasks.folder import TASK_FILE
+
+    is_task = (file / TASK_FILE).is_file() or (not file.exists() and str(file) in shipped_tasks())
+    if is_task and Path(task).is_file():
+        raise InvalidValue(f"{task} is a file and {file} a task: the task comes first")
+
+
 def find_task(text: str) -> Task:
     """Load the task that a TASK argument means. Raise ``NotFound`` or ``InvalidTask``."""
     from kernelcup.tasks.loader import load_task

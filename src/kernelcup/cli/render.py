@@ -34,6 +34,7 @@ from kernelcup.wording import (
     time_text,
 )
 from kernelcup_harness.protocol import (
+    Backend,
     CapturedOutput,
     CaseResult,
     Mismatch,
@@ -65,6 +66,17 @@ HINTS = {
     Verdict.INTERNAL_ERROR: "This is not the submission's fault: the task or the machine failed. "
     "Look with: kernelcup task check TASK, kernelcup doctor",
 }
+WANTS_A_GPU = (
+    "It wants a GPU, and was run on the processor. "
+    "Run it with --device emulated: answers are checked here then, and times do not count."
+)
+# What PyTorch says where there is no CUDA device: without its CUDA part, and without a driver.
+NO_GPU = (
+    "without ATen_cuda library",
+    "not compiled with CUDA",
+    "no NVIDIA driver",
+    "No CUDA GPUs are available",
+)
 
 
 class PlainConsole(Console):
@@ -148,7 +160,14 @@ def report(
         output(out, name, captured)
     score(out, report, ranking_by, best)
     if report.verdict in HINTS:
-        out.print(Text(HINTS[report.verdict].format(about=about), style="dim"))
+        out.print(Text(hint(report).format(about=about), style="dim"))
+
+
+def hint(report: RunReport) -> str:
+    """Return what to do next about a report that was not accepted; ``{about}`` is left open."""
+    if report.backend is Backend.CPU and any(mark in report.message for mark in NO_GPU):
+        return WANTS_A_GPU
+    return HINTS[report.verdict]
 
 
 def headline(report: RunReport) -> Text:

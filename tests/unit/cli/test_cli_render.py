@@ -16,6 +16,7 @@ from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy
 from kernelcup.lessons import Best
 from kernelcup_harness.protocol import (
     Audit,
+    Backend,
     CapturedOutput,
     CaseResult,
     Difference,
@@ -86,6 +87,21 @@ def test_every_failure_comes_with_its_message_and_a_hint(verdict: Verdict) -> No
     assert lines[1] == "all is lost"
     assert "{about}" not in lines[-1]
     assert lines[-1].startswith(render.HINTS[verdict].partition("{about}")[0].rstrip())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "AssertionError: Torch not compiled with CUDA enabled",
+        "RuntimeError: Found no NVIDIA driver on your system.",
+        "RuntimeError: Cannot get CUDA generator without ATen_cuda library. PyTorch splits its backend",
+    ],
+)
+def test_who_wants_a_gpu_on_the_processor_is_told_of_the_emulated_one(message: str) -> None:
+    report = failed(Verdict.INTERNAL_ERROR, message=message, backend=Backend.CPU)
+    assert "--device emulated" in shown(report).splitlines()[-1]
+    elsewhere = dataclasses.replace(report, backend=Backend.CUDA)
+    assert "--device emulated" not in shown(elsewhere)
 
 
 def test_a_ranked_run_shows_its_times_and_its_score() -> None:
