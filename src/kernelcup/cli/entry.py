@@ -11,6 +11,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 import typer
@@ -51,11 +52,9 @@ def end(number: int, _frame: object) -> NoReturn:
 
 def execute(args: Sequence[str]) -> int:
     """Run a command and return its exit code; every error becomes one message."""
-    from kernelcup.cli.app import app
-
     as_json = "--json" in args
     try:
-        command = typer.main.get_command(app)
+        command = commands()
         with command.make_context("kernelcup", list(args)) as context:
             command.invoke(context)
         return exits.OK
@@ -83,6 +82,14 @@ def execute(args: Sequence[str]) -> int:
         text = f"this is a bug in KernelCup, not yours; please report {write_crash(error)}"
         tell(error, "bug", text, as_json=as_json)
         return exits.BUG
+
+
+@cache
+def commands() -> Any:
+    """Return the tree of commands. Making it takes a tenth of a second."""
+    from kernelcup.cli.app import app
+
+    return typer.main.get_command(app)
 
 
 def usage(error: Any, *, as_json: bool) -> int:
