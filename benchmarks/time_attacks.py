@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from time_common import ROOT, Log, Warm, compact, facts, options, warm
+from time_common import AGAIN, ROOT, TRIES, Log, compact, facts, options, warm
 from time_figures import is_machines
 
 from kernelcup_harness.protocol import Backend, JobSpec, from_json, to_json
@@ -78,28 +78,16 @@ def run_jobs(chosen: Any, jobs: list[dict[str, Any]]) -> None:
             for at, each in enumerate(plan):
                 times = sum(other["name"] == each["name"] for other in plan[:at])
                 wanted = number * sum(other["name"] == each["name"] for other in plan) + times
-                if log.count(name=each["name"]) > wanted or log.is_over:
+                if log.count(name=each["name"], role=each["role"]) > wanted or log.is_over:
                     continue
-                if not runners.left:
-                    runners.fill(min(chosen.batch, len(plan) - at))
-                seconds, report = runners.run(made(each, log.backend))
-                if is_machines({"report": report}):
-                    # A service tries such a job again, too.
-                    note(
-                        log,
-                        each | {name: f"{each[name]}-again" for name in ("role", "name")},
-                        seconds,
-                        report,
-                    )
-                    seconds, report = run_alone(runners, made(each, log.backend))
-                note(log, each, seconds, report)
-
-
-def run_alone(runners: Warm, spec: JobSpec) -> tuple[float, dict[str, Any]]:
-    """Run a job in a runner of its own."""
-    if not runners.left:
-        runners.fill(1)
-    return runners.run(spec)
+                for _ in range(TRIES):
+                    if not runners.left:
+                        runners.fill(min(chosen.batch, len(plan) - at))
+                    seconds, report = runners.run(made(each, log.backend))
+                    failed = is_machines({"report": report})
+                    note(log, each | {"role": each["role"] + AGAIN * failed}, seconds, report)
+                    if not failed:
+                        break
 
 
 def ordered(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -18,15 +18,13 @@ import time
 from typing import Any
 
 import time_tasks as tasks
-from time_common import Log, compact, facts, job, options
+from time_common import AGAIN, TRIES, Log, compact, facts, job, options
 from time_figures import is_machines
 from time_lab import Lab, lab, with_budget
 
 TREES = {"cupy": "cupy", "jax": "jax"}
 """Kinds that have a process tree of their own."""
 SAMPLES = 100
-TRIES = 3
-"""A run that ends as an error of the machine is made again, as a service does, and its line has ``-again`` as well."""
 FORGED = ("add-torch", "matmul-torch", "add-triton", "add-several")
 
 
@@ -84,10 +82,14 @@ def one(log: Log, here: Lab, each: tasks.Honest, role: str, budget_s: float) -> 
     for _ in range(TRIES):
         began = time.monotonic()
         report: dict[str, Any] = here.judge(with_budget(spec, budget_s))
-        kept: dict[str, Any] = {"report": compact(report)}
-        failed = is_machines(kept)
-        said = {"role": f"{role}-again" if failed else role}
-        log.add(name=each.name, kind=each.kind, budget_s=budget_s, **said, **kept)
+        failed = is_machines({"report": report})
+        log.add(
+            name=each.name,
+            kind=each.kind,
+            role=role + AGAIN * failed,
+            budget_s=budget_s,
+            report=compact(report),
+        )
         codes = [finding["code"] for finding in report["quarantine"]]
         log.say(
             f"{role} {each.name}: {report['verdict']} {report['trust']} {codes} "

@@ -51,6 +51,8 @@ LONGEST_JOB_S = 120.0
 READY_S = 180.0
 FACTS_LAST_S = 1500.0
 CANARIES = 50
+TRIES, AGAIN = 3, "-again"
+"""So often is run what ends as an error of the machine, as a service does, and what its role has in lines of such."""
 COMMIT = "KERNELCUP_COMMIT"
 """Says which commit this is where there is no git, or that of another tree."""
 

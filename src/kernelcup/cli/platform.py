@@ -238,8 +238,9 @@ def check_order(task: str, file: Path) -> None:
     """Raise ``InvalidValue`` where the file of a submission was named first, and then the task."""
     from kernelcup.tasks.folder import TASK_FILE
 
-    is_task = (file / TASK_FILE).is_file() or (not file.exists() and str(file) in shipped_tasks())
-    if is_task and Path(task).is_file():
+    # Of what cannot be looked at tells who opens it: this says no more than that it is none.
+    is_task = os.path.isfile(file / TASK_FILE) or (not os.path.lexists(file) and str(file) in shipped_tasks())
+    if is_task and os.path.isfile(task):
         raise InvalidValue(f"{task} is a file and {file} a task: the task comes first")
 
 

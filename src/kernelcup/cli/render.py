@@ -68,7 +68,7 @@ HINTS = {
 }
 WANTS_A_GPU = (
     "It wants a GPU, and was run on the processor. "
-    "Run it with --device emulated: answers are checked here then, and times do not count."
+    "kernelcup run with --device emulated checks the answers there; its times do not count."
 )
 # What PyTorch says where there is no CUDA device: without its CUDA part, and without a driver.
 NO_GPU = (

@@ -121,6 +121,7 @@ def test_a_command_line_that_is_wrong_ends_with_2(command: Command, args: list[s
         (["run", "identity", "binary.py"], 3, "not_text", "not UTF-8"),
         (["run", "identity", "huge.py"], 3, "file_too_large", "huge.py"),
         (["run", "kernel.py", "identity"], 3, "invalid_value", "identity a task: the task comes first"),
+        (["run", "identity", "x" * 300], 3, "not_found", "File name too long"),
         (["run", "none", "kernel.py"], 3, "not_found", "no task that ships (grayscale, identity"),
         (["run", "home", "kernel.py"], 3, "invalid_task", "home/task.yml:1:1"),
         (["run", "identity", "kernel.py", "--mode", "fast"], 3, "invalid_value", "--mode fast"),
