@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 import time_tasks as tasks
-from time_common import Log, job, options, ranked
+from time_common import Log, facts, job, options, ranked
 from time_lab import Lab, lab
 
 from kernelcup_harness.protocol import JobSpec
@@ -39,10 +39,11 @@ def main() -> int:
     long_spec = dataclasses.replace(spec, rules=long_rules)
     key = {"size": chosen.size, "long": chosen.long}
     with lab(log.backend, "submission") as here:
+        offset_ns = here.offset_ns("submission", facts(log.backend))
         for number in log.missing(PARTS, **key):
             runs = [taken(here, spec) for _ in range(chosen.runs // PARTS)]
             series = taken(here, long_spec)
-            log.add(**key, offset_ns=0.0, runs=runs, series=series)
+            log.add(**key, offset_ns=offset_ns, runs=runs, series=series)
             log.say(f"part {number + 1} of {PARTS}: {sum(map(len, runs))} and {len(series)} samples")
     return 0
 

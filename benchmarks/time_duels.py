@@ -2,7 +2,7 @@
 
     python benchmarks/time_duels.py FOLDER [--backend cuda] [--repeats 100]
 
-Both contestants stay warm; each duel is a new one of the harness with the seconds that a job gives it.
+The contestants, two of each, stay warm; each duel is a new one of the harness with the seconds that a job gives it.
 The kernel waits for a number of cycles and then adds two matrices. Which of both is the slower takes
 turns. How far they truly differ is measured by all blocks of all duels together.
 """
@@ -17,6 +17,7 @@ import time_tasks as tasks
 from time_common import Log, facts, job, options
 from time_lab import Lab, lab
 
+from kernelcup_harness.bench import PAIRS
 from kernelcup_harness.protocol import Backend
 
 SPIN_ADD = """\
@@ -52,7 +53,7 @@ def main() -> int:
     known = facts(log.backend)
     pair = cycles((known.empty_kernel_ns if known is not None else None) or 0.0) if gpu else (100, 103)
     size = SIZE if gpu else SIZE_ON_HOST
-    with lab(log.backend, "submission", "rival") as here:
+    with lab(log.backend, *(role for pair in PAIRS for role in pair)) as here:
         for kind in ("differ", "same"):
             for number in log.missing(chosen.repeats, kind=kind):
                 mine, other = (pair if number % 2 else pair[::-1]) if kind == "differ" else (pair[0],) * 2

@@ -23,9 +23,10 @@ from time_common import environment
 
 from kernelcup_harness import bench, estimates, handover, surroundings
 from kernelcup_harness.contestant import MAX_FRAME
+from kernelcup_harness.crew import RIVAL, SOURCE_OF, SUBMISSION
 from kernelcup_harness.frames import Channel
 from kernelcup_harness.judge import Judge
-from kernelcup_harness.protocol import Backend, JobSpec, to_json
+from kernelcup_harness.protocol import Backend, DeviceFacts, JobSpec, to_json
 from kernelcup_harness.record import Record
 
 MEMBER = "import sys; from kernelcup_harness import contestant; contestant.main(*sys.argv[1:])"
@@ -95,17 +96,17 @@ class Lab:
         self._lay_out(spec)
         secret, began = secrets.token_bytes(32), time.monotonic()
         record = Record(spec, "", lambda _event: None)
-        channels = {role: each for role, each in self.channels.items() if role != "rival"}
+        channels = {role: each for role, each in self.channels.items() if role in ("submission", "trusted")}
         events: Any = Events(record)
         Again(spec, secret, events, channels).judge()
         return dict(to_json(record.report(secret=secret, duration_s=time.monotonic() - began)))
 
     def duel(self, spec: JobSpec, budget_s: float) -> dict[str, Any]:
-        """Have the submission and the rival of a job fight; return what came of it."""
+        """Have the submission and the rival of a job fight, in two processes each; return what came of it."""
         from kernelcup_harness import masks, task_code
         from kernelcup_harness.calls import Caller
         from kernelcup_harness.checks import Checks
-        from kernelcup_harness.duel import Duel
+        from kernelcup_harness.duel import Duel, result
         from kernelcup_harness.protocol import StageName
         from kernelcup_harness.schedule import cases_of
 
@@ -115,27 +116,37 @@ class Lab:
         mask = masks.Mask(gpu=masks.on_gpu())
         until = time.monotonic() + spec.limits.ranked_s
         callers, offsets_ns = [], []
-        for role, file in (("submission", spec.submission_name), ("rival", spec.rival_name)):
-            bench.hello(self.channels[role])
-            # As in a job; what an empty kernel itself takes is the same in both.
-            empty_ns = bench.empty_calls_ns(self.channels[role]) if mask.gpu else [0.0]
-            known_ns = (spec.device.empty_kernel_ns if spec.device is not None else None) or 0.0
-            offsets_ns.append(max(0.0, estimates.robust(empty_ns) - known_ns))
+        files = (spec.submission_name, spec.rival_name)
+        for role, file in [part for pair in bench.PAIRS for part in zip(pair, files, strict=True)]:
+            offsets_ns.append(self.offset_ns(role, spec.device))
             bench.load(self.channels[role], file, spec.limits.import_s)
             callers.append(Caller(self.channels[role], task.record_type, spec.limits.result_bytes, mask))
-        duel = Duel(
-            checks,
-            (callers[0], callers[1]),
-            offsets_ns=(offsets_ns[0], offsets_ns[1]),
-            remaining=lambda: until - time.monotonic(),
-        )
+        duels = [
+            Duel(
+                checks,
+                (callers[2 * number], callers[2 * number + 1]),
+                offsets_ns=(offsets_ns[2 * number], offsets_ns[2 * number + 1]),
+                remaining=lambda: until - time.monotonic(),
+                number=number,
+            )
+            for number in range(len(bench.PAIRS))
+        ]
         places = [checks.place(StageName.RANKED, case) for case in cases_of(spec.benchmarks, [])]
         try:
-            return dict(to_json(duel.fight(places, budget_s)))
+            return dict(to_json(result([duel.fight(places, budget_s / len(duels)) for duel in duels])))
         finally:
             # Memory of the next caller may lie where this one's was, which the driver must not know any more.
             for caller in callers:
                 caller.close()
+
+    def offset_ns(self, role: str, device: DeviceFacts | None) -> float:
+        """Return what events add to a kernel in one process; 0 where no GPU is."""
+        bench.hello(self.channels[role])
+        if self._backend is not Backend.CUDA:
+            return 0.0
+        # As in a job; what an empty kernel itself takes is the same in all.
+        known_ns = (device.empty_kernel_ns if device is not None else None) or 0.0
+        return max(0.0, estimates.robust(bench.empty_calls_ns(self.channels[role])) - known_ns)
 
     def calibrate(self, samples: int, empty_kernel_ns: float | None) -> dict[str, Any]:
         """Have the trusted contestant measure what is known; return its raw readings and what follows."""
@@ -158,9 +169,12 @@ class Lab:
 
     def _lay_out(self, spec: JobSpec) -> None:
         handover.lay_out(spec.sources)
-        (self.folders["submission"] / spec.submission_name).write_text(spec.submission)
-        if spec.rival is not None:
-            (self.folders["rival"] / spec.rival_name).write_text(spec.rival)
+        for role, folder in self.folders.items():
+            source = SOURCE_OF.get(role)
+            if source == SUBMISSION:
+                (folder / spec.submission_name).write_text(spec.submission)
+            elif source == RIVAL and spec.rival is not None:
+                (folder / spec.rival_name).write_text(spec.rival)
 
     def close(self) -> None:
         """End all contestants."""

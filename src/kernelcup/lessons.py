@@ -79,7 +79,7 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
         high_ns=None if ends is None else ends[1],
         raw_ns=timing.raw_ns if timing.samples_ns else None,
         calls=len(timing.samples_ns) or int(timing.reported.get("runs", 0)),
-        discarded=len(timing.discarded_ns),
+        discarded=len(timing.discarded_ns) + len(timing.late_ns),
         at_floor=is_at_floor(timing),
         trust=None if audit is None else audit.level,
         bound_by=_bound_by(work),

@@ -24,7 +24,6 @@ NO_DIFFERENCE = 1e-9
 LARGEST_REACH = math.log(1.05)
 """No interval counts as wider when places are given: else who scatters most would tie with everybody."""
 
-Z95 = statistics.NormalDist().inv_cdf(0.975)
 EMPTY_FLOOR = "empty_floor"
 """The finding of a case that takes no longer than a kernel that does nothing."""
 
@@ -135,7 +134,10 @@ def case_interval_ns(timing: Timing) -> tuple[float, float] | None:
 
     An end that would be zero or less, as with a wide spread of few samples, is mirrored in the log domain.
     """
-    found, middle = timing.interval_ns, timing.score_ns
+    return _above_zero(timing.interval_ns, timing.score_ns)
+
+
+def _above_zero(found: tuple[float, float] | None, middle: float) -> tuple[float, float] | None:
     if found is None or not _is_time(middle):
         return None
     low, high = found
@@ -230,9 +232,9 @@ def _interval(
     """Return the ends of a score's interval.
 
     It has those of its cases, which are independent of each other, and on a GPU what the same kernels
-    differ by between processes: a run has but one.
+    differ by between processes: a run has but one, and all cases share it.
     """
-    ends = [case_interval_ns(timing) for timing in timings]
+    ends = [_above_zero(timing.sampling_interval_ns, timing.score_ns) for timing in timings]
     known = [(end, timing.score_ns) for end, timing in zip(ends, timings, strict=True) if end is not None]
     if len(known) < len(timings):
         return None, None
@@ -252,7 +254,7 @@ def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> f
     """Return half of the 95 % interval of a score's logarithm between processes; 0 but for a GPU's times."""
     if any(timing.offset_ns <= 0 for timing in timings):
         return 0.0
-    return Z95 * estimates.between_processes([timing.score_ns for timing in timings], weights)
+    return estimates.Z95 * estimates.between_processes([timing.score_ns for timing in timings], weights)
 
 
 def _weights(times_ns: Sequence[float], ranking_by: RankingBy) -> list[float]:

@@ -40,6 +40,8 @@ class Answer:
     output: Any = None
     ns: float = math.nan
     """The contestant's claim, NaN where none was asked for."""
+    late: bool = False
+    """Whether its device had to wait for its host meanwhile, as it says."""
     wall_ns: float = math.nan
     """From the judge's GO to the answer."""
     profile: str | None = None
@@ -129,6 +131,7 @@ def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
     return Answer(
         output=output,
         ns=ns,
+        late=was_late(reply),
         wall_ns=pending.wall_ns,
         shared_inputs=tuple(sorted({place for _, place in shared})),
         repeats_itself=bool(repeated),
@@ -181,6 +184,11 @@ def claimed(ns: object, pending: Pending) -> float:
     if not isinstance(ns, float) or not 0 < ns < math.inf:
         raise BrokenProtocol("an answer without a time")
     return min(ns, pending.wall_ns)
+
+
+def was_late(reply: dict[str, Any]) -> bool:
+    """Tell whether a contestant says that its device had to wait for its host."""
+    return reply.get("late") is True
 
 
 def end_of(table: object, size: int) -> int:

@@ -14,7 +14,17 @@ from kernelcup_harness import audits, calibration, masks, nvml, physics, referen
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place
-from kernelcup_harness.duel import MEMORY, Duel, NotHeld, RivalFailed
+from kernelcup_harness.duel import (
+    MEMORY,
+    NEXT_INPUTS,
+    NO_TIME,
+    Duel,
+    Fought,
+    NotHeld,
+    NoTime,
+    RivalFailed,
+    result,
+)
 from kernelcup_harness.endings import RunEnds
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.measure import Auditor, Device, Wrong
@@ -52,6 +62,15 @@ DUEL_AUDIT_S = 0.4
 """For the audit of one case of a duel."""
 FIRST_AUDITED = 1 << 21
 """Inputs of that have numbers of their own."""
+LEAST_FORGET_S = 10.0
+NAMES = {
+    "submission": "submission",
+    "rival": "rival",
+    "second": "submission's second process",
+    "second_rival": "rival's second process",
+}
+PAIRS = (("submission", "rival"), ("second", "second_rival"))
+"""Who fights a duel: roles of :mod:`kernelcup_harness.crew`."""
 NOOPS_S = 5.0
 """Where the task's own code is slow, cases that come later have no no-ops from before."""
 
@@ -126,7 +145,7 @@ class Bench:
         self._auditor: Auditor | None = None
         self._processes: int | None = None
         self._canary_ns = 0.0
-        self._own_empty_ns: list[float] = []
+        self._own_empty_ns: dict[str, list[float]] = {}
         self._noops_before: dict[int, list[float]] = {}
         self._is_calibrated = False
         self.dueling: CaseRun | None = None
@@ -157,7 +176,10 @@ class Bench:
             # What takes seconds where it must be: the submission is imported and tested meanwhile.
             self._trusted.begin()
         if self.watch.gpu:
-            self._own_empty_ns = self._empty_calls(EMPTY_CALLS, UNCOUNTED_EMPTY)
+            # In all processes, while no code of a submission runs in any.
+            for role in self._callers:
+                if role != "trusted":
+                    self._own_empty_ns[role] = self._empty_calls(role, EMPTY_CALLS, UNCOUNTED_EMPTY)
         if not self._trusted.is_profiling:
             with self.watch.phase("calibration"), failing_machine():
                 self._trusted.calibrate(self._rounds, strict=True)
@@ -167,10 +189,10 @@ class Bench:
                     self._noops_before = self._measured_noops(stages)
                     self._trusted.forget()
 
-    def _empty_calls(self, count: int, uncounted: int) -> list[float]:
-        """Have the contestant time empty kernels: it has imported nothing yet. Raise ``RunEnds``."""
+    def _empty_calls(self, role: str, count: int, uncounted: int) -> list[float]:
+        """Have a contestant time empty kernels: it has imported nothing yet. Raise ``RunEnds``."""
         try:
-            return empty_calls_ns(self._channels["submission"], count, uncounted)
+            return empty_calls_ns(self._channels[role], count, uncounted)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             text = f"the contestant's clock could not be looked at: {error or type(error).__name__}"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
@@ -193,7 +215,9 @@ class Bench:
             # What the task or its memory fails with is told of when the case has its turn.
             with suppress(TaskFault, wire.CannotCarry, OutOfMemoryError):
                 data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
-                found[case.index] = self._trusted.noops_before(data, form, lambda: self._empty_calls(1, 0))
+                found[case.index] = self._trusted.noops_before(
+                    data, form, lambda: self._empty_calls("submission", 1, 0)
+                )
         return found
 
     def _take_canary(self) -> None:
@@ -225,8 +249,13 @@ class Bench:
             with self.watch.phase("calibration"):
                 self._trusted.calibrate(self._rounds)
         self._processes = self.watch.gauge.processes()
-        self.offset_ns = self._trusted.offset_in(self._own_empty_ns)
+        self.offset_ns = self._offset_ns("submission")
         self._auditor = self._auditor_of("submission")
+
+    def _offset_ns(self, role: str) -> float:
+        """Return what an empty kernel reads in a contestant's process beyond what it takes."""
+        assert self._trusted is not None
+        return self._trusted.offset_in(self._own_empty_ns.get(role, []))
 
     def _auditor_of(self, role: str) -> Auditor:
         assert self._trusted is not None
@@ -268,7 +297,7 @@ class Bench:
         """Calibrate again, fight the duel if there is one, and report what was found."""
         assert self._trusted is not None
         assert self._auditor is not None
-        if self._spec.rival is not None and "rival" in self._callers:
+        if self._spec.rival is not None:
             with self.watch.phase("duel"):
                 self._tell({"event": "duel", "duel": to_json(self._duel(stage, runs))})
         with self.watch.phase(f"{stage.name.value}/reference"):
@@ -280,7 +309,7 @@ class Bench:
         found = replace(
             self._trusted.calibration(),
             offset_ns=self.offset_ns,
-            own_empty_ns=self._own_empty_ns,
+            own_empty_ns=self._own_empty_ns.get("submission", []),
             canary_ns=self._canary_ns,
             sm_clock_mhz=gauge.clock_mhz(),
             temperature_c=gauge.temperature_c(),
@@ -317,63 +346,104 @@ class Bench:
                 run.audit = audits.with_findings(run.audit, [busy])
 
     def _duel(self, stage: Stage, runs: Sequence[CaseRun]) -> DuelResult:
-        assert self._trusted is not None
-        places = [self._checks.place(stage.name, run.case) for run in runs]
+        """Have each pair of processes fight, and be audited while nobody else's calls are due."""
+        from torch import OutOfMemoryError
 
-        def note(number: int) -> None:
-            self.dueling = runs[number]
-
+        pairs = [pair for pair in PAIRS if all(role in self._callers for role in pair)]
+        budget_s = self._spec.rules.stage_budget_s / max(1, len(pairs))
+        fights: list[Fought] = []
         try:
-            own_ns = self._load_rival()
-            duel = Duel(
-                self._checks,
-                (self._callers["submission"], self._callers["rival"]),
-                offsets_ns=(self.offset_ns, self._trusted.offset_in(own_ns)),
-                remaining=self._remaining,
-                at=note,
-            )
-            found = duel.fight(places, self._spec.rules.stage_budget_s)
-            number = self._chance.randrange(len(runs))
-            note(number)
-            for who, role in ((1, "rival"), (0, "submission")):
-                self._audit_duel(stage, runs[number], role, duel.medians_ns(who)[number])
+            for number, pair in enumerate(pairs):
+                began = time.monotonic()
+                if fights:
+                    self._forget(pairs[number - 1])
+                fights.append(self._fight(stage, runs, pair, number, budget_s))
+                if self._remaining() < 2 * (time.monotonic() - began):
+                    break
+            found = result(fights)
         except RivalFailed as failure:
             found = DuelResult(verdict="", rival_message=str(failure)[:2000])
-        except NotHeld as reason:
-            found = DuelResult(verdict="not_held", rival_message=str(reason)[:2000])
+        except NoTime as reason:
+            # One pair tells less, not something else.
+            found = result(fights) if fights else not_held(reason)
+        except (NotHeld, OutOfMemoryError) as reason:
+            found = not_held(reason)
         self.dueling = None
         return found
 
-    def _load_rival(self) -> list[float]:
-        """Have the rival imported; return what empty kernels read in its process before. Raise ``RivalFailed``."""
-        channel, limits = self._channels["rival"], self._spec.limits
-        own_ns = []
-        if self.watch.gpu:
-            with theirs("its clock could not be looked at"):
-                hello(channel)
-                own_ns = empty_calls_ns(channel)
-        load(channel, self._spec.rival_name, limits.import_s)
-        return own_ns
+    def _fight(
+        self, stage: Stage, runs: Sequence[CaseRun], pair: tuple[str, str], number: int, budget_s: float
+    ) -> Fought:
+        """Measure one pair of processes. Raise :class:`RivalFailed`, :class:`NotHeld`, or what the submission does."""
+        places = [self._checks.place(stage.name, run.case) for run in runs]
 
-    def _audit_duel(self, stage: Stage, run: CaseRun, role: str, claim_ns: float) -> None:
+        def note(index: int) -> None:
+            self.dueling = runs[index]
+
+        mine, other = pair
+        if mine != "submission":
+            self._load(mine, self._spec.submission_name)
+        self._load(other, self._spec.rival_name)
+        duel = Duel(
+            self._checks,
+            (self._callers[mine], self._callers[other]),
+            offsets_ns=(self._offset_ns(mine), self._offset_ns(other)),
+            remaining=self._remaining,
+            number=number,
+            at=note,
+        )
+        fought = duel.fight(places, budget_s)
+        chosen = self._chance.randrange(len(runs))
+        note(chosen)
+        for who, role in ((1, other), (0, mine)):
+            self._audit_duel(stage, runs[chosen], role, number, fought.claims_ns(who)[chosen])
+        return fought
+
+    def _forget(self, pair: tuple[str, str]) -> None:
+        """Have both give back the memory of their inputs: those that come next need it."""
+        try:
+            for role in pair:
+                self._callers[role].forget(timeout_s=max(LEAST_FORGET_S, self._remaining()))
+        except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+            raise NotHeld(f"{NAMES[role]}: {error or type(error).__name__}") from error
+
+    def _load(self, role: str, file: str) -> None:
+        """Have a file imported in a fresh process. Raise :class:`RivalFailed` or :class:`NotHeld`.
+
+        It is not the rival's fault if there is less time than an import may take, nor anybody's if the submission
+        can be imported only once.
+        """
+        limit_s = min(self._spec.limits.import_s, self._remaining())
+        try:
+            load(self._channels[role], file, limit_s)
+        except RivalFailed as failure:
+            if self._remaining() <= 0:
+                raise NoTime(NO_TIME) from failure
+            if role == "second":
+                raise NotHeld(f"the {NAMES[role]}: {failure}") from failure
+            raise
+
+    def _audit_duel(self, stage: Stage, run: CaseRun, role: str, number: int, claim_ns: float) -> None:
         """Hold the judge's clock against what one of the two claims of a case. Raise :class:`NotHeld`.
 
         Whose fault it is that they do not agree cannot be said: each of the two can be in the other's way.
         """
         own = CaseRun(run.case, stage, self._spec.rules, 0.0, self._chance)
-        own.skip_inputs(FIRST_AUDITED)
+        own.skip_inputs(FIRST_AUDITED + number * NEXT_INPUTS)
         place = self._checks.place(stage.name, run.case)
         try:
             audit = self._audited(self._auditor_of(role), own, place, claim_ns)
         except TrustedFailed as error:
             raise NotHeld(str(error)) from error
         except (Wrong, CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            if role == "submission":
+            if isinstance(error, ChannelTimeout) and self._remaining() <= 0:
+                raise NoTime(NO_TIME) from error
+            if role == "submission" or (role == "second" and isinstance(error, Wrong)):
                 raise
             raise NotHeld(str(error) or type(error).__name__) from error
         found = [each.text for each in audit.findings if each.quarantines]
         if found:
-            raise NotHeld(f"the times of the {role} in the duel are not the judge's: {found[0]}")
+            raise NotHeld(f"the times of the {NAMES[role]} in the duel are not the judge's: {found[0]}")
 
     def _audited(
         self, auditor: Auditor, run: CaseRun, place: Place, claim_ns: float, budget_s: float = DUEL_AUDIT_S
@@ -383,6 +453,11 @@ class Bench:
         if rounds[0].is_in_doubt:
             rounds.append(auditor.evidence(run, place, claim_ns, budget_s))
         return audits.decide(rounds, self._spec.backend)
+
+
+def not_held(reason: Exception) -> DuelResult:
+    """Return the outcome of a duel that nobody has won or lost."""
+    return DuelResult(verdict="not_held", rival_message=str(reason)[:2000])
 
 
 @contextmanager
@@ -434,7 +509,7 @@ def load(channel: Channel, file: str, timeout_s: float) -> None:
         channel.send({"type": "load", "file": file}, timeout_s=timeout_s)
         frame = channel.receive(timeout_s)
     if frame.get("type") == "fail" and frame.get("kind") in MEMORY:
-        raise NotHeld("the other ran out of memory when it was imported")
+        raise NotHeld("there was not enough memory to import it beside the other")
     if frame.get("type") != "ready":
         raise RivalFailed(f"it could not be imported: {str(frame.get('text'))[:1000]}")
 

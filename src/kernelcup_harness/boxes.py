@@ -16,7 +16,8 @@ JUDGE_ID = 64917
 CONTESTANT_ID = 64918
 TRUSTED_ID = 64919
 RIVAL_ID = 64920
-USER_IDS = (JUDGE_ID, CONTESTANT_ID, TRUSTED_ID, RIVAL_ID)
+SECOND_ID, SECOND_RIVAL_ID = 64921, 64922
+USER_IDS = (JUDGE_ID, CONTESTANT_ID, TRUSTED_ID, RIVAL_ID, SECOND_ID, SECOND_RIVAL_ID)
 
 # The folder for whatever is written, as the environment of a job calls it. A kind of sandbox that
 # cannot have it there puts its own name in the place of this one.
@@ -24,7 +25,7 @@ SCRATCH = "/tmp"
 MOST_SCRATCH_BYTES = 4 << 30
 MOST_SHARED_MEMORY_BYTES = 2 << 30
 # Each of the three folders of a sandbox is memory. Together they must leave room for everything else.
-SHARE_OF_MEMORY = 12
+SHARE_OF_MEMORY = 18
 
 # Where compilers and libraries keep what they made; each job has its own.
 CACHE_VARIABLES = (

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness import aliasing, comparing, twins, wire
-from kernelcup_harness.answers import Answer, Form, Pending, claimed, expect
+from kernelcup_harness.answers import Answer, Form, Pending, claimed, expect, was_late
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
 from kernelcup_harness.schedule import PlannedCase
 from kernelcup_harness.seeds import derive_seed
@@ -219,4 +219,5 @@ def fill_with_noise(tensor: torch.Tensor, chance: random.Random) -> None:
 def unopened(pending: Pending) -> Answer:
     """Return what an answer claims, without the output. Raise ``CallFailed`` or ``BrokenProtocol``."""
     expect(pending.reply, "done")
-    return Answer(ns=claimed(pending.reply.get("ns"), pending), wall_ns=pending.wall_ns)
+    ns = claimed(pending.reply.get("ns"), pending)
+    return Answer(ns=ns, late=was_late(pending.reply), wall_ns=pending.wall_ns)

@@ -216,9 +216,10 @@ class Contestant:
         if kind == "profile":
             kernel, data = self._kernel, slot.data
             return {"type": "profile", **profile(lambda: kernel(data), self._clock.settle)}
-        ns = None
+        claim: dict[str, Any] = {"ns": None}
         if kind == "claim":
             (value, laid), ns = self._clock.time(lambda: self._called(slot.data))
+            claim = {"ns": ns, "late": self._clock.was_late}
         elif kind == "replay" and slot.graph is not None:
             slot.graph.replay()
             self._clock.settle()
@@ -226,7 +227,7 @@ class Contestant:
         else:
             value, laid = self._called(slot.data)
             self._clock.settle()
-        return {"type": "done", "ns": ns, **self._answer(slot, value, laid)}
+        return {"type": "done", **claim, **self._answer(slot, value, laid)}
 
     def _arm(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Queue a call behind the judge's word: from then on the device works alone, and says when it is done."""

@@ -24,15 +24,21 @@ JUDGE = "judge"
 SUBMISSION = "submission"
 TRUSTED = "trusted"
 RIVAL = "rival"
+SECOND, SECOND_RIVAL = "second", "second_rival"
+"""The submission and its rival once more: kernels differ between processes, and a duel has two of each."""
 
-ROLES = (SUBMISSION, TRUSTED, RIVAL)
+ROLES = (SUBMISSION, TRUSTED, RIVAL, SECOND, SECOND_RIVAL)
 """Contestants, in the order in which the judge has their channels."""
-USER_CODE = (SUBMISSION, RIVAL)
+SOURCE_OF = {SUBMISSION: SUBMISSION, SECOND: SUBMISSION, RIVAL: RIVAL, SECOND_RIVAL: RIVAL}
+"""Whose source each runs, where it is somebody's."""
+USER_CODE = tuple(SOURCE_OF)
 USER_IDS = {
     JUDGE: boxes.JUDGE_ID,
     SUBMISSION: boxes.CONTESTANT_ID,
     TRUSTED: boxes.TRUSTED_ID,
     RIVAL: boxes.RIVAL_ID,
+    SECOND: boxes.SECOND_ID,
+    SECOND_RIVAL: boxes.SECOND_RIVAL_ID,
 }
 
 MAX_EVENT_FRAME = 256 << 20

@@ -6,6 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness import estimates
@@ -21,9 +22,15 @@ LEVEL = 0.98
 WARM_UP_BLOCKS = len(CLAIM_SLOTS)
 """One at each place."""
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
+WHO = ("the submission in another process", "the other")
+NO_TIME = "there was no time left"
 MEMORY = frozenset({"memory", "host_memory"})
 FIRST_INPUT = 1 << 20
 """Inputs of a duel have numbers of their own."""
+NEXT_INPUTS = 1 << 16
+"""And so have those of each pair of processes: one must not know what the other was given."""
+LEAST_PROMPT = 0.5
+"""So many blocks must have been queued in time for the others not to count."""
 
 
 class RivalFailed(Exception):
@@ -34,8 +41,48 @@ class NotHeld(Exception):
     """Both could not be measured beside each other, and nobody can say whose fault that is."""
 
 
+class NoTime(NotHeld):
+    """The time of the stage was over."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """Two calls of the submission and two of its rival, on each case."""
+
+    taken_ns: tuple[list[float], list[float]]
+    """What a call takes, for each case, by each of the two."""
+    late: bool
+    """Whether the device had to wait for the host in one of the calls."""
+
+    @property
+    def ratios(self) -> list[float]:
+        """For each case the submission over its rival."""
+        return [mine / other for mine, other in zip(*self.taken_ns, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fought:
+    """What one pair of processes gave."""
+
+    blocks: list[Block] = field(default_factory=list)
+
+    def claims_ns(self, who: int) -> list[float]:
+        """Return what one of the two claims for a call of each case: by the same blocks and the same mean as the ratio.
+
+        Who is honest in other blocks only, or in as many as a median hides, has claimed nothing by that.
+        """
+        each = zip(*(block.taken_ns[who] for block in self.counting), strict=True)
+        return [math.exp(estimates.robust([math.log(ns) for ns in taken])) for taken in each]
+
+    @property
+    def counting(self) -> list[Block]:
+        """The blocks that were queued in time; where most were not, that is how the calls are, and all count."""
+        prompt = [block for block in self.blocks if not block.late]
+        return prompt if len(prompt) >= LEAST_PROMPT * len(self.blocks) else self.blocks
+
+
 class Duel:
-    """Measures blocks: in each, every case is called in the order first, second, second, first.
+    """Measures blocks with one pair of processes: in each, every case is called first, second, second, first.
 
     Each block has its inputs at another place.
 
@@ -44,6 +91,7 @@ class Duel:
         callers: To the submission and to its rival.
         offsets_ns: What an empty kernel reads in each one's process; taken off each time.
         remaining: Seconds that a call may still take.
+        number: Of this pair of processes.
         at: Is told the number of the place whose turn it is.
     """
 
@@ -54,6 +102,7 @@ class Duel:
         *,
         offsets_ns: tuple[float, float],
         remaining: Callable[[], float],
+        number: int = 0,
         at: Callable[[int], None] = lambda _number: None,
     ) -> None:
         self._checks = checks
@@ -61,43 +110,35 @@ class Duel:
         self._offsets_ns = offsets_ns
         self._remaining = remaining
         self._at = at
-        self._inputs = FIRST_INPUT
+        self._inputs = FIRST_INPUT + number * NEXT_INPUTS
+        self._is_first = number == 0
         self._blocks = 0
-        self._taken_ns: tuple[list[list[float]], list[list[float]]] = ([], [])
-        """What a call of each case takes, by each of the two."""
+        self._was_late = False
 
-    def fight(self, places: Sequence[Place], budget_s: float) -> DuelResult:
+    def fight(self, places: Sequence[Place], budget_s: float) -> Fought:
         """Measure for ``budget_s``, at least some blocks. Raise :class:`RivalFailed` if the rival does.
 
         What the submission itself fails with is raised as it comes.
         """
         began = time.monotonic()
-        cases: list[list[float]] = [[] for _ in places]
-        self._taken_ns = ([[] for _ in places], [[] for _ in places])
+        blocks: list[Block] = []
         for _ in range(WARM_UP_BLOCKS):
             self._block(places)
-        while len(cases[0]) < MOST_BLOCKS:
-            if len(cases[0]) >= FEWEST_BLOCKS and time.monotonic() - began > budget_s:
+        while len(blocks) < MOST_BLOCKS:
+            if len(blocks) >= FEWEST_BLOCKS and time.monotonic() - began > budget_s:
                 break
-            for ratios, ratio in zip(cases, self._block(places), strict=True):
-                ratios.append(ratio)
-        both = zip(self.medians_ns(0), self.medians_ns(1), strict=True)
-        return result(cases, [statistics.fmean(pair) for pair in both])
+            blocks.append(self._block(places))
+        return Fought(blocks=blocks)
 
-    def medians_ns(self, who: int) -> list[float]:
-        """Return what one of the two claims for a call of each case."""
-        return [statistics.median(each) for each in self._taken_ns[who]]
-
-    def _block(self, places: Sequence[Place]) -> list[float]:
-        found = []
+    def _block(self, places: Sequence[Place]) -> Block:
+        taken: tuple[list[float], list[float]] = ([], [])
         self._blocks += 1
+        self._was_late = False
         for number, place in enumerate(places):
             self._at(number)
-            mine, other = self._pair(place)
-            self._taken_ns[0][number].append(mine / 2)
-            self._taken_ns[1][number].append(other / 2)
-            found.append(mine / other)
-        return found
+            for each, both_ns in zip(taken, self._pair(place), strict=True):
+                each.append(both_ns / 2)
+        return Block(taken_ns=taken, late=self._was_late)
 
     def _pair(self, place: Place) -> tuple[float, float]:
         """Return the time of two calls of the submission, and of two of its rival."""
@@ -116,22 +157,29 @@ class Duel:
             pending = self._callers[who].go(slot, CLAIM, timeout_s=self._remaining())
             answer = self._callers[who].open(pending)
         except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            if who == 0:
+            meant = self._meant(who, error)
+            if meant is error:
                 raise
-            raise self._theirs(error) from error
+            raise meant from error
         fault = self._checks.fault(place, sample, data, answer)
         if fault is not None:
             raise wrong(who, sample, fault)
+        self._was_late |= answer.late
         return max(1.0, answer.ns - self._offsets_ns[who])
 
-    def _theirs(self, error: Exception) -> Exception:
-        """Say what a rival's failure means. Memory and time are what both have together."""
+    def _meant(self, who: int, error: Exception) -> Exception:
+        """Return what a failure means. Memory and time are what all have together.
+
+        What worked in the submission's first process and not in its second is nobody's fault.
+        """
         text = str(error) or type(error).__name__
-        if isinstance(error, CallFailed) and error.kind in MEMORY:
-            return NotHeld(f"the other ran out of memory: {text}")
         if isinstance(error, ChannelTimeout) and self._remaining() <= 0:
-            return NotHeld("there was no time left")
-        return RivalFailed(text)
+            return NoTime(NO_TIME)
+        if who == 0 and self._is_first:
+            return error
+        if isinstance(error, CallFailed) and error.kind in MEMORY:
+            return NotHeld(f"{WHO[who]} ran out of memory: {text}")
+        return NotHeld(f"{WHO[who]}: {text}") if who == 0 else RivalFailed(text)
 
     def _fresh(self) -> SampleName:
         self._inputs += 1
@@ -143,25 +191,44 @@ def wrong(who: int, sample: SampleName, fault: Any) -> Exception:
     return Wrong(sample, fault) if who == 0 else RivalFailed(f"wrong answer: {fault.text}")
 
 
-def result(cases: list[list[float]], taken_ns: Sequence[float]) -> DuelResult:
-    """Return what blocks of ratios say.
+def result(fights: Sequence[Fought]) -> DuelResult:
+    """Return what the blocks of all pairs of processes say.
+
+    A kernel takes a little more in one process and less in another, however often it is called there; so each pair
+    has the same weight, and how much processes differ is part of the interval.
+    """
+    each = [[block.ratios for block in fight.counting] for fight in fights]
+    taken_ns = [
+        statistics.fmean(both)
+        for both in zip(*(fight.claims_ns(who) for fight in fights for who in (0, 1)), strict=True)
+    ]
+    return of_pairs(each, taken_ns)
+
+
+def of_pairs(pairs: Sequence[Sequence[Sequence[float]]], taken_ns: Sequence[float]) -> DuelResult:
+    """Return what ratios say.
 
     Args:
-        cases: A list of ratios for each case.
+        pairs: For each pair of processes its blocks, each with a ratio for every case.
         taken_ns: What a call of each case takes, about.
     """
-    blocks = list(zip(*cases, strict=True))
-    ratios = [math.exp(math.fsum(math.log(each) for each in block) / len(block)) for block in blocks]
-    ratio, low, high = estimates.ratio_interval(ratios, LEVEL)
-    # The two ran in one process each.
-    sigma = math.sqrt(2) * estimates.between_processes(taken_ns, [1 / len(taken_ns)] * len(taken_ns))
-    wider = math.exp(statistics.NormalDist().inv_cdf((1 + LEVEL) / 2) * sigma)
-    low, high = low / wider, high * wider
+    blocks = [block for pair in pairs for block in pair]
+    logs = [[math.fsum(map(math.log, block)) / len(block) for block in pair] for pair in pairs]
+    middle = statistics.fmean(map(estimates.robust, logs))
+    within = math.hypot(*(estimates.half_width(each, LEVEL) for each in logs)) / len(logs)
+    # Both ran in one process each, in every pair.
+    sigma = math.sqrt(2 / len(logs)) * estimates.between_processes(
+        taken_ns, [1 / len(taken_ns)] * len(taken_ns)
+    )
+    half = math.hypot(within, statistics.NormalDist().inv_cdf((1 + LEVEL) / 2) * sigma)
+    # Of a single block nothing is known.
+    low, high = (math.exp(middle - half), math.exp(middle + half)) if half < 100 else (0.0, math.inf)
     verdict = "faster" if high < 1 else "slower" if low > 1 else "tied"
     return DuelResult(
-        ratios=ratios,
-        cases=cases,
-        ratio=ratio,
+        ratios=[math.exp(log) for pair in logs for log in pair],
+        cases=[list(ratios) for ratios in zip(*blocks, strict=True)],
+        pairs=[len(pair) for pair in pairs],
+        ratio=math.exp(middle),
         low=low,
         high=high,
         verdict=verdict,

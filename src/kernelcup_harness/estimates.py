@@ -11,6 +11,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
+Z95 = statistics.NormalDist().inv_cdf(0.975)
+"""Half a 95 % interval of a normal distribution, in standard deviations."""
 TRIM = 0.1
 """Share of the samples that is cut off at each end."""
 PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
@@ -20,9 +22,11 @@ the plain submissions of ``benchmarks/time_attacks.py``."""
 ALONE_NS, ALONE_SHARE = 600.0, 0.035
 """What a single call with a cold cache takes beyond one among many, where a kernel ends while the next one begins.
 
-Of sums of 1 to 32 MiB on an H100 and an H200, in jobs of ``benchmarks/time_verdicts.py``, good to 2.5 %; kernels that
-compute have less.
+Of sums of 1 to 32 MiB on an H100 and an H200, in jobs of ``benchmarks/time_verdicts.py``; kernels that compute have
+less.
 """
+ALONE_ERROR_SHARE = 0.0125
+"""Standard deviation of what follows from that, as a share: it was good to 2.5 %."""
 FEWEST_SLOPES = 2
 """So many count in any case, where only quick ones do."""
 LONGEST_LAG = 20
@@ -133,14 +137,12 @@ def moved(found: tuple[float, float] | None, middle: float, new_middle: float) -
     return max(0.0, found[0] + by), max(0.0, found[1] + by)
 
 
-def ratio_interval(ratios: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
-    """Return the geometric middle of ratios and its interval; without two of them it reaches from 0 to infinity."""
-    logs = [math.log(ratio) for ratio in ratios]
-    found = interval(logs, level)
-    middle = math.exp(robust(logs)) if logs else 1.0
+def widened(found: tuple[float, float] | None, middle: float, error: float) -> tuple[float, float] | None:
+    """Return the 95 % interval of an estimate that has a further standard error; it never goes below nothing."""
     if found is None:
-        return middle, 0.0, math.inf
-    return middle, math.exp(found[0]), math.exp(found[1])
+        return None
+    down, up = (math.hypot(end - middle, Z95 * error) for end in found)
+    return max(0.0, middle - down), middle + up
 
 
 def between_processes(times_ns: Sequence[float], weights: Sequence[float]) -> float:

@@ -399,6 +399,8 @@ class Timing:
     """What an empty kernel reads by the same clock; taken off the samples."""
     discarded_ns: list[float] = field(default_factory=list)
     """Samples that do not count because the device was throttled."""
+    late_ns: list[float] = field(default_factory=list)
+    """Samples that do not count because the device had to wait for the host."""
     clocks_mhz: list[float] = field(default_factory=list)
     """Clock of the device at each sample, empty where it is not known."""
     handshakes_ns: list[float] = field(default_factory=list)
@@ -425,15 +427,37 @@ class Timing:
 
     @property
     def interval_ns(self) -> tuple[float, float] | None:
-        """The 95 % interval of :attr:`score_ns`, None where nothing is known about it."""
+        """The 95 % interval of :attr:`score_ns`, None where nothing is known about it.
+
+        On a GPU it holds what the same kernel takes in other processes, too: a run has but one.
+        """
+        found = self.sampling_interval_ns
+        if self.process_error_ns <= 0:
+            return found
+        return estimates.widened(found, self.score_ns, self.process_error_ns)
+
+    @property
+    def process_error_ns(self) -> float:
+        """Standard deviation of :attr:`score_ns` between processes; 0 where it was not timed by a GPU's events."""
+        if self.offset_ns <= 0 or self.reported_ns is not None:
+            return 0.0
+        return self.score_ns * estimates.between_processes([self.score_ns], [1.0])
+
+    @property
+    def sampling_interval_ns(self) -> tuple[float, float] | None:
+        """The 95 % interval of :attr:`score_ns` in this process, None where nothing is known about it."""
         if self.reported_ns is not None:
             error = self.reported.get("err")
             return None if error is None else estimates.around(self.reported_ns, error)
         slopes = self.audit.slopes_ns if self.audit is not None else []
         slope_ns = self.audit.slope_ns if self.audit is not None else None
-        scores = () if slope_ns is None else (slope_ns, estimates.alone(slope_ns))
-        if slopes and any(math.isclose(self.score_ns, each) for each in scores):
-            return estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
+        if slopes and slope_ns is not None:
+            by_slopes = estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
+            if math.isclose(self.score_ns, slope_ns):
+                return by_slopes
+            if math.isclose(self.score_ns, estimates.alone(slope_ns)):
+                error_ns = estimates.ALONE_ERROR_SHARE * self.score_ns
+                return estimates.widened(by_slopes, self.score_ns, error_ns)
         return estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
 
     @property
@@ -539,6 +563,8 @@ class DuelResult:
     """Submission over rival for each block, geometric mean over the cases."""
     cases: list[list[float]] = field(default_factory=list)
     """The same for each case: a list for each, with a ratio for each block."""
+    pairs: list[int] = field(default_factory=list)
+    """How many of the blocks each pair of processes has, in their order."""
     ratio: float = 1.0
     """Geometric mean of the ratios without the extremes."""
     low: float = 0.0

@@ -43,6 +43,8 @@ SETTLED_OVER = 4
 SLOW_CLOCK = 0.9
 """Samples at a clock below this share of the median do not count."""
 MOST_DISCARDED = 4
+LEAST_PROMPT = 0.5
+"""So many samples must have been queued in time for the others not to count."""
 LONGEST_TURN = 4
 """Calls of one case in a row, at most, while others wait."""
 LARGE_OUTPUT_BYTES = 4 << 20
@@ -218,6 +220,7 @@ class CaseRun:
         self._inputs = 0
         self._ns: list[float] = []
         self._wall_ns: list[float] = []
+        self._late: list[bool] = []
         self.twins_allowed = rules.twins > 0
         """Whether inputs with one element changed are inputs of the task at all; found out once."""
         self.current: SampleName | None = None
@@ -308,6 +311,7 @@ class CaseRun:
             self.discarded_ns.append(answer.ns)
             return
         self._ns.append(answer.ns)
+        self._late.append(answer.late)
         self._wall_ns.append(answer.wall_ns)
         if clock_mhz is not None:
             self.clocks_mhz.append(clock_mhz)
@@ -339,30 +343,41 @@ class CaseRun:
         if len(self.discarded_ns) > MOST_DISCARDED * max(1, self._rules.min_samples) and self._ns:
             return True
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
-        return timing.enough(self._ns, spent_s, self._rules, self._budget_s)
+        prompt_ns = [self._ns[place] for place in self._prompt()]
+        return timing.enough(prompt_ns, spent_s, self._rules, self._budget_s)
 
     def timing(self) -> Timing | None:
         """Return what was measured, None if nothing was."""
         if not self._ns:
             return None
-        kept, discarded = self._kept()
+        prompt = self._prompt()
+        late = set(range(len(self._ns))).difference(prompt)
+        kept, discarded = self._kept(prompt)
         known = len(self.clocks_mhz) == len(self._ns)
         return Timing(
             samples_ns=[self._ns[place] for place in kept],
             wall_ns=[self._wall_ns[place] for place in kept],
             offset_ns=self.offset_ns,
             discarded_ns=self.discarded_ns + [self._ns[place] for place in discarded],
+            late_ns=[self._ns[place] for place in sorted(late)],
             clocks_mhz=[self.clocks_mhz[place] for place in kept] if known else [],
             handshakes_ns=self.handshakes_ns,
             audit=self.audit,
         )
 
-    def _kept(self) -> tuple[list[int], list[int]]:
-        """Return which samples count, and which were taken at a clock far below the others'."""
-        places = list(range(len(self._ns)))
+    def _prompt(self) -> list[int]:
+        """Return the samples in which the device did not wait for the host.
+
+        Where it mostly does, that is how the call is, and all count.
+        """
+        found = [place for place, late in enumerate(self._late) if not late]
+        return found if len(found) >= LEAST_PROMPT * len(self._late) else list(range(len(self._late)))
+
+    def _kept(self, places: list[int]) -> tuple[list[int], list[int]]:
+        """Return which of these samples count, and which were taken at a clock far below the others'."""
         if len(self.clocks_mhz) != len(self._ns):
             return places, []
-        least = SLOW_CLOCK * statistics.median(self.clocks_mhz)
+        least = SLOW_CLOCK * statistics.median(self.clocks_mhz[place] for place in places)
         kept = [place for place in places if self.clocks_mhz[place] >= least]
         return kept, [place for place in places if self.clocks_mhz[place] < least]
 

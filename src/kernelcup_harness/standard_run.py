@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness import build, build_store, processes, sandbox, surroundings
-from kernelcup_harness.crew import RIVAL, SUBMISSION, TRUSTED, USER_CODE, Crew, NotStarted, Share
+from kernelcup_harness.crew import (
+    RIVAL,
+    ROLES,
+    SOURCE_OF,
+    SUBMISSION,
+    TRUSTED,
+    USER_CODE,
+    Crew,
+    NotStarted,
+    Share,
+)
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Backend, JobSpec, Reason, StageName, Verdict, to_json
 from kernelcup_harness.record import Record, ended
@@ -95,8 +105,9 @@ class StandardRun:
         if self._ahead is not None and self._ahead.fits(self._spec.backend, boxed=self._boxed):
             self._crew = self._ahead
             self._record.phases |= {"start": 0.0, "import": 0.0}
-            if self._spec.rival is not None:
-                self._crew.add(RIVAL)
+            for role in self._roles:
+                if role not in self._crew.contestants:
+                    self._crew.add(role)
             return
         if self._ahead is not None:
             self._ahead.stop()
@@ -107,9 +118,9 @@ class StandardRun:
     @property
     def _roles(self) -> tuple[str, ...]:
         """Which contestants the job needs."""
-        if self._spec.rival is not None:
-            return (SUBMISSION, TRUSTED, RIVAL)
-        return (SUBMISSION, TRUSTED) if needs_trusted(self._spec) else (SUBMISSION,)
+        if not needs_trusted(self._spec):
+            return (SUBMISSION,)
+        return ROLES if self._spec.rival is not None else (SUBMISSION, TRUSTED)
 
     def _roles_that_build(self) -> list[str]:
         """Return whose source compiles something when it is imported.
@@ -117,7 +128,8 @@ class StandardRun:
         Without a sandbox there is none to build in either: the contestant does it all.
         """
         sources = {SUBMISSION: self._spec.submission, RIVAL: self._spec.rival or ""}
-        return [role for role, text in sources.items() if self._boxed and build.builds_at_import(text)]
+        wanted = [role for role in sources if self._boxed and role in self._roles]
+        return [role for role in wanted if build.builds_at_import(sources[role])]
 
     def _built(self, roles: list[str]) -> dict[str, build_store.Build | None] | None:
         """Have compiled what is compiled at import. Return None if that ends the run."""
@@ -161,17 +173,16 @@ class StandardRun:
         public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
         if role == TRUSTED:
             return {}
-        own = (
-            {spec.rival_name: spec.rival or ""} if role == RIVAL else {spec.submission_name: spec.submission}
-        )
-        return {**public, **own}
+        if SOURCE_OF[role] == RIVAL:
+            return {**public, spec.rival_name: spec.rival or ""}
+        return {**public, spec.submission_name: spec.submission}
 
     def _hand_over(self, builds: Mapping[str, build_store.Build | None]) -> None:
         crew = self._started
         crew.wait_until_ready(READY_S)
         self._record.phases = crew.started_s() | self._record.phases
         began = time.monotonic()
-        shares = {role: self._share(role, builds.get(role)) for role in self._roles}
+        shares = {role: self._share(role, builds.get(SOURCE_OF.get(role, ""))) for role in self._roles}
         crew.hand_over(shares, {"spec": to_json(self._spec), "secret_seed": self._secret.hex()})
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._record.phases["hand-over"] = time.monotonic() - began

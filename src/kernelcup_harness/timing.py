@@ -14,14 +14,19 @@ import torch
 from kernelcup_harness import estimates, l2
 from kernelcup_harness.protocol import MeasureRules
 
-HIDING_CYCLES = 400_000
-"""About 0.2 ms: time to launch some ten kernels, also on a slow host."""
+HIDING_CYCLES = 600_000
+"""About 0.35 ms: time to launch some ten kernels, also on a slow host."""
 SMALLEST_STEP_NS = 50.0
 """Half an interval that is this narrow is narrow enough, however short the call."""
+FEWEST_TO_STOP = 16
+"""So many samples say how exact they are: of fewer some look alike by chance, and those are the quick ones."""
 
 
 class Clock(Protocol):
     """Times one call."""
+
+    was_late: bool
+    """Whether the device had to wait for the host in the last call: then its time has a gap in it."""
 
     def settle(self) -> None:
         """Wait until the device has nothing left to do."""
@@ -32,6 +37,8 @@ class Clock(Protocol):
 
 class HostClock:
     """The processor's clock, for the ``cpu`` and ``emulated`` backends."""
+
+    was_late = False
 
     def settle(self) -> None:
         """Nothing is asynchronous here."""
@@ -59,6 +66,7 @@ class CudaClock:
         self._sweep = torch.empty(l2.sweep_bytes(), dtype=torch.uint8, device="cuda")
         # The first record makes the event; the driver then only takes the time.
         self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.was_late = False
 
     def settle(self) -> None:
         """Wait for all streams of the device."""
@@ -73,6 +81,8 @@ class CudaClock:
         self._start.record()
         value = call()
         self._end.record()
+        # The device is there already: it may have waited for what was queued behind the first event.
+        self.was_late = bool(self._start.query())
         self._persisting.reset()
         self._synchronize()
         # Less than a tick of the device's clock reads as nothing.
@@ -91,7 +101,7 @@ def enough(samples_ns: Sequence[float], elapsed_s: float, rules: MeasureRules, b
         return False
     if elapsed_s >= budget_s:
         return True
-    if not rules.relative_error:
+    if not rules.relative_error or count < FEWEST_TO_STOP:
         return False
     wanted = max(rules.relative_error * estimates.robust(samples_ns), SMALLEST_STEP_NS)
     return estimates.half_width(samples_ns) <= wanted

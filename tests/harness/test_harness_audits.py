@@ -253,8 +253,18 @@ def test_one_in_a_hundred_medians_misses_by_more_than_the_slack() -> None:
 
 
 def test_the_residual_of_the_calibration_is_slack_too() -> None:
-    assert audits.handshake_slack([5.0] * 9, 9, 700.0, 0.0, random.Random(0)) == pytest.approx(700.0)
+    quiet, residual = (audits.handshake_slack([5.0] * 9, 9, ns, 0.0, random.Random(0)) for ns in (0.0, 700.0))
+    assert residual == pytest.approx(quiet + 700.0)
     assert audits.handshake_slack([], 9, 700.0, 0.0, random.Random(0)) == 700.0
+
+
+def test_what_handshakes_differ_by_between_processes_is_slack_too() -> None:
+    # However quiet a job is: 640 ns of deviation were seen between jobs.
+    quiet = audits.handshake_slack([5.0] * 9, 9, 0.0, 0.0, random.Random(0))
+    assert quiet == pytest.approx(2.33 * audits.HANDSHAKE_PROCESS_NS, rel=0.01)
+    chance = random.Random(3)
+    loud = audits.handshake_slack([chance.gauss(0, 3e3) for _ in range(20)], 20, 0.0, 0.0, chance)
+    assert quiet < loud < quiet + 2 * 3e3
 
 
 def test_a_share_of_the_claim_is_slack_of_handshakes_too() -> None:

@@ -90,16 +90,6 @@ def test_quantiles_are_students(freedom: int, expected: float) -> None:
     assert estimates.student(0.95, freedom) == pytest.approx(expected, rel=0.005)
 
 
-def test_the_middle_of_ratios_is_geometric() -> None:
-    middle, low, high = estimates.ratio_interval([0.5, 2.0, 0.5, 2.0])
-    assert middle == pytest.approx(1.0)
-    assert low < 1 < high
-
-
-def test_one_ratio_says_nothing() -> None:
-    assert estimates.ratio_interval([0.5])[1:] == (0.0, math.inf)
-
-
 def test_quantiles_lie_between_neighbours() -> None:
     assert estimates.quantile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.5
     assert estimates.quantile([1.0], 0.99) == 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from dataclasses import replace
@@ -14,12 +15,14 @@ import torch
 from harness_runs import quick_spec
 from inside import FakeRecorder, StaleRecorder, cases, judged
 
-from kernelcup_harness import audits, bench, measure, trusted
+from kernelcup_harness import audits, bench, measure, timing, trusted
 from kernelcup_harness.contestant import Contestant
-from kernelcup_harness.duel import Duel, result
+from kernelcup_harness.crew import ROLES
+from kernelcup_harness.duel import Duel, Fought, of_pairs, result
 from kernelcup_harness.measure import Device, ring_size
 from kernelcup_harness.protocol import (
     Backend,
+    DuelResult,
     Finding,
     JobSpec,
     MeasureRules,
@@ -171,6 +174,33 @@ def test_a_pass_that_waits_makes_no_series_short(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.usefixtures("with_rings")
+def test_who_claims_much_more_than_calls_take_is_timed_by_what_they_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = timing.HostClock.time
+
+    def slow(self: timing.HostClock, call: Any) -> Any:
+        def waiting() -> Any:
+            until = time.perf_counter() + 4e-3
+            while time.perf_counter() < until:
+                pass
+            return call()
+
+        return real(self, waiting)
+
+    monkeypatch.setattr(timing.HostClock, "time", slow)
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=FakeRecorder()))
+    assert case.timing is not None
+    audit = case.timing.audit
+    assert audit is not None
+    assert audit.slope_ns is not None
+    assert case.timing.claim_ns > 4e6 > 10 * audit.slope_ns
+    # By the claim a series would have a call or two.
+    assert audit.slope_calls[0] * audit.slope_ns > 0.1 * measure.SHORT_SERIES_NS
+    assert audit.slope_calls[0] >= measure.FEWEST_IN_RING
+
+
+@pytest.mark.usefixtures("with_rings")
 def test_what_cannot_be_recorded_scores_its_slope(tmp_path: Path) -> None:
     (case,) = cases(judged(ranked(HONEST), tmp_path))
     assert case.timing is not None
@@ -269,17 +299,91 @@ class Noting:
         assert slot == self.slots[-1]
 
     def open(self, _pending: Any) -> SimpleNamespace:
-        return SimpleNamespace(ns=1e3)
+        return SimpleNamespace(ns=1e3, late=False)
+
+
+class Late(Noting):
+    """Takes ten times as long in every so-manieth call, and says that its device had to wait."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self._every = every
+        self._count = 0
+
+    def open(self, _pending: Any) -> SimpleNamespace:
+        self._count += 1
+        late = self._count % self._every == 0
+        return SimpleNamespace(ns=1e4 if late else 1e3, late=late)
+
+
+def fought(mine: Noting, rivals: Noting, number: int = 0) -> Fought:
+    """Return what two that take no time of their own give."""
+    checks: Any = SimpleNamespace(make_input=lambda *_: 1, form=lambda *_: None, fault=lambda *_: None)
+    callers: Any = (mine, rivals)
+    fighting = Duel(checks, callers, offsets_ns=(0.0, 0.0), remaining=lambda: 9.0, number=number)
+    return fighting.fight([Any], 9.0)  # type: ignore[list-item]
 
 
 def test_both_sides_of_a_duel_have_their_inputs_at_the_same_several_places() -> None:
-    checks: Any = SimpleNamespace(make_input=lambda *_: 1, form=lambda *_: None, fault=lambda *_: None)
     mine, rivals = Noting(), Noting()
-    callers: Any = (mine, rivals)
-    fighting = Duel(checks, callers, offsets_ns=(0.0, 0.0), remaining=lambda: 9.0)
-    assert fighting.fight([Any], 0.0).verdict == "tied"  # type: ignore[list-item]
+    assert result([fought(mine, rivals)]).verdict == "tied"
     assert mine.slots == rivals.slots
     assert set(mine.slots) == set(measure.CLAIM_SLOTS)
+
+
+def test_a_block_in_which_the_device_waited_for_the_host_does_not_count() -> None:
+    found = fought(Late(every=5), Noting())
+    assert any(block.late for block in found.blocks)
+    assert {ratio for block in found.counting for ratio in block.ratios} == {1.0}
+    assert result([found]).blocks == len(found.counting) < len(found.blocks)
+
+
+class Lying(Noting):
+    """Says half of what its calls take in so many of ten blocks, and that the device had to wait in the others."""
+
+    def __init__(self, lies: int, *, late: bool) -> None:
+        super().__init__()
+        self._lies = lies
+        self._says_late = late
+        self._count = 0
+
+    def open(self, _pending: Any) -> SimpleNamespace:
+        block, self._count = self._count // 2, self._count + 1
+        lies = block >= measure.PLACES and block % 10 < self._lies
+        return SimpleNamespace(ns=5e2 if lies else 1e3, late=self._says_late and not lies)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("lies", [2, 4, 5, 6])
+def test_what_is_audited_of_a_duel_is_what_decides_it(lies: int, late: bool) -> None:
+    found = fought(Lying(lies, late=late), Noting())
+    said = result([found])
+    (claim_ns,) = found.claims_ns(0)
+    assert claim_ns / 1e3 == pytest.approx(said.ratio, rel=1e-6)
+    assert claim_ns < 0.95e3
+
+
+def test_where_the_device_mostly_waits_that_is_how_the_calls_are() -> None:
+    found = fought(Late(every=2), Noting())
+    assert len(found.counting) == len(found.blocks)
+    assert result([found]).verdict == "slower"
+
+
+def test_the_second_processes_of_a_duel_have_other_inputs() -> None:
+    def inputs(number: int) -> set[int]:
+        seen: set[int] = set()
+        checks: Any = SimpleNamespace(
+            make_input=lambda _place, sample: seen.add(sample.input),
+            form=lambda *_: None,
+            fault=lambda *_: None,
+        )
+        callers: Any = (Noting(), Noting())
+        Duel(checks, callers, offsets_ns=(0.0, 0.0), remaining=lambda: 9.0, number=number).fight([Any], 9.0)  # type: ignore[list-item]
+        return seen
+
+    first, second = inputs(0), inputs(1)
+    assert first
+    assert first.isdisjoint(second)
 
 
 def test_large_inputs_have_fewer_places() -> None:
@@ -341,7 +445,7 @@ def test_a_ring_that_fits_into_the_cache_is_told(tmp_path: Path, monkeypatch: py
 def duel(submission: str, rival: str, tmp_path: Path) -> dict[str, Any]:
     """Return the outcome of a duel."""
     job = ranked(submission, rival=rival, rival_name="rival.py")
-    events = judged(job, tmp_path, roles=("submission", "trusted", "rival"))
+    events = judged(job, tmp_path, roles=ROLES)
     (found,) = [event["duel"] for event in events if event["event"] == "duel"]
     return found  # type: ignore[no-any-return]
 
@@ -350,7 +454,9 @@ def test_a_slower_rival_loses(tmp_path: Path) -> None:
     found = duel(HONEST, BUSY, tmp_path)
     assert found["verdict"] == "faster"
     assert found["high"] < 1
-    assert found["blocks"] == len(found["ratios"]) == len(found["cases"][0]) >= 8
+    assert found["blocks"] == len(found["ratios"]) == len(found["cases"][0]) == sum(found["pairs"])
+    assert len(found["pairs"]) == 2
+    assert min(found["pairs"]) >= 8
 
 
 @pytest.mark.parametrize(
@@ -369,14 +475,61 @@ def test_a_rival_that_fails_is_not_the_submissions_fault(tmp_path: Path, rival: 
 
 def test_a_difference_as_there_is_between_processes_is_a_tie() -> None:
     def verdict(ratio: float, taken_ns: float) -> str:
-        blocks = [ratio * (1 + 0.001 * (number % 3 - 1)) for number in range(30)]
-        return result([blocks], [taken_ns]).verdict
+        blocks = [[ratio * (1 + 0.001 * (number % 3 - 1))] for number in range(30)]
+        return of_pairs([blocks], [taken_ns]).verdict
 
     assert verdict(0.996, 20e3) == verdict(1.004, 20e3) == "tied"
     assert (verdict(0.97, 20e3), verdict(1.031, 20e3)) == ("faster", "slower")
     # 80 ns are a lot of a short kernel, and nothing of a long one.
     assert verdict(0.97, 2e3) == "tied"
     assert verdict(0.985, 1e6) == "faster"
+
+
+def test_two_pairs_of_processes_tell_smaller_differences_than_one() -> None:
+    def of(*ratios: float) -> DuelResult:
+        pairs = [[[ratio * (1 + 0.001 * (number % 3 - 1))] for number in range(30)] for ratio in ratios]
+        return of_pairs(pairs, [20e3])
+
+    assert of(0.984).verdict == "tied"
+    assert of(0.984, 0.984).verdict == "faster"
+    # What one pair has by chance the other may not have.
+    assert of(0.98, 0.999).verdict == "tied"
+
+
+def test_the_middle_of_ratios_is_geometric() -> None:
+    found = of_pairs([[[0.5], [2.0], [0.5], [2.0]]], [1e6])
+    assert found.ratio == pytest.approx(1.0)
+    assert found.low < 1 < found.high
+
+
+def test_one_block_says_nothing() -> None:
+    found = of_pairs([[[0.5]], [[0.5]]], [1e6])
+    assert (found.low, found.high, found.verdict) == (0.0, math.inf, "tied")
+
+
+def test_pairs_of_processes_have_the_same_weight_however_many_blocks_they_have() -> None:
+    few, many = [[0.9]] * 10, [[1.1]] * 60
+    found = of_pairs([few, many], [1e6])
+    assert found.ratio == pytest.approx((0.9 * 1.1) ** 0.5)
+    assert (found.pairs, found.blocks) == ([10, 60], 70)
+
+
+def test_a_submission_that_works_in_one_process_only_has_no_duel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Contestants are threads here, and can tell each other who was first.
+    monkeypatch.setattr(sys, "imported", 0, raising=False)
+    mine = (
+        "import sys\n\nsys.imported += 1\nif sys.imported > 1:\n    raise ValueError('again')\n"
+        "\n\ndef custom_kernel(data):\n    return data * 2\n"
+    )
+    job = ranked(mine, rival=HONEST, rival_name="rival.py")
+    events = judged(job, tmp_path, roles=ROLES)
+    (case,) = cases(events)
+    assert case.verdict is Verdict.ACCEPTED
+    (found,) = [event["duel"] for event in events if event["event"] == "duel"]
+    assert found["verdict"] == "not_held"
+    assert "submission's second process: it could not be imported" in found["rival_message"]
 
 
 def test_a_failure_in_a_duel_is_told_of_its_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +543,7 @@ def test_a_failure_in_a_duel_is_told_of_its_case(tmp_path: Path, monkeypatch: py
     job = ranked(
         mine, rival=rival, rival_name="rival.py", benchmarks=[{"size": n, "seed": n} for n in (8, 32)]
     )
-    (failed,) = cases(judged(job, tmp_path, roles=("submission", "trusted", "rival")))
+    (failed,) = cases(judged(job, tmp_path, roles=ROLES))
     assert failed.verdict is Verdict.WRONG_ANSWER
     assert (failed.index, failed.parameters["size"]) == (1, 32)
 
@@ -430,7 +583,7 @@ def test_no_input_of_a_duels_audit_was_there_before(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(bench.Checks, "make_input", noted)
     monkeypatch.setattr(bench.Bench, "_audit_duel", begin)
     duel(HONEST, BUSY, tmp_path)
-    assert len(begun) == 2
+    assert len(begun) == 4
     assert audited
     assert not audited & before
 

@@ -135,6 +135,35 @@ def test_a_claim_is_ranked_without_what_an_empty_kernel_reads() -> None:
     assert low < 10.0 < high
 
 
+def test_an_interval_holds_what_a_gpu_takes_in_other_processes() -> None:
+    samples = [9_900.0, 10_000.0, 10_100.0] * 10
+    host, gpu = Timing(samples_ns=samples), Timing(samples_ns=[ns + 2e3 for ns in samples], offset_ns=2e3)
+    assert host.interval_ns == host.sampling_interval_ns
+    assert host.process_error_ns == 0.0
+    (low, high), (inner_low, inner_high) = (
+        gpu.interval_ns or (0.0, 0.0),
+        gpu.sampling_interval_ns or (0.0, 0.0),
+    )
+    # 80 ns and 0.4 %.
+    assert gpu.process_error_ns == pytest.approx(math.hypot(80.0, 40.0))
+    half = math.hypot(1.96 * gpu.process_error_ns, inner_high - 10e3)
+    assert (10e3 - low, high - 10e3) == pytest.approx((half, half), rel=1e-3)
+    assert low < inner_low < inner_high < high
+
+
+def test_an_interval_that_is_wide_does_not_reach_below_nothing() -> None:
+    timing = Timing(samples_ns=[2_010.0, 2_020.0], offset_ns=2e3)
+    low, high = timing.interval_ns or (-1.0, -1.0)
+    assert low == 0.0
+    assert high > timing.score_ns
+
+
+def test_a_task_that_reports_its_own_mean_has_its_own_error_only() -> None:
+    timing = Timing(samples_ns=[], reported_ns=50.0, reported={"err": 1.0}, offset_ns=2e3)
+    assert timing.process_error_ns == 0.0
+    assert timing.interval_ns == timing.sampling_interval_ns
+
+
 def test_what_an_audit_says_is_ranked() -> None:
     timing = Timing(samples_ns=[10.0, 12.0], audit=audit())
     assert timing.score_ns == 30.0
@@ -147,8 +176,9 @@ def test_the_interval_of_a_slope_is_from_its_series(score_ns: float) -> None:
     timing = Timing(samples_ns=[10.0, 10.01], audit=found)
     assert found.slopes_ns == pytest.approx([30.0, 31.0, 29.0])
     low, high = timing.interval_ns or (0.0, 0.0)
-    # Student's of three.
-    assert (score_ns - low, high - score_ns) == pytest.approx((2.48, 2.48), abs=0.01)
+    # Student's of three, and how well is known what a call alone takes.
+    half = 2.48 if score_ns == 30.0 else math.hypot(2.48, 1.96 * estimates.ALONE_ERROR_SHARE * score_ns)
+    assert (score_ns - low, high - score_ns) == pytest.approx((half, half), abs=0.01)
 
 
 def test_a_reported_mean_is_ranked_with_its_own_error() -> None:

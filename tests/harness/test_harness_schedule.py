@@ -345,3 +345,54 @@ def test_a_contestant_of_ours_is_there_where_times_are_compared(
 
 def test_a_replay_needs_no_contestant_of_ours() -> None:
     assert not needs_trusted(replace(replaying(StageName.RANKED, 1), backend=Backend.CUDA))
+
+
+def sampled(late: list[bool]) -> CaseRun:
+    """Return a case whose samples took ten times as long where the device waited for the host."""
+    run = case_run(repeats=0, twins=0, warmups=0, max_samples=200)
+    for number, each in enumerate(late):
+        run.next_sample()
+        ns = 1e5 if each else 1e4 + number
+        run.add(Answer(ns=ns, late=each, wall_ns=2e5), counts=True, spent_s=0.0)
+    return run
+
+
+def test_samples_in_which_the_device_waited_for_the_host_do_not_count() -> None:
+    found = sampled([number % 3 == 0 for number in range(30)]).timing()
+    assert found is not None
+    assert (len(found.samples_ns), len(found.late_ns), len(found.wall_ns)) == (20, 10, 20)
+    assert max(found.samples_ns) < 2e4 < min(found.late_ns)
+    assert found.discarded_ns == []
+
+
+def test_where_the_device_mostly_waits_all_samples_count() -> None:
+    found = sampled([number % 3 > 0 for number in range(30)]).timing()
+    assert found is not None
+    assert (len(found.samples_ns), found.late_ns) == (30, [])
+
+
+def test_late_samples_are_taken_again() -> None:
+    rules = {"repeats": 0, "twins": 0, "warmups": 0, "max_samples": 30, "relative_error": 0.0}
+    run = case_run(**rules)
+    number = 0
+    while not run.finished:
+        run.next_sample()
+        run.add(Answer(ns=1e4, late=number % 4 == 0, wall_ns=1e5), counts=True, spent_s=0.0)
+        number += 1
+    found = run.timing()
+    assert found is not None
+    assert len(found.samples_ns) == 30
+    assert number == 30 + len(found.late_ns) > 30
+
+
+def test_a_late_sample_may_be_discarded_for_its_clock_or_for_that_only_once() -> None:
+    run = case_run(repeats=0, twins=0, warmups=0)
+    for number in range(12):
+        run.next_sample()
+        clock = 900.0 if number < 2 else 1800.0
+        answer = Answer(ns=1e4, late=number in (0, 5), wall_ns=1e5)
+        run.add(answer, counts=True, spent_s=0.0, clock_mhz=clock)
+    found = run.timing()
+    assert found is not None
+    assert (len(found.samples_ns), len(found.late_ns), len(found.discarded_ns)) == (9, 2, 1)
+    assert found.clocks_mhz == [1800.0] * 9

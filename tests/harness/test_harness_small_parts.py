@@ -33,7 +33,7 @@ from kernelcup_harness.protocol import (
 from kernelcup_harness.protocol import RunReport as Report
 from kernelcup_harness.record import Record, reasons, signal_name
 from kernelcup_harness.task_code import TaskCode, TaskFault, seed_everything, verdict_text
-from kernelcup_harness.timing import HostClock, enough
+from kernelcup_harness.timing import FEWEST_TO_STOP, HostClock, enough
 from kernelcup_harness.wire import BadTree
 
 SECRET = bytes(range(32))
@@ -69,7 +69,7 @@ def test_every_place_and_every_secret_has_a_seed_of_its_own() -> None:
 # Enough
 
 
-RULES = MeasureRules(min_samples=3, max_samples=10, relative_error=0.01)
+RULES = MeasureRules(min_samples=3, max_samples=30, relative_error=0.01)
 
 
 @pytest.mark.parametrize(
@@ -77,13 +77,15 @@ RULES = MeasureRules(min_samples=3, max_samples=10, relative_error=0.01)
     [
         pytest.param([], 0.0, False, id="none yet"),
         pytest.param([1.0, 1.0], 99.0, False, id="below the minimum even when the time is up"),
-        pytest.param([1.0, 1.0, 1.0], 0.0, True, id="equal samples"),
+        pytest.param([1.0] * FEWEST_TO_STOP, 0.0, True, id="equal samples"),
+        pytest.param([1.0] * (FEWEST_TO_STOP - 1), 0.0, False, id="so few may be equal by chance"),
+        pytest.param([1.0] * 3, 5.0, True, id="few equal samples when the time is up"),
         pytest.param([1e3, 2e3, 3e3], 0.0, False, id="spread samples"),
         pytest.param([1e3, 2e3, 3e3], 5.0, True, id="spread samples when the time is up"),
-        pytest.param([1e3, 2e3] * 5, 0.0, True, id="the maximum"),
-        pytest.param([1e5, 1.005e5, 0.995e5, 1e5], 0.0, True, id="an interval below the share"),
-        pytest.param([1e5, 1.02e5, 0.98e5, 1e5], 0.0, False, id="an interval above the share"),
-        pytest.param([1e3, 1.02e3, 0.98e3, 1e3], 0.0, True, id="an interval of a few nanoseconds"),
+        pytest.param([1e3, 2e3] * 15, 0.0, True, id="the maximum"),
+        pytest.param([1e5, 1.005e5, 0.995e5, 1e5] * 5, 0.0, True, id="an interval below the share"),
+        pytest.param([1e5, 1.1e5, 0.9e5, 1e5] * 5, 0.0, False, id="an interval above the share"),
+        pytest.param([1e3, 1.02e3, 0.98e3, 1e3] * 5, 0.0, True, id="an interval of a few nanoseconds"),
     ],
 )
 def test_a_case_is_sampled_until_it_is_enough(samples: list[float], elapsed_s: float, expected: bool) -> None:
