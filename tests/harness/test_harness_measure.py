@@ -181,7 +181,7 @@ def test_who_claims_much_more_than_calls_take_is_timed_by_what_they_take(
 
     def slow(self: timing.HostClock, call: Any) -> Any:
         def waiting() -> Any:
-            until = time.perf_counter() + 4e-3
+            until = time.perf_counter() + 2.5e-3
             while time.perf_counter() < until:
                 pass
             return call()
@@ -189,15 +189,23 @@ def test_who_claims_much_more_than_calls_take_is_timed_by_what_they_take(
         return real(self, waiting)
 
     monkeypatch.setattr(timing.HostClock, "time", slow)
+    rings, make = [], Contestant._make_ring
+
+    def noted(self: Contestant, frame: dict[str, Any]) -> dict[str, Any]:
+        rings.append(frame["count"])
+        return make(self, frame)
+
+    monkeypatch.setattr(Contestant, "_make_ring", noted)
     (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=FakeRecorder()))
     assert case.timing is not None
     audit = case.timing.audit
     assert audit is not None
     assert audit.slope_ns is not None
-    assert case.timing.claim_ns > 4e6 > 10 * audit.slope_ns
-    # By the claim a series would have a call or two.
+    assert case.timing.claim_ns > 2.5e6 > 10 * audit.slope_ns
+    # By the claim there is time for a ring of a few places only: its inputs would lie in the cache.
+    assert 0 < rings[0] < measure.FEWEST_IN_RING <= max(rings)
+    assert audit.slope_calls[0] % max(rings) == 0
     assert audit.slope_calls[0] * audit.slope_ns > 0.1 * measure.SHORT_SERIES_NS
-    assert audit.slope_calls[0] >= measure.FEWEST_IN_RING
 
 
 @pytest.mark.usefixtures("with_rings")
