@@ -84,8 +84,7 @@ def score_ns(case: Line) -> float:
     names = ("captured", "armed", "handshake_ns", "handshake_slack_ns", "slope_slack_ns")
     evidence = audits.Evidence(claim_ns=claim, slope_ns=slope, **{name: audit[name] for name in names})
     # What was measured a second time may have decided otherwise.
-    takes_slope = evidence.slope_is_the_time and audit["score_ns"] < claim
-    return min(claim, estimates.alone(slope)) if takes_slope and slope is not None else claim
+    return evidence.without_gaps_ns if audit["score_ns"] < claim else claim
 
 
 def us(ns: float) -> str:
@@ -307,7 +306,9 @@ def duels(lines: Sequence[Line]) -> list[Shown]:
 def duel_verdict(found: Line) -> str:
     """Return what the blocks of each pair of processes say."""
     blocks = iter(found["ratios"])
-    pairs = [[[next(blocks)] for _ in range(count)] for count in found["pairs"]]
+    # Older harnesses had one pair, and did not say so.
+    counts = found.get("pairs") or [len(found["ratios"])]
+    pairs = [[[next(blocks)] for _ in range(count)] for count in counts]
     return duel.of_pairs(pairs, [DUEL_NS]).verdict
 
 

@@ -28,7 +28,12 @@ from kernelcup_harness.protocol import (
 CLAIM_SHARE = 0.02
 """How much of a claim handshakes and slopes may differ by the cache's state and the clock's drift."""
 GAP_SHARE = 0.1
-"""How much of a claim must be gaps before they are left out: a single kernel's has some hundredths."""
+"""How much of a claim must be gaps before any are left out: a single kernel's has some hundredths."""
+SIDING_NS = 1_600.0
+"""So far may a handshake lie above a call alone and side with it: what handshakes differ by between jobs, and by chance
+within one, in 1 % of cases."""
+LOUD_SLACK = 1.5
+"""A handshake's slack of so many times the usual is a machine's that others disturb."""
 QUICK_SHARE = 0.25
 NORMAL_99 = statistics.NormalDist().inv_cdf(0.99)
 NORMAL_SHARE = 1.4826
@@ -108,22 +113,41 @@ class Evidence:
         return self.slope_ns > self.claim_ns + self.slope_slack_ns
 
     @property
-    def slope_is_the_time(self) -> bool:
-        """Whether a captured call takes less than its claim: the claim has gaps between launches in it.
+    def gap_share(self) -> float:
+        """How much of what a captured claim has beyond its slope counts as gaps between launches, from 0 to 1.
 
-        Calls of a ring could be done together, so the handshake has to side with the slope, and to be
-        fine enough to tell the two apart.
+        None of it where that could be noise, all of it from twice as much on. In between it grows with the gap: what
+        is ranked must not be now this and now that. Calls of a ring could be done together, so the handshake has to
+        side with the slope, as a call alone takes.
         """
         if not self.captured or not self.slope_is_cold or self.slope_ns is None:
-            return False
+            return 0.0
         gap = self.claim_ns - self.slope_ns
-        # Well above the slack: what is ranked must not be now this and now that.
-        tells = (
-            gap > 2 * self.slope_slack_ns + GAP_SHARE * self.claim_ns and gap > 2 * self.handshake_slack_ns
-        )
         # The share of the claim in it is one of the slope here: who claims much would have much slack.
         slack_ns = self.handshake_slack_ns - CLAIM_SHARE * (self.claim_ns - max(0.0, self.slope_ns))
-        return tells and self.handshake_ns <= self.slope_ns + slack_ns
+        # What disturbs excuses nothing: whoever calls together gains by it.
+        above_ns = min(slack_ns, SIDING_NS + CLAIM_SHARE * max(0.0, self.slope_ns))
+        if self.handshake_ns > estimates.alone(self.slope_ns) + above_ns:
+            return 0.0
+        # Mostly constants: slacks are another thing in each job, and where they are large others disturb.
+        noise_ns = max(
+            NORMAL_99 * HANDSHAKE_PROCESS_NS + 2 * CLAIM_SHARE * self.claim_ns,
+            GAP_SHARE * self.claim_ns,
+            slack_ns / LOUD_SLACK,
+            self.slope_slack_ns,
+        )
+        return min(1.0, max(0.0, gap / noise_ns - 1))
+
+    @property
+    def without_gaps_ns(self) -> float:
+        """The claim less what counts as gaps, and not less than a call alone takes by its slope.
+
+        Else who adds a gap to a single kernel would be ranked below the time of that kernel.
+        """
+        share = self.gap_share
+        if not share or self.slope_ns is None:
+            return self.claim_ns
+        return self.claim_ns - share * max(0.0, self.claim_ns - estimates.alone(self.slope_ns))
 
     @property
     def is_in_doubt(self) -> bool:
@@ -151,9 +175,8 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
     if all(each.slope_disagrees for each in slopes):
         score = slopes[-1].claim_or_slope_ns
         findings.append(slope_finding(slopes[-1]))
-    elif last.slope_ns is not None and all(each.slope_is_the_time for each in rounds):
-        # As a call alone: else who adds a gap to a single kernel would be ranked below the time of that kernel.
-        score = min(score, estimates.alone(last.slope_ns))
+    elif all(each.gap_share for each in rounds):
+        score = last.without_gaps_ns
     if not last.captured and last.slope_ns is not None:
         score, level = max(score, last.claim_or_slope_ns), TrustLevel.BOUNDED
     if all(each.handshake_disagrees for each in handshakes):

@@ -86,6 +86,12 @@ def test_duels_are_judged_by_their_blocks() -> None:
     assert same.passed is None
 
 
+def test_a_duel_of_an_older_harness_had_one_pair_of_processes() -> None:
+    ratios = [0.983 + 0.001 * (number % 3) for number in range(30)]
+    assert figures.duel_verdict({"ratios": ratios}) == "tied"
+    assert figures.duel_verdict({"ratios": ratios, "pairs": [15, 15]}) == "faster"
+
+
 def test_intervals_are_held_against_the_long_series() -> None:
     def made(middle: float) -> Any:
         runs = [[chance.gauss(middle, 10) for _ in range(30)] for _ in range(20)]
