@@ -449,16 +449,23 @@ class Timing:
         if self.reported_ns is not None:
             error = self.reported.get("err")
             return None if error is None else estimates.around(self.reported_ns, error)
+        by_samples = estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
         slopes = self.audit.slopes_ns if self.audit is not None else []
         slope_ns = self.audit.slope_ns if self.audit is not None else None
-        if slopes and slope_ns is not None:
-            by_slopes = estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
-            if math.isclose(self.score_ns, slope_ns):
-                return by_slopes
-            if math.isclose(self.score_ns, estimates.alone(slope_ns)):
-                error_ns = estimates.ALONE_ERROR_SHARE * self.score_ns
-                return estimates.widened(by_slopes, self.score_ns, error_ns)
-        return estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
+        if not slopes or slope_ns is None:
+            return by_samples
+        by_slopes = estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
+        if math.isclose(self.score_ns, slope_ns):
+            return by_slopes
+        alone_ns = estimates.alone(slope_ns)
+        error_ns = estimates.ALONE_ERROR_SHARE * self.score_ns
+        if math.isclose(self.score_ns, alone_ns):
+            return estimates.widened(by_slopes, self.score_ns, error_ns)
+        if alone_ns < self.score_ns < self.claim_ns:
+            # A part of what the claim has beyond that was taken off.
+            share = (self.claim_ns - self.score_ns) / (self.claim_ns - alone_ns)
+            return estimates.widened(by_samples, self.score_ns, share * error_ns)
+        return by_samples
 
     @property
     def error_ns(self) -> float | None:

@@ -181,6 +181,22 @@ def test_the_interval_of_a_slope_is_from_its_series(score_ns: float) -> None:
     assert (score_ns - low, high - score_ns) == pytest.approx((half, half), abs=0.01)
 
 
+def test_where_a_part_of_the_gaps_was_taken_off_the_interval_has_a_part_of_its_error() -> None:
+    walls = [[1e5, 1e5, 1e5], [4e5, 4e5, 4e5]]
+    alone_ns = estimates.alone(10e3)
+
+    def half_ns(score_ns: float) -> float:
+        found = audit(slope_calls=[10, 40], slope_walls_ns=walls, slope_ns=10e3, score_ns=score_ns)
+        low, high = Timing(samples_ns=[20e3] * 20, audit=found).interval_ns or (0.0, 0.0)
+        assert score_ns - low == pytest.approx(high - score_ns)
+        return high - score_ns
+
+    middle_ns = (20e3 + alone_ns) / 2
+    assert half_ns(20e3) == 0.0
+    assert half_ns(middle_ns) == pytest.approx(1.96 * 0.5 * estimates.ALONE_ERROR_SHARE * middle_ns, rel=1e-3)
+    assert half_ns(alone_ns) == pytest.approx(1.96 * estimates.ALONE_ERROR_SHARE * alone_ns, rel=1e-3)
+
+
 def test_a_reported_mean_is_ranked_with_its_own_error() -> None:
     timing = Timing(samples_ns=[], reported_ns=50.0, reported={"err": 1.0})
     assert timing.score_ns == 50.0
