@@ -57,10 +57,9 @@ def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
     "3 % faster" means that in the same time it is done 3 % more often.
     """
     if duel.verdict == "":
-        why = duel.rival_message.rstrip(".") or "no reason is known"
-        return f"{second} could not be measured: {why}."
+        return _because(f"{second} could not be measured", duel.rival_message)
     if duel.verdict == "not_held":
-        return f"{first} and {second} could not be compared: {duel.rival_message.rstrip('.')}."
+        return _because(f"{first} and {second} could not be compared", duel.rival_message)
     if not (duel.low > 0 and math.isfinite(duel.high)):
         return f"{first} and {second} cannot be told apart: too little was measured."
     if duel.verdict == "tied":
@@ -98,6 +97,12 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
         DuelOutcome.LOST: f"It stands behind {whom}: measured in turns, it is slower.",
         DuelOutcome.MISSED: "It stands behind who is first now: the two were not measured in turns.",
     }[outcome]
+
+
+def _because(what: str, why: str) -> str:
+    """Give a reason; one of several lines, such as a traceback, stays as it is."""
+    why = why.strip() or "no reason is known"
+    return f"{what}: {why}" if "\n" in why else f"{what}: {why.rstrip('.')}."
 
 
 def _between(first: str, second: str, duel: DuelResult) -> str:

@@ -120,7 +120,10 @@ class StandardRun:
         """Which contestants the job needs."""
         if not needs_trusted(self._spec):
             return (SUBMISSION,)
-        return ROLES if self._spec.rival is not None else (SUBMISSION, TRUSTED)
+        if self._spec.rival is None:
+            return (SUBMISSION, TRUSTED)
+        # A processor's times scatter by more than processes differ by, and there is less memory beside one.
+        return ROLES if self._spec.backend is Backend.CUDA else (SUBMISSION, TRUSTED, RIVAL)
 
     def _roles_that_build(self) -> list[str]:
         """Return whose source compiles something when it is imported.

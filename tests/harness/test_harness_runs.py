@@ -21,6 +21,7 @@ from harness_runs import REFERENCE, SOURCE, Finished, command, own_spec, quick_s
 from kernelcup.launchers.bundle import write_bundle
 from kernelcup_harness import processes
 from kernelcup_harness.protocol import (
+    Backend,
     CheckStyle,
     JobSpec,
     Limits,
@@ -604,3 +605,42 @@ def test_an_undeletable_folder_does_not_cost_the_report(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
     finally:
         subprocess.run(["rm", "-rf", *map(str, tmp_path.iterdir())], check=False)
+
+
+DUEL = """\
+import os
+
+
+def custom_kernel(data):
+    print(f"user={os.getuid()} file={__name__}")
+    return data * 2
+"""
+# As on a GPU, where both have two processes.
+TWO_PAIRS = (
+    "from kernelcup_harness import __main__, crew, standard_run; "
+    "standard_run.StandardRun._roles = crew.ROLES; __main__.main()"
+)
+
+
+@pytest.mark.parametrize("sandbox", [SandboxPolicy.AUTO, SandboxPolicy.NONE])
+@pytest.mark.parametrize("pairs", [1, 2])
+def test_a_duel_has_processes_of_its_own_for_each_side(pairs: int, sandbox: SandboxPolicy) -> None:
+    rival = DUEL.replace("data * 2", "data + data")
+    spec = quick_spec(
+        DUEL,
+        mode=Mode.LEADERBOARD,
+        backend=Backend.CPU,
+        rival=rival,
+        rival_name="rival.py",
+        tests=[],
+        sandbox=sandbox,
+    )
+    argv = [sys.executable, "-P", "-c", TWO_PAIRS, "--events", "-"] if pairs == 2 else None
+    report = run(spec, argv=argv).report
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert report.duel is not None
+    assert report.duel.rival_message == ""
+    assert len(report.duel.pairs) == pairs
+    assert sum(report.duel.pairs) == report.duel.blocks == len(report.duel.ratios) >= 8 * pairs
+    # What is kept of the output is the first process's only.
+    assert {line.partition(" ")[2] for line in report.stdout.text.splitlines()} == {"file=submission"}

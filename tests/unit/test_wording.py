@@ -40,6 +40,9 @@ def test_too_little_or_nothing_measured_is_said() -> None:
     assert told(high=float("inf")) == "A and B cannot be told apart: too little was measured."
     assert told(verdict="", rival_message="it is wrong") == "B could not be measured: it is wrong."
     assert told(verdict="not_held", rival_message="no time") == "A and B could not be compared: no time."
+    assert told(verdict="", rival_message="") == "B could not be measured: no reason is known."
+    trace = "Traceback (most recent call last):\nValueError: why.\n"
+    assert told(verdict="", rival_message=trace) == f"B could not be measured: {trace.strip()}"
 
 
 @pytest.mark.parametrize("outcome", [each for each in DuelOutcome if each is not DuelOutcome.NONE])

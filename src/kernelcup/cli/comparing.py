@@ -130,7 +130,7 @@ def compare_there(venue: RemoteVenue, first: int, second: int, device: str | Non
     if as_json:
         typer.echo(json.dumps(done))
     else:
-        typer.echo(plain(done["sentence"] or no_result(done["verdict"] or done["state"])))
+        typer.echo(plain(done["sentence"] or no_result(done["verdict"] or done["state"], f"#{first}")))
     verdict = None if done["verdict"] is None else Verdict(done["verdict"])
     raise typer.Exit(exits.of_jobs([(JobState(done["state"]), verdict)]))
 
@@ -181,17 +181,19 @@ def show_report(report: RunReport, device: str, first: str, second: str, *, as_j
         if report.duel is None:
             out.print(render.headline(report))
             render.failure(out, report)
-        typer.echo(plain(sentence or no_result(report.verdict.value)))
+        typer.echo(plain(sentence or no_result(report.verdict.value, first)))
+        if report.duel is None and render.wants_a_gpu(report):
+            typer.echo(render.WANTS_A_GPU)
         # Without a duel that is why there is none.
         if not report.comparable:
             typer.echo(f"({render.EMULATED_TIMES})")
     raise typer.Exit(exits.VERDICTS[report.verdict])
 
 
-def no_result(why: str) -> str:
-    """Say that nothing came of it."""
+def no_result(why: str, first: str) -> str:
+    """Say that nothing came of it, because of the first one's verdict or what became of the job."""
     if why == "accepted":
         return "There is nothing to compare: the two were not measured in turns."
     if why == "cancelled":
         return "The comparison was cancelled."
-    return f"There is nothing to compare: A is {why.replace('_', ' ')}."
+    return f'There is nothing to compare: {first} ended with "{why.replace("_", " ")}".'

@@ -165,9 +165,12 @@ def report(
 
 def hint(report: RunReport) -> str:
     """Return what to do next about a report that was not accepted; ``{about}`` is left open."""
-    if report.backend is Backend.CPU and any(mark in report.message for mark in NO_GPU):
-        return WANTS_A_GPU
-    return HINTS[report.verdict]
+    return WANTS_A_GPU if wants_a_gpu(report) else HINTS[report.verdict]
+
+
+def wants_a_gpu(report: RunReport) -> bool:
+    """Tell whether something failed on the processor because there is no GPU."""
+    return report.backend is Backend.CPU and any(mark in report.message for mark in NO_GPU)
 
 
 def headline(report: RunReport) -> Text:
