@@ -257,8 +257,9 @@ def coverage(lines: Sequence[Line]) -> list[Shown]:
     if len(runs) < 200 or len(series) < 10_000:
         return [Shown(None, what, f"{len(runs)} of 200 runs, {len(series)} of 10000 samples")]
     value, offset_ns = estimates.robust(series), statistics.median(line["offset_ns"] for line in lines)
-    share = statistics.fmean(holds(run, offset_ns, value) for run in runs)
-    in_process = statistics.fmean(holds(run, 0.0, value) for run in runs)
+    timed = [Timing(samples_ns=run, offset_ns=offset_ns) for run in runs]
+    share = statistics.fmean(holds(each.interval_ns, value - offset_ns) for each in timed)
+    in_process = statistics.fmean(holds(each.sampling_interval_ns, value - offset_ns) for each in timed)
     lengths = sorted(map(len, runs))
     drawn = resampled([line["series"] for line in lines], lengths[len(lengths) // 2], offset_ns, value)
     text = f"{share:.1%} of {len(runs)} runs of {lengths[0]} to {lengths[-1]} samples at {us(value)} us raw"
@@ -269,13 +270,9 @@ def coverage(lines: Sequence[Line]) -> list[Shown]:
     ]
 
 
-def holds(samples: Sequence[float], offset_ns: float, value: float) -> bool:
-    """Tell whether the interval that a case of these samples shows holds a value, both less the offset.
-
-    Without one it is what sampling alone gives: only times by a GPU's events have an offset.
-    """
-    found = Timing(samples_ns=list(samples), offset_ns=offset_ns).interval_ns
-    return found is not None and found[0] <= value - offset_ns <= found[1]
+def holds(found: tuple[float, float] | None, value: float) -> bool:
+    """Tell whether an interval holds a value."""
+    return found is not None and found[0] <= value <= found[1]
 
 
 def resampled(pieces: Sequence[Sequence[float]], length: int, offset_ns: float, value: float) -> float:
@@ -285,7 +282,8 @@ def resampled(pieces: Sequence[Sequence[float]], length: int, offset_ns: float, 
     for _ in range(RESAMPLED):
         piece = chance.choice(pieces)
         begin = chance.randrange(max(1, len(piece) - length))
-        hits += holds(piece[begin : begin + length], offset_ns, value)
+        timing = Timing(samples_ns=list(piece[begin : begin + length]), offset_ns=offset_ns)
+        hits += holds(timing.interval_ns, value - offset_ns)
     return hits / RESAMPLED
 
 

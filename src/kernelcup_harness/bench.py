@@ -62,7 +62,6 @@ DUEL_AUDIT_S = 0.4
 """For the audit of one case of a duel."""
 FIRST_AUDITED = 1 << 21
 """Inputs of that have numbers of their own."""
-LEAST_FORGET_S = 10.0
 NAMES = {
     "submission": "submission",
     "rival": "rival",
@@ -390,6 +389,7 @@ class Bench:
             offsets_ns=(self._offset_ns(mine), self._offset_ns(other)),
             remaining=self._remaining,
             number=number,
+            names=(NAMES[mine], NAMES[other]),
             at=note,
         )
         fought = duel.fight(places, budget_s)
@@ -403,9 +403,9 @@ class Bench:
         """Have both give back the memory of their inputs: those that come next need it."""
         try:
             for role in pair:
-                self._callers[role].forget(timeout_s=max(LEAST_FORGET_S, self._remaining()))
+                self._callers[role].forget(timeout_s=self._remaining())
         except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            raise NotHeld(f"{NAMES[role]}: {error or type(error).__name__}") from error
+            raise NotHeld(f"the {NAMES[role]}: {error or type(error).__name__}") from error
 
     def _load(self, role: str, file: str) -> None:
         """Have a file imported in a fresh process. Raise :class:`RivalFailed` or :class:`NotHeld`.

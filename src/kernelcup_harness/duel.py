@@ -22,15 +22,12 @@ LEVEL = 0.98
 WARM_UP_BLOCKS = len(CLAIM_SLOTS)
 """One at each place."""
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
-WHO = ("the submission in another process", "the other")
 NO_TIME = "there was no time left"
 MEMORY = frozenset({"memory", "host_memory"})
 FIRST_INPUT = 1 << 20
 """Inputs of a duel have numbers of their own."""
 NEXT_INPUTS = 1 << 16
 """And so have those of each pair of processes: one must not know what the other was given."""
-LEAST_PROMPT = 0.5
-"""So many blocks must have been queued in time for the others not to count."""
 
 
 class RivalFailed(Exception):
@@ -76,9 +73,8 @@ class Fought:
 
     @property
     def counting(self) -> list[Block]:
-        """The blocks that were queued in time; where most were not, that is how the calls are, and all count."""
-        prompt = [block for block in self.blocks if not block.late]
-        return prompt if len(prompt) >= LEAST_PROMPT * len(self.blocks) else self.blocks
+        """The blocks that were queued in time, or all."""
+        return [self.blocks[place] for place in estimates.prompt([block.late for block in self.blocks])]
 
 
 class Duel:
@@ -92,6 +88,7 @@ class Duel:
         offsets_ns: What an empty kernel reads in each one's process; taken off each time.
         remaining: Seconds that a call may still take.
         number: Of this pair of processes.
+        names: What the two are called where one of them is in the way.
         at: Is told the number of the place whose turn it is.
     """
 
@@ -103,6 +100,7 @@ class Duel:
         offsets_ns: tuple[float, float],
         remaining: Callable[[], float],
         number: int = 0,
+        names: tuple[str, str] = ("submission", "rival"),
         at: Callable[[int], None] = lambda _number: None,
     ) -> None:
         self._checks = checks
@@ -112,6 +110,7 @@ class Duel:
         self._at = at
         self._inputs = FIRST_INPUT + number * NEXT_INPUTS
         self._is_first = number == 0
+        self._names = names
         self._blocks = 0
         self._was_late = False
 
@@ -178,8 +177,8 @@ class Duel:
         if who == 0 and self._is_first:
             return error
         if isinstance(error, CallFailed) and error.kind in MEMORY:
-            return NotHeld(f"{WHO[who]} ran out of memory: {text}")
-        return NotHeld(f"{WHO[who]}: {text}") if who == 0 else RivalFailed(text)
+            return NotHeld(f"the {self._names[who]} ran out of memory: {text}")
+        return NotHeld(f"the {self._names[who]}: {text}") if who == 0 else RivalFailed(text)
 
     def _fresh(self) -> SampleName:
         self._inputs += 1

@@ -27,6 +27,8 @@ less.
 """
 ALONE_ERROR_SHARE = 0.0125
 """Standard deviation of what follows from that, as a share: it was good to 2.5 %."""
+LEAST_PROMPT = 0.5
+"""So much of what was timed must have been queued in time for the rest not to count."""
 FEWEST_SLOPES = 2
 """So many count in any case, where only quick ones do."""
 LONGEST_LAG = 20
@@ -172,6 +174,15 @@ def student(level: float, freedom: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return z + math.fsum(term / freedom ** (power + 1) for power, term in enumerate(terms))
+
+
+def prompt(late: Sequence[bool]) -> list[int]:
+    """Return the places of what counts: where the device did not have to wait for the host.
+
+    Where it mostly does, that is how the calls are, and all count.
+    """
+    found = [place for place, each in enumerate(late) if not each]
+    return found if len(found) >= LEAST_PROMPT * len(late) else list(range(len(late)))
 
 
 def quantile(samples: Sequence[float], share: float) -> float:

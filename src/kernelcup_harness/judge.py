@@ -181,7 +181,7 @@ class Judge:
 
         assert self._bench is not None
         for role, channel in self._channels.items():
-            if role not in ("submission", "trusted") or (role == "trusted" and self._bench.calibrates):
+            if role != "submission" and (role != "trusted" or self._bench.calibrates):
                 try:
                     hello(channel)
                 except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:

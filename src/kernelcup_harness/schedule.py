@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernelcup_harness import estimates
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -43,8 +44,6 @@ SETTLED_OVER = 4
 SLOW_CLOCK = 0.9
 """Samples at a clock below this share of the median do not count."""
 MOST_DISCARDED = 4
-LEAST_PROMPT = 0.5
-"""So many samples must have been queued in time for the others not to count."""
 LONGEST_TURN = 4
 """Calls of one case in a row, at most, while others wait."""
 LARGE_OUTPUT_BYTES = 4 << 20
@@ -343,14 +342,14 @@ class CaseRun:
         if len(self.discarded_ns) > MOST_DISCARDED * max(1, self._rules.min_samples) and self._ns:
             return True
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
-        prompt_ns = [self._ns[place] for place in self._prompt()]
+        prompt_ns = [self._ns[place] for place in estimates.prompt(self._late)]
         return timing.enough(prompt_ns, spent_s, self._rules, self._budget_s)
 
     def timing(self) -> Timing | None:
         """Return what was measured, None if nothing was."""
         if not self._ns:
             return None
-        prompt = self._prompt()
+        prompt = estimates.prompt(self._late)
         late = set(range(len(self._ns))).difference(prompt)
         kept, discarded = self._kept(prompt)
         known = len(self.clocks_mhz) == len(self._ns)
@@ -364,14 +363,6 @@ class CaseRun:
             handshakes_ns=self.handshakes_ns,
             audit=self.audit,
         )
-
-    def _prompt(self) -> list[int]:
-        """Return the samples in which the device did not wait for the host.
-
-        Where it mostly does, that is how the call is, and all count.
-        """
-        found = [place for place, late in enumerate(self._late) if not late]
-        return found if len(found) >= LEAST_PROMPT * len(self._late) else list(range(len(self._late)))
 
     def _kept(self, places: list[int]) -> tuple[list[int], list[int]]:
         """Return which of these samples count, and which were taken at a clock far below the others'."""
