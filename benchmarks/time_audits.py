@@ -38,7 +38,7 @@ def main() -> int:
     if chosen.part in ("all", "honest"):
         for tree in ("torch", "cupy", "jax") if chosen.tree == "all" else (chosen.tree,):
             here = [each for each in possible if TREES.get(each.kind, "torch") == tree]
-            # JAX does not survive a second job in one process, which no contestant ever has.
+            # Each in a process of its own, as in a job: what a call of JAX leaves behind is seen.
             for wanted in range(1, chosen.repeats + 1) if tree == "jax" else (chosen.repeats,):
                 run_all(log, here, "honest", wanted, chosen.stage_budget)
     if chosen.part in ("all", "forged"):
@@ -95,6 +95,8 @@ def one(log: Log, here: Lab, each: tasks.Honest, role: str, budget_s: float) -> 
             f"{role} {each.name}: {report['verdict']} {report['trust']} {codes} "
             f"{time.monotonic() - began:.1f} s {report['message'][-200:]}"
         )
+        if report["reason"] == "exited":
+            log.say(here.last_words())
         if not failed:
             break
 

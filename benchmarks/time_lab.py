@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from kernelcup_harness.record import Record
 
 MEMBER = "import sys; from kernelcup_harness import contestant; contestant.main(*sys.argv[1:])"
 READY_S = 180.0
+STDERR = "stderr.txt"
+LAST_WORDS, LAST_WORDS_S = 6000, 0.5
 
 
 class Again(Judge):
@@ -58,7 +60,7 @@ class Lab:
 
     def __init__(self, backend: Backend, folder: Path, roles: tuple[str, ...]) -> None:
         self._backend = backend
-        self._children: list[subprocess.Popen[bytes]] = []
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._runners: dict[str, Channel] = {}
         self.folders: dict[str, Path] = {}
         self.channels: dict[str, Channel] = {}
@@ -75,9 +77,13 @@ class Lab:
             **environment(),
             **surroundings.backend_environment(self._backend),
             "TRITON_CACHE_DIR": str(folder / "triton"),
+            "PYTHONFAULTHANDLER": "1",
         }
         command = [sys.executable, "-P", "-c", MEMBER, str(fds[0]), str(fds[1]), str(os.getpid())]
-        self._children.append(subprocess.Popen(command, cwd=folder, env=environ, pass_fds=fds))
+        with (folder / STDERR).open("wb") as stderr:
+            self._children[role] = subprocess.Popen(
+                command, cwd=folder, env=environ, pass_fds=fds, stderr=stderr
+            )
         theirs.close()
         runners_end.close()
         self.folders[role] = folder
@@ -176,11 +182,22 @@ class Lab:
             elif source == RIVAL and spec.rival is not None:
                 (folder / spec.rival_name).write_text(spec.rival)
 
+    def last_words(self) -> str:
+        """Return how contestants have ended that are not there any more, and the end of what they said."""
+        told = []
+        for role, child in self._children.items():
+            # Its end of the channel is closed before it can be waited for.
+            with suppress(subprocess.TimeoutExpired):
+                code = child.wait(LAST_WORDS_S)
+                said = (self.folders[role] / STDERR).read_text(errors="replace")[-LAST_WORDS:]
+                told.append(f"{role} ended with {code}:\n{said}")
+        return "\n".join(told)
+
     def close(self) -> None:
         """End all contestants."""
         for channel in self.channels.values():
             channel.close()
-        for child in self._children:
+        for child in self._children.values():
             child.kill()
             child.wait()
 

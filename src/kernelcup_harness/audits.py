@@ -62,6 +62,8 @@ class Evidence:
     claim_ns: float
     captured: bool
     """Whether calls were replayed from a graph."""
+    not_captured: str = ""
+    """Why not: a key of :data:`WHY_NOT`, as the contestant says."""
     armed: bool = False
     """Whether handshakes were answered by the device alone."""
     refused: bool = False
@@ -179,6 +181,8 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         score = last.without_gaps_ns
     if not last.captured and last.slope_ns is not None:
         score, level = max(score, last.claim_or_slope_ns), TrustLevel.BOUNDED
+        if last.not_captured:
+            findings.append(not_captured_finding(last.not_captured))
     if all(each.handshake_disagrees for each in handshakes):
         level = TrustLevel.BOUNDED
         if handshake.has_nothing_else:
@@ -212,6 +216,17 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
     )
 
 
+STALE = "stale"
+WHY_NOT = {
+    "waits": "what it does is not permitted meanwhile, such as waiting for the device or reading from it (.item(), "
+    ".cpu(), synchronize)",
+    "elsewhere": "it works on another stream than PyTorch's current one, and not in step with that",
+    "host_function": "it queues functions of the host",
+    "runtime": "it uses JAX, which queues functions of the host",
+    STALE: "replayed on other inputs the recording left another answer than the call",
+}
+"""Why a call could not be taken from a CUDA graph, in words."""
+
 REFUSED = Finding(
     code="not_armed",
     text="a recorded call could not be queued ahead of its input, although nothing was in the way",
@@ -221,6 +236,13 @@ DISTURBED = Finding(
     code="handshake_disturbed",
     text="single calls took less than ones that do nothing, twice measured: something slowed those down",
 )
+
+
+def not_captured_finding(reason: str) -> Finding:
+    """Say that launches count, and why. The contestant chooses among our words: its own could tell hidden inputs."""
+    why = f": {WHY_NOT[reason]}" if reason in WHY_NOT else ""
+    text = f"launching its calls counts, for they could not be recorded in a CUDA graph{why}"
+    return Finding(code="not_captured", text=text)
 
 
 def slope_finding(evidence: Evidence) -> Finding:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kernelcup_harness import graphs, wire
 
 MAX_FRAME = 16 << 20
-MAX_REASON = 500
 MAX_TEXT = 8 << 10
 MAX_TRACE = 4 << 20
 # Imported before there is a job.
@@ -77,6 +76,7 @@ class Contestant:
         gpu = masks.on_gpu()
         self._clock: timing.Clock = timing.CudaClock() if gpu else timing.HostClock()
         self._mask = masks.Mask(gpu=gpu)
+        self._reason_of = graphs.reason_of
         self._recorder = recorder or (graphs.CudaRecorder() if gpu else graphs.NoRecorder())
         self._masks = masks
         self._slot_type = slots.Slot
@@ -297,8 +297,8 @@ class Contestant:
         # Whatever goes wrong means the same: it cannot be recorded, and is called as it is.
         except BaseException as error:
             slot.graph = None
-            return {"type": "captured", "ok": False, "text": describe(error)[-MAX_REASON:]}
-        return {"type": "captured", "ok": True, "text": ""}
+            return {"type": "captured", "ok": False, "reason": self._reason_of(error)}
+        return {"type": "captured", "ok": True}
 
     def _make_ring(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Lay inputs around the ring: a recorded one, one of calls, or the one that is there."""
@@ -308,8 +308,8 @@ class Contestant:
         self._ring.fill(sources, frame["count"])
         error = self._ring.record(self._called) if frame["mode"] == "record" else None
         self._clock.settle()
-        text = describe(error)[-MAX_REASON:] if error is not None else ""
-        return {"type": "ring", "captured": self._ring.is_recorded, "text": text}
+        reason = "" if error is None else self._reason_of(error)
+        return {"type": "ring", "captured": self._ring.is_recorded, "reason": reason}
 
     def _run(self, frame: dict[str, Any]) -> dict[str, Any]:
         self._ring.run(frame["passes"], self._called)

@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import ctypes
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+
+WAITS, ELSEWHERE, HOST_FUNCTION, RUNTIME, UNKNOWN = (
+    "waits",
+    "elsewhere",
+    "host_function",
+    "runtime",
+    "unknown",
+)
+"""Why something could not be recorded; :mod:`kernelcup_harness.audits` has the words."""
+SAYINGS = {
+    "legacy stream": ELSEWHERE,
+    "unjoined work": ELSEWHERE,
+    "uncaptured work": ELSEWHERE,
+    "CaptureImplicit": ELSEWHERE,
+    "CaptureUnjoined": ELSEWHERE,
+    "CaptureIsolation": ELSEWHERE,
+    "when stream is capturing": WAITS,
+    "during CUDA graph capture": WAITS,
+    "CaptureUnsupported": WAITS,
+}
+"""Parts of the messages of the driver, PyTorch and CuPy."""
+RUNTIME_MODULES = ("jax_plugins.",)
+"""Beginnings of modules that are there once a runtime has taken the device which must not be recorded.
+
+XLA queues functions of the host that free what they were called with. In a recording they run never or twice: it
+then waits for them, or its memory is spoilt.
+"""
+HOST_NODE, CHILD_NODE = 3, 4
+"""``CU_GRAPH_NODE_TYPE_HOST`` and ``CU_GRAPH_NODE_TYPE_GRAPH`` of the driver."""
 
 
 @dataclass(slots=True)
@@ -16,6 +47,18 @@ class Recording:
 
     replay: Callable[[], None]
     values: list[Any]
+
+
+class NotRecorded(RuntimeError):
+    """What was recorded, or would be, cannot be replayed.
+
+    Args:
+        reason: One of those above.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Recorder(Protocol):
@@ -37,14 +80,19 @@ class CudaRecorder:
     """Records on a stream of its own, in the mode that notices everything that would not be in the graph."""
 
     def record(self, calls: Sequence[Callable[[], Any]]) -> Recording:
-        """Call once to warm up on that stream, then record all. The stream in use afterwards is that of before."""
+        """Call once to warm up on that stream, then record all. The stream in use afterwards is that of before.
+
+        Raise :class:`NotRecorded` for functions of the host, which expect to be called once, and what calls raise.
+        """
+        if any(name.startswith(RUNTIME_MODULES) for name in list(sys.modules)):
+            raise NotRecorded(RUNTIME)
         before, stream = torch.cuda.current_stream(), torch.cuda.Stream()
         try:
             stream.wait_stream(before)
             with torch.cuda.stream(stream):
                 calls[0]()
             torch.cuda.synchronize()
-            graph = torch.cuda.CUDAGraph()
+            graph = torch.cuda.CUDAGraph(keep_graph=True)
             # Not torch.cuda.graph: it empties the allocator's cache each time.
             with torch.cuda.stream(stream):
                 graph.capture_begin(capture_error_mode="global")
@@ -52,6 +100,9 @@ class CudaRecorder:
                     values = [call() for call in calls]
                 finally:
                     graph.capture_end()
+            if has_host_function(graph.raw_cuda_graph(), ctypes.CDLL("libcuda.so.1")):
+                raise NotRecorded(HOST_FUNCTION)
+            graph.instantiate()
             torch.cuda.synchronize()
         except BaseException:
             clean_up()
@@ -72,3 +123,55 @@ def clean_up() -> None:
         fresh.manual_seed(torch.initial_seed())
         generator = torch.cuda.default_generators[torch.cuda.current_device()]
         generator.graphsafe_set_state(fresh.graphsafe_get_state())
+
+
+def has_host_function(graph: int, driver: Any) -> bool:
+    """Tell whether a function of the host is in a graph, or in one within.
+
+    Args:
+        graph: The driver's handle.
+        driver: Its library.
+
+    Raises:
+        RuntimeError: The driver does not say.
+    """
+    for node in _nodes(graph, driver):
+        kind = ctypes.c_int()
+        _checked(driver.cuGraphNodeGetType(ctypes.c_void_p(node), ctypes.byref(kind)))
+        if kind.value == HOST_NODE:
+            return True
+        if kind.value == CHILD_NODE:
+            child = ctypes.c_void_p()
+            _checked(driver.cuGraphChildGraphNodeGetGraph(ctypes.c_void_p(node), ctypes.byref(child)))
+            if has_host_function(child.value or 0, driver):
+                return True
+    return False
+
+
+def _nodes(graph: int, driver: Any) -> Iterator[int]:
+    count = ctypes.c_size_t()
+    _checked(driver.cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count)))
+    found = (ctypes.c_void_p * count.value)()
+    _checked(driver.cuGraphGetNodes(ctypes.c_void_p(graph), found, ctypes.byref(count)))
+    yield from (node or 0 for node in found[: count.value])
+
+
+def _checked(code: int) -> None:
+    if code:
+        raise RuntimeError(f"the driver could not say what was recorded: error {code}")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why something could not be recorded, by what was raised first."""
+    # Exceptions are user code: they may say anything, and be in a circle.
+    try:
+        chain = [error]
+        while (before := chain[-1].__context__) is not None and before not in chain:
+            chain.append(before)
+        first = chain[-1]
+        if isinstance(first, NotRecorded):
+            return first.reason
+        text = str(first)
+    except BaseException:
+        return UNKNOWN
+    return next((reason for saying, reason in SAYINGS.items() if saying in text), UNKNOWN)

@@ -121,6 +121,8 @@ class Slopes:
     """What a ring gave."""
 
     captured: bool = False
+    not_captured: str = ""
+    """Why not: a key of :data:`kernelcup_harness.audits.WHY_NOT`."""
     cold: bool = True
     """Whether the ring was larger than twice the cache."""
     calls: list[int] = field(default_factory=list)
@@ -180,6 +182,7 @@ class Auditor:
                 slopes = self._timed(
                     "slopes", lambda: self._slopes(run, place, claim_ns, budget_s / 2, record=False)
                 )
+                slopes = replace(slopes, not_captured=audits.STALE)
             found = self._timed(
                 "handshakes", lambda: self._called_one_by_one(run, place, budget_s / 2, captured=False)
             )
@@ -200,6 +203,7 @@ class Auditor:
         return audits.Evidence(
             claim_ns=claim_ns,
             captured=slopes.captured,
+            not_captured=slopes.not_captured,
             armed=found.armed,
             refused=found.refused,
             handshake_ns=audits.quick(found.walls_ns) - off_ns,
@@ -386,17 +390,22 @@ class Auditor:
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, count: int, *, record: bool
     ) -> Slopes:
         self._fill(run, place, count, "record" if record else "eager")
-        captured = self._captured
+        captured, why_not = self._captured, self._why_not
         found = self._series(run, place, claim_ns, budget_s, count)
         if found is None and captured:
             self._fill(run, place, count, "eager")
-            captured = False
+            captured, why_not = False, audits.STALE
             found = self._series(run, place, claim_ns, budget_s, count)
         self._ask({"type": "ring", "slots": [], "count": 0, "mode": "eager"}, "ring")
         if found is None:
             return Slopes()
         few, many, passes = found
-        return Slopes(captured=captured, calls=[count * each for each in passes], walls_ns=[few, many])
+        return Slopes(
+            captured=captured,
+            not_captured=why_not,
+            calls=[count * each for each in passes],
+            walls_ns=[few, many],
+        )
 
     def _series(
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, count: int
@@ -449,7 +458,7 @@ class Auditor:
             self._caller.place(slot, timeout_s=self._remaining())
         frame = {"type": "ring", "slots": list(sources), "count": count, "mode": mode}
         reply, _wall = self._caller.ask(frame, "ring", timeout_s=self._remaining())
-        self._captured = reply.get("captured") is True
+        self._captured, self._why_not = reply.get("captured") is True, str(reply.get("reason") or "")
         return contents
 
     def _ask(self, frame: dict[str, Any], expected: str) -> float:

@@ -337,7 +337,7 @@ class Finding:
 
     code: str
     """Stable: ``slope_disagrees``, ``handshake_disagrees``, ``not_armed``, ``handshake_disturbed``, ``below_floor``,
-    ``near_floor``, ``empty_floor``, ``throttled``, ``busy_device``, ``not_audited``."""
+    ``near_floor``, ``empty_floor``, ``throttled``, ``busy_device``, ``not_audited``, ``not_captured``."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False

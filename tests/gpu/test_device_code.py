@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import struct
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 import torch
 
-from kernelcup_harness import device_code, masks, pages, pinning
+from kernelcup_harness import device_code, graphs, masks, pages, pinning
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -158,3 +160,79 @@ def test_a_commitment_is_to_all_parts_in_their_order(code: device_code.DeviceCod
     assert code.digest(parts[::-1]) != code.digest(parts)
     parts[700][3] += 1
     assert code.digest(parts) == tree([part.cpu().numpy().tobytes() for part in parts])
+
+
+HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class Launched:
+    """Queues a function of the host on the stream in use, which counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._function = HOST_FUNCTION(self._count)
+        self._driver = ctypes.CDLL("libcuda.so.1")
+
+    def __call__(self) -> None:
+        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+        assert self._driver.cuLaunchHostFunc(stream, self._function, None) == 0
+
+    def _count(self, _data: int | None) -> None:
+        self.calls += 1
+
+
+def test_what_is_recorded_is_replayed_on_what_lies_there_then() -> None:
+    source = torch.ones(1000, device="cuda")
+    recording = graphs.CudaRecorder().record([lambda: source + 1, lambda: source * 3])
+    source.fill_(5.0)
+    recording.replay()
+    torch.cuda.synchronize()
+    assert [value[0].item() for value in recording.values] == [6.0, 15.0]
+
+
+def test_a_recording_with_a_function_of_the_host_is_refused() -> None:
+    source, launched = torch.ones(1000, device="cuda"), Launched()
+
+    def call() -> torch.Tensor:
+        launched()
+        return source + 1
+
+    with pytest.raises(graphs.NotRecorded) as refused:
+        graphs.CudaRecorder().record([call])
+    assert refused.value.reason == graphs.HOST_FUNCTION
+    # Once, to warm up.
+    assert launched.calls == 1
+    call()
+    torch.cuda.synchronize()
+    assert launched.calls == 2
+
+
+def test_a_function_of_the_host_in_a_graph_within_is_found() -> None:
+    inner, launched = torch.cuda.CUDAGraph(), Launched()
+    source = torch.ones(1000, device="cuda")
+    with torch.cuda.graph(inner):
+        launched()
+        source.add_(1)
+
+    with pytest.raises(graphs.NotRecorded) as refused:
+        graphs.CudaRecorder().record([inner.replay])
+    assert refused.value.reason == graphs.HOST_FUNCTION
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda data: data.sum().item(), graphs.WAITS),
+        (lambda data: data.cpu(), graphs.WAITS),
+        (lambda _data: torch.cuda.synchronize(), graphs.WAITS),
+    ],
+)
+def test_what_waits_for_the_device_is_told_as_such(
+    call: Callable[[torch.Tensor], object], reason: str
+) -> None:
+    data = torch.ones(1000, device="cuda")
+    with pytest.raises(Exception) as raised:
+        graphs.CudaRecorder().record([lambda: call(data)])
+    assert graphs.reason_of(raised.value) == reason
+    # The device is as good as before.
+    assert data.sum().item() == 1000.0

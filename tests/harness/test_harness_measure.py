@@ -15,7 +15,7 @@ import torch
 from harness_runs import quick_spec
 from inside import FakeRecorder, StaleRecorder, cases, judged
 
-from kernelcup_harness import audits, bench, measure, timing, trusted
+from kernelcup_harness import audits, bench, graphs, measure, timing, trusted
 from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.crew import ROLES
 from kernelcup_harness.duel import Duel, Fought, of_pairs, result
@@ -225,6 +225,40 @@ def test_what_cannot_be_recorded_scores_its_slope(tmp_path: Path) -> None:
     assert audit.slope_ns is not None
     assert audit.level is TrustLevel.BOUNDED
     assert audit.score_ns == max(audit.slope_ns, case.timing.claim_ns)
+    (finding,) = audit.findings
+    assert (finding.code, finding.quarantines) == ("not_captured", False)
+    assert finding.text.endswith("could not be recorded in a CUDA graph")
+
+
+class RefusingRecorder(FakeRecorder):
+    """Refuses for a reason, in words of its own."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self._reason = reason
+
+    def record(self, calls: Any) -> graphs.Recording:
+        """Refuse."""
+        raise graphs.NotRecorded(self._reason)
+
+
+@pytest.mark.usefixtures("with_rings")
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (graphs.WAITS, "(.item(), .cpu(), synchronize)"),
+        (graphs.RUNTIME, "it uses JAX, which queues functions of the host"),
+        ("the hidden size is 4711", "in a CUDA graph"),
+    ],
+)
+def test_why_calls_could_not_be_recorded_is_told_in_the_judges_words(
+    tmp_path: Path, reason: str, told: str
+) -> None:
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=RefusingRecorder(reason)))
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    (finding,) = case.timing.audit.findings
+    assert finding.text.endswith(told)
 
 
 @pytest.mark.usefixtures("with_rings")
@@ -234,6 +268,7 @@ def test_a_recording_that_gives_old_answers_counts_as_eager(tmp_path: Path) -> N
     assert case.timing is not None
     assert case.timing.audit is not None
     assert not case.timing.audit.captured
+    assert [each.text for each in case.timing.audit.findings if "left another answer than" in each.text]
 
 
 @pytest.mark.usefixtures("with_rings")
