@@ -46,7 +46,7 @@ SERIES = 4
 """A long series has so many times the calls of a short one."""
 FEWEST_PAIRS, MOST_PAIRS = 3, 6
 LONG_PAIR_S, FEWEST_LONG_PAIRS = 0.1, 2
-"""Of pairs that take longer so many are enough."""
+"""Of pairs of captured calls that take longer so many are enough."""
 MUCH_CLAIMED = 2.0
 """Who claims so many times what its calls take among many had a small ring, or few calls: they are timed again."""
 MUCH_LONGER = 10
@@ -419,7 +419,8 @@ class Auditor:
         few_passes = max(1, math.ceil(SHORT_SERIES_NS / pass_ns))
         # The device rests as long as it works.
         pair_s = 2 * few_passes * (1 + SERIES) * pass_ns / 1e9
-        fewest = FEWEST_PAIRS if pair_s < LONG_PAIR_S else FEWEST_LONG_PAIRS
+        # Of eager ones the middle one counts.
+        fewest = FEWEST_LONG_PAIRS if pair_s >= LONG_PAIR_S and self._captured else FEWEST_PAIRS
         pairs = max(fewest, min(MOST_PAIRS, int(budget_s / pair_s)))
         passes = (few_passes, few_passes * SERIES)
         most_ns = MUCH_LONGER * passes[1] * pass_ns

@@ -448,3 +448,8 @@ def test_short_series_that_wait_hide_little_of_a_call() -> None:
 
 def test_a_hand_over_as_it_is_raises_no_slope() -> None:
     assert audits.slope(series(50e3, audits.HAND_OVER_NS), [100, 400], captured=True) == pytest.approx(50e3)
+
+
+def test_one_pair_that_the_host_disturbed_does_not_make_an_eager_slope() -> None:
+    short, long = [8 * 42e3, 8 * 45e3, 8 * 43e3], [32 * 42e3, 32 * 590e3, 32 * 44e3]
+    assert audits.slope([short, long], [8, 32], captured=False) == pytest.approx(44.3e3, rel=0.01)
