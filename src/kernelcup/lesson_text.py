@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelcup.lessons import Lesson
@@ -73,6 +73,18 @@ def times(factor: float | None) -> str:
 def proof(lesson: Lesson) -> str:
     """Return how far the time is proven."""
     return lesson.trust.value if lesson.trust is not None else ""
+
+
+def notes(learned: Iterable[Lesson]) -> dict[str, str]:
+    """Return what people should know of some cases, with the cases of which it holds: ``cases 0, 1, 4``."""
+    found: dict[str, list[int]] = {}
+    for lesson in learned:
+        for note in dict.fromkeys(lesson.notes):
+            found.setdefault(note, []).append(lesson.index)
+    return {
+        note: f"{'case' if len(places) == 1 else 'cases'} {', '.join(map(str, places))}"
+        for note, places in found.items()
+    }
 
 
 def evidence_lines(evidence: Mapping[str, Any]) -> Iterator[str]:

@@ -70,6 +70,15 @@ def test_a_case_at_the_floor_is_at_most_that() -> None:
     assert (found.trust, found.notes) == (TrustLevel.AUDITED, (finding.text,))
 
 
+def test_what_holds_of_several_cases_is_said_once() -> None:
+    first = lesson()
+    learned = [
+        dataclasses.replace(first, index=index, notes=notes)
+        for index, notes in enumerate([("slow", "odd"), (), ("slow", "slow")])
+    ]
+    assert lesson_text.notes(learned) == {"slow": "cases 0, 2", "odd": "case 0"}
+
+
 def test_only_columns_that_say_something_are_shown() -> None:
     assert list(lesson_text.columns([lesson()])) == ["time per call (95 %)", "raw", "calls"]
     plain = lesson(timing=Timing(samples_ns=[1000.0] * 3), reference_ns=2000.0)

@@ -167,7 +167,11 @@ def _stage(stage: StageReport, learned: Mapping[int, Lesson]) -> Iterator[Block]
         return
     passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
     yield f"### {heading}: {passed} of {stage.planned_cases} passed"
-    lines = (line for case in stage.cases for line in _case(case, learned.get(case.index)))
+    lines = [line for case in stage.cases for line in _case(case, learned.get(case.index))]
+    lines += [
+        f"> {places}: {texts.shortened(texts.one_line(note), 300)}"
+        for note, places in lesson_text.notes(learned.values()).items()
+    ]
     yield Log(f"{stage.name.value}.txt", "\n".join(lines))
     for case in stage.cases:
         yield from _profile(case)
@@ -187,8 +191,6 @@ def _case(case: CaseResult, lesson: Lesson | None) -> Iterator[str]:
         yield f"   ⚡ {duration(fastest * 1e-9)} 🐌 {duration(slowest * 1e-9)}  ({lesson_text.calls(lesson)} calls)"
     if told := lesson_text.summary(lesson):
         yield f"   📏 {told}"
-    for note in lesson.notes:
-        yield f"   > {texts.shortened(texts.one_line(note), 300)}"
 
 
 def _profile(case: CaseResult) -> Iterator[Block]:

@@ -210,9 +210,9 @@ def cases(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> No
         lesson = learned.get(case.index)
         table.add_row(*row, *(read(lesson) if lesson is not None else "" for read in columns.values()))
     print_table(out, title, table, f"{left_out} more; --json has all" if left_out else "")
-    for case in chosen:
-        for note in learned[case.index].notes if case.index in learned else ():
-            out.print(Text(plain(f"case {case.index}: {note}"), style="yellow"))
+    known = [learned[case.index] for case in stage.cases if case.index in learned]
+    for note, places in lesson_text.notes(known).items():
+        out.print(Text(plain(f"{places}: {note}"), style="yellow"))
 
 
 def shown_cases(cases: Sequence[CaseResult]) -> list[CaseResult]:

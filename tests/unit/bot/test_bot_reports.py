@@ -12,12 +12,15 @@ from builders import make_case, make_report, make_stage
 from kernelcup.bot import reports, texts
 from kernelcup.bot.api import Happening
 from kernelcup.bot.live import JobLine, Live, duration, ordinal, render
+from kernelcup_harness.audits import not_captured_finding
 from kernelcup_harness.protocol import (
+    Audit,
     CapturedOutput,
     Mode,
     RunReport,
     StageName,
     Timing,
+    TrustLevel,
     Verdict,
     to_json,
 )
@@ -58,6 +61,22 @@ def test_a_score_has_its_interval() -> None:
     assert "Score: **1 µs** (95 %: 0.995 to 1.004) (raw 1.2 µs, audited)" in text
     assert "Ranked benchmarks: 1 of 1 passed" in text
     assert "⚡ 990 ns 🐌 1.01 µs" in text
+
+
+def test_what_people_should_know_is_said_once_for_all_its_cases() -> None:
+    audit = Audit(
+        captured=False,
+        handshake_ns=0.0,
+        handshake_slack_ns=0.0,
+        score_ns=1_000.0,
+        level=TrustLevel.BOUNDED,
+        findings=[not_captured_finding("waits")],
+    )
+    timing = Timing(samples_ns=[1_000.0] * 3, audit=audit)
+    cases = [make_case(timing=timing, index=index) for index in range(3)]
+    text = told(make_report(stages=[make_stage(cases)], trust=TrustLevel.BOUNDED), score_s=1e-6)
+    assert text.count("launching its calls counts") == 1
+    assert "> cases 0, 1, 2: launching its calls counts" in text
 
 
 def test_profiles_are_attached() -> None:
