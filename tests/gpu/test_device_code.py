@@ -236,3 +236,37 @@ def test_what_waits_for_the_device_is_told_as_such(
     assert graphs.reason_of(raised.value) == reason
     # The device is as good as before.
     assert data.sum().item() == 1000.0
+
+
+def test_cupy_is_recorded_where_it_works_on_the_stream_in_use() -> None:
+    cupy = pytest.importorskip("cupy")
+    source = torch.ones(1000, device="cuda")
+
+    def call() -> torch.Tensor:
+        out = torch.empty_like(source)
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            cupy.add(cupy.from_dlpack(source), 1, out=cupy.from_dlpack(out))
+        return out
+
+    recording = graphs.CudaRecorder().record([call, call])
+    source.fill_(5.0)
+    recording.replay()
+    torch.cuda.synchronize()
+    assert [value[0].item() for value in recording.values] == [6.0, 6.0]
+
+
+def test_what_jax_does_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Before JAX takes the device: it would take most of its memory.
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax = pytest.importorskip("jax")
+    source = torch.ones(1000, device="cuda")
+
+    def call() -> torch.Tensor:
+        return torch.from_dlpack(jax.dlpack.from_dlpack(source) + 1)
+
+    for _ in range(3):
+        call()
+    with pytest.raises(graphs.NotRecorded) as refused:
+        graphs.CudaRecorder().record([call])
+    assert refused.value.reason == graphs.RUNTIME
+    assert call()[0].item() == 2.0
