@@ -223,7 +223,8 @@ WHY_NOT = {
     "elsewhere": "it works on another stream than PyTorch's current one, and not in step with that",
     "host_function": "it queues functions of the host",
     "runtime": "it uses JAX, which queues functions of the host",
-    STALE: "replayed on other inputs the recording left another answer than the call",
+    STALE: "replayed on other inputs the recording left another answer than the call; some of the work is not done on "
+    "PyTorch's current stream, or not on the device",
 }
 """Why a call could not be taken from a CUDA graph, in words."""
 
