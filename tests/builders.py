@@ -18,6 +18,7 @@ from kernelcup.storage import users
 from kernelcup.storage.database import Database
 from kernelcup.storage.tables import UserRow
 from kernelcup_harness.protocol import (
+    Audit,
     Backend,
     CaseResult,
     HarnessKind,
@@ -86,6 +87,18 @@ def make_spec(**overrides: Any) -> JobSpec:
         "tests": [{"size": 16, "seed": 1}],
     }
     return JobSpec(**(values | overrides))
+
+
+def make_audit(score_ns: float, **overrides: Any) -> Audit:
+    """Return an audit that proves a captured case's time."""
+    values: dict[str, Any] = {
+        "captured": True,
+        "handshake_ns": score_ns,
+        "handshake_slack_ns": 0.0,
+        "score_ns": score_ns,
+        "level": TrustLevel.AUDITED,
+    }
+    return Audit(**(values | overrides))
 
 
 def make_case(time_ns: float | None = 1000.0, **overrides: Any) -> CaseResult:

@@ -22,6 +22,7 @@ from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
     Finding,
+    NotCaptured,
     TrustLevel,
 )
 
@@ -62,8 +63,8 @@ class Evidence:
     claim_ns: float
     captured: bool
     """Whether calls were replayed from a graph."""
-    not_captured: str = ""
-    """Why not: a key of :data:`WHY_NOT`, as the contestant says."""
+    not_captured: NotCaptured | None = None
+    """Why not, where that was tried."""
     armed: bool = False
     """Whether handshakes were answered by the device alone."""
     refused: bool = False
@@ -181,7 +182,7 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         score = last.without_gaps_ns
     if not last.captured and last.slope_ns is not None:
         score, level = max(score, last.claim_or_slope_ns), TrustLevel.BOUNDED
-        if last.not_captured:
+        if last.not_captured is not None:
             findings.append(not_captured_finding(last.not_captured))
     if all(each.handshake_disagrees for each in handshakes):
         level = TrustLevel.BOUNDED
@@ -216,15 +217,14 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
     )
 
 
-STALE = "stale"
 WHY_NOT = {
-    "waits": "what it does is not permitted meanwhile, such as waiting for the device or reading from it (.item(), "
-    ".cpu(), synchronize)",
-    "elsewhere": "it works on another stream than PyTorch's current one, and not in step with that",
-    "host_function": "it queues functions of the host",
-    "runtime": "it uses JAX, which queues functions of the host",
-    STALE: "replayed on other inputs the recording left another answer than the call; some of the work is not done on "
-    "PyTorch's current stream, or not on the device",
+    NotCaptured.WAITS: "what it does is not permitted meanwhile, such as waiting for the device or reading from it "
+    "(.item(), .cpu(), synchronize)",
+    NotCaptured.ELSEWHERE: "it works on another stream than PyTorch's current one, and not in step with that",
+    NotCaptured.HOST_FUNCTION: "it queues functions of the host",
+    NotCaptured.RUNTIME: "it uses JAX, which queues functions of the host",
+    NotCaptured.STALE: "replayed on other inputs the recording left another answer than the call; some of the work is "
+    "not done on PyTorch's current stream, or not on the device",
 }
 """Why a call could not be taken from a CUDA graph, in words."""
 
@@ -239,7 +239,7 @@ DISTURBED = Finding(
 )
 
 
-def not_captured_finding(reason: str) -> Finding:
+def not_captured_finding(reason: NotCaptured) -> Finding:
     """Say that launches count, and why. The contestant chooses among our words: its own could tell hidden inputs."""
     why = f": {WHY_NOT[reason]}" if reason in WHY_NOT else ""
     text = f"launching its calls counts, for they could not be recorded in a CUDA graph{why}"

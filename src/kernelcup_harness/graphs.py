@@ -11,24 +11,18 @@ from typing import Any, Protocol
 
 import torch
 
-WAITS, ELSEWHERE, HOST_FUNCTION, RUNTIME, UNKNOWN = (
-    "waits",
-    "elsewhere",
-    "host_function",
-    "runtime",
-    "unknown",
-)
-"""Why something could not be recorded; :mod:`kernelcup_harness.audits` has the words."""
+from kernelcup_harness.protocol import NotCaptured
+
 SAYINGS = {
-    "legacy stream": ELSEWHERE,
-    "unjoined work": ELSEWHERE,
-    "uncaptured work": ELSEWHERE,
-    "CaptureImplicit": ELSEWHERE,
-    "CaptureUnjoined": ELSEWHERE,
-    "CaptureIsolation": ELSEWHERE,
-    "when stream is capturing": WAITS,
-    "during CUDA graph capture": WAITS,
-    "CaptureUnsupported": WAITS,
+    "legacy stream": NotCaptured.ELSEWHERE,
+    "unjoined work": NotCaptured.ELSEWHERE,
+    "uncaptured work": NotCaptured.ELSEWHERE,
+    "CaptureImplicit": NotCaptured.ELSEWHERE,
+    "CaptureUnjoined": NotCaptured.ELSEWHERE,
+    "CaptureIsolation": NotCaptured.ELSEWHERE,
+    "when stream is capturing": NotCaptured.WAITS,
+    "during CUDA graph capture": NotCaptured.WAITS,
+    "CaptureUnsupported": NotCaptured.WAITS,
 }
 """Parts of the messages of the driver, PyTorch and CuPy."""
 RUNTIME_MODULES = ("jax_plugins.",)
@@ -50,13 +44,9 @@ class Recording:
 
 
 class NotRecorded(RuntimeError):
-    """What was recorded, or would be, cannot be replayed.
+    """What was recorded, or would be, cannot be replayed."""
 
-    Args:
-        reason: One of those above.
-    """
-
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: NotCaptured) -> None:
         super().__init__(reason)
         self.reason = reason
 
@@ -85,7 +75,7 @@ class CudaRecorder:
         Raise :class:`NotRecorded` for functions of the host, which expect to be called once, and what calls raise.
         """
         if any(name.startswith(RUNTIME_MODULES) for name in list(sys.modules)):
-            raise NotRecorded(RUNTIME)
+            raise NotRecorded(NotCaptured.RUNTIME)
         before, stream = torch.cuda.current_stream(), torch.cuda.Stream()
         try:
             stream.wait_stream(before)
@@ -101,7 +91,7 @@ class CudaRecorder:
                 finally:
                     graph.capture_end()
             if has_host_function(graph.raw_cuda_graph(), ctypes.CDLL("libcuda.so.1")):
-                raise NotRecorded(HOST_FUNCTION)
+                raise NotRecorded(NotCaptured.HOST_FUNCTION)
             graph.instantiate()
             torch.cuda.synchronize()
         except BaseException:
@@ -161,7 +151,7 @@ def _checked(code: int) -> None:
         raise RuntimeError(f"the driver could not say what was recorded: error {code}")
 
 
-def reason_of(error: BaseException) -> str:
+def reason_of(error: BaseException) -> NotCaptured:
     """Return why something could not be recorded, by what was raised first."""
     # Exceptions are user code: they may say anything, and be in a circle.
     try:
@@ -173,5 +163,5 @@ def reason_of(error: BaseException) -> str:
             return first.reason
         text = str(first)
     except BaseException:
-        return UNKNOWN
-    return next((reason for saying, reason in SAYINGS.items() if saying in text), UNKNOWN)
+        return NotCaptured.UNKNOWN
+    return next((reason for saying, reason in SAYINGS.items() if saying in text), NotCaptured.UNKNOWN)

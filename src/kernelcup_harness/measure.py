@@ -13,7 +13,7 @@ from kernelcup_harness import aliasing, audits, wire
 from kernelcup_harness.answers import HANDSHAKE, REPLAY, Answer, CallFailed, NotCommitted
 from kernelcup_harness.calls import ARMING_S, Armed, Caller
 from kernelcup_harness.checks import Checks, Fault, Place
-from kernelcup_harness.protocol import Reason, SampleName
+from kernelcup_harness.protocol import NotCaptured, Reason, SampleName
 from kernelcup_harness.schedule import PLACES, CaseRun
 from kernelcup_harness.trusted import UNCOUNTED, Trusted, ring_walls
 
@@ -121,8 +121,8 @@ class Slopes:
     """What a ring gave."""
 
     captured: bool = False
-    not_captured: str = ""
-    """Why not: a key of :data:`kernelcup_harness.audits.WHY_NOT`."""
+    not_captured: NotCaptured | None = None
+    """Why not, where that was tried."""
     cold: bool = True
     """Whether the ring was larger than twice the cache."""
     calls: list[int] = field(default_factory=list)
@@ -182,7 +182,7 @@ class Auditor:
                 slopes = self._timed(
                     "slopes", lambda: self._slopes(run, place, claim_ns, budget_s / 2, record=False)
                 )
-                slopes = replace(slopes, not_captured=audits.STALE)
+                slopes = replace(slopes, not_captured=NotCaptured.STALE)
             found = self._timed(
                 "handshakes", lambda: self._called_one_by_one(run, place, budget_s / 2, captured=False)
             )
@@ -390,11 +390,11 @@ class Auditor:
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, count: int, *, record: bool
     ) -> Slopes:
         self._fill(run, place, count, "record" if record else "eager")
-        captured, why_not = self._captured, self._why_not
+        captured, reason = self._captured, self._why_not
         found = self._series(run, place, claim_ns, budget_s, count)
         if found is None and captured:
             self._fill(run, place, count, "eager")
-            captured, why_not = False, audits.STALE
+            captured, reason = False, NotCaptured.STALE
             found = self._series(run, place, claim_ns, budget_s, count)
         self._ask({"type": "ring", "slots": [], "count": 0, "mode": "eager"}, "ring")
         if found is None:
@@ -402,7 +402,7 @@ class Auditor:
         few, many, passes = found
         return Slopes(
             captured=captured,
-            not_captured=why_not,
+            not_captured=reason,
             calls=[count * each for each in passes],
             walls_ns=[few, many],
         )
@@ -459,7 +459,7 @@ class Auditor:
             self._caller.place(slot, timeout_s=self._remaining())
         frame = {"type": "ring", "slots": list(sources), "count": count, "mode": mode}
         reply, _wall = self._caller.ask(frame, "ring", timeout_s=self._remaining())
-        self._captured, self._why_not = reply.get("captured") is True, str(reply.get("reason") or "")
+        self._captured, self._why_not = reply.get("captured") is True, why_not(reply.get("reason"))
         return contents
 
     def _ask(self, frame: dict[str, Any], expected: str) -> float:
@@ -481,6 +481,13 @@ class Auditor:
 def input_bytes(data: Any) -> int:
     """Return the bytes of the tensors of an input."""
     return sum(wire.span_of(tensor) * tensor.element_size() for tensor in aliasing.leaves(data))
+
+
+def why_not(said: object) -> NotCaptured | None:
+    """Return what a contestant says of a recording that did not work; it may say anything."""
+    if not said:
+        return None
+    return next((each for each in NotCaptured if each == said), NotCaptured.UNKNOWN)
 
 
 def ring_size(place_bytes: int, claim_ns: float, budget_s: float, device: Device) -> int:

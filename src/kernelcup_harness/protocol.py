@@ -147,6 +147,17 @@ class SandboxPolicy(StrEnum):
     """Without one: for finding out whether the sandbox is in the way."""
 
 
+class NotCaptured(StrEnum):
+    """Why calls could not be taken from a CUDA graph, as the contestant says; within a run only."""
+
+    WAITS = "waits"
+    ELSEWHERE = "elsewhere"
+    HOST_FUNCTION = "host_function"
+    RUNTIME = "runtime"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+
 class TrustLevel(StrEnum):
     """How far a time is proven."""
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from kernelcup_harness import device_code, graphs, masks, pages, pinning
+from kernelcup_harness.protocol import NotCaptured
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -199,7 +200,7 @@ def test_a_recording_with_a_function_of_the_host_is_refused() -> None:
 
     with pytest.raises(graphs.NotRecorded) as refused:
         graphs.CudaRecorder().record([call])
-    assert refused.value.reason == graphs.HOST_FUNCTION
+    assert refused.value.reason == NotCaptured.HOST_FUNCTION
     # Once, to warm up.
     assert launched.calls == 1
     call()
@@ -216,15 +217,15 @@ def test_a_function_of_the_host_in_a_graph_within_is_found() -> None:
 
     with pytest.raises(graphs.NotRecorded) as refused:
         graphs.CudaRecorder().record([inner.replay])
-    assert refused.value.reason == graphs.HOST_FUNCTION
+    assert refused.value.reason == NotCaptured.HOST_FUNCTION
 
 
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda data: data.sum().item(), graphs.WAITS),
-        (lambda data: data.cpu(), graphs.WAITS),
-        (lambda _data: torch.cuda.synchronize(), graphs.WAITS),
+        (lambda data: data.sum().item(), NotCaptured.WAITS),
+        (lambda data: data.cpu(), NotCaptured.WAITS),
+        (lambda _data: torch.cuda.synchronize(), NotCaptured.WAITS),
     ],
 )
 def test_what_waits_for_the_device_is_told_as_such(
@@ -268,5 +269,5 @@ def test_what_jax_does_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
         call()
     with pytest.raises(graphs.NotRecorded) as refused:
         graphs.CudaRecorder().record([call])
-    assert refused.value.reason == graphs.RUNTIME
+    assert refused.value.reason == NotCaptured.RUNTIME
     assert call()[0].item() == 2.0

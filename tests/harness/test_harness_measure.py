@@ -28,6 +28,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     MeasureRules,
     Mode,
+    NotCaptured,
     Reason,
     TrustLevel,
     Verdict,
@@ -240,7 +241,7 @@ def test_what_cannot_be_recorded_scores_its_slope(tmp_path: Path) -> None:
 class RefusingRecorder(FakeRecorder):
     """Refuses for a reason, in words of its own."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: Any) -> None:
         super().__init__()
         self._reason = reason
 
@@ -253,8 +254,8 @@ class RefusingRecorder(FakeRecorder):
 @pytest.mark.parametrize(
     ("reason", "told"),
     [
-        (graphs.WAITS, "(.item(), .cpu(), synchronize)"),
-        (graphs.RUNTIME, "it uses JAX, which queues functions of the host"),
+        (NotCaptured.WAITS, "(.item(), .cpu(), synchronize)"),
+        (NotCaptured.RUNTIME, "it uses JAX, which queues functions of the host"),
         ("the hidden size is 4711", "in a CUDA graph"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import update
 
-from builders import make_actor, make_board, make_case, make_report, make_stage
+from builders import make_actor, make_audit, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
@@ -15,12 +15,10 @@ from kernelcup.services.rejudge import rejudge_board, rejudge_submission
 from kernelcup.services.submissions import screening_of, show_submission
 from kernelcup.storage.tables import LeaderboardRow
 from kernelcup_harness.protocol import (
-    Audit,
     Finding,
     Mode,
     RunReport,
     Timing,
-    TrustLevel,
     Verdict,
 )
 
@@ -68,15 +66,7 @@ def test_a_quarantined_result_is_out_of_the_ranking_and_kept(judging) -> None:
 def suspicious(*codes: str, hidden: bool = False, **overrides) -> RunReport:
     """Return a ranked run whose measurement found something."""
     found = [Finding(code=code, text=f"{code} of a case with size 77", quarantines=True) for code in codes]
-    audit = Audit(
-        captured=True,
-        handshake_ns=2000.0,
-        handshake_slack_ns=100.0,
-        slope_ns=2100.0,
-        score_ns=2100.0,
-        level=TrustLevel.AUDITED,
-        findings=found,
-    )
+    audit = make_audit(2100.0, handshake_ns=2000.0, slope_ns=2100.0, findings=found)
     timing = Timing(samples_ns=[1000.0] * 5, handshakes_ns=[2500.0] * 3, audit=audit)
     stage = make_stage([make_case(timing=timing, hidden=hidden)])
     return make_report(stages=[stage], quarantine=found, **overrides)

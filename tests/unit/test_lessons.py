@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from builders import make_case, make_report, make_stage
+from builders import make_audit, make_case, make_report, make_stage
 from kernelcup import lesson_text
 from kernelcup.lessons import Best, lessons
-from kernelcup_harness.protocol import Audit, Finding, StageName, Timing, TrustLevel, Work
+from kernelcup_harness.protocol import Finding, StageName, Timing, TrustLevel, Work
 
 TIMING = Timing(samples_ns=[12_400.0] * 10, offset_ns=2_400.0, discarded_ns=[20_000.0], late_ns=[3e4])
 
@@ -57,14 +57,7 @@ def test_a_hidden_case_is_not_compared_with_the_best() -> None:
 
 def test_a_case_at_the_floor_is_at_most_that() -> None:
     finding = Finding(code="empty_floor", text="It takes no longer than an empty kernel.")
-    audit = Audit(
-        captured=True,
-        handshake_ns=0.0,
-        handshake_slack_ns=0.0,
-        score_ns=2_000.0,
-        level=TrustLevel.AUDITED,
-        findings=[finding],
-    )
+    audit = make_audit(2_000.0, findings=[finding])
     found = lesson(timing=dataclasses.replace(TIMING, audit=audit))
     assert lesson_text.time(found).startswith("≤ 2 µs")
     assert (found.trust, found.notes) == (TrustLevel.AUDITED, (finding.text,))

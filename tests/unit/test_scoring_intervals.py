@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import NOW, make_case, make_entry, make_report, make_stage
+from builders import NOW, make_audit, make_case, make_entry, make_report, make_stage
 from kernelcup.domain import RankingBy
 from kernelcup.scoring import (
     LARGEST_REACH,
@@ -24,7 +24,7 @@ from kernelcup.scoring import (
     standings,
     told_apart,
 )
-from kernelcup_harness.protocol import Audit, Finding, Timing, TrustLevel
+from kernelcup_harness.protocol import Finding, Timing
 
 spans = st.builds(
     lambda score_s, down, up, at_floor: Span(
@@ -59,14 +59,7 @@ def scored(*timings: Timing, by: RankingBy = RankingBy.GEOM):
 
 def at_floor(score_ns: float) -> Timing:
     finding = Finding(code="empty_floor", text="It takes no longer than an empty kernel.")
-    audit = Audit(
-        captured=True,
-        handshake_ns=1.0,
-        handshake_slack_ns=1.0,
-        score_ns=score_ns,
-        level=TrustLevel.AUDITED,
-        findings=[finding],
-    )
+    audit = make_audit(score_ns, findings=[finding])
     return Timing(samples_ns=[score_ns] * 5, audit=audit)
 
 

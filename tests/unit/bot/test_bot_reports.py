@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from builders import make_case, make_report, make_stage
+from builders import make_audit, make_case, make_report, make_stage
 from kernelcup.bot import reports, texts
 from kernelcup.bot.api import Happening
 from kernelcup.bot.live import JobLine, Live, duration, ordinal, render
 from kernelcup_harness.audits import not_captured_finding
 from kernelcup_harness.protocol import (
-    Audit,
     CapturedOutput,
     Mode,
+    NotCaptured,
     RunReport,
     StageName,
     Timing,
@@ -64,13 +64,11 @@ def test_a_score_has_its_interval() -> None:
 
 
 def test_what_people_should_know_is_said_once_for_all_its_cases() -> None:
-    audit = Audit(
+    audit = make_audit(
+        1_000.0,
         captured=False,
-        handshake_ns=0.0,
-        handshake_slack_ns=0.0,
-        score_ns=1_000.0,
         level=TrustLevel.BOUNDED,
-        findings=[not_captured_finding("waits")],
+        findings=[not_captured_finding(NotCaptured.WAITS)],
     )
     timing = Timing(samples_ns=[1_000.0] * 3, audit=audit)
     cases = [make_case(timing=timing, index=index) for index in range(3)]

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from builders import NOW, make_case, make_report, make_stage
+from builders import NOW, make_audit, make_case, make_report, make_stage
 from kernelcup import scoring
 from kernelcup.cli import render
 from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy
 from kernelcup.lessons import Best
 from kernelcup_harness.protocol import (
-    Audit,
     Backend,
     CapturedOutput,
     CaseResult,
@@ -27,7 +26,6 @@ from kernelcup_harness.protocol import (
     RunReport,
     StageName,
     Timing,
-    TrustLevel,
     Verdict,
     Work,
 )
@@ -114,14 +112,7 @@ def test_a_ranked_run_shows_its_times_and_its_score() -> None:
 
 def test_a_report_teaches_what_is_left_to_gain() -> None:
     finding = Finding(code="near_floor", text="Case 0 is within 10 % of what the device can do.")
-    audit = Audit(
-        captured=True,
-        handshake_ns=10_000.0,
-        handshake_slack_ns=500.0,
-        score_ns=10_000.0,
-        level=TrustLevel.AUDITED,
-        findings=[finding],
-    )
+    audit = make_audit(10_000.0, findings=[finding])
     timing = Timing(samples_ns=[12_400.0] * 10, offset_ns=2_400.0, discarded_ns=[3e4], audit=audit)
     case = make_case(timing=timing, work=Work(bytes=2e7), floor_ns=9_500.0, reference_ns=25_000.0)
     out = console(width=200)
