@@ -3,11 +3,12 @@
     python benchmarks/time_streams.py FOLDER JOBS [--seconds 540] [--only NAME ...] [--keep WORK] [--rounds 10]
         [--forged 100]
 
-``JOBS`` is the folder that ``time_attacks.py jobs`` has written. Duels, forged claims, honest submissions,
-coverage, conditions, attacks and a queue of jobs are cut into pieces that any GPU takes, the longest first.
+``JOBS`` is the folder that ``time_attacks.py jobs`` has written. Verdicts, duels, forged claims, honest
+submissions, coverage, conditions, attacks and a queue of jobs are cut into pieces that any GPU takes, the longest
+first. Each GPU has its share of the processor's cores for itself, as a machine of one GPU has.
 What comes of them is in ``FOLDER/time-*.jsonl`` every few seconds, so that nothing is lost where the machine
-is taken away; another call with the same ``--keep`` goes on where one was cut off. How long a verdict takes is
-not measured here: the GPUs of one host share its processors. The queue's throughput is better measured alone.
+is taken away; another call with the same ``--keep`` goes on where one was cut off. How long a verdict takes and
+the queue's throughput are better measured alone: memory and disk are shared.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +47,9 @@ def pieces(jobs: Path, count: int, whole_rounds: int, whole_forged: int) -> list
     """Return all, the longest first; what is repeated often in so many pieces."""
     duels, forged, rounds = (-(-each // count) for each in (DUELS, whole_forged, whole_rounds))
     found = [
+        Piece(name="verdicts", script="time_verdicts", arguments=(), about_s=430),
+        Piece(name="bias", script="time_bias", arguments=(), about_s=60),
+        Piece(name="line", script="time_audits", arguments=("--part", "line"), about_s=60),
         Piece(name="coverage", script="time_coverage", arguments=(), about_s=150),
         *(
             Piece(name=f"conditions-{part}", script="time_conditions", arguments=("--part", part), about_s=s)
@@ -92,9 +97,18 @@ def gpus() -> list[str]:
     return subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()
 
 
-def work(gpu: str, own: Path, todo: queue.SimpleQueue[Piece], until: float) -> None:
-    """Do pieces on one GPU until there are none, or no time."""
+def share(number: int, count: int) -> Sequence[int]:
+    """Return the cores of one of some GPUs; neighbours, for they share caches."""
+    cores = sorted(os.sched_getaffinity(0))
+    each = max(1, len(cores) // count)
+    return cores[number * each : (number + 1) * each] or cores
+
+
+def work(gpu: str, cores: Collection[int], own: Path, todo: queue.SimpleQueue[Piece], until: float) -> None:
+    """Do pieces on one GPU and some cores until there are none, or no time."""
     own.mkdir(parents=True, exist_ok=True)
+    # Of this thread, and so of what it starts.
+    os.sched_setaffinity(0, cores)
     # Facts and canaries of a GPU lie in its temporary folder.
     environ = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu, "TMPDIR": str(own)}
     while time.monotonic() < until:
@@ -159,7 +173,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kernelcup-streams-") as name:
         folder = chosen.keep or Path(name)
         workers = [
-            threading.Thread(target=work, args=(gpu, folder / f"{number}", todo, until))
+            threading.Thread(
+                target=work, args=(gpu, share(number, len(ids)), folder / f"{number}", todo, until)
+            )
             for number, gpu in enumerate(ids)
         ]
         for worker in workers:

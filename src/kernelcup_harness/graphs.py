@@ -141,6 +141,9 @@ def has_host_function(graph: int, driver: Any) -> bool:
 def _nodes(graph: int, driver: Any) -> Iterator[int]:
     count = ctypes.c_size_t()
     _checked(driver.cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count)))
+    if not count.value:
+        # All was launched elsewhere, on the default stream perhaps: its replay tells. The driver refuses such a list.
+        return
     found = (ctypes.c_void_p * count.value)()
     _checked(driver.cuGraphGetNodes(ctypes.c_void_p(graph), found, ctypes.byref(count)))
     yield from (node or 0 for node in found[: count.value])

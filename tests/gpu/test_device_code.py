@@ -209,15 +209,64 @@ def test_a_recording_with_a_function_of_the_host_is_refused() -> None:
 
 
 def test_a_function_of_the_host_in_a_graph_within_is_found() -> None:
-    inner, launched = torch.cuda.CUDAGraph(), Launched()
-    source = torch.ones(1000, device="cuda")
+    inner, launched, source = (
+        torch.cuda.CUDAGraph(keep_graph=True),
+        Launched(),
+        torch.ones(1000, device="cuda"),
+    )
     with torch.cuda.graph(inner):
         launched()
         source.add_(1)
+    driver, outer, node = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_void_p()
+    within = ctypes.c_void_p(inner.raw_cuda_graph())
+    assert driver.cuGraphCreate(ctypes.byref(outer), 0) == 0
+    assert graphs.has_host_function(outer.value or 0, driver) is False
+    added = driver.cuGraphAddChildGraphNode(ctypes.byref(node), outer, None, ctypes.c_size_t(0), within)
+    assert added == 0
+    assert graphs.has_host_function(outer.value or 0, driver) is True
 
-    with pytest.raises(graphs.NotRecorded) as refused:
+
+def test_a_graph_of_its_own_is_recorded() -> None:
+    inner, source, out = (
+        torch.cuda.CUDAGraph(),
+        torch.ones(1000, device="cuda"),
+        torch.zeros(1000, device="cuda"),
+    )
+    with torch.cuda.graph(inner):
+        torch.add(source, 1, out=out)
+    recording = graphs.CudaRecorder().record([inner.replay])
+    source.fill_(5.0)
+    recording.replay()
+    torch.cuda.synchronize()
+    assert out[0].item() == 6.0
+
+
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
+def test_a_graph_of_its_own_with_a_function_of_the_host_is_refused() -> None:
+    inner, launched, source = torch.cuda.CUDAGraph(), Launched(), torch.ones(1000, device="cuda")
+    with torch.cuda.graph(inner):
+        launched()
+        source.add_(1)
+    with pytest.raises(Exception) as refused:
         graphs.CudaRecorder().record([inner.replay])
-    assert refused.value.reason == NotCaptured.HOST_FUNCTION
+    said = repr((refused.value, refused.value.__context__))
+    assert graphs.reason_of(refused.value) == NotCaptured.HOST_FUNCTION, said
+
+
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
+def test_what_works_on_the_default_stream_is_not_in_the_recording() -> None:
+    source, out = torch.ones(1000, device="cuda"), torch.zeros(1000, device="cuda")
+
+    def call() -> None:
+        with torch.cuda.stream(torch.cuda.default_stream()):
+            torch.add(source, 1, out=out)
+
+    recording = graphs.CudaRecorder().record([call, call])
+    torch.cuda.synchronize()
+    source.fill_(5.0)
+    recording.replay()
+    torch.cuda.synchronize()
+    assert out[0].item() == 2.0
 
 
 @pytest.mark.parametrize(
@@ -239,6 +288,7 @@ def test_what_waits_for_the_device_is_told_as_such(
     assert data.sum().item() == 1000.0
 
 
+@pytest.mark.filterwarnings("ignore:ExternalStream is deprecated")
 def test_cupy_is_recorded_where_it_works_on_the_stream_in_use() -> None:
     cupy = pytest.importorskip("cupy")
     source = torch.ones(1000, device="cuda")

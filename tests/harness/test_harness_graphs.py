@@ -18,8 +18,8 @@ KERNEL, INVALID = 0, 1
 class FakeDriver:
     """Graphs by their handles, as lists of nodes: a kind, or the handle of a graph within.
 
-    It keeps two rules of the driver: a handle that it does not know is refused, and no more nodes are written than
-    there is room for.
+    It keeps three rules of the driver: a handle that it does not know is refused, no more nodes are written than
+    there is room for, and a list without any room is refused (seen on an H100).
     """
 
     def __init__(self, **graphs_by_name: list[int | str]) -> None:
@@ -37,6 +37,8 @@ class FakeDriver:
             return INVALID
         wanted = len(self._graphs[graph.value])
         if found is not None:
+            if not count._obj.value:
+                return INVALID
             wanted = min(wanted, count._obj.value)
             for place in range(wanted):
                 found[place] = 100 * graph.value + place
@@ -71,6 +73,11 @@ def test_the_fake_driver_writes_no_more_nodes_than_there_is_room_for() -> None:
     driver, count, room = FakeDriver(one=[KERNEL] * 3), ctypes.c_size_t(2), (ctypes.c_void_p * 3)()
     assert driver.cuGraphGetNodes(ctypes.c_void_p(1), room, ctypes.byref(count)) == 0
     assert (count.value, list(room)) == (2, [100, 101, None])
+
+
+def test_the_fake_driver_refuses_a_list_without_room() -> None:
+    driver, count, room = FakeDriver(one=[]), ctypes.c_size_t(0), (ctypes.c_void_p * 0)()
+    assert driver.cuGraphGetNodes(ctypes.c_void_p(1), room, ctypes.byref(count)) == INVALID
 
 
 @pytest.mark.parametrize(
