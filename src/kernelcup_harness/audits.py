@@ -333,14 +333,28 @@ def slope(walls_ns: Sequence[Sequence[float]], calls: Sequence[int], *, captured
     return max(middle_ns, alone_ns)
 
 
-def slope_slack(trusted_slopes_ns: Sequence[float], residual_ns: float, claim_ns: float) -> float:
-    """Return by how much a slope may exceed a claim."""
-    sigma = 0.0
+def slope_slack(
+    trusted_slopes_ns: Sequence[float], gap_ns: float, claim_ns: float, *, calls_share: float = 1.0
+) -> float:
+    """Return by how much a slope may exceed a claim.
+
+    Args:
+        trusted_slopes_ns: Of a kernel of known length, a pair of series each.
+        gap_ns: What its calls take more among many than alone: the device has to come from one to the next.
+        claim_ns: The claim, of which a share is slack.
+        calls_share: How many calls its long series had beyond a short one, over those of the case: what disturbs a
+            series is shared by its calls.
+    """
+    sigma_ns = 0.0
     if len(trusted_slopes_ns) > 1:
         # One series that something disturbed must not excuse everything.
         middle = statistics.median(trusted_slopes_ns)
-        sigma = NORMAL_SHARE * statistics.median(abs(each - middle) for each in trusted_slopes_ns)
-    return max(3 * sigma, residual_ns) + CLAIM_SHARE * claim_ns
+        sigma_ns = NORMAL_SHARE * statistics.median(abs(each - middle) for each in trusted_slopes_ns)
+    # A slope is the mean of so many pairs at least.
+    by_chance_ns = 3 * sigma_ns * calls_share / math.sqrt(estimates.FEWEST_SLOPES)
+    # Calls of the claim lie elsewhere in memory than those of the ring.
+    places_ns = NORMAL_99 * math.hypot(estimates.PROCESS_NS, estimates.PROCESS_SHARE * claim_ns)
+    return gap_ns + math.hypot(by_chance_ns, places_ns) + CLAIM_SHARE * claim_ns
 
 
 def at_least(audit: Audit, floor_ns: float) -> Audit:

@@ -451,7 +451,7 @@ class Bench:
         """Measure a case, twice where the judge's clock and the claim differ at first."""
         rounds = [auditor.evidence(run, place, claim_ns, budget_s)]
         if rounds[0].is_in_doubt:
-            rounds.append(auditor.evidence(run, place, claim_ns, budget_s))
+            rounds.append(auditor.evidence(run, place, claim_ns, budget_s, cooled=True))
         return audits.decide(rounds, self._spec.backend)
 
 

@@ -15,7 +15,7 @@ from kernelcup_harness.calls import ARMING_S, Armed, Caller
 from kernelcup_harness.checks import Checks, Fault, Place
 from kernelcup_harness.protocol import NotCaptured, Reason, SampleName
 from kernelcup_harness.schedule import PLACES, CaseRun
-from kernelcup_harness.trusted import UNCOUNTED, Trusted, ring_walls
+from kernelcup_harness.trusted import RING_SPREAD, UNCOUNTED, Trusted, ring_walls
 
 FIRST_SLOT = 1
 """Slots of handshakes; the one before is for calls that nobody times, and one of those of claims."""
@@ -133,6 +133,11 @@ class Slopes:
         """What a call takes, None where nothing was measured."""
         return audits.slope(self.walls_ns, self.calls, captured=self.captured) if self.calls else None
 
+    @property
+    def spread(self) -> int:
+        """How many calls a long series has beyond a short one; 0 where nothing was measured."""
+        return self.calls[1] - self.calls[0] if self.calls else 0
+
 
 class Auditor:
     """Measures cases of a ranked stage by the judge's clock.
@@ -165,12 +170,19 @@ class Auditor:
         self._remaining = remaining
         self._device = device
         self._noops_before = noops_before or {}
+        self._cooled = False
         self._not_armed: set[int] = set()
         """Eager cases whose calls could not be armed: another try would take as long."""
         self.phases: dict[str, float] = {}
 
-    def evidence(self, run: CaseRun, place: Place, claim_ns: float, budget_s: float) -> audits.Evidence:
-        """Measure a case once. Raise :class:`Wrong` for a wrong answer, and what the callers raise."""
+    def evidence(
+        self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, *, cooled: bool = False
+    ) -> audits.Evidence:
+        """Measure a case once, where that is ``cooled`` with a device that has rested before each long series.
+
+        Raise :class:`Wrong` for a wrong answer, and what the callers raise.
+        """
+        self._cooled = cooled
         slopes = self._timed("slopes", lambda: self._slopes(run, place, claim_ns, budget_s / 2))
         captured = slopes.captured
         try:
@@ -210,7 +222,12 @@ class Auditor:
             handshake_slack_ns=slack_ns,
             slope_ns=slopes.call_ns,
             slope_is_cold=slopes.cold,
-            slope_slack_ns=audits.slope_slack(trusted.readings.slopes, trusted.slope_residual_ns, claim_ns),
+            slope_slack_ns=audits.slope_slack(
+                trusted.readings.slopes,
+                trusted.slope_gap_ns,
+                claim_ns,
+                calls_share=RING_SPREAD / slopes.spread if slopes.spread else 1.0,
+            ),
             slope_calls=slopes.calls,
             slope_walls_ns=slopes.walls_ns,
             noop_ns=noop_ns,
@@ -426,7 +443,13 @@ class Auditor:
         most_ns = MUCH_LONGER * passes[1] * pass_ns
         # No limit of its own: a series that is cut off would look as if the task had used up the stage's time.
         few, many = ring_walls(
-            self._caller, passes, pairs, timeout_s=self._remaining(), rests=True, most_ns=most_ns
+            self._caller,
+            passes,
+            pairs,
+            timeout_s=self._remaining(),
+            rests=True,
+            cooled=self._cooled,
+            most_ns=most_ns,
         )
         form = self._checks.form(place)
         answers_in_input = form is not None and form.in_place

@@ -557,6 +557,8 @@ class Calibration:
     """Slope and intercept (ns) of what events read over what kernels of known length took."""
     spin_points: list[list[float]] = field(default_factory=list)
     """Length of a kernel, what events read, and the median handshake, in nanoseconds."""
+    ring_slopes_ns: list[float] = field(default_factory=list)
+    """The one of 20 us among many calls, by each pair of series; the slack of slopes follows from it."""
     handshake_ns: float = 0.0
     """Median of the judge's wall clock around a call that does nothing."""
     handshake_residual_ns: float = 0.0

@@ -23,7 +23,11 @@ RING_LENGTH_NS = 20_000.0
 RING_CALLS = 16
 RING_PASSES = (4, 40)
 RING_REPEATS = 6
+RING_SPREAD = RING_CALLS * (RING_PASSES[1] - RING_PASSES[0])
+"""How many calls a long series around the ring has beyond a short one."""
 LONGEST_REST_S = 0.05
+COOLED_S = 0.1
+"""So long a device rests that should be as quick as for a single call."""
 FEWEST_CLAIMS = 8
 PROBE_CYCLES = (200_000, 1_000_000)
 """Long enough for what launches cost to cancel out."""
@@ -282,10 +286,19 @@ class Trusted:
     @property
     def slope_residual_ns(self) -> float:
         """By how much calls among many differ from a single one of known length."""
+        return abs(self._slope_miss_ns)
+
+    @property
+    def slope_gap_ns(self) -> float:
+        """What calls of known length take more among many than alone; less excuses nothing."""
+        return max(0.0, self._slope_miss_ns)
+
+    @property
+    def _slope_miss_ns(self) -> float:
         if not self.readings.slopes:
             return 0.0
         claim = estimates.robust(self.readings.spin_claims[RING_LENGTH_NS]) - self.offset_ns
-        return abs(statistics.median(self.readings.slopes) - claim)
+        return statistics.median(self.readings.slopes) - claim
 
     def calibration(self) -> Calibration:
         """Return what goes into the report."""
@@ -302,6 +315,7 @@ class Trusted:
             empty_kernel_ns=estimates.robust(found.empty_kernel),
             spin_line=[slope, intercept],
             spin_points=points,
+            ring_slopes_ns=found.slopes,
             handshake_ns=middle,
             handshake_residual_ns=self.handshake_residual_ns,
             handshake_p99_ns=estimates.quantile(found.noop_handshakes, 0.99) - middle,
@@ -408,19 +422,22 @@ def ring_walls(
     *,
     timeout_s: float = TIMEOUT_S,
     rests: bool = False,
+    cooled: bool = False,
     most_ns: float = math.inf,
 ) -> tuple[list[float], list[float]]:
     """Return the wall clock of few and of many passes around the ring, in pairs, the order changing.
 
     With ``rests`` the device does nothing after each series for as long as it took, up to a twentieth of a second:
-    as long a full load can make it slow itself down. There are no more pairs after one that takes more than
-    ``most_ns``.
+    as long a full load can make it slow itself down. ``cooled`` it rests longer before each long one. There are no
+    more pairs after one that takes more than ``most_ns``.
     """
     few: list[float] = []
     many: list[float] = []
     for number in range(repeats):
         pair = [(passes[0], few), (passes[1], many)]
         for count, walls in pair if number % 2 else pair[::-1]:
+            if cooled and walls is many:
+                time.sleep(COOLED_S)
             frame = {"type": "run", "passes": count}
             wall_ns = caller.ask(frame, "ran", timeout_s=timeout_s)[1]
             walls.append(wall_ns)

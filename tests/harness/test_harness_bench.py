@@ -330,6 +330,26 @@ def test_slopes_that_something_disturbed_are_taken_again(monkeypatch: pytest.Mon
     assert (found.readings.slopes[0], len(series)) == (20_000.0, 0)
 
 
+def test_what_calls_among_many_take_more_is_their_gap_and_less_is_none() -> None:
+    found = calibrated()
+    assert found.slope_gap_ns == 0.0
+    found.readings.spin_claims = {trusted.RING_LENGTH_NS: [22_400.0] * 8}
+    found.readings.slopes = [20_330.0, 20_310.0, 29_000.0]
+    assert found.slope_gap_ns == pytest.approx(330.0)
+    found.readings.slopes = [19_700.0] * 3
+    assert found.slope_gap_ns == 0.0
+    assert found.slope_residual_ns == pytest.approx(300.0)
+
+
+def test_a_report_has_the_slopes_that_slack_follows_from() -> None:
+    found = calibrated()
+    found.readings.noop_handshakes = [10_000.0] * 8
+    found.readings.spin_claims = {length: [length + 2_400.0] * 8 for length in trusted.LENGTHS_NS}
+    found.readings.spin_handshakes = {length: [length + 12_000.0] * 8 for length in trusted.LENGTHS_NS}
+    found.readings.slopes = [20_330.0, 20_310.0]
+    assert found.calibration().ring_slopes_ns == [20_330.0, 20_310.0]
+
+
 def test_a_machine_whose_known_lengths_are_off_judges_nobody() -> None:
     found = calibrated()
     found.arms = True

@@ -471,6 +471,14 @@ def test_the_device_rests_as_long_as_it_has_worked(monkeypatch: pytest.MonkeyPat
     assert rested == [0.003, 0.012, 0.004, trusted.LONGEST_REST_S]
 
 
+def test_before_a_long_series_the_device_cools_down_where_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Any] = []
+    caller: Any = SimpleNamespace(ask=lambda frame, *_given, **_more: (done.append(frame["passes"]), 1e6))
+    monkeypatch.setattr(trusted.time, "sleep", done.append)
+    trusted.ring_walls(caller, (1, 4), 2, rests=True, cooled=True)
+    assert done == [trusted.COOLED_S, 4, 0.001, 1, 0.001, 1, 0.001, trusted.COOLED_S, 4, 0.001]
+
+
 def test_series_that_take_much_longer_than_claimed_say_enough() -> None:
     walls = iter([500e6, 100e6, 500e6, 100e6])
     caller: Any = SimpleNamespace(ask=lambda *_given, **_more: ({}, next(walls)))
@@ -495,6 +503,47 @@ def test_a_ring_that_fits_into_the_cache_is_told(tmp_path: Path, monkeypatch: py
     (tmp_path / "again").mkdir()
     judged(ranked(HONEST), tmp_path / "again", recorder=FakeRecorder())
     assert set(found) == {False}
+
+
+@pytest.mark.usefixtures("with_rings")
+@pytest.mark.parametrize("doubtful", [False, True])
+def test_what_is_in_doubt_is_measured_again_on_a_device_that_has_cooled_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, doubtful: bool
+) -> None:
+    real = measure.ring_walls
+    looks: list[bool] = []
+
+    def walls(*given: Any, **options: Any) -> Any:
+        # Who claims much is timed twice a look.
+        if looks[-1:] != [options["cooled"]]:
+            looks.append(options["cooled"])
+        return real(*given, **options)
+
+    monkeypatch.setattr(measure, "ring_walls", walls)
+    monkeypatch.setattr(audits.Evidence, "is_in_doubt", doubtful)
+    judged(ranked(HONEST), tmp_path, recorder=FakeRecorder())
+    assert looks == [False, True][: 1 + doubtful]
+
+
+@pytest.mark.usefixtures("with_rings")
+def test_the_slack_of_slopes_follows_from_what_calls_of_a_case_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, Any]] = []
+
+    def slack(slopes_ns: Any, gap_ns: float, claim_ns: float, *, calls_share: float) -> float:
+        given.append({"slopes": slopes_ns, "gap": gap_ns, "share": calls_share})
+        return 1e9 + claim_ns
+
+    monkeypatch.setattr(measure.audits, "slope_slack", slack)
+    monkeypatch.setattr(trusted.Trusted, "slope_gap_ns", 330.0)
+    (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=FakeRecorder()))
+    assert case.timing is not None
+    audit = case.timing.audit
+    assert audit is not None
+    spread = audit.slope_calls[1] - audit.slope_calls[0]
+    assert given[-1] == {"slopes": [], "gap": 330.0, "share": trusted.RING_SPREAD / spread}
+    assert audit.slope_slack_ns > 1e9
 
 
 # Duels
