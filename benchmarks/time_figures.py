@@ -511,6 +511,44 @@ def is_caught(case: Line, truth: float) -> bool:
     return quarantining(case) or score_ns(case) >= (1 - MOST_GAIN) * truth
 
 
+def unseen(lines: Sequence[Line]) -> list[Shown]:
+    """Show by how much claims could be less without anything being held against them, by honest evidence."""
+    rooms: dict[str, list[float]] = defaultdict(list)
+    for line in lines:
+        for case in cases(line["report"]):
+            audit = case["timing"]["audit"]
+            if audit is not None and audit["captured"] and slope_ns(case) and score_ns(case) >= LONG_NS:
+                rooms[f"{line['name']} {case['parameters']['size']}"].append(room(case))
+    usual = sorted((statistics.median(each), name) for name, each in rooms.items())
+    if not usual:
+        return [Shown(None, "a claim could be less by, unseen, at >= 20 us", "not measured")]
+    (least, first), (most, last) = usual[0], usual[-1]
+    middle = statistics.median(each for each, _ in usual)
+    text = f"{middle:.1%} in the median of {len(usual)} kernels, {least:.1%} ({first}) to {most:.1%} ({last})"
+    return [Shown(True, "a claim could be less by, unseen, at >= 20 us, as measured", text)]
+
+
+def room(case: Line) -> float:
+    """Return the share of a score that a claim could be below it: its slope and its handshake stay what they are."""
+    audit, claim, slope = case["timing"]["audit"], claim_ns(case), slope_ns(case)
+    slacks = {name: audit[name] for name in ("handshake_slack_ns", "slope_slack_ns")}
+    for hundredth in range(100, 0, -1):
+        said = claim * hundredth / 100
+        # A share of the claim is in both.
+        less = {name: each - audits.CLAIM_SHARE * (claim - said) for name, each in slacks.items()}
+        evidence = audits.Evidence(
+            claim_ns=said,
+            slope_ns=slope,
+            captured=True,
+            armed=audit["armed"],
+            handshake_ns=audit["handshake_ns"],
+            **less,
+        )
+        if evidence.slope_disagrees or evidence.handshake_disagrees:
+            return max(0.0, 1 - (said + claim / 100) / score_ns(case))
+    return 1.0
+
+
 def attacks(lines: Sequence[Line], wanted: set[str]) -> list[Shown]:
     """Show what attacks on the clock gain, and what becomes of their twins."""
     runs = chosen(lines, role="attack")

@@ -139,6 +139,23 @@ def test_a_forged_claim_is_caught_by_quarantine_or_by_what_is_ranked() -> None:
     assert figures.forged([*honest, *caught, missed])[0].passed is False
 
 
+def test_what_a_claim_could_be_less_by_follows_from_slope_and_handshake() -> None:
+    def said(**changes: Any) -> str:
+        one = case(30e3, slope=27e3)
+        one["timing"]["audit"] |= changes
+        return figures.unseen([line(one, name="add")])[0].figure
+
+    # 26.6 us and its fiftieth and 0.5 us less the fiftieth of 30 are 27.
+    assert "1 kernels, 11.0% (add 1)" in said(handshake_ns=20e3)
+    assert "1 kernels, 1.0% (add 1)" in said(handshake_ns=30e3)
+
+
+def test_what_cannot_be_less_without_being_seen_has_no_room() -> None:
+    tight = case(30e3, slope=30.4e3)
+    assert figures.room(tight) == 0.0
+    assert figures.unseen([line(case(10e3, slope=10e3), name="short")])[0].passed is None
+
+
 def test_what_an_attack_gains_is_said_against_the_plain_submission() -> None:
     def attack(found: Any, **values: Any) -> list[Any]:
         common = {"task": "t", "taxonomy": [42], "expected": {"verdicts": ["accepted"]}}
