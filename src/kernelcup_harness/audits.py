@@ -219,7 +219,7 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
 
 WHY_NOT = {
     NotCaptured.WAITS: "what it does is not permitted meanwhile, such as waiting for the device or reading from it "
-    "(.item(), .cpu(), synchronize)",
+    "(.item(), .cpu(), synchronize), or replaying a graph of its own",
     NotCaptured.ELSEWHERE: "it works on another stream than PyTorch's current one, and not in step with that",
     NotCaptured.HOST_FUNCTION: "it queues functions of the host",
     NotCaptured.RUNTIME: "it uses JAX, which queues functions of the host",

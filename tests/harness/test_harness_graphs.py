@@ -116,6 +116,7 @@ def test_calls_are_not_recorded_once_jax_has_the_device(monkeypatch: pytest.Monk
         ("CUDA error: operation not permitted when stream is capturing\nCUDA kernel errors might", "waits"),
         ("Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU", "waits"),
         ("cudaErrorStreamCaptureUnsupported: operation not permitted", "waits"),
+        ("Cannot prepare for replay during capturing stage. during CUDA graph capture. If you", "waits"),
         ("CUDA error: operation would make the legacy stream depend on a capturing one", "elsewhere"),
         ("cudaErrorStreamCaptureImplicit", "elsewhere"),
         ("CUDA error: capturing stream has unjoined work", "elsewhere"),
