@@ -24,7 +24,7 @@ from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, StageNam
 from kernelcup_harness.record import Ending, Record
 
 # A submission with one of these words compiles something while it is imported, as far as can be seen.
-BUILD_MARKS = ("cpp_extension", "load_inline", "triton.compile(")
+BUILD_MARKS = (*surroundings.CUDA_MARKS, "triton.compile(")
 
 # Of the environment, what says which GPU or how chatty a library is makes no other build.
 NOT_IN_KEY = ("CUDA_VISIBLE_DEVICES",)

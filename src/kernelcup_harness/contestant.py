@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelcup_harness import handover, processes
 from kernelcup_harness.frames import Channel, ChannelClosed
+from kernelcup_harness.surroundings import PER_THREAD
 
 if TYPE_CHECKING:
     from kernelcup_harness import graphs, wire
@@ -74,6 +75,8 @@ class Contestant:
         """Holds the answer of an armed call until it is asked for."""
         self._kernel: Callable[[Any], Any] | None = None
         gpu = masks.on_gpu()
+        if gpu and os.environ.get(PER_THREAD):
+            graphs.use_per_thread_stream()
         self._clock: timing.Clock = timing.CudaClock() if gpu else timing.HostClock()
         self._mask = masks.Mask(gpu=gpu)
         self._reason_of = graphs.reason_of

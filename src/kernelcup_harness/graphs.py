@@ -31,6 +31,9 @@ RUNTIME_MODULES = ("jax_plugins.",)
 XLA queues functions of the host that free what they were called with. In a recording they run never or twice: it
 then waits for them, or its memory is spoilt.
 """
+PER_THREAD_STREAM = 2
+"""``cudaStreamPerThread``. What was compiled for it works there where it names no stream; it can be recorded, and the
+default stream cannot."""
 HOST_NODE, CHILD_NODE = 3, 4
 """``CU_GRAPH_NODE_TYPE_HOST`` and ``CU_GRAPH_NODE_TYPE_GRAPH`` of the driver."""
 
@@ -67,7 +70,10 @@ class NoRecorder:
 
 
 class CudaRecorder:
-    """Records on a stream of its own, in the mode that notices everything that would not be in the graph."""
+    """Records in the mode that notices everything that would not be in the graph.
+
+    That is done on a stream of its own; on the one in use where that is the thread's.
+    """
 
     def record(self, calls: Sequence[Callable[[], Any]]) -> Recording:
         """Call once to warm up on that stream, then record all. The stream in use afterwards is that of before.
@@ -76,7 +82,8 @@ class CudaRecorder:
         """
         if any(name.startswith(RUNTIME_MODULES) for name in list(sys.modules)):
             raise NotRecorded(NotCaptured.RUNTIME)
-        before, stream = torch.cuda.current_stream(), torch.cuda.Stream()
+        before = torch.cuda.current_stream()
+        stream = before if before.cuda_stream == PER_THREAD_STREAM else torch.cuda.Stream()
         try:
             stream.wait_stream(before)
             with torch.cuda.stream(stream):
@@ -100,6 +107,14 @@ class CudaRecorder:
         finally:
             torch.cuda.set_stream(before)
         return Recording(graph.replay, values)
+
+
+def use_per_thread_stream() -> None:
+    """Have PyTorch work where CUDA C++ does that names no stream and is compiled for the stream of its thread.
+
+    On the default stream they would wait for each other, call by call.
+    """
+    torch.cuda.set_stream(torch.cuda.ExternalStream(PER_THREAD_STREAM))
 
 
 def clean_up() -> None:

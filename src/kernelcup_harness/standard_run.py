@@ -130,9 +130,12 @@ class StandardRun:
 
         Without a sandbox there is none to build in either: the contestant does it all.
         """
-        sources = {SUBMISSION: self._spec.submission, RIVAL: self._spec.rival or ""}
-        wanted = [role for role in sources if self._boxed and role in self._roles]
-        return [role for role in wanted if build.builds_at_import(sources[role])]
+        wanted = [role for role in (SUBMISSION, RIVAL) if self._boxed and role in self._roles]
+        return [role for role in wanted if build.builds_at_import(self._source(role))]
+
+    def _source(self, role: str) -> str:
+        """Return the code that a role calls."""
+        return (self._spec.rival or "") if SOURCE_OF[role] == RIVAL else self._spec.submission
 
     def _built(self, roles: list[str]) -> dict[str, build_store.Build | None] | None:
         """Have compiled what is compiled at import. Return None if that ends the run."""
@@ -164,11 +167,16 @@ class StandardRun:
         return build.Builder(
             spec,
             files=folder,
-            environment=clean | backend_environment(spec.backend) | self._compilers.environment(),
+            environment=clean | backend_environment(spec.backend) | self._compiling(role),
             boxed=True,
             store=build_store.from_environment(os.environ),
             keep=self._crew.process_ids if self._crew is not None else (),
         )
+
+    def _compiling(self, role: str) -> dict[str, str]:
+        """Return how a role's code is compiled: the same in its build step and where it is called."""
+        streams = surroundings.stream_environment(self._spec.backend, self._source(role))
+        return self._compilers.environment() | streams
 
     def _files(self, role: str) -> dict[str, str]:
         """Return all that a contestant may read."""
@@ -177,7 +185,7 @@ class StandardRun:
         if role == TRUSTED:
             return {}
         if SOURCE_OF[role] == RIVAL:
-            return {**public, spec.rival_name: spec.rival or ""}
+            return {**public, spec.rival_name: self._source(role)}
         return {**public, spec.submission_name: spec.submission}
 
     def _hand_over(self, builds: Mapping[str, build_store.Build | None]) -> None:
@@ -198,7 +206,7 @@ class StandardRun:
             limits=self._spec.limits,
             memory_bytes=self._memory_bytes if limited else 0,
             group_bytes=surroundings.group_memory(self._spec) if role in USER_CODE else None,
-            environment=self._compilers.environment() if role in USER_CODE else {},
+            environment=self._compiling(role) if role in USER_CODE else {},
             build=built,
         )
 

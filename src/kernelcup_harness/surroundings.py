@@ -17,6 +17,10 @@ WATCH_INTERVAL_S = 0.1
 
 # Where compilers put what can be used again: extensions of torch, kernels of Triton.
 BUILD_FOLDERS = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
+# A submission with one of these words compiles CUDA C++, as far as can be seen.
+CUDA_MARKS = ("cpp_extension", "load_inline")
+# By this variable a contestant is told to work on the stream of its thread.
+PER_THREAD = "KERNELCUP_PER_THREAD_STREAM"
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
@@ -63,6 +67,16 @@ def compiler_environment(backend: Backend, environ: Mapping[str, str]) -> dict[s
         return {}
     architectures = architecture_list(device_capabilities(), environ.get("CUDA_VISIBLE_DEVICES"))
     return {"TORCH_CUDA_ARCH_LIST": architectures} if architectures else {}
+
+
+def stream_environment(backend: Backend, submission: str) -> dict[str, str]:
+    """Return on which stream CUDA C++ works that names none: its thread's, which can be recorded in a graph.
+
+    Only for submissions that compile some, as far as can be seen; others work on the default stream.
+    """
+    if backend is not Backend.CUDA or not any(mark in submission for mark in CUDA_MARKS):
+        return {}
+    return {"NVCC_PREPEND_FLAGS": "--default-stream=per-thread", PER_THREAD: "1"}
 
 
 def build_folders(folder: Path, *, boxed: bool) -> dict[str, str]:

@@ -7,7 +7,7 @@ import hashlib
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -253,6 +253,52 @@ def test_what_works_on_the_default_stream_is_not_in_the_recording() -> None:
     source.fill_(5.0)
     recording.replay()
     torch.cuda.synchronize()
+    assert out[0].item() == 2.0
+
+
+@pytest.fixture
+def on_the_stream_of_this_thread() -> Iterator[None]:
+    """Work where CUDA C++ that is compiled for it works unless told otherwise."""
+    before = torch.cuda.current_stream()
+    torch.cuda.synchronize()
+    graphs.use_per_thread_stream()
+    yield
+    torch.cuda.synchronize()
+    torch.cuda.set_stream(before)
+
+
+@pytest.mark.usefixtures("on_the_stream_of_this_thread")
+def test_what_works_on_the_stream_of_its_thread_is_recorded() -> None:
+    source, driver = torch.ones(1000, device="cuda"), ctypes.CDLL("libcuda.so.1")
+    out, nbytes = torch.zeros(1000, device="cuda"), ctypes.c_size_t(4000)
+
+    def call() -> torch.Tensor:
+        more = source + 1
+        # As calls that name no stream are compiled: this one copies more.
+        to, source_of_it = (ctypes.c_uint64(each.data_ptr()) for each in (out, more))
+        assert driver.cuMemcpyDtoDAsync_v2_ptsz(to, source_of_it, nbytes, None) == 0
+        return out * 2
+
+    recording = graphs.CudaRecorder().record([call, call])
+    assert torch.cuda.current_stream().cuda_stream == graphs.PER_THREAD_STREAM
+    source.fill_(5.0)
+    recording.replay()
+    torch.cuda.synchronize()
+    assert [value[0].item() for value in recording.values] == [12.0, 12.0]
+
+
+@pytest.mark.usefixtures("on_the_stream_of_this_thread")
+def test_what_works_on_the_default_stream_beside_that_is_told_as_such() -> None:
+    source, out = torch.ones(1000, device="cuda"), torch.zeros(1000, device="cuda")
+
+    def call() -> None:
+        with torch.cuda.stream(torch.cuda.default_stream()):
+            torch.add(source, 1, out=out)
+
+    with pytest.raises(Exception) as raised:
+        graphs.CudaRecorder().record([call, call])
+    assert graphs.reason_of(raised.value) == NotCaptured.ELSEWHERE
+    call()
     assert out[0].item() == 2.0
 
 

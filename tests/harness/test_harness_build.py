@@ -21,10 +21,18 @@ from builders import make_device
 from kernelcup.errors import BadReport
 from kernelcup.launchers.local import LocalLauncher
 from kernelcup.services.attempt import build_scope
-from kernelcup_harness import build_inside, build_store, sandbox, surroundings
+from kernelcup_harness import build_inside, build_store, crew, sandbox, standard_run, surroundings
 from kernelcup_harness.build import Builder, Built, builds_at_import
 from kernelcup_harness.build_store import Build, BuildStore
-from kernelcup_harness.protocol import JobSpec, Limits, Mode, SandboxPolicy, StageName, Verdict
+from kernelcup_harness.protocol import (
+    Backend,
+    JobSpec,
+    Limits,
+    Mode,
+    SandboxPolicy,
+    StageName,
+    Verdict,
+)
 from kernelcup_harness.record import Record
 
 needs_sandbox = pytest.mark.skipif(sandbox.kind() is not sandbox.Kind.BUBBLEWRAP, reason="no bubblewrap")
@@ -520,6 +528,29 @@ DEVICES = (("0", "GPU-a", "9.0"), ("1", "GPU-b", "8.9"), ("2", "GPU-c", "12.0"))
 )
 def test_it_is_compiled_for_the_gpus_of_the_job(visible: str | None, expected: str) -> None:
     assert surroundings.architecture_list(DEVICES, visible) == expected
+
+
+INLINE = "from torch.utils.cpp_extension import load_inline"
+
+
+def test_cuda_that_names_no_stream_works_on_its_threads() -> None:
+    found = surroundings.stream_environment(Backend.CUDA, INLINE)
+    assert found == {"NVCC_PREPEND_FLAGS": "--default-stream=per-thread", surroundings.PER_THREAD: "1"}
+    assert surroundings.stream_environment(Backend.CUDA, "import cupy, triton") == {}
+    assert surroundings.stream_environment(Backend.EMULATED, INLINE) == {}
+
+
+def test_a_submission_and_its_rival_compile_each_as_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standard_run.AskedCompilers, "_ask", lambda *_given: None)
+    spec = quick_spec(INLINE, rival="def custom_kernel(data): ...", backend=Backend.CUDA)
+    record = Record(spec, "", lambda _event: None)
+    judged = standard_run.StandardRun(spec, b"", tmp_path, record, boxed=False)
+    roles = [role for role in crew.ROLES if surroundings.PER_THREAD in judged._share(role, None).environment]
+    assert roles == [crew.SUBMISSION, crew.SECOND]
+    builders = {role: judged._builder(role)._environment for role in (crew.SUBMISSION, crew.RIVAL)}
+    assert [role for role in builders if surroundings.PER_THREAD in builders[role]] == [crew.SUBMISSION]
 
 
 def test_without_a_known_gpu_torch_chooses_for_which() -> None:
