@@ -114,6 +114,7 @@ def use_per_thread_stream() -> None:
 
     On the default stream they would wait for each other, call by call.
     """
+    torch.cuda.init()
     torch.cuda.set_stream(torch.cuda.ExternalStream(PER_THREAD_STREAM))
 
 
