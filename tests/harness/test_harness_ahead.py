@@ -160,8 +160,12 @@ def test_a_job_that_does_not_fit_gets_processes_of_its_own(spec: JobSpec) -> Non
 
 def test_a_crew_that_has_died_meanwhile_is_replaced() -> None:
     with ahead() as (child, channel):
-        for pid in processes.descendants(child.pid):
+        family = processes.descendants(child.pid)
+        ends = [os.pidfd_open(pid) for pid in family]
+        for pid in family:
             os.kill(pid, signal.SIGKILL)
+        # Who has much memory takes a while to die.
+        assert_gone(ends)
         give(channel, quick_spec(DOUBLE))
         report, _ = answer(child)
     assert report.verdict is Verdict.ACCEPTED, report.message

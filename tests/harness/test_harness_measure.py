@@ -254,7 +254,7 @@ class RefusingRecorder(FakeRecorder):
 @pytest.mark.parametrize(
     ("reason", "told"),
     [
-        (NotCaptured.WAITS, "(.item(), .cpu(), synchronize)"),
+        (NotCaptured.WAITS, "(.item(), .cpu(), synchronize), or replaying a graph of its own"),
         (NotCaptured.RUNTIME, "it uses JAX, which queues functions of the host"),
         ("the hidden size is 4711", "in a CUDA graph"),
     ],
