@@ -39,6 +39,8 @@ QUICK_SHARE = 0.25
 NORMAL_99 = statistics.NormalDist().inv_cdf(0.99)
 NORMAL_SHARE = 1.4826
 """Of a normal distribution, its deviation over the median deviation."""
+MEDIAN_ERROR = 1.2533
+"""Standard error of a median over that of a mean, of a normal distribution."""
 RESAMPLES = 400
 DRIFT_NS, DRIFT_SHARE = 2_000.0, 0.02
 """By so much calls that do nothing may become slower while a job runs, and their slack by the first. None of 1,152
@@ -345,13 +347,14 @@ def slope_slack(
         calls_share: How many calls its long series had beyond a short one, over those of the case: what disturbs a
             series is shared by its calls.
     """
-    sigma_ns = 0.0
-    if len(trusted_slopes_ns) > 1:
+    by_chance_ns = 0.0
+    if (count := len(trusted_slopes_ns)) > 1:
         # One series that something disturbed must not excuse everything.
         middle = statistics.median(trusted_slopes_ns)
         sigma_ns = NORMAL_SHARE * statistics.median(abs(each - middle) for each in trusted_slopes_ns)
-    # A slope is the mean of so many pairs at least.
-    by_chance_ns = 3 * sigma_ns * calls_share / math.sqrt(estimates.FEWEST_SLOPES)
+        # A slope is the mean of so many pairs at least, and the gap is from a median.
+        in_slope, in_gap = calls_share / math.sqrt(estimates.FEWEST_SLOPES), MEDIAN_ERROR / math.sqrt(count)
+        by_chance_ns = 3 * sigma_ns * math.hypot(in_slope, in_gap)
     # Calls of the claim lie elsewhere in memory than those of the ring.
     places_ns = NORMAL_99 * math.hypot(estimates.PROCESS_NS, estimates.PROCESS_SHARE * claim_ns)
     return gap_ns + math.hypot(by_chance_ns, places_ns) + CLAIM_SHARE * claim_ns

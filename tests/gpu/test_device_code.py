@@ -240,15 +240,16 @@ def test_a_graph_of_its_own_cannot_be_replayed_in_a_recording() -> None:
     assert source[0].item() == 2.0
 
 
+def add_on_default_stream(source: torch.Tensor, out: torch.Tensor) -> None:
+    """Work elsewhere than everything else."""
+    with torch.cuda.stream(torch.cuda.default_stream()):
+        torch.add(source, 1, out=out)
+
+
 @pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
 def test_what_works_on_the_default_stream_is_not_in_the_recording() -> None:
     source, out = torch.ones(1000, device="cuda"), torch.zeros(1000, device="cuda")
-
-    def call() -> None:
-        with torch.cuda.stream(torch.cuda.default_stream()):
-            torch.add(source, 1, out=out)
-
-    recording = graphs.CudaRecorder().record([call, call])
+    recording = graphs.CudaRecorder().record([lambda: add_on_default_stream(source, out)] * 2)
     torch.cuda.synchronize()
     source.fill_(5.0)
     recording.replay()
@@ -290,15 +291,11 @@ def test_what_works_on_the_stream_of_its_thread_is_recorded() -> None:
 @pytest.mark.usefixtures("on_the_stream_of_this_thread")
 def test_what_works_on_the_default_stream_beside_that_is_told_as_such() -> None:
     source, out = torch.ones(1000, device="cuda"), torch.zeros(1000, device="cuda")
-
-    def call() -> None:
-        with torch.cuda.stream(torch.cuda.default_stream()):
-            torch.add(source, 1, out=out)
-
     with pytest.raises(Exception) as raised:
-        graphs.CudaRecorder().record([call, call])
+        graphs.CudaRecorder().record([lambda: add_on_default_stream(source, out)] * 2)
     assert graphs.reason_of(raised.value) == NotCaptured.ELSEWHERE
-    call()
+    add_on_default_stream(source, out)
+    torch.cuda.synchronize()
     assert out[0].item() == 2.0
 
 

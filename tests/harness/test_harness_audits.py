@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -349,17 +350,38 @@ def test_a_share_of_the_claim_and_what_places_in_memory_make_of_it_is_slack_of_s
     assert audits.slope_slack([], 0.0, 0.0) == pytest.approx(2.326 * 80, rel=1e-3)
 
 
-def test_the_slack_of_slopes_has_the_noise_of_trusted_ones() -> None:
-    loud = [20e3, 21e3, 19e3]
-    by_chance = 3 * 1_482.6 / math.sqrt(2)
-    assert audits.slope_slack(loud, 0.0, 0.0) == pytest.approx(math.hypot(by_chance, 2.326 * 80), rel=1e-3)
+LOUD = [20e3, 21e3, 19e3]
+SIGMA = 1_482.6
 
 
 def test_the_noise_of_a_series_is_shared_by_its_calls() -> None:
-    loud = [20e3, 21e3, 19e3]
-    few, as_many, many = (audits.slope_slack(loud, 0.0, 0.0, calls_share=share) for share in (4.0, 1.0, 0.25))
-    assert few == pytest.approx(4 * as_many, rel=0.02)
-    assert many == pytest.approx(as_many / 4, rel=0.05)
+    # Of a slope, which is the mean of two, and of the median that the gap is from.
+    of_gap = 1.2533 / math.sqrt(3)
+    for share in (4.0, 1.0, 0.25):
+        by_chance = 3 * SIGMA * math.hypot(share / math.sqrt(2), of_gap)
+        expected = pytest.approx(math.hypot(by_chance, 2.326 * 80), rel=1e-3)
+        assert audits.slope_slack(LOUD, 0.0, 0.0, calls_share=share) == expected
+
+
+@pytest.mark.parametrize("noise_ns", [5e3, 50e3, 150e3])
+@pytest.mark.parametrize("claim_ns", [3e3, 10e3, 30e3, 100e3])
+def test_whatever_disturbs_series_honest_ones_hardly_ever_disagree(noise_ns: float, claim_ns: float) -> None:
+    chance, gap_ns = random.Random(f"{noise_ns} {claim_ns}"), 330.0
+
+    def walls(ns: float, calls: tuple[int, int], pairs: int) -> list[list[float]]:
+        return [[ns * count + chance.expovariate(1 / noise_ns) for _ in range(pairs)] for count in calls]
+
+    long = round(20e6 / claim_ns)
+    calls, ring = (long // 4, long), (64, 640)
+    alarms = 0
+    for _ in range(300):
+        trusted = estimates.slopes(walls(20e3 + gap_ns, ring, 6), ring)
+        found_gap_ns = max(0.0, statistics.median(trusted) - 20e3)
+        slack = audits.slope_slack(trusted, found_gap_ns, claim_ns, calls_share=576 / (calls[1] - calls[0]))
+        slope = audits.slope(walls(claim_ns + gap_ns, calls, 3), calls, captured=True)
+        alarms += evidence(claim_ns=claim_ns, slope_ns=slope, slope_slack_ns=slack).slope_disagrees
+    # That is one look of two.
+    assert alarms <= 3
 
 
 def test_a_product_that_works_hard_disagrees_with_no_claim() -> None:
