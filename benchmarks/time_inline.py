@@ -12,45 +12,14 @@ import sys
 from typing import Any
 
 import time_tasks as tasks
-from time_common import Log, compact, job, options, ranked, run_cold
+from time_common import ROOT, Log, compact, job, options, ranked, run_cold
 
 SIZES = (512, 1024, 2048, 4096)
-INLINE = '''\
-from torch.utils.cpp_extension import load_inline
-
-CUDA = """
-#include <ATen/cuda/CUDAContext.h>
-#include <cuda_fp16.h>
-
-__global__ void add(const __half2* a, const __half2* b, __half2* out, int64_t count) {
-    int64_t place = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
-    if (place < count) out[place] = __hadd2(a[place], b[place]);
-}
-
-torch::Tensor sum_of(torch::Tensor a, torch::Tensor b) {
-    auto out = torch::empty_like(a);
-    int64_t count = a.numel() / 2;
-    add<<<(count + 255) / 256, 256STREAM>>>(
-        reinterpret_cast<const __half2*>(a.data_ptr<at::Half>()),
-        reinterpret_cast<const __half2*>(b.data_ptr<at::Half>()),
-        reinterpret_cast<__half2*>(out.data_ptr<at::Half>()), count);
-    return out;
-}
-"""
-module = load_inline(
-    name="sum_of",
-    cpp_sources="torch::Tensor sum_of(torch::Tensor a, torch::Tensor b);",
-    cuda_sources=CUDA,
-    functions=["sum_of"],
-)
-
-
-def custom_kernel(data):
-    return module.sum_of(*data)
-'''
+CURRENT = (ROOT / "tests/gpu/vectoradd/with_inline_cuda.py").read_text(encoding="utf-8")
+NAMED, INCLUDED = ", 0, at::cuda::getCurrentCUDAStream()", "#include <ATen/cuda/CUDAContext.h>\n"
 WAYS = {
-    "none": INLINE.replace("STREAM", ""),
-    "current": INLINE.replace("STREAM", ", 0, at::cuda::getCurrentCUDAStream()"),
+    "none": CURRENT.replace(NAMED, "").replace(INCLUDED, ""),
+    "current": CURRENT,
     "torch": tasks.TORCH_ADD,
 }
 

@@ -6,12 +6,13 @@ import itertools
 import math
 import random
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kernelcup_harness import audits, estimates
+from kernelcup_harness import audits, estimates, trusted
 from kernelcup_harness.audits import Evidence, decide
 from kernelcup_harness.estimates import alone
 from kernelcup_harness.protocol import (
@@ -368,16 +369,17 @@ def test_the_noise_of_a_series_is_shared_by_its_calls() -> None:
 def test_whatever_disturbs_series_honest_ones_hardly_ever_disagree(noise_ns: float, claim_ns: float) -> None:
     chance, gap_ns = random.Random(f"{noise_ns} {claim_ns}"), 330.0
 
-    def walls(ns: float, calls: tuple[int, int], pairs: int) -> list[list[float]]:
+    def walls(ns: float, calls: Sequence[int], pairs: int) -> list[list[float]]:
         return [[ns * count + chance.expovariate(1 / noise_ns) for _ in range(pairs)] for count in calls]
 
     long = round(20e6 / claim_ns)
-    calls, ring = (long // 4, long), (64, 640)
+    calls, ring = (long // 4, long), tuple(trusted.RING_CALLS * passes for passes in trusted.RING_PASSES)
     alarms = 0
     for _ in range(300):
-        trusted = estimates.slopes(walls(20e3 + gap_ns, ring, 6), ring)
-        found_gap_ns = max(0.0, statistics.median(trusted) - 20e3)
-        slack = audits.slope_slack(trusted, found_gap_ns, claim_ns, calls_share=576 / (calls[1] - calls[0]))
+        known = estimates.slopes(walls(20e3 + gap_ns, ring, trusted.RING_REPEATS), ring)
+        found_gap_ns = max(0.0, statistics.median(known) - 20e3)
+        share = trusted.RING_SPREAD / (calls[1] - calls[0])
+        slack = audits.slope_slack(known, found_gap_ns, claim_ns, calls_share=share)
         slope = audits.slope(walls(claim_ns + gap_ns, calls, 3), calls, captured=True)
         alarms += evidence(claim_ns=claim_ns, slope_ns=slope, slope_slack_ns=slack).slope_disagrees
     # That is one look of two.
@@ -386,7 +388,9 @@ def test_whatever_disturbs_series_honest_ones_hardly_ever_disagree(noise_ns: flo
 
 def test_a_product_that_works_hard_disagrees_with_no_claim() -> None:
     # Of 43 honest runs of one on an H200, that with the longest slope: it was quarantined once, with 867 ns.
-    slack = audits.slope_slack([20_780.0, 20_800.0, 20_790.0] * 2, 280.0, 29_374.0, calls_share=576 / 528)
+    slack = audits.slope_slack(
+        [20_780.0, 20_800.0, 20_790.0] * 2, 280.0, 29_374.0, calls_share=trusted.RING_SPREAD / 528
+    )
     assert 30_418.0 - 29_374.0 < 0.9 * slack < 0.05 * 29_374.0
 
 
