@@ -19,6 +19,8 @@ WATCH_INTERVAL_S = 0.1
 BUILD_FOLDERS = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
 # A submission with one of these words compiles CUDA C++, as far as can be seen.
 CUDA_MARKS = ("cpp_extension", "load_inline")
+# One with any of these names streams itself. The default stream waits for others, its thread's does not.
+STREAM_MARKS = ("cudaStream", "CUDAStream", "cuStream", "ExternalStream", "cuda.Stream", "cuda.stream")
 # By this variable a contestant is told to work on the stream of its thread.
 PER_THREAD = "KERNELCUP_PER_THREAD_STREAM"
 
@@ -72,9 +74,11 @@ def compiler_environment(backend: Backend, environ: Mapping[str, str]) -> dict[s
 def stream_environment(backend: Backend, submission: str) -> dict[str, str]:
     """Return on which stream CUDA C++ works that names none: its thread's, which can be recorded in a graph.
 
-    Only for submissions that compile some, as far as can be seen; others work on the default stream.
+    Only for submissions that compile some and name no stream anywhere, as far as can be seen; others work on the
+    default stream, whose rules they may count on.
     """
-    if backend is not Backend.CUDA or not any(mark in submission for mark in CUDA_MARKS):
+    compiles, names = (any(mark in submission for mark in marks) for marks in (CUDA_MARKS, STREAM_MARKS))
+    if backend is not Backend.CUDA or not compiles or names:
         return {}
     return {"NVCC_PREPEND_FLAGS": "--default-stream=per-thread", PER_THREAD: "1"}
 

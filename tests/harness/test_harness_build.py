@@ -540,6 +540,21 @@ def test_cuda_that_names_no_stream_works_on_its_threads() -> None:
     assert surroundings.stream_environment(Backend.EMULATED, INLINE) == {}
 
 
+@pytest.mark.parametrize(
+    "named",
+    [
+        "add<<<1, 256, 0, at::cuda::getCurrentCUDAStream()>>>(a)",
+        "cudaStreamCreate(&own);",
+        "with torch.cuda.stream(own):",
+        "cupy.cuda.ExternalStream(2)",
+    ],
+)
+def test_who_names_a_stream_keeps_the_rules_of_the_default_one(named: str) -> None:
+    assert surroundings.stream_environment(Backend.CUDA, f"{INLINE}\n{named}") == {}
+    # What only sounds like it names none.
+    assert surroundings.stream_environment(Backend.CUDA, f"{INLINE}\n#include <sstream> // streaming loads")
+
+
 def test_a_submission_and_its_rival_compile_each_as_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
