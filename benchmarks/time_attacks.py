@@ -3,6 +3,7 @@
     python benchmarks/time_attacks.py jobs FOLDER                  where KernelCup is installed
     python benchmarks/time_attacks.py run FOLDER OUT [--backend cuda] [--rounds 1] [--batch 12]
         [--share 0/1]                    of so many equal parts of the attacks and twins
+        [--only NAME,NAME]               none but these, beside plain ones
 
 The jobs are those of ``tests/judged/attacks``, with cases of 20 us and more on an H100. Each runs alone,
 in a runner of its own that waited; a plain submission of the same task, ``plain``, runs in turns with
@@ -124,11 +125,13 @@ def main() -> int:
         write_jobs(folder)
         return 0
     del sys.argv[1:3]
-    chosen = options(__doc__, rounds=1, batch=12, share="0/1")
+    chosen = options(__doc__, rounds=1, batch=12, share="0/1", only="")
     jobs = [json.loads(path.read_text()) for path in sorted(folder.glob("job-*.json"))]
     number, parts = map(int, chosen.share.split("/"))
     plain = [each for each in jobs if each["role"] == "plain"]
-    run_jobs(chosen, plain + [each for each in jobs if each["role"] != "plain"][number::parts])
+    names = chosen.only.split(",") if chosen.only else [each["name"] for each in jobs]
+    others = [each for each in jobs if each["role"] != "plain" and each["name"] in names]
+    run_jobs(chosen, plain + others[number::parts])
     return 0
 
 

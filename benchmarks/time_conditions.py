@@ -1,7 +1,7 @@
 """What may disturb a time: data kept in the cache, a hot device, somebody else on it.
 
     python benchmarks/time_conditions.py FOLDER [--backend cuda] [--part kept|persisting|hint|hot|company|all]
-        [--pairs 3] [--burn 15]
+        [--pairs 3] [--burn 15] [--processes 1]
 
 ``kept`` times, by the contestants' clock in a process of its own, a copy of 16 MiB and a sum that have as
 much of the L2 cache set aside as there is and keep their inputs there by an access-policy window: of an input
@@ -97,7 +97,7 @@ def computed(data):
 
 def main() -> int:
     """Measure what is missing."""
-    chosen = options(__doc__, part="all", pairs=3, burn=15.0)
+    chosen = options(__doc__, part="all", pairs=3, burn=15.0, processes=1)
     log = Log(chosen, "conditions")
     parts = {"kept": kept, "persisting": persisting, "hint": hint, "hot": hot, "company": company}
     with warm(log.backend) as runners:
@@ -107,11 +107,11 @@ def main() -> int:
     return 0
 
 
-def kept(log: Log, _runners: Warm, _chosen: argparse.Namespace) -> None:
+def kept(log: Log, _runners: Warm, chosen: argparse.Namespace) -> None:
     """Time inputs that were there and ones that were not, in a process of its own."""
     if log.backend is not Backend.CUDA:
         return
-    for _ in log.missing(1, part="kept"):
+    for _ in log.missing(chosen.processes, part="kept"):
         done = subprocess.run(
             [sys.executable, __file__, "--inside"],
             stdout=subprocess.PIPE,

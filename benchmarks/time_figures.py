@@ -288,17 +288,26 @@ def resampled(pieces: Sequence[Sequence[float]], length: int, offset_ns: float, 
 
 
 def duels(lines: Sequence[Line]) -> list[Shown]:
-    """Show how many duels are right."""
+    """Show how many duels are right: the mean of process trees, whose duels share what makes a process slower."""
     found = []
     for kind, what in (("differ", "3 % apart at 20 us: ordered right"), ("same", "identical: shown as tied")):
         fights = chosen(lines, kind=kind)
-        right = sum(duel_verdict(line["duel"]) == line["truth"] for line in fights)
-        text = f"{right} of {len(fights)} duels"
+        trees: dict[str, list[bool]] = defaultdict(list)
+        for line in fights:
+            trees[tree_of(line)].append(duel_verdict(line["duel"]) == line["truth"])
+        right = statistics.fmean(map(statistics.fmean, trees.values())) if trees else 0.0
+        text = f"{sum(map(sum, trees.values()))} of {len(fights)} duels"
+        text += f", {right:.1%} in the mean of {len(trees)} process trees" * bool(trees)
         if kind == "differ" and fights:
             text += f", truly {true_difference(fights):.2%} apart"
         enough = len(fights) >= 100
-        found.append(Shown(right >= 0.95 * len(fights) if enough else None, f"{what} in >= 95 of 100", text))
+        found.append(Shown(right >= 0.95 if enough else None, f"{what} in >= 95 of 100", text))
     return found
+
+
+def tree_of(line: Line) -> str:
+    """Return which processes fought a duel. Older lines tell them by the cycles that were measured for them."""
+    return str(line.get("tree") or f"{line['commit']} {min(line['cycles'])}")
 
 
 def duel_verdict(found: Line) -> str:
@@ -335,38 +344,42 @@ def persisting(lines: Sequence[Line]) -> Shown:
     the same one that was not, and that with the same two where nothing is kept.
     """
     what = "a persisting-L2 submission (copy of 16 MiB) moves by <= 2 %"
-    runs = chosen(lines, part="kept")
+    runs = [line["found"] for line in chosen(lines, part="kept")]
     hints = [each for part in ("persisting", "hint") for each in moved(chosen(lines, part=part))]
     hint = ", ".join(f"{us(ns)} us {move:+.2%}" for ns, move in hints)
     hint = f"; judged with a window, as a hint: {hint}" * bool(hints)
     if not runs:
         return Shown(None, what, f"not measured{hint}")
-    found = runs[-1]["found"]
-    gains = {name: kept_gain(found[name], "kept") for name in ("copy", "sum")}
-    bare = {name: kept_gain(found[name], "undefended") for name in ("copy", "sum")}
+    gains = {name: kept_gain(runs, name, "kept") for name in ("copy", "sum")}
+    bare = {name: kept_gain(runs, name, "undefended") for name in ("copy", "sum")}
+    errors = {name: kept_error(runs, name) for name in gains}
     told = ", ".join(
-        f"{name} {gains[name]:+.2%} +- {kept_error(found[name]):.2%} (without the reset {bare[name]:+.2%})"
+        f"{name} {gains[name]:+.2%} +- {errors[name]:.2%} (without the reset {bare[name]:+.2%})"
         for name in gains
     )
+    told += f", {len(runs)} processes" * (len(runs) > 1)
     good = all(abs(gain) <= MOST_MOVED for gain in gains.values())
     # Less is not said than what can be told.
-    known = all(kept_error(found[name]) <= MOST_MOVED for name in gains)
+    known = all(error <= MOST_MOVED for error in errors.values())
     return Shown(good if known else None, what, told + hint)
 
 
-def kept_gain(found: Line, way: str) -> float:
-    """Return by which share calls move whose input was there a moment ago, beyond those that keep nothing."""
+def kept_gain(runs: Sequence[Line], name: str, way: str) -> float:
+    """Return by which share calls move whose input was there a moment ago, beyond those that keep nothing.
+
+    Of all processes together.
+    """
 
     def share(each: Line) -> float:
         return estimates.robust(each["seen"]) / estimates.robust(each["unseen"])
 
-    return share(found[way]) / share(found["plain"]) - 1
+    return statistics.fmean(share(found[name][way]) / share(found[name]["plain"]) - 1 for found in runs)
 
 
-def kept_error(found: Line) -> float:
-    """Return half the 95 % interval of that share."""
-    arms = [samples for way in ("plain", "kept") for samples in found[way].values()]
-    return math.hypot(*(estimates.half_width(samples) / estimates.robust(samples) for samples in arms))
+def kept_error(runs: Sequence[Line], name: str) -> float:
+    """Return half the 95 % interval of that share, by what scatters within processes."""
+    arms = [samples for found in runs for way in ("plain", "kept") for samples in found[name][way].values()]
+    return math.hypot(*(estimates.half_width(each) / estimates.robust(each) for each in arms)) / len(runs)
 
 
 def moved(lines: Sequence[Line]) -> list[tuple[float, float]]:

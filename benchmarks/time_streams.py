@@ -29,7 +29,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 MERGE_S = 8.0
 ROUNDS = 10
-DUELS, FORGED = 100, 100
+DUELS, FORGED, KEPT = 100, 100, 4
+CLOSE = ("v08_python_timer-synchronize", "v17_short_series-left_out", "v19_shaved_claim")
+"""Attacks that get through now and then: one run says little of them."""
 STAGE_S = "1.8"
 
 
@@ -53,7 +55,7 @@ def pieces(jobs: Path, count: int, whole_rounds: int, whole_forged: int) -> list
         Piece(name="coverage", script="time_coverage", arguments=(), about_s=150),
         *(
             Piece(name=f"conditions-{part}", script="time_conditions", arguments=("--part", part), about_s=s)
-            for part, s in (("kept", 20), ("persisting", 40), ("hint", 40), ("hot", 75), ("company", 25))
+            for part, s in (("persisting", 40), ("hint", 40), ("hot", 75), ("company", 25))
         ),
         honest("jax", whole_rounds, 0, 140),
         honest("cupy", whole_rounds, 0, 45),
@@ -72,7 +74,19 @@ def pieces(jobs: Path, count: int, whole_rounds: int, whole_forged: int) -> list
                 name=f"duels-{number}",
                 script="time_duels",
                 arguments=("--repeats", f"{duels}"),
-                about_s=180 / count,
+                about_s=1000 / count,
+            ),
+            Piece(
+                name=f"kept-{number}",
+                script="time_conditions",
+                arguments=("--part", "kept", "--processes", f"{-(-KEPT // count)}"),
+                about_s=20 * -(-KEPT // count),
+            ),
+            Piece(
+                name=f"close-{number}",
+                script="time_attacks",
+                arguments=("run", str(jobs), "FOLDER", "--only", ",".join(CLOSE), "--rounds", "2"),
+                about_s=60,
             ),
             Piece(
                 name=f"forged-{number}",
