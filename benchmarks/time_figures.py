@@ -574,17 +574,23 @@ def attacks(lines: Sequence[Line], wanted: set[str]) -> list[Shown]:
         machine: truths_of_tasks([each for each in honest if each.get("device") == machine])
         for machine in machines
     }
-    through, odd = [], []
+    odd: list[str] = []
+    through: dict[str, list[float]] = defaultdict(list)
     for line in runs:
         if not is_accepted(line):
             odd += [line["name"]] if line["report"]["verdict"] not in line["expected"]["verdicts"] else []
         elif not line["report"]["quarantine"]:
             gain = most_gain(line, plain[line.get("device")])
-            through += [f"{line['name']} {gain:+.0%}"] if gain > MOST_GAIN else []
+            if gain > MOST_GAIN:
+                through[line["name"]].append(gain)
     tried = {line["name"] for line in runs}
     numbers = {number for line in runs for number in line["taxonomy"]}
     text = f"{len(runs)} runs of {len(tried)} files, {len(numbers)} numbers of the taxonomy"
-    text += f"; gain: {through}" * bool(through) + f"; odd: {odd}" * bool(odd)
+    gains = [
+        f"{name} {statistics.median(each):+.0%} in {len(each)} of {len(chosen(runs, name=name))} runs"
+        for name, each in through.items()
+    ]
+    text += f"; gain: {', '.join(gains)}" * bool(gains) + f"; odd: {odd}" * bool(odd)
     missing = sorted(wanted - tried)
     text += f"; not tried: {missing}" * bool(missing)
     doubted = [
