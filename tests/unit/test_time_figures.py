@@ -78,12 +78,32 @@ def test_a_verdict_is_the_median_of_ten() -> None:
 def test_duels_are_judged_by_their_blocks() -> None:
     def fights(ratio: float, truth: str, kind: str) -> list[Any]:
         ratios = [ratio + chance.gauss(0, 0.003) for _ in range(30)]
-        return [{"kind": kind, "truth": truth, "duel": {"ratios": ratios, "pairs": [10, 20]}}] * 100
+        fight = {"kind": kind, "truth": truth, "tree": kind, "duel": {"ratios": ratios, "pairs": [10, 20]}}
+        return [fight] * 100
 
     differ, same = figures.duels(fights(1.03, "slower", "differ") + fights(1.0, "tied", "same")[:99])
     assert differ.passed is True
     assert "truly" in differ.figure
     assert same.passed is None
+
+
+def test_duels_of_one_process_tree_count_as_one_finding() -> None:
+    def fights(ratio: float, tree: str, count: int) -> list[Any]:
+        duel = {"ratios": [ratio] * 30, "pairs": [15, 15]}
+        return [{"kind": "same", "truth": "tied", "tree": tree, "duel": duel}] * count
+
+    many = [fight for number in range(30) for fight in fights(1.0, str(number), 4)]
+    _differ, same = figures.duels([*many, *fights(1.1, "odd", 100)])
+    assert same.passed is True
+    assert "120 of 220 duels, 96.8% in the mean of 31 process trees" in same.figure
+    _differ, same = figures.duels([*many, *fights(1.1, "odd", 4), *fights(1.1, "odd too", 4)])
+    assert same.passed is False
+
+
+def test_duels_of_older_harnesses_are_told_apart_by_their_cycles() -> None:
+    old = {"commit": "abc", "cycles": [103, 100]}
+    assert figures.tree_of(old) == figures.tree_of({"commit": "abc", "cycles": [100, 100]})
+    assert figures.tree_of(old) != figures.tree_of({"commit": "abc", "cycles": [101, 101]})
 
 
 def test_a_duel_of_an_older_harness_had_one_pair_of_processes() -> None:
@@ -197,6 +217,10 @@ def test_what_is_kept_is_compared_with_what_was_not_there() -> None:
     coarse = kept(9e3)
     coarse["found"]["sum"]["kept"]["seen"] = [8e3, 9e3, 9e3, 9e3, 10e3]
     assert figures.persisting([coarse]).passed is None
+    # Several processes are taken together.
+    shown = figures.persisting([kept(8.7e3), kept(9.3e3)])
+    assert shown.passed is True
+    assert "2 processes" in shown.figure
     assert figures.persisting([]).passed is None
 
 
