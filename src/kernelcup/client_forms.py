@@ -20,6 +20,7 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.lessons import Best
+from kernelcup.scoring import Score
 from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict, from_json
 
 
@@ -66,6 +67,19 @@ class JobInfo:
     """Why it does not rank, or ranks behind somebody slower."""
     best: Best | None = None
     """Who is first on the device now."""
+
+    @property
+    def score(self) -> Score | None:
+        """The score that it was stored with; None for what earns none, such as a comparison."""
+        if self.score_s is None:
+            return None
+        return Score(
+            score_s=self.score_s,
+            low_s=self.low_s,
+            high_s=self.high_s,
+            raw_s=self.raw_s,
+            at_floor=self.at_floor,
+        )
 
     @classmethod
     def of_json(cls, body: Mapping[str, Any]) -> JobInfo:

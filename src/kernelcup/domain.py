@@ -235,6 +235,10 @@ class Device:
     description: str = ""
 
 
+REJECTED = "a person rejected this result"
+"""The reason of a quarantined job begins with this once somebody has decided against it."""
+
+
 class JobState(StrEnum):
     """Where a job is. It says nothing about quality."""
 

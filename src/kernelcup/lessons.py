@@ -36,7 +36,7 @@ class Lesson:
     """By the submission's clock, before the offset was taken off; None where no clock of it was read."""
     calls: int
     discarded: int
-    """Calls that did not count because the device was throttled."""
+    """Calls that did not count because the device was throttled, or waited for the host."""
     at_floor: bool
     """Whether it is no longer than a kernel that does nothing."""
     trust: TrustLevel | None
@@ -46,6 +46,7 @@ class Lesson:
     share: float | None
     """Of what the device attains, as measured when it was calibrated: 1 is all of it."""
     bytes_per_s: float | None
+    """Of what must be read: what is written may end in the cache."""
     flops_per_s: float | None
     over_reference: float | None
     """How many times as fast as the task's reference."""
@@ -93,9 +94,10 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
 
 
 def _bound_by(work: Work) -> str:
-    if work.bytes is not None and work.flops is not None:
+    moves = work.bytes is not None or work.written is not None
+    if moves and work.flops is not None:
         return "roofline"
-    return "bandwidth" if work.bytes is not None else "arithmetic" if work.flops is not None else ""
+    return "bandwidth" if moves else "arithmetic" if work.flops is not None else ""
 
 
 def _over(other_ns: float | None, time_ns: float) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from kernelcup.domain import DuelOutcome, Job, JobState, Leaderboard, Run, TrustRule
+from kernelcup.domain import REJECTED, DuelOutcome, Job, JobState, Leaderboard, Run, TrustRule
 from kernelcup_harness.protocol import DuelResult
 
 UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
@@ -18,7 +18,7 @@ def duration(ns: float, *, digits: int = 4) -> str:
 
 def significant(value: float, digits: int) -> str:
     """Return a number with so many digits, but never with an exponent where it has no place."""
-    return f"{value:.0f}" if value >= 10**digits else f"{value:.{digits}g}"
+    return f"{value:.0f}" if value >= 10**digits - 0.5 else f"{value:.{digits}g}"
 
 
 def time_text(ns: float, *, at_floor: bool = False) -> str:
@@ -75,6 +75,8 @@ def remark(job: Job, run: Run | None, board: Leaderboard) -> str:
     """Say why a result does not rank, or ranks behind somebody slower; empty where it ranks as it is."""
     if run is None:
         return ""
+    if job.state is JobState.QUARANTINED and job.reason.startswith(REJECTED):
+        return f"A{job.reason[1:].rstrip('.')}."
     if job.state is JobState.QUARANTINED:
         why = f": {job.reason}" if job.reason else ""
         return f"A person looks at this result before it counts{why}."
@@ -83,6 +85,8 @@ def remark(job: Job, run: Run | None, board: Leaderboard) -> str:
             f"Not ranked: this leaderboard ranks {TrustRule.AUDITED.value} times only, "
             f"and this one is {run.report.trust.value}."
         )
+    if not board.duel or (run.rank_s is None and run.duel not in (DuelOutcome.WON, DuelOutcome.UNANSWERED)):
+        return ""  # what it stood behind is slower by now, or gone
     return duel_remark(run.duel, run.rival)
 
 

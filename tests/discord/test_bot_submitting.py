@@ -9,14 +9,24 @@ import pytest
 from loopback import CannotDo, Channel, Interaction, LoopbackDiscord, Member
 from stage import Stage, staged
 
-from builders import SUBMISSION, make_board, make_case, make_device, make_report, make_stage
+from builders import (
+    SUBMISSION,
+    make_board,
+    make_case,
+    make_device,
+    make_report,
+    make_stage,
+    make_submission,
+)
 from kernelcup.bot.api import Api
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.services import events, pauses, queue
+from kernelcup.services.board_changes import BoardChanges, update_board
 from kernelcup.services.submissions import list_views
 from kernelcup_harness.protocol import (
     CapturedOutput,
     Difference,
+    DuelResult,
     Mismatch,
     RunReport,
     StageName,
@@ -44,12 +54,20 @@ def ada(stage: Stage) -> Member:
     return stage.guild.add_member("ada")
 
 
-def judge(stage: Stage, report: RunReport | None = None) -> None:
+def judge(stage: Stage, report: RunReport | None = None, rival: int | None = None) -> None:
     """Judge what is next in the queue."""
     now = stage.discord.clock.now()
     lease = queue.claim_next(stage.db, owner="test", lease_s=60, devices=["H100", "MI300", "T4"], now=now)
     assert lease is not None
-    queue.finish(stage.db, lease, report=report or make_report(), harness_hash="f" * 64, machine="m", now=now)
+    queue.finish(
+        stage.db,
+        lease,
+        report=report or make_report(),
+        harness_hash="f" * 64,
+        machine="m",
+        now=now,
+        rival=rival,
+    )
 
 
 async def submit(stage: Stage, who: Member, kind: str = "ranked", **options: object) -> Interaction:
@@ -100,6 +118,21 @@ async def test_a_ranked_submission_is_followed_to_its_place(stage: Stage, ada: M
     assert "**1st place**" in text
     assert "first successful submission" in text
     assert thread.name.startswith("✅ #1 kernel.py")
+
+
+async def test_who_lost_the_duel_for_the_first_place_gets_no_medal(stage: Stage, ada: Member) -> None:
+    now = stage.discord.clock.now()
+    update_board(stage.db, OPERATOR, "double", now=now, changes=BoardChanges(duel=True))
+    first = make_submission(stage.db, user="eve", devices=["H100"], now=now)
+    judge(stage)
+    await submit(stage, ada, leaderboard_name="double", gpu="H100")
+    await private_thread(stage)
+    lost = DuelResult(ratio=1.03, low=1.02, high=1.04, verdict="slower", blocks=20)
+    judge(stage, make_report([900.0], duel=lost), rival=first.id)
+    await stage.discord.until(lambda: threads(stage, private=False), "a public thread", 10)
+    (public,) = threads(stage, private=False)
+    await text_in(stage, public, "it stands behind who was first, against whom it did not win")
+    assert "🥇" not in all_text(stage, public)
 
 
 async def test_the_gpus_are_chosen_in_a_menu(stage: Stage, ada: Member) -> None:

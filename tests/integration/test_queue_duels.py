@@ -5,14 +5,16 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import delete
 
 from builders import make_actor, make_board, make_case, make_report, make_stage, make_task
 from fakes import FakeClock, FakeLauncher
 from hand_judging import Judging
-from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role
+from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role, TrustRule
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded, UnknownDevice
-from kernelcup.services import compare, duels
+from kernelcup.services import compare, duels, reviews
 from kernelcup.services.attempt import Attempt
+from kernelcup.services.board_changes import BoardChanges, update_board
 from kernelcup.services.boards import delete_board, get_board
 from kernelcup.services.rank import freeze, history, personal_best, standings
 from kernelcup.services.rejudge import rejudge_submission
@@ -21,7 +23,17 @@ from kernelcup.services.submissions import delete_submission, list_views, show_s
 from kernelcup.services.users import actor_of
 from kernelcup.storage import submissions
 from kernelcup.storage.database import Database
-from kernelcup_harness.protocol import Backend, DuelResult, Mismatch, Mode, StageName, Verdict
+from kernelcup.storage.tables import BestRow
+from kernelcup.wording import remark
+from kernelcup_harness.protocol import (
+    Backend,
+    DuelResult,
+    Mismatch,
+    Mode,
+    StageName,
+    TrustLevel,
+    Verdict,
+)
 
 FASTER = DuelResult(ratio=0.97, low=0.96, high=0.98, verdict="faster", blocks=20)
 TIED = DuelResult(ratio=1.0, low=0.99, high=1.01, verdict="tied", blocks=20)
@@ -122,6 +134,120 @@ def test_who_met_somebody_that_is_no_longer_first_stands_behind_who_is(judging) 
     enter(judging, 950, "cyn", FASTER)
     judging.finish(lease, report=make_report([900], duel=FASTER), rival=first.id)
     assert ranking(judging) == [(1, "cyn", 950, "won"), (1, "bob", 900, "missed"), (3, "ada", 1000, "")]
+
+
+def judge_again(judging: Judging, submission, time_ns: float, duel: DuelResult | None = None) -> None:
+    rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock())
+    lease = judging.claim()
+    judging.clock.advance(1)
+    judging.finish(lease, report=make_report([time_ns], duel=duel), rival=rival_of(judging, lease))
+
+
+def test_who_stands_behind_the_first_follows_when_that_is_judged_again(judging) -> None:
+    """Else a change that makes all times half as long leaves them behind everybody."""
+    ada, _ = enter(judging, 1000, "ada")
+    cyn, _ = enter(judging, 1050, "cyn", SLOWER)
+    bob, _ = enter(judging, 1100, "bob", SLOWER)
+    dan, _ = enter(judging, 1400, "dan", SLOWER)
+    judge_again(judging, bob, 550, SLOWER)
+    judge_again(judging, cyn, 525, SLOWER)
+    assert ranking(judging)[:3] == [(1, "ada", 1000, ""), (1, "cyn", 525, "lost"), (1, "bob", 550, "lost")]
+    judge_again(judging, ada, 500)
+    judge_again(judging, dan, 700, SLOWER)
+    assert ranking(judging) == [
+        (1, "ada", 500, ""),
+        (2, "cyn", 525, ""),
+        (3, "bob", 550, ""),
+        (4, "dan", 700, ""),
+    ]
+    judge_again(judging, ada, 540)
+    assert ranking(judging)[:3] == [(1, "ada", 540, ""), (1, "cyn", 525, "lost"), (3, "bob", 550, "")]
+
+
+def test_who_stands_behind_one_that_is_deleted_stands_by_what_was_measured(judging) -> None:
+    ada, _ = enter(judging, 1000, "ada")
+    enter(judging, 950, "cyn", SLOWER)
+    enter(judging, 800, "bob", TIED)
+    delete_submission(judging.db, ada.id, by=OPERATOR, now=judging.clock())
+    assert ranking(judging) == [(1, "bob", 800, ""), (2, "cyn", 950, "")]
+
+
+def test_who_stands_behind_one_that_is_put_aside_does_so_again_when_that_is_released(judging) -> None:
+    root = make_actor(judging.db, "root", Role.ADMIN)
+    ada, _ = enter(judging, 1000, "ada")
+    enter(judging, 900, "bob", SLOWER)
+    (job,) = show_submission(judging.db, ada.id).jobs
+    review = reviews.quarantine(judging.db, root, job.job.id, reason="looks odd", now=judging.clock())
+    assert ranking(judging) == [(1, "bob", 900, "")]
+    reviews.decide(judging.db, root, review.id, decision=reviews.RELEASED, now=judging.clock())
+    assert ranking(judging) == [(1, "ada", 1000, ""), (1, "bob", 900, "lost")]
+
+
+def test_those_behind_one_that_stands_behind_another_come_after_both(judging) -> None:
+    ada, _ = enter(judging, 1000, "ada")
+    enter(judging, 900, "bob", SLOWER)
+    with judging.db.write() as session:
+        session.execute(delete(BestRow).where(BestRow.user_id != actor_of(judging.db, "bob").user_id))
+    enter(judging, 800, "cyn", TIED)  # while bob was the only one
+    judge_again(judging, ada, 1100)
+    assert [each[1:] for each in ranking(judging)] == [
+        ("ada", 1100, ""),
+        ("bob", 900, "lost"),
+        ("cyn", 800, "tied"),
+    ]
+
+
+def test_a_leaderboard_that_asks_for_no_duels_any_more_ranks_by_what_was_measured(judging) -> None:
+    enter(judging, 1000, "ada")
+    submission, _ = enter(judging, 900, "bob", SLOWER)
+
+    def change(duel: bool) -> None:
+        update_board(judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(duel=duel))
+
+    change(False)
+    enter(judging, 950, "cyn")
+    assert ranking(judging) == [(1, "bob", 900, ""), (2, "cyn", 950, ""), (3, "ada", 1000, "")]
+    assert told(judging, submission) == ""
+    change(True)
+    assert ranking(judging) == [(1, "cyn", 950, ""), (2, "ada", 1000, ""), (2, "bob", 900, "lost")]
+    assert (
+        told(judging, submission) == "It stands behind #1, which was first: measured in turns, it is slower."
+    )
+
+
+def told(judging: Judging, submission) -> str:
+    """Return the remark on a submission's only result."""
+    (view,) = show_submission(judging.db, submission.id).jobs
+    return remark(view.job, view.run, get_board(judging.db, "double"))
+
+
+def test_a_duel_of_a_result_that_was_not_taken_counts_when_it_is(judging) -> None:
+    enter(judging, 1000, "ada")
+    update_board(
+        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.AUDITED)
+    )
+    report = make_report([900], duel=SLOWER, trust=TrustLevel.BOUNDED)
+    enter(judging, 900, "bob", report=report)
+    assert [each[1] for each in ranking(judging)] == ["ada"]
+    update_board(
+        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.ANY)
+    )
+    assert ranking(judging) == [(1, "ada", 1000, ""), (1, "bob", 900, "lost")]
+
+
+def test_what_a_leaderboard_does_not_take_is_no_suspect(judging) -> None:
+    """Its author may delete it, nobody has to look at it, and it ranks if the rule changes."""
+    update_board(
+        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.AUDITED)
+    )
+    submission = judging.submit("bob")
+    launcher = FakeLauncher(make_report([900], trust=TrustLevel.BOUNDED))
+    attempt(judging, launcher)
+    (spec,) = launcher.specs
+    assert spec.require_audited is False
+    (view,) = show_submission(judging.db, submission.id).jobs
+    assert view.job.state is JobState.DONE
+    assert told(judging, submission).startswith("Not ranked: this leaderboard ranks audited times only")
 
 
 def test_other_modes_and_boards_ask_for_no_duel(judging) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from sqlalchemy import update
 
@@ -9,11 +11,15 @@ from builders import make_actor, make_audit, make_board, make_case, make_report,
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
+from kernelcup.http.popcorn.failures import failure
 from kernelcup.services import audit, events, reviews
 from kernelcup.services.best import beside
+from kernelcup.services.boards import get_board
 from kernelcup.services.rejudge import rejudge_board, rejudge_submission
-from kernelcup.services.submissions import screening_of, show_submission
+from kernelcup.services.submissions import delete_submission, screening_of, show_submission
+from kernelcup.storage import boards
 from kernelcup.storage.tables import LeaderboardRow
+from kernelcup.wording import remark
 from kernelcup_harness.protocol import (
     Finding,
     Mode,
@@ -166,6 +172,52 @@ def test_what_is_rejected_never_ranks_again(judging) -> None:
     plan = rejudge_board(judging.db, OPERATOR, "double", now=judging.clock())
     assert (plan.jobs, plan.left_out) == (2, {"quarantined": 1})
     assert judging.job(submission).state is JobState.QUARANTINED
+
+
+@pytest.mark.parametrize("what", ["quarantine", "decide", "delete", "finish"])
+def test_what_stops_ranking_waits_for_who_changes_what_ranks(judging, what) -> None:
+    """Else the bests are chosen anew from what is not there any more when both have ended."""
+    submission = judging.judge(1000)
+    review = quarantine(judging, submission) if what == "decide" else None
+    lease = None
+    if what == "finish":  # with no score, where there was one
+        rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock())
+        lease = judging.claim()
+
+    def act() -> None:
+        if what == "quarantine":
+            quarantine(judging, submission)
+        elif what == "decide":
+            decide(judging, review, "released")
+        elif what == "delete":
+            delete_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock())
+        else:
+            judging.finish(lease, report=make_report(verdict=Verdict.WRONG_ANSWER))
+
+    with ThreadPoolExecutor(1) as pool:
+        with judging.db.write() as session:
+            boards.lock(session, "double")
+            asked = pool.submit(act)
+            with pytest.raises(TimeoutError):
+                asked.result(timeout=0.2)
+        asked.result()
+    assert judging.ranking() == ([("ada", 1000)] if what == "decide" else [])
+
+
+def test_who_was_rejected_is_not_told_to_wait(judging) -> None:
+    submission = judging.judge(1000)
+    review = reviews.quarantine(
+        judging.db, OPERATOR, judging.job(submission).id, reason="copied from #7", now=judging.clock()
+    )
+    (view,) = show_submission(judging.db, submission.id).jobs
+    board = get_board(judging.db, "double")
+    assert (
+        remark(view.job, view.run, board) == "A person looks at this result before it counts: copied from #7."
+    )
+    decide(judging, review, "rejected", note="for us only")
+    (view,) = show_submission(judging.db, submission.id).jobs
+    assert remark(view.job, view.run, board) == "A person rejected this result: copied from #7."
+    assert failure(view) == "H100: a person rejected this result: copied from #7"
 
 
 def test_a_decision_is_made_once_and_a_rejected_result_can_be_looked_at_again(judging) -> None:

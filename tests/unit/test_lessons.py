@@ -38,6 +38,11 @@ def test_with_bytes_and_flops_the_nearer_limit_counts() -> None:
     assert lesson_text.attained(found) == "50 % (2 TB/s, 1e+03 TFLOP/s)".replace("1e+03", "1000")
 
 
+def test_what_is_only_written_is_bound_by_the_memory_too() -> None:
+    assert lesson(work=Work(written=2e7)).bound_by == "bandwidth"
+    assert lesson(work=Work(written=2e7, flops=1e10)).bound_by == "roofline"
+
+
 def test_without_a_calibrated_device_the_rate_stands_alone() -> None:
     found = lesson(work=Work(bytes=2e7))
     assert found.share is None

@@ -9,6 +9,8 @@ from typing import Any
 from kernelcup.bot import texts
 from kernelcup.bot.api import Happening
 from kernelcup.bot.replies import waiting
+from kernelcup.domain import REJECTED
+from kernelcup.wording import significant
 
 MODES = {"leaderboard": "ranked"}
 STAGES = {
@@ -46,6 +48,8 @@ class JobLine:
                 return f"🏃 {device}: {self._runs()}"
             case "cancelled":
                 return f"🚫 {device}: cancelled"
+            case "quarantined" if self.reason.startswith(REJECTED):
+                return f"🔎 {device}: finished; {REJECTED}"
             case "quarantined":
                 return f"🔎 {device}: finished; a person looks at the result before it counts"
         if self.verdict == "accepted":
@@ -145,7 +149,7 @@ def ordinal(number: int) -> str:
 
 
 def _digits(value: float) -> str:
-    return f"{value:.0f}" if value >= 10_000 else f"{value:.4g}"
+    return significant(value, 4)
 
 
 def _show(line: JobLine, job: Mapping[str, Any]) -> None:

@@ -73,6 +73,8 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
     if mine is None or mine["submission"] != shown["id"]:
         best = f"; the personal best stays {duration(mine['score_s'])}" if mine is not None else ""
         return [f"✅ {head}, successful{best}"]
+    if mine["duel"] in boards_text.BEHIND:
+        return [f"✅ {head}, successful; it stands behind who was first, against whom it did not win"]
     history = await api.get(f"{where}/history", None, user=shown["user"], limit=2)
     first = len(history["items"]) <= 1
     rank = int(mine["rank"])

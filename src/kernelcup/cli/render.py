@@ -142,6 +142,8 @@ def report(
     *,
     about: str = "kernelcup task show TASK",
     best: Best | None = None,
+    stored: Score | None = None,
+    waits: bool = True,
 ) -> None:
     """Print a whole report.
 
@@ -151,6 +153,8 @@ def report(
         ranking_by: How a score is made of its times; None where one call makes none.
         about: The command that shows the task.
         best: Who is first now, if that is known.
+        stored: The score that the result was stored with: the report may have less than it was made of.
+        waits: Whether nobody has decided yet about what its measurement found.
     """
     out.print(headline(report))
     for each in report.stages:
@@ -158,7 +162,13 @@ def report(
     failure(out, report)
     for name, captured in (("stdout", report.stdout), ("stderr", report.stderr)):
         output(out, name, captured)
-    score(out, report, ranking_by, best)
+    made = score_of(report, ranking_by) if ranking_by is not None else None
+    if stored is not None and (made is None or not math.isclose(made.score_s, stored.score_s)):
+        ranking_by = None  # it was made by another rule, or of more than the report has
+    score(out, report, stored or made, ranking_by, best)
+    for finding in report.quarantine:
+        head = "waits for a person" if waits else "was looked at by a person"
+        out.print(Text(plain(f"{head}: {finding.text}"), style="yellow"))
     if report.verdict in HINTS:
         out.print(Text(hint(report).format(about=about), style="dim"))
 
@@ -261,17 +271,20 @@ def output(out: Console, name: str, captured: CapturedOutput) -> None:
         raw(out, f"  {line}")
 
 
-def score(out: Console, report: RunReport, ranking_by: RankingBy | None, best: Best | None = None) -> None:
+def score(
+    out: Console,
+    report: RunReport,
+    found: Score | None,
+    ranking_by: RankingBy | None = None,
+    best: Best | None = None,
+) -> None:
     """Print the score of a ranked run, how well it is known, and what it is worth."""
-    found = score_of(report, ranking_by) if ranking_by is not None else None
-    if found is not None and ranking_by is not None:
+    if found is not None:
         out.print(Text(plain(score_line(found, report, ranking_by))))
         if best is not None and best.score_s > 0:
             out.print(
                 Text(f"{best.score_s / found.score_s:.2f} times as fast as the best, #{best.submission}")
             )
-    for each in report.quarantine:
-        out.print(Text(plain(f"waits for a person: {each.text}"), style="yellow"))
     if report.duel is not None:
         out.print(Text(plain(duel_sentence(report.duel, "The submission", "its rival"))))
     if not report.comparable and any(case.timing for stage in report.stages for case in stage.cases):
@@ -280,7 +293,7 @@ def score(out: Console, report: RunReport, ranking_by: RankingBy | None, best: B
         )
 
 
-def score_line(found: Score, report: RunReport, ranking_by: RankingBy) -> str:
+def score_line(found: Score, report: RunReport, ranking_by: RankingBy | None) -> str:
     """Return the score with its interval, what the submission's clock read, and how far it is proven."""
     ns = seconds_ns(found.score_s, found.low_s, found.high_s)
     differs = found.raw_s is not None and not math.isclose(found.raw_s, found.score_s)
@@ -288,7 +301,8 @@ def score_line(found: Score, report: RunReport, ranking_by: RankingBy) -> str:
     told = time_text(found.score_s * 1e9, at_floor=found.at_floor)
     interval = interval_text(*ns)
     known = f", 95 % interval {interval}" if interval else ""
-    return f"score {told}{known} ({ranking_by.value} of the benchmarks, {raw}{report.trust.value})"
+    how = f"{ranking_by.value} of the benchmarks, " if ranking_by is not None else ""
+    return f"score {told}{known} ({how}{raw}{report.trust.value})"
 
 
 def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]) -> None:

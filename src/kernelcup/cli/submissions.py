@@ -183,12 +183,15 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
     from rich.text import Text
 
     from kernelcup.cli import render
+    from kernelcup.domain import REJECTED, JobState
 
     for job in view.jobs:
         head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.user}"
         out.print(Text(plain(head), style="bold"))
         if job.report is not None:
-            render.report(out, job.report, ranking_by, about=about, best=job.best)
+            rule = ranking_by if job.score is not None else None  # a comparison earns none
+            waits = job.state is JobState.QUARANTINED and not job.reason.startswith(REJECTED)
+            render.report(out, job.report, rule, about=about, best=job.best, stored=job.score, waits=waits)
         else:
             out.print(Text(plain(state_text(job))))
         if job.remark:

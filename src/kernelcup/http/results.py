@@ -180,7 +180,9 @@ class RunOut(BaseModel):
     at_floor: bool
     rank_s: float | None = Field(description="What ranks instead of the score, after a duel not won.")
     duel: DuelOutcome
-    rival: int | None = Field(description="The submission that it was measured against.")
+    rival: int | None = Field(
+        description="Against which submission it was measured, or which it stands behind."
+    )
     started_at: datetime
     finished_at: datetime
     harness_hash: str

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kernelcup.domain import Device, Leaderboard, Run, Submission, Task, TrustRule
+from kernelcup.domain import Device, Leaderboard, Run, Submission, Task
 from kernelcup.errors import (
     BadReport,
     LaunchCancelled,
@@ -209,16 +209,15 @@ class Attempt:
             harness=load.board.harness,
             build_scope=build_scope(load.submission.user),
         )
-        audited = load.board.trust is TrustRule.AUDITED
+        # Whether a leaderboard takes audited times only is no finding of a measurement: what it does not take is
+        # stored, and ranks if that changes.
         if load.rival is None:
-            return dataclasses.replace(spec, require_audited=audited)
+            return spec
         if (
             self.lease.job.mode is not Mode.LEADERBOARD
         ):  # a comparison, which anybody may ask for with any code
             spec = dataclasses.replace(spec, hidden_tests=[], hidden_benchmarks=[], hidden_work=[])
-        return dataclasses.replace(
-            spec, require_audited=audited, rival=load.rival.code, rival_name=spec.submission_name
-        )
+        return dataclasses.replace(spec, rival=load.rival.code, rival_name=spec.submission_name)
 
     def _load(self) -> _Load:
         job = self.lease.job

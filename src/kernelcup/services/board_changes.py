@@ -146,7 +146,7 @@ def update_board(
         InvalidValue: A setting cannot be used.
     """
     with db.write(durable=True) as session:
-        boards.lock(session, name)
+        boards.lock_with_jobs(session, name)
         board = board_rules.find_managed(session, name, actor)
         plan = _plan(session, board, task, changes or BoardChanges(), known_devices, now)
         preview = plan.preview
@@ -293,7 +293,7 @@ def _apply(session: Session, actor: Actor, board: Leaderboard, plan: _Plan, now:
     boards.replace(session, changed)
     if changed.freeze_at != board.freeze_at:
         frozen.set_freeze(session, board.id, changed.freeze_at)
-    if changed.trust is not board.trust:
+    if (changed.trust, changed.duel) != (board.trust, board.duel):
         runs.choose_all(session, board_id=board.id, now=now)
     moved = boards.move_queued_jobs(session, board.id, changed.task_hash)
     cancelled = _cancel(session, board, preview.removed_in_use, now)

@@ -211,7 +211,7 @@ def delete_board(
         InvalidValue: The name was not confirmed; nothing was deleted.
     """
     with db.write(durable=True) as session:
-        boards.lock(session, name)
+        boards.lock_with_jobs(session, name)
         board = find_managed(session, name, actor)
         if confirm != board.name and not (confirm is None and access.is_operator(actor)):
             given = "nothing" if confirm is None else repr(confirm)

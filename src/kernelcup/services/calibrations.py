@@ -244,7 +244,7 @@ class Calibrations:
         with self._db.read() as session:
             for device, gpu in self._places():
                 place = {"machine": self._machine, "gpu": gpu, "device": device.name}
-                if (record := calibrations.latest(session, **place)) is not None:
+                if (record := calibrations.in_force(session, **place)) is not None:
                     facts = facts_of(record, calibrations.rolling_median(session, **place))
                     known.setdefault(device.launcher, {})[device.name, gpu] = facts
         for name, launcher in self._launchers.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import DuelOutcome, Job, Leaderboard, Submission
 from kernelcup.errors import RivalDeleted
 from kernelcup.scoring import Score
-from kernelcup.storage import comparisons, ranking, submissions
+from kernelcup.storage import behind, comparisons, ranking, submissions
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, RunReport
 
 _BEHIND = {"tied": DuelOutcome.TIED, "slower": DuelOutcome.LOST}
@@ -33,6 +32,8 @@ class Settled:
     outcome: DuelOutcome = DuelOutcome.NONE
     rank_s: float | None = None
     """What it is ranked by instead of its score, where it stays behind who was first."""
+    behind: int | None = None
+    """The submission that it stays behind."""
 
 
 def find_rival(session: Session, job: Job, submission: Submission, board: Leaderboard) -> Rival | None:
@@ -67,9 +68,10 @@ def settle(
     """Say whether a result takes the first place, in the transaction that stores it, under the board's lock.
 
     What would be first and has not won its duel against who is first now stands directly behind them,
-    in the same band. So does what met somebody else, because the first place changed meanwhile.
+    in the same band. So does what met somebody else, because the first place changed meanwhile. A result
+    that the leaderboard does not take is treated alike: it may be taken one day.
     """
-    if not board.duel or not board.takes(report.trust):
+    if not board.duel:
         return Settled()
     first = ranking.leader(session, board_id=board.id, device=job.device)
     if first is None or first.user_id == submission.user_id or score.score_s >= first.ranked_s:
@@ -78,7 +80,7 @@ def settle(
     outcome = DuelOutcome.MISSED if met is None else _outcome(met)
     if outcome in _AHEAD.values():
         return Settled(outcome=outcome)
-    return Settled(outcome=outcome, rank_s=math.nextafter(first.ranked_s, math.inf))
+    return Settled(outcome=outcome, rank_s=behind.after(first.ranked_s), behind=first.submission_id)
 
 
 def _outcome(duel: DuelResult) -> DuelOutcome:

@@ -28,7 +28,7 @@ from kernelcup.storage import boards, comparisons, events, jobs, paces, pauses, 
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
 from kernelcup.storage.pauses import PauseScope
-from kernelcup_harness.protocol import Backend, HarnessKind, RunReport, Verdict
+from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, Verdict
 
 MAX_ATTEMPTS = 3
 """After so many launches that failed, a job is given up."""
@@ -224,7 +224,7 @@ def _record(
     job = lease.job
     is_comparison = comparisons.find(session, job.id) is not None
     score = None if is_comparison else score_of(report, tasks.ranking_by(session, job.task_hash))
-    if score is not None:
+    if job.mode is Mode.LEADERBOARD and not is_comparison:
         _lock_ranking(session, job)
     # A machine that fails takes nobody the result of an earlier judgement.
     counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR
@@ -246,7 +246,7 @@ def _record(
         counted=counted,
         rank_s=settled.rank_s,
         duel=settled.outcome,
-        rival=rival,
+        rival=settled.behind or rival,
     )
     told = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
     events.record(session, job.submission_id, "finished", told, job.id, now)

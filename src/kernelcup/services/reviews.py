@@ -12,13 +12,14 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from kernelcup import domain
 from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.services import access
 from kernelcup.services import evidence as evidence_of
 from kernelcup.services.boards import find_board
 from kernelcup.services.evidence import Held
-from kernelcup.storage import audit, events, jobs, reviews, runs, screenings, submissions
+from kernelcup.storage import audit, boards, events, jobs, reviews, runs, screenings, submissions
 from kernelcup.storage.database import Database
 from kernelcup.storage.reviews import Review
 from kernelcup_harness.protocol import RunReport
@@ -56,6 +57,7 @@ def quarantine(
             raise Conflict(f"Job {job_id} has no result yet that could wait for a review.")
         if any(review.decision is None for review in reviews.of_job(session, job_id)):
             raise Conflict(f"A review of job {job_id} is open already.")
+        boards.lock(session, board.name)
         jobs.quarantine(session, job_id, reason=reason)
         review_id = _open(session, job, run, by=actor.name, reason=reason, evidence=evidence or {}, now=now)
         _choose_best(session, job, submission, now=now)
@@ -124,11 +126,15 @@ def decide(
         job_id = _find(session, review_id).job_id
         board = _check_manages(session, actor, _find(session, review_id))
         (job,) = jobs.lock(session, [job_id])
+        boards.lock(session, board.name)
         review = _find(session, review_id)  # once more: somebody else may have decided meanwhile
         if review.decision is not None:
             raise Conflict(f"Review {review_id} was decided already: {review.decision}.")
         reviews.decide(session, review_id, decision=decision, by=actor.name, note=note, now=now)
         events.record(session, job.submission_id, decision, {}, job_id, now)
+        if decision == REJECTED:
+            why = f": {review.reason}" if review.reason else ""
+            jobs.quarantine(session, job_id, reason=f"{domain.REJECTED}{why}")
         if decision == RELEASED:
             jobs.release(session, job_id)
             submission = submissions.find(session, job.submission_id)

@@ -265,6 +265,7 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         submission, board = _find_visible(session, submission_id, by)
         _check_touches(session, submission, board, by)
         found = jobs.lock(session, [job.id for job in jobs.of_submission(session, submission_id)])
+        boards.lock(session, board.name)
         runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
         if not access.manages_board(by, board) and any(job.state is JobState.QUARANTINED for job in found):
             raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
@@ -273,12 +274,12 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         submissions.delete_unused_code(session, code_hash=submission.code_hash)
         for task_hash in {job.task_hash for job in found} - {board.task_hash}:
             tasks.delete_unused(session, task_hash)
-        _choose_bests(session, submission, board)
+        _choose_bests(session, submission, board, now)
 
 
-def _choose_bests(session: Session, submission: Submission, board: Leaderboard) -> None:
+def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:
     board_id, user_id = board.id, submission.user_id
-    runs.offer_remaining(session, board_id=board_id, user_id=user_id, devices=submission.devices)
+    runs.offer_remaining(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
     if board.freeze_at is None or not frozen.is_kept(session, board_id):
         return
     for device in submission.devices:

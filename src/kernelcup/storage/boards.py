@@ -133,6 +133,23 @@ def lock(session: Session, name: str) -> None:
     session.execute(query.with_for_update())
 
 
+def lock_with_jobs(session: Session, name: str) -> None:
+    """Lock a leaderboard for a change that may end its jobs.
+
+    Those come first, or somebody who stores a result, and has its job, would wait for us, and we for them.
+    """
+    query = (
+        select(JobRow.id)
+        .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
+        .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
+        .where(LeaderboardRow.name_key == name_key(name))
+        .where(JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value]))
+        .order_by(JobRow.id)
+    )
+    session.execute(query.with_for_update(of=JobRow))
+    lock(session, name)
+
+
 def every(session: Session, *, after_id: int | None = None, limit: int | None = None) -> list[Leaderboard]:
     """Return all leaderboards, the oldest first."""
     return _load(session, _page(after_id, limit))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.storage.tables import CanaryRow, DeviceCalibrationRow, RunRow
@@ -89,6 +89,17 @@ def latest(session: Session, *, machine: str, gpu: str, device: str) -> Calibrat
     """Return the newest calibration of a GPU, or of a device without GPUs."""
     row = session.scalar(_of_place(machine, gpu, device).limit(1))
     return None if row is None else _record(row)
+
+
+def in_force(session: Session, *, machine: str, gpu: str, device: str) -> CalibrationRecord | None:
+    """Return the calibration that jobs on a GPU are told of: the newest that was taken while it was as it should be.
+
+    One that was taken while it had drifted says what no job on it will meet, unless somebody vouched for it.
+    """
+    table = DeviceCalibrationRow
+    good = or_(table.fits, table.fresh, table.vouched_at.is_not(None))
+    row = session.scalar(_of_place(machine, gpu, device).where(good).limit(1)) if gpu else None
+    return latest(session, machine=machine, gpu=gpu, device=device) if row is None else _record(row)
 
 
 def newest(session: Session) -> list[CalibrationRecord]:

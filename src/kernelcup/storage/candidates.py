@@ -5,16 +5,24 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy import Select, and_, case, func, or_, select
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import JobState, Run, TrustRule
+from kernelcup.domain import DuelOutcome, JobState, Run, TrustRule
 from kernelcup.scoring import placed
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import TrustLevel
 
-RANKED_S = func.coalesce(RunRow.rank_s, RunRow.score_s)
-"""What a run is ranked by. A run has another interval, floor and score than that only after a lost duel."""
+_BEHIND = and_(LeaderboardRow.duel, RunRow.rank_s.is_not(None))
+RANKED_S = case((_BEHIND, RunRow.rank_s), else_=RunRow.score_s)
+"""What a run is ranked by. A run has another interval, floor and score than that only after a duel that it did not
+win, where the leaderboard asks for duels."""
+_AHEAD = (DuelOutcome.WON.value, DuelOutcome.UNANSWERED.value)
+_DUEL = case(
+    (or_(_BEHIND, and_(LeaderboardRow.duel, RunRow.duel.in_(_AHEAD))), RunRow.duel),
+    else_=DuelOutcome.NONE.value,
+)
+"""A duel that still says something about a run's place."""
 
 COLUMNS = ("run_id", "submission_id", "score_s", "low_s", "high_s", "raw_s", "at_floor", "duel")
 """What a best has beside whose it is.
@@ -29,7 +37,7 @@ def best(
     """Return the values of a user's best, None if no run of theirs ranks; only runs up to a moment count."""
     ended = () if until is None else (RunRow.finished_at <= until,)
     query = (
-        _ranking(board_id)
+        ranking(board_id)
         .where(SubmissionRow.user_id == user_id, JobRow.device == device, *ended)
         .order_by(RANKED_S, JobRow.submission_id)
         .limit(1)
@@ -49,7 +57,7 @@ def bests(board_id: int) -> Select[*tuple[Any, ...]]:
         .label("place")
     )
     whose = (SubmissionRow.leaderboard_id, JobRow.device, SubmissionRow.user_id)
-    each = _ranking(board_id).add_columns(*whose, place).subquery()
+    each = ranking(board_id).add_columns(*whose, place).subquery()
     names = ("leaderboard_id", "device", "user_id", *COLUMNS)
     return select(*(each.c[name] for name in names)).where(each.c.place == 1)
 
@@ -71,9 +79,9 @@ def values_of(run: Run, submission_id: int) -> dict[str, Any]:
     }
 
 
-def _ranking(board_id: int) -> Select[int, int, float, float | None, float | None, float | None, bool, str]:
+def ranking(board_id: int) -> Select[int, int, float, float | None, float | None, float | None, bool, str]:
     """Return all runs of a leaderboard that rank, with :data:`COLUMNS`."""
-    by: ColumnElement[float] = RANKED_S / RunRow.score_s
+    by = RANKED_S / RunRow.score_s
     return (
         select(
             RunRow.id.label("run_id"),
@@ -83,7 +91,7 @@ def _ranking(board_id: int) -> Select[int, int, float, float | None, float | Non
             (RunRow.score_high_s * by).label("high_s"),
             RunRow.score_raw_s.label("raw_s"),
             RunRow.at_floor.label("at_floor"),
-            RunRow.duel.label("duel"),
+            _DUEL.label("duel"),
         )
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)

@@ -4,8 +4,9 @@ A run ranks while it counts for its job, has a score, and its job is not quarant
 results out that wait for a person or were rejected by one: a rejected job stays quarantined for good,
 its run stays as it was measured, and only jobs that are done can be judged anew.
 
-Whoever changes ``bests`` calls ``frozen.keep`` first, then locks the user: two results of one user that
-are stored at once would otherwise each choose the best without the other.
+Whoever changes ``bests`` locks the leaderboard, calls ``frozen.keep``, then locks the user: two results of one
+user that are stored at once would otherwise each choose the best without the other, and what another rule
+ranks would not see what is put aside meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, Job, Run, Submission
 from kernelcup.scoring import Score
-from kernelcup.storage import candidates, frozen
+from kernelcup.storage import behind, candidates, frozen
 from kernelcup.storage.database import upsert
 from kernelcup.storage.tables import BestRow, RecordRow, RunRow, UserRow, table_of
 from kernelcup_harness.protocol import RunReport, Verdict, from_json, to_json
@@ -47,7 +48,7 @@ def insert(
         score: What it is ranked by, None if it earns nothing.
         rank_s: What it is ranked by after a duel that it did not win.
         duel: How the duel ended.
-        rival: The submission that it was measured against.
+        rival: The submission that it was measured against, or that it stands behind.
     """
     row = RunRow(
         job_id=job.id,
@@ -115,7 +116,17 @@ def offer(session: Session, *, submission: Submission, device: str, run: Run, no
 def choose_best(session: Session, *, board_id: int, user_id: int, device: str, now: datetime) -> None:
     """Find a user's best anew, after a run of theirs has stopped ranking or was replaced. It may be worse."""
     before_change(session, board_id=board_id, user_id=user_id, now=now)
-    key = _key(board_id, device, user_id)
+    _choose(session, _key(board_id, device, user_id), now)
+    _choose_moved(session, board_id, behind.place_anew(session, board_id=board_id, device=device), now)
+
+
+def _choose_moved(session: Session, board_id: int, moved: set[tuple[str, int]], now: datetime) -> None:
+    """Find the bests of users anew whose results are placed elsewhere. The board is locked, so they need not be."""
+    for device, user_id in sorted(moved):
+        _choose(session, _key(board_id, device, user_id), now)
+
+
+def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
     old = session.execute(select(BestRow.score_s).where(*_is(key))).scalar_one_or_none()
     best = _set_best(session, key)
     if best is not None and (old is None or best["score_s"] < old):
@@ -125,6 +136,7 @@ def choose_best(session: Session, *, board_id: int, user_id: int, device: str, n
 def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
     """Find all bests of a leaderboard anew, after another rule says what ranks there."""
     frozen.keep(session, board_id, now)
+    behind.place_anew(session, board_id=board_id)
     session.execute(delete(BestRow).where(BestRow.leaderboard_id == board_id))
     names = ["leaderboard_id", "device", "user_id", *candidates.COLUMNS]
     session.execute(insert_into(table_of(BestRow)).from_select(names, candidates.bests(board_id)))
@@ -136,13 +148,16 @@ def before_change(session: Session, *, board_id: int, user_id: int, now: datetim
     session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
 
 
-def offer_remaining(session: Session, *, board_id: int, user_id: int, devices: Sequence[str]) -> None:
+def offer_remaining(
+    session: Session, *, board_id: int, user_id: int, devices: Sequence[str], now: datetime
+) -> None:
     """Find a user's best runs anew, after the submission that was the best is gone.
 
     :func:`before_change` comes before its deletion.
     """
     for device in devices:
         _set_best(session, _key(board_id, device, user_id))
+        _choose_moved(session, board_id, behind.place_anew(session, board_id=board_id, device=device), now)
 
 
 _NO_SYNC = {"synchronize_session": False}

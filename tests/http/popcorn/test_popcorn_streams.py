@@ -12,10 +12,11 @@ import httpx
 import pytest
 
 from builders import NOW, SUBMISSION, make_case, make_report, make_stage, make_task
-from kernelcup.domain import OPERATOR, JobState
-from kernelcup.services.board_changes import update_board
+from kernelcup.domain import OPERATOR, JobState, TrustRule
+from kernelcup.http.popcorn import results
+from kernelcup.services.board_changes import BoardChanges, update_board
 from kernelcup.services.submissions import cancel_submission, show_submission
-from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Verdict
+from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, TrustLevel, Verdict
 from popcorn_client import ApplicationError, PopcornClient, form
 
 CODE = SUBMISSION.encode()
@@ -83,6 +84,28 @@ def test_older_clients_stream_all_modes(board, waiting_cli, finish, golden, mode
     assert text.startswith('"**H100 on KernelCup ✅ success**\n> submission 1\n')
     assert "size: 1024; seed: 2: 2.500 ± 0.000 µs" in text
     golden(f"stream-{name}", [each_without_statuses(each) for each in cli.exchanges])
+
+
+def test_why_a_score_does_not_rank_is_told(db, board, waiting_cli, finish) -> None:
+    update_board(db, OPERATOR, board.name, now=NOW, changes=BoardChanges(trust=TrustRule.AUDITED))
+    report = make_report(trust=TrustLevel.BOUNDED)
+    cli = waiting_cli(lambda: finish(report), *[lambda: None] * 9)
+    text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
+    assert "Not ranked: this leaderboard ranks audited times only, and this one is bounded." in text
+
+
+def test_figures_of_a_tasks_own_harness_are_told() -> None:
+    told = {"mean": 2500.0, "runs": 7.0, "err": 3.0, "best": 2400.0, "worst": 2700.0}
+    case = make_case(timing=Timing(samples_ns=[], reported_ns=2500.0, reported=told))
+    stage = make_stage([case], name=StageName.BENCHMARK)
+    figures = results._figures(stage)
+    assert {name: figures[f"benchmark.0.{name}"] for name in told} == {
+        "mean": "2500.0",
+        "runs": "7",
+        "err": "3.0",
+        "best": "2400.0",
+        "worst": "2700.0",
+    }
 
 
 def test_what_a_ranked_run_printed_is_in_no_event(db, board, waiting_cli, finish) -> None:

@@ -14,6 +14,7 @@ from kernelcup import scoring
 from kernelcup.cli import render
 from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy
 from kernelcup.lessons import Best
+from kernelcup.scoring import Score
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -127,12 +128,33 @@ def test_a_report_teaches_what_is_left_to_gain() -> None:
     assert "0.80 times as fast as the best, #7" in text
 
 
+def test_a_stored_score_is_shown_as_it_was_stored() -> None:
+    """A report that hides some cases, or a rule that has changed, would make another."""
+    stored = Score(score_s=1.414e-6, low_s=1.4e-6, high_s=1.43e-6, raw_s=None, at_floor=False)
+    out = console(width=200)
+    render.report(
+        out, make_report([1000.0]), RankingBy.LAST, best=Best(submission=7, score_s=1e-6), stored=stored
+    )
+    assert isinstance(out.file, io.StringIO)
+    text = out.file.getvalue()
+    assert "score 1.414 µs, 95 % interval 1.4 to 1.43 (audited)" in text
+    assert "0.71 times as fast as the best, #7" in text
+
+
+def test_what_earns_no_score_is_shown_with_none() -> None:
+    assert "score" not in shown(make_report([1000.0]))
+
+
 def test_a_duel_and_a_quarantine_are_told() -> None:
     duel = DuelResult(ratio=0.5, low=0.49, high=0.51, verdict="faster", blocks=9)
     found = [Finding(code="below_floor", text="It is faster than the device.", quarantines=True)]
     text = shown(make_report(duel=duel, quarantine=found), RankingBy.LAST)
     assert "The submission is 100.0 % faster than its rival" in text
     assert "waits for a person: It is faster than the device." in text
+    out = console(width=200)
+    render.report(out, make_report(quarantine=found), waits=False)
+    assert isinstance(out.file, io.StringIO)
+    assert "was looked at by a person: It is faster than the device." in out.file.getvalue()
 
 
 def test_times_that_mean_nothing_are_said_to() -> None:

@@ -265,6 +265,20 @@ def test_an_operator_who_vouches_for_a_gpu_makes_a_fresh_start(scene: Scene) -> 
     assert scene.median() == 110.0
 
 
+def test_jobs_are_not_told_of_what_a_gpu_could_do_while_it_had_drifted(scene: Scene) -> None:
+    """Else an honest kernel would be below the floor of a slower device once the GPU is back."""
+    scene.calibrations.refresh()
+    scene.bench.found["0"] = made(115.0, copy_bytes_per_s=2.4e12, read_bytes_per_s=2.5e12)
+    scene.pass_time(SIX_HOURS)
+    assert outages(scene.db, now=scene.clock())
+    scene.pass_time(PUBLISH_EVERY)
+    assert scene.bench.facts["H100", "0"].copy_bytes_per_s == made().bandwidth
+    # Somebody who vouches for it says that this is how it is.
+    bring_back(scene.db, "H100", now=scene.clock())
+    scene.pass_time(PUBLISH_EVERY)
+    assert scene.bench.facts["H100", "0"].copy_bytes_per_s == 2.5e12
+
+
 def test_a_processor_that_drifts_is_marked_and_stays_in_service(scene: Scene) -> None:
     cpu = make_device(name="cpu", backend=Backend.CPU)
     scene.devices = [cpu]

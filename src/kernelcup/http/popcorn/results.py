@@ -22,6 +22,7 @@ from kernelcup_harness.protocol import (
     RunReport,
     StageName,
     StageReport,
+    Timing,
     Verdict,
 )
 
@@ -40,8 +41,11 @@ def full_result(view: JobView, run: Run) -> dict[str, Any]:
     }
 
 
-def report_text(view: JobView, submission: SubmissionView) -> str:
-    """Return what people read of a job, each line short: the client shows it as it is."""
+def report_text(view: JobView, submission: SubmissionView, remark: str = "") -> str:
+    """Return what people read of a job, each line short: the client shows it as it is.
+
+    ``remark`` says why its result ranks nowhere, or not by what was measured.
+    """
     failed = failure(view)
     mark = "✅ success" if failed is None else "❌ failure"
     lines = [f"**{view.job.device} on KernelCup {mark}**", f"> submission {submission.submission.id}"]
@@ -52,6 +56,8 @@ def report_text(view: JobView, submission: SubmissionView) -> str:
             lines += _stage_lines(stage)
         if view.run.score_s is not None:
             lines.append(f"> score: {view.run.score_s:.9g} s")
+        if remark:
+            lines.append(f"> {one_line(remark)}")
     return "\n".join(lines) + "\n"
 
 
@@ -147,13 +153,21 @@ def _figures(stage: StageReport) -> dict[str, Any]:
         found[f"{prefix}.status"] = _check(case.verdict)
         if case.message:
             found[f"{prefix}.error"] = case.message
-        if case.timing is not None and case.timing.samples_ns:
-            found[f"{prefix}.runs"] = str(len(case.timing.samples_ns))
-            found[f"{prefix}.mean"] = repr(case.timing.score_ns)
-            found[f"{prefix}.err"] = repr(case.timing.error_ns or 0.0)
-            found[f"{prefix}.best"] = repr(min(case.timing.samples_ns))
-            found[f"{prefix}.worst"] = repr(max(case.timing.samples_ns))
+        if case.timing is not None and (case.timing.samples_ns or case.timing.reported_ns is not None):
+            found |= {f"{prefix}.{name}": text for name, text in _times(case.timing).items()}
     return found
+
+
+def _times(timing: Timing) -> dict[str, str]:
+    """Return what was measured of a case; a task's own harness tells figures and no samples."""
+    samples, told = timing.samples_ns, timing.reported
+    return {
+        "runs": str(len(samples) or int(told.get("runs", 0))),
+        "mean": repr(timing.score_ns),
+        "err": repr(timing.error_ns or told.get("err", 0.0)),
+        "best": repr(min(samples, default=told.get("best", timing.score_ns))),
+        "worst": repr(max(samples, default=told.get("worst", timing.score_ns))),
+    }
 
 
 def _check(verdict: Verdict) -> str:

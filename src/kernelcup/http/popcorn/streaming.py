@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, cast
 
 from anyio import to_thread
@@ -28,6 +28,7 @@ from kernelcup.http.popcorn.identity import Caller
 from kernelcup.http.popcorn.results import full_result, is_result, report_text
 from kernelcup.http.popcorn.route import PopcornRoute, told
 from kernelcup.http.popcorn.submitting import take
+from kernelcup.services.best import beside
 from kernelcup.services.submissions import SubmissionView, show_submission
 from kernelcup_harness.protocol import Mode
 
@@ -98,7 +99,8 @@ def _end(platform: Platform, caller: Actor, submission_id: int) -> Message:
         view = show_submission(platform.db, submission_id, viewer=caller)
     except KernelCupError as error:
         return _error(error)
-    return _result(view)
+    remarks = {job_id: each.remark for job_id, each in beside(platform.db, view, viewer=caller).items()}
+    return _result(view, remarks)
 
 
 def _error(error: KernelCupError) -> Message:
@@ -106,12 +108,12 @@ def _error(error: KernelCupError) -> Message:
     return _message("error", {"status": "error", "detail": detail, "status_code": status})
 
 
-def _result(view: SubmissionView) -> Message:
+def _result(view: SubmissionView, remarks: Mapping[int, str]) -> Message:
     shown = [(each, each.run) for each in view.jobs if each.run is not None and is_result(each)]
     results = [full_result(each, run) for each, run in shown]
     if not results or not any(result["success"] for result in results):
         return _message("error", {"status": "error", "detail": summary(view.jobs) or "nothing was judged"})
-    reports = [report_text(each, view) for each, _ in shown]
+    reports = [report_text(each, view, remarks.get(each.job.id, "")) for each, _ in shown]
     return _message("result", {"status": "success", "results": results, "reports": reports})
 
 
