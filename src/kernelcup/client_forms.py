@@ -63,6 +63,8 @@ class JobInfo:
     high_s: float | None = None
     raw_s: float | None = None
     at_floor: bool = False
+    trust: str | None = None
+    duel: DuelOutcome = DuelOutcome.NONE
     remark: str = ""
     """Why it does not rank, or ranks behind somebody slower."""
     best: Best | None = None
@@ -101,6 +103,8 @@ class JobInfo:
             high_s=body["high_s"],
             raw_s=body["raw_s"],
             at_floor=bool(body["at_floor"]),
+            trust=body.get("trust"),
+            duel=DuelOutcome(body.get("duel", "")),
             remark=str(body["remark"]),
             best=None if body["best"] is None else best_of_json(body["best"]),
         )

@@ -9,6 +9,7 @@ from kernelcup.lessons import Lesson
 from kernelcup.wording import duration, percent, significant, with_interval
 
 Column = Callable[[Lesson], str]
+TIME = "time per call (95 %)"
 
 RATES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
 
@@ -115,7 +116,7 @@ def _plain_list(value: object) -> str:
 
 
 _COLUMNS: dict[str, Column] = {
-    "time per call (95 %)": time,
+    TIME: time,
     "raw": raw,
     "calls": calls,
     "of attainable": attained,

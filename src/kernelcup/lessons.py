@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kernelcup.scoring import case_interval_ns, is_at_floor
-from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, TrustLevel, Work
+from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, TrustLevel, Work, to_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +62,15 @@ def lessons(report: RunReport, stage: StageName, best: Best | None = None) -> di
     found = report.stage_report(stage)
     cases_ns = {} if best is None else best.cases_ns
     return {} if found is None else dict(_lessons(found.cases, cases_ns))
+
+
+def as_objects(report: RunReport, best: Best | None = None) -> list[dict[str, Any]]:
+    """Return what there is to learn of all timed cases of a report as JSON has it."""
+    return [
+        {"stage": stage.name.value, **to_json(lesson)}
+        for stage in report.stages
+        for lesson in lessons(report, stage.name, best).values()
+    ]
 
 
 def _lessons(cases: list[CaseResult], best_ns: Mapping[int, float]) -> Iterator[tuple[int, Lesson]]:

@@ -99,7 +99,7 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
         DuelOutcome.UNANSWERED: f"It takes the place of {whom} and could not be measured any more.",
         DuelOutcome.TIED: f"It stands behind {whom}: measured in turns, they cannot be told apart.",
         DuelOutcome.LOST: f"It stands behind {whom}: measured in turns, it is slower.",
-        DuelOutcome.MISSED: "It stands behind who is first now: the two were not measured in turns.",
+        DuelOutcome.MISSED: "It stands behind who is first now: no duel between the two counts.",
     }[outcome]
 
 

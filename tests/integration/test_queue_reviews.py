@@ -204,6 +204,14 @@ def test_what_stops_ranking_waits_for_who_changes_what_ranks(judging, what) -> N
     assert judging.ranking() == ([("ada", 1000)] if what == "decide" else [])
 
 
+def test_who_is_first_is_not_compared_with_themselves(judging) -> None:
+    first, second = judging.judge(1000), judging.judge(2000)
+    shown = [show_submission(judging.db, each.id) for each in (first, second)]
+    alone, behind = ([each.best for each in beside(judging.db, view).values()] for view in shown)
+    assert alone == [None]
+    assert [each.submission for each in behind] == [first.id]
+
+
 def test_who_was_rejected_is_not_told_to_wait(judging) -> None:
     submission = judging.judge(1000)
     review = reviews.quarantine(

@@ -12,7 +12,7 @@ import typer
 
 from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
 from kernelcup.cli.texts import plain
-from kernelcup.errors import InvalidValue
+from kernelcup.errors import DeviceNeeded, InvalidValue
 
 if TYPE_CHECKING:
     from kernelcup.cli.remote import RemoteVenue
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kernelcup.domain import Device, Task
     from kernelcup_harness.protocol import RunReport
 
-LARGEST_NUMBER = 2**31 - 1
+LARGEST_NUMBER, MOST_DIGITS = 2**31 - 1, 100
 
 
 def compare(
@@ -35,7 +35,12 @@ def compare(
     ] = None,
     device: Annotated[
         str | None,
-        typer.Option("--device", "--gpu", "-d", help="Where; default: the best here, or the only one."),
+        typer.Option(
+            "--device",
+            "--gpu",
+            "-d",
+            help="Where; default: the best here, of numbers the leaderboard's only one.",
+        ),
     ] = None,
     as_json: JsonOption = False,
     server: ServerOption = None,
@@ -45,7 +50,7 @@ def compare(
     """Say which of two submissions is faster.
 
     Both are measured in turns on one device, and the interval of their ratio says whether the
-    difference is real. With --task, and with numbers where there is no server, this machine does it now
+    difference is real. An emulated device has no times to compare. With --task, and with numbers where there is no server, this machine does it now
     and nothing is stored. At a server it waits in the queue like what is not ranked: your own may be
     compared, and any of a leaderboard that you manage.
 
@@ -75,9 +80,14 @@ def compare(
 def read_number(text: str) -> int:
     """Return the number of a submission. Raise ``InvalidValue``."""
     digits = text.removeprefix("#")
-    if not (digits.isascii() and digits.isdigit() and 1 <= int(digits[:12]) <= LARGEST_NUMBER):
-        raise InvalidValue(f"{text}: expected the number of a submission; files need --task TASK")
-    return int(digits)
+    if (
+        digits.isascii()
+        and digits.isdigit()
+        and len(digits) <= MOST_DIGITS
+        and 1 <= int(digits) <= LARGEST_NUMBER
+    ):
+        return int(digits)
+    raise InvalidValue(f"{text}: expected the number of a submission; files need --task TASK")
 
 
 def compare_files(
@@ -88,11 +98,25 @@ def compare_files(
     from kernelcup.services.submit import read_code
 
     settings = platform.load_config(config)
-    chosen = platform.pick_device(settings, device)
+    chosen = check_device(platform.pick_device(settings, device), settings)
     found = platform.find_task(task)
     codes = [read_code(platform.read_file(Path(name))) for name in (first, second)]
     report = measure(found, codes[0], codes[1], chosen, settings=settings, quiet=as_json)
-    show_report(report, chosen.name, Path(first).name, Path(second).name, as_json=as_json)
+    names = (Path(first).name, Path(second).name)
+    # As they were given where their names would not tell them apart.
+    names = (first, second) if names[0] == names[1] else names
+    show_report(report, chosen.name, names, (first, second), as_json=as_json)
+
+
+def check_device(device: Device, settings: Config) -> Device:
+    """Return a device on which two can be measured in turns. Raise ``InvalidValue``."""
+    from kernelcup_harness.protocol import Backend
+
+    if device.backend is not Backend.EMULATED:
+        return device
+    others = [each.name for each in settings.devices if each.backend is not Backend.EMULATED]
+    more = f"; another with --device: {', '.join(others)}" if others else ""
+    raise InvalidValue(f"{device.name} is an emulated device, which has no times to compare{more}")
 
 
 def compare_stored(venue: LocalVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
@@ -107,12 +131,15 @@ def compare_stored(venue: LocalVenue, first: int, second: int, device: str | Non
             f"#{first} and #{second} are of different leaderboards: {', '.join(sorted(names))}"
         )
     board = boards.get_board(venue.db, names.pop())
-    wanted = None if device is None else rank.board_device(board, device)
-    chosen = platform.pick_device(venue.config, wanted)
+    if device is None and len(board.devices) > 1:
+        text = f"{board.name} has several devices: say with --device which of {', '.join(board.devices)}"
+        raise DeviceNeeded(text, leaderboard=board.name, devices=board.devices)
+    wanted = board.devices[0] if device is None else rank.board_device(board, device)
+    chosen = check_device(platform.pick_device(venue.config, wanted), venue.config)
     codes = [venue.code(number) for number in (first, second)]
     found = boards.get_task(venue.db, board.name)
     report = measure(found, codes[0], codes[1], chosen, settings=venue.config, quiet=as_json)
-    show_report(report, chosen.name, f"#{first}", f"#{second}", as_json=as_json)
+    show_report(report, chosen.name, (f"#{first}", f"#{second}"), (first, second), as_json=as_json)
 
 
 def compare_there(venue: RemoteVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
@@ -155,20 +182,30 @@ def measure(
     logs.set_up()
     launcher = platform.make_launcher(settings)
     with render.StageLines(quiet=quiet) as lines:
+        platform.tell_wait(launcher, device, lines.say)
         return launcher.run(spec, device, on_event=lines.take, cancelled=threading.Event()).report
 
 
-def show_report(report: RunReport, device: str, first: str, second: str, *, as_json: bool) -> None:
-    """Print which is faster, and end with the exit code of the first one's verdict."""
+def show_report(
+    report: RunReport, device: str, names: tuple[str, str], given: tuple[object, object], *, as_json: bool
+) -> None:
+    """Print which is faster, and end with the exit code of the first one's verdict.
+
+    Args:
+        report: Of the first one, with the duel.
+        device: Where they were measured.
+        names: What they are called in sentences.
+        given: What names them in JSON: paths, or numbers of submissions.
+    """
     from kernelcup.cli import exits, render
     from kernelcup.wording import duel_sentence
     from kernelcup_harness.protocol import to_json
 
-    sentence = "" if report.duel is None else duel_sentence(report.duel, first, second)
+    sentence = "" if report.duel is None else duel_sentence(report.duel, *names)
     if as_json:
         body = {
-            "first": first,
-            "second": second,
+            "first": given[0],
+            "second": given[1],
             "device": device,
             "verdict": report.verdict.value,
             "duel": to_json(report.duel),
@@ -181,12 +218,9 @@ def show_report(report: RunReport, device: str, first: str, second: str, *, as_j
         if report.duel is None:
             out.print(render.headline(report))
             render.failure(out, report)
-        typer.echo(plain(sentence or no_result(report.verdict.value, first)))
+        typer.echo(plain(sentence or no_result(report.verdict.value, names[0])))
         if report.duel is None and render.wants_a_gpu(report):
-            typer.echo(render.WANTS_A_GPU)
-        # Without a duel that is why there is none.
-        if not report.comparable:
-            typer.echo(f"({render.EMULATED_TIMES})")
+            typer.echo("This task wants a GPU: without one there are no times to compare.")
     raise typer.Exit(exits.VERDICTS[report.verdict])
 
 

@@ -56,6 +56,8 @@ def devices(
         return
     show(rows, out)
     calibration_text.show(known)
+    if history and not known:
+        typer.echo("Nothing was calibrated yet; `kernelcup serve` does it when it starts.")
 
 
 def show(rows: Sequence[tuple[Device, int | None]], out: Sequence[DeviceFault]) -> None:

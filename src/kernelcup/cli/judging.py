@@ -82,7 +82,8 @@ def run(
         from kernelcup.cli import render
 
         out = render.console()
-        render.report(out, report, found.ranking_by, about=f"kernelcup task show {shlex.quote(task)}")
+        about = f"kernelcup task show {shlex.quote(task)}"
+        render.report(out, report, found.ranking_by, about=about, waits=None)
         show_traces(report, trace, written)
         show_repeat(report, task, file, chosen)
     raise typer.Exit(exits.VERDICTS[report.verdict])
@@ -115,6 +116,7 @@ def judge(
     logs.set_up()
     launcher = platform.make_launcher(settings)
     with render.StageLines(quiet=quiet) as lines:
+        platform.tell_wait(launcher, device, lines.say)
         return launcher.run(spec, device, on_event=lines.take, cancelled=threading.Event()).report
 
 
@@ -191,13 +193,21 @@ def show_repeat(report: RunReport, task: str, file: Path, device: Device) -> Non
 
 
 def as_object(task: Task, device: Device, report: RunReport) -> dict[str, object]:
-    """Return what ``--json`` prints: ``verdict``, ``score_s``, ``task``, ``device``, ``report``."""
-    from kernelcup.scoring import score_s
+    """Return what ``--json`` prints: verdict, score, what is to be learned of it, and the report."""
+    from kernelcup.lessons import as_objects
+    from kernelcup.scoring import score
     from kernelcup_harness.protocol import to_json
 
+    found = score(report, task.ranking_by)
     return {
         "verdict": report.verdict.value,
-        "score_s": score_s(report, task.ranking_by),
+        "score_s": None if found is None else found.score_s,
+        "low_s": None if found is None else found.low_s,
+        "high_s": None if found is None else found.high_s,
+        "raw_s": None if found is None else found.raw_s,
+        "at_floor": found is not None and found.at_floor,
+        "trust": report.trust.value,
+        "lessons": as_objects(report),
         "task": {"name": task.name, "content_hash": task.content_hash},
         "device": device.name,
         "report": to_json(report),

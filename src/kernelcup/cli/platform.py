@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from kernelcup.config import Config
     from kernelcup.domain import Device, Task
+    from kernelcup.launchers.base import Launcher
     from kernelcup.launchers.hygiene import Hygiene
     from kernelcup.launchers.local import LocalLauncher
     from kernelcup.services.dispatch import Dispatcher
@@ -205,6 +206,12 @@ def pick_device(config: Config, name: str | None) -> Device:
     if name is None:
         raise ConfigError(f"{config.file}: no device is of this machine (launcher = {LOCAL!r})")
     raise InvalidValue(f"--device {name}: this machine has {known}")
+
+
+def tell_wait(launcher: Launcher, device: Device, say: Callable[[str], None]) -> None:
+    """Say that a device is busy, before somebody waits for it and does not know for what."""
+    if not launcher.capacity(device):
+        say(f"waits for {device.name}: another process of KernelCup uses it")
 
 
 def examples_folder() -> Path:

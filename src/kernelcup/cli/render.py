@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from rich.console import Console, JustifyMethod, RenderableType
+from rich.measure import Measurement
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -51,6 +52,9 @@ SHOWN_OUTPUT_LINES = 20
 SHOWN_MESSAGE_LINES = 40
 WIDTH_WITHOUT_TERMINAL = 160
 TIED = "= cannot be told apart from the first of that rank"
+BEHIND = "some stand behind the one that they did not beat in a duel"
+NOT_WON = (DuelOutcome.TIED, DuelOutcome.LOST, DuelOutcome.MISSED)
+WIDEST = 10_000
 EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
 # What to do next, for each verdict that is not "accepted"; {about} is the command that shows the task.
@@ -143,7 +147,7 @@ def report(
     about: str = "kernelcup task show TASK",
     best: Best | None = None,
     stored: Score | None = None,
-    waits: bool = True,
+    waits: bool | None = True,
 ) -> None:
     """Print a whole report.
 
@@ -154,7 +158,7 @@ def report(
         about: The command that shows the task.
         best: Who is first now, if that is known.
         stored: The score that the result was stored with: the report may have less than it was made of.
-        waits: Whether nobody has decided yet about what its measurement found.
+        waits: Whether a person has to look at what its measurement found, None where nothing is stored.
     """
     out.print(headline(report))
     for each in report.stages:
@@ -167,7 +171,7 @@ def report(
         ranking_by = None  # it was made by another rule, or of more than the report has
     score(out, report, stored or made, ranking_by, best)
     for finding in report.quarantine:
-        head = "waits for a person" if waits else "was looked at by a person"
+        head = {True: "waits for a person", False: "was looked at by a person", None: "would not rank"}[waits]
         out.print(Text(plain(f"{head}: {finding.text}"), style="yellow"))
     if report.verdict in HINTS:
         out.print(Text(hint(report).format(about=about), style="dim"))
@@ -211,18 +215,45 @@ def cases(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> No
     title = f"{stage.name.value}: {passed} of {stage.planned_cases} cases passed in {stage.duration_s:.1f} s"
     chosen = shown_cases(stage.cases)
     left_out = len(stage.cases) - len(chosen)
-    columns = lesson_text.columns([learned[case.index] for case in chosen if case.index in learned])
-    table = new_table(
-        "case", "verdict", "parameters", *columns, right=("case", *columns), whole=("verdict", *columns)
-    )
-    for case in chosen:
-        row: list[RenderableType] = [str(case.index), verdict_text(case.verdict), cell(parameters_text(case))]
-        lesson = learned.get(case.index)
-        table.add_row(*row, *(read(lesson) if lesson is not None else "" for read in columns.values()))
+    timed = [learned[case.index] for case in chosen if case.index in learned]
+    columns = lesson_text.columns(timed)
+    table = table_of_cases(chosen, learned, columns)
+    narrow = columns and not fits(out, table)
+    if narrow:
+        # A column that is cut says something else than it should.
+        table = table_of_cases(chosen, learned, {lesson_text.TIME: columns[lesson_text.TIME]})
     print_table(out, title, table, f"{left_out} more; --json has all" if left_out else "")
+    for lesson in timed if narrow else ():
+        if told := lesson_text.summary(lesson):
+            raw(out, plain(f"case {lesson.index}: {told}"))
     known = [learned[case.index] for case in stage.cases if case.index in learned]
     for note, places in lesson_text.notes(known).items():
         out.print(Text(plain(f"{places}: {note}"), style="yellow"))
+
+
+def table_of_cases(
+    cases: Sequence[CaseResult], learned: Mapping[int, Lesson], columns: Mapping[str, lesson_text.Column]
+) -> Table:
+    """Return a table of cases, with what these columns say of the timed ones."""
+    table = new_table(
+        "case",
+        "verdict",
+        "parameters",
+        *columns,
+        right=("case", *columns),
+        whole=("case", "verdict", *columns),
+    )
+    for case in cases:
+        row: list[RenderableType] = [str(case.index), verdict_text(case.verdict), cell(parameters_text(case))]
+        lesson = learned.get(case.index)
+        table.add_row(*row, *(read(lesson) if lesson is not None else "" for read in columns.values()))
+    return table
+
+
+def fits(out: Console, table: Table) -> bool:
+    """Tell whether nothing of a table would be cut where it is printed."""
+    whole = out.options.update(width=WIDEST)
+    return Measurement.get(out, whole, table).minimum <= out.width
 
 
 def shown_cases(cases: Sequence[CaseResult]) -> list[CaseResult]:
@@ -328,7 +359,8 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
         )
     emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
     tied = TIED if any(place.tied for place in places) else ""
-    print_table(out, title, table, "; ".join(note for note in (tied, emulated) if note))
+    behind = BEHIND if any(place.duel in NOT_WON for place in places) else ""
+    print_table(out, title, table, "; ".join(note for note in (tied, behind, emulated) if note))
 
 
 def seconds_ns(
@@ -395,7 +427,9 @@ class StageLines:
             self._done += 1
             self.show(f"{event['stage']} {self._done}/{self._planned}")
         elif kind == "stage_end":
-            self.end_stage(event["stage"], Verdict(event["verdict"]), self._done, self._planned)
+            # Cases that were called are not cases that passed.
+            planned = self._planned if event["verdict"] == Verdict.ACCEPTED else 0
+            self.end_stage(event["stage"], Verdict(event["verdict"]), self._done, planned)
 
     def end_stage(self, stage: str, verdict: Verdict, done: int, planned: int) -> None:
         """Print a line for a stage that ended."""

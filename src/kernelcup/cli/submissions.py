@@ -266,6 +266,7 @@ def as_object(view: SubmissionInfo, *, with_report: bool = True) -> dict[str, ob
 
 def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
     """Return a job with its run as ``--json`` prints it."""
+    from kernelcup.lessons import as_objects
     from kernelcup_harness.protocol import to_json
 
     body: dict[str, object] = {
@@ -282,6 +283,8 @@ def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
         "high_s": job.high_s,
         "raw_s": job.raw_s,
         "at_floor": job.at_floor,
+        "trust": job.trust,
+        "duel": job.duel.value,
         "remark": job.remark,
     }
     if job.waiting is not None:
@@ -290,19 +293,5 @@ def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
     if with_report:
         body["report"] = to_json(job.report) if job.report is not None else None
         body["best"] = to_json(job.best) if job.best is not None else None
-        body["lessons"] = lessons_object(job)
+        body["lessons"] = as_objects(job.report, job.best) if job.report is not None else []
     return body
-
-
-def lessons_object(job: JobInfo) -> list[dict[str, object]]:
-    """Return what a job's report teaches as ``--json`` prints it."""
-    from kernelcup.lessons import lessons
-    from kernelcup_harness.protocol import to_json
-
-    if job.report is None:
-        return []
-    return [
-        {"stage": stage.name.value, **to_json(lesson)}
-        for stage in job.report.stages
-        for lesson in lessons(job.report, stage.name, job.best).values()
-    ]

@@ -15,7 +15,7 @@ from kernelcup.cli.task import without_hidden
 from kernelcup.cli.texts import plain
 from kernelcup.cli.venue import Ask, Changed, Update
 from kernelcup.client_forms import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
-from kernelcup.domain import OPERATOR, JobState
+from kernelcup.domain import OPERATOR, DuelOutcome, JobState
 from kernelcup.errors import Forbidden
 from kernelcup.services import board_changes, boards, rank
 from kernelcup.services import submissions as service
@@ -249,6 +249,8 @@ def job_info(view: JobView, told: Beside | None = None) -> JobInfo:
         high_s=run.high_s if run is not None else None,
         raw_s=run.raw_s if run is not None else None,
         at_floor=run is not None and run.at_floor,
+        trust=run.report.trust.value if run is not None else None,
+        duel=run.duel if run is not None else DuelOutcome.NONE,
         remark=told.remark if told is not None else "",
         best=told.best if told is not None else None,
     )

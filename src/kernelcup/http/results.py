@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from kernelcup.domain import DuelOutcome, Run, Standing, Submission
-from kernelcup.lessons import Best, lessons
+from kernelcup.lessons import Best, as_objects
 from kernelcup.services.best import Beside
 from kernelcup.services.submissions import JobView, SubmissionView
 from kernelcup.services.waiting import Waiting
-from kernelcup_harness.protocol import Mode, RunReport, to_json
+from kernelcup_harness.protocol import Mode, to_json
 
 
 class WaitingOut(BaseModel):
@@ -104,7 +104,7 @@ class JobOut(BaseModel):
             duel=run.duel if run is not None else DuelOutcome.NONE,
             remark=beside.remark if beside is not None else "",
             best=None if best is None else BestOut.of(best),
-            lessons=_lessons(run.report, best) if run is not None and with_report else [],
+            lessons=as_objects(run.report, best) if run is not None and with_report else [],
             report=to_json(run.report) if run is not None and with_report else None,
         )
 
@@ -212,14 +212,6 @@ class RunOut(BaseModel):
             machine=run.machine,
             report=to_json(run.report),
         )
-
-
-def _lessons(report: RunReport, best: Best | None) -> list[dict[str, Any]]:
-    return [
-        {"stage": stage.name.value, **to_json(lesson)}
-        for stage in report.stages
-        for lesson in lessons(report, stage.name, best).values()
-    ]
 
 
 def _facts(submission: Submission) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def beside(db: Database, view: SubmissionView, *, viewer: Actor = OPERATOR) -> d
     for each in shown:
         assert each.run is not None
         best = best_of(db, board.name, each.job.device, task_hash=each.run.task_hash, viewer=viewer)
+        if best is not None and best.submission == view.submission.id:
+            best = None  # nobody learns anything beside themselves
         found[each.job.id] = Beside(best=best, remark=remark(each.job, each.run, board))
     return found
 

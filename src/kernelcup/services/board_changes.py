@@ -214,7 +214,11 @@ def _changed(
     board_rules.check_settings(
         changed.opens_at, changed.deadline, changed.freeze_at, changed.max_file_bytes, changed.review_tags
     )
-    board_rules.check_proofs(changed.harness, changed.trust, duel=changed.duel)
+    # What cannot be proven and was there before keeps nobody from another change.
+    asks = ("trust", "duel", "devices", "harness")
+    if any(getattr(changed, name) != getattr(board, name) for name in asks):
+        emulated = board_rules.emulated_of(changed.devices, known)
+        board_rules.check_proofs(changed.harness, changed.trust, duel=changed.duel, emulated=emulated)
     return changed
 
 

@@ -29,7 +29,7 @@ from kernelcup.services.users import check_user_name
 from kernelcup.storage import audit, boards, submissions, tasks, users
 from kernelcup.storage.database import Database
 from kernelcup.tasks.reference import fits_standard_harness
-from kernelcup_harness.protocol import HarnessKind
+from kernelcup_harness.protocol import Backend, HarnessKind
 
 LONGEST_NAME = 64
 LARGEST_SIZE_LIMIT = 16 << 20
@@ -125,7 +125,7 @@ def create_board(
     check_ahead(deadline, now=now)
     judge = choose_harness(creator, task, harness)
     check_settings(opens_at, deadline, freeze_at, max_file_bytes, review_tags)
-    check_proofs(judge, trust, duel=duel)
+    check_proofs(judge, trust, duel=duel, emulated=emulated_of(chosen, known_devices))
     with db.write(durable=True) as session:
         board_id = boards.insert(
             session,
@@ -309,8 +309,23 @@ def check_settings(
             raise InvalidValue(f"Review tag {tag!r}: expected letters, digits, '_', '.', ':' and '-'.")
 
 
-def check_proofs(harness: HarnessKind, trust: TrustRule, *, duel: bool) -> None:
-    """Raise ``InvalidValue`` where a harness cannot prove what a leaderboard asks for."""
+def emulated_of(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
+    """Return which of some devices are emulated, as far as that is known."""
+    backends = {device.name: device.backend for device in known or ()}
+    return [name for name in names if backends.get(name) is Backend.EMULATED]
+
+
+def check_proofs(harness: HarnessKind, trust: TrustRule, *, duel: bool, emulated: Sequence[str] = ()) -> None:
+    """Raise ``InvalidValue`` where a harness or a device cannot prove what a leaderboard asks for.
+
+    Args:
+        emulated: Names of its devices that are emulated, whose times mean nothing.
+    """
+    if emulated and (duel or trust is TrustRule.AUDITED):
+        what = "duel: nothing is measured in turns" if duel else "trust: all times are self-measured"
+        raise InvalidValue(
+            f"{what} on an emulated device, such as {emulated[0]!r}; leave it out, or the device."
+        )
     if harness is HarnessKind.STANDARD:
         return
     if trust is TrustRule.AUDITED:

@@ -85,6 +85,12 @@ def replay_job(
         harness=report.harness,
         secret_seed=report.secret_seed,
     )
+    if found.run.report.stage_report(chosen) is None:
+        has = (
+            ", ".join(stage.name.value for stage in found.run.report.stages if stage.cases)
+            or "none with cases"
+        )
+        raise InvalidValue(f"--stage {chosen.value}: run {found.run.id} has no such stage; it has {has}")
     _check_case(spec, chosen, case)
     wanted = sample or _failed_on(found.run, chosen, case) or SampleName(input=0)
     return dataclasses.replace(spec, replay=Replay(stage=chosen, case=case, sample=wanted))

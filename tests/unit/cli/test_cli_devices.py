@@ -197,6 +197,11 @@ def test_devices_show_what_they_can_do(here: Database, command: Command) -> None
     assert latest["history"] == []
 
 
+def test_devices_without_a_history_say_who_makes_one(here: Database, command: Command) -> None:
+    assert "Nothing was calibrated yet" in command("devices", "--history", "5")
+    assert "calibrated" not in command("devices")
+
+
 def test_devices_show_their_history_and_mark_what_has_drifted(here: Database, command: Command) -> None:
     calibrate(here, 75_000.0, minutes=0)
     calibrate(here, 90_000.0, minutes=1)

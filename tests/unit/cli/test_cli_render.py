@@ -155,6 +155,10 @@ def test_a_duel_and_a_quarantine_are_told() -> None:
     render.report(out, make_report(quarantine=found), waits=False)
     assert isinstance(out.file, io.StringIO)
     assert "was looked at by a person: It is faster than the device." in out.file.getvalue()
+    out = console(width=200)
+    render.report(out, make_report(quarantine=found), waits=None)
+    assert isinstance(out.file, io.StringIO)
+    assert "would not rank: It is faster than the device." in out.file.getvalue()
 
 
 def test_times_that_mean_nothing_are_said_to() -> None:
@@ -236,6 +240,24 @@ def test_a_profile_is_shown_under_its_case() -> None:
     assert "verdict" not in text
 
 
+def test_nothing_is_cut_on_a_narrow_terminal() -> None:
+    audit = make_audit(13_234.0)
+    timing = Timing(samples_ns=[16_400.0] * 100, offset_ns=2_400.0, audit=audit)
+    case = make_case(timing=timing, work=Work(bytes=2e7), floor_ns=9_500.0, reference_ns=25_000.0)
+    out = console(width=80)
+    best = Best(submission=7, score_s=8e-6, cases_ns={0: 13_120.0})
+    render.report(out, make_report(stages=[make_stage([case])]), RankingBy.LAST, best=best)
+    assert isinstance(out.file, io.StringIO)
+    lines = out.file.getvalue().splitlines()
+    assert lines[2].split() == ["case", "verdict", "parameters", "time", "per", "call", "(95", "%)"]
+    assert lines[3].split()[:3] == ["0", "✓", "accepted"]
+    assert lines[3].rstrip().endswith("13.23 µs (13.05 to 13.42)")
+    assert lines[4] == (
+        "case 0: raw 16.4 µs, 72 % (1.51 TB/s) of what the device attains, 1.89x the reference, 0.991x the best, "
+        "audited"
+    )
+
+
 def test_tables_fit_a_narrow_terminal() -> None:
     table = shown(make_report([1234567.0]), RankingBy.GEOM, width=60).splitlines()[1:5]
     assert all(len(line) <= 60 for line in table)
@@ -297,7 +319,7 @@ def test_without_a_terminal_each_stage_leaves_one_line() -> None:
         lines.take({"event": "something new"})
         lines.take({"event": "stage_end", "stage": "test", "verdict": "wrong_answer", "message": ""})
     assert isinstance(out.file, io.StringIO)
-    assert out.file.getvalue() == "[red]: ✗ wrong answer  test 1/2\n"
+    assert out.file.getvalue() == "[red]: ✗ wrong answer  test\n"
 
 
 def test_on_a_terminal_the_live_line_says_where_the_run_is() -> None:

@@ -20,8 +20,9 @@ from kernelcup.domain import (
 )
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
 from kernelcup.services import boards
+from kernelcup.services.board_changes import BoardChanges, update_board
 from kernelcup.storage.tables import AuditRow, Base, MemberRow, UserRow
-from kernelcup_harness.protocol import HarnessKind
+from kernelcup_harness.protocol import Backend, HarnessKind
 
 OWN_TASK = make_task(harness=HarnessKind.OWN, main="eval.py", sources={"eval.py": "", "reference.py": ""})
 
@@ -224,6 +225,21 @@ def test_a_board_has_the_settings_that_it_was_made_with(db) -> None:
 def test_settings_that_cannot_be_are_refused(db, settings: dict[str, object]) -> None:
     with pytest.raises(InvalidValue):
         make_board(db, **settings)
+
+
+@pytest.mark.parametrize("settings", [{"trust": TrustRule.AUDITED}, {"duel": True}])
+def test_what_an_emulated_device_cannot_prove_is_not_asked_of_it(db, settings: dict[str, object]) -> None:
+    """Nobody could rank there, or nobody pass who came first."""
+    known = [make_device(), make_device(name="emulated", backend=Backend.EMULATED)]
+    with pytest.raises(InvalidValue, match="on an emulated device, such as 'emulated'"):
+        make_board(db, devices=["H100", "emulated"], known_devices=known, **settings)
+    board = make_board(db, devices=["H100"], known_devices=known, **settings)
+    changes = BoardChanges(devices=["H100", "emulated"])
+    with pytest.raises(InvalidValue, match="on an emulated device"):
+        update_board(db, OPERATOR, board.name, now=NOW, changes=changes, known_devices=known)
+    update_board(
+        db, OPERATOR, board.name, now=NOW, changes=BoardChanges(pseudonymous=True), known_devices=known
+    )
 
 
 def test_a_closed_board_exists_for_its_members_and_managers_only(db) -> None:

@@ -85,6 +85,13 @@ def test_an_accepted_run_is_repeated_in_its_last_stage(found) -> None:
     assert spec.replay == Replay(stage=StageName.RANKED, case=0, sample=SampleName(input=0))
 
 
+def test_a_stage_that_the_run_has_not_is_refused(found) -> None:
+    with pytest.raises(
+        InvalidValue, match=r"--stage benchmark: run 1 has no such stage; it has test, ranked"
+    ):
+        replay_job(found(failed_report()), case=0, backend=Backend.CUDA, stage=StageName.BENCHMARK)
+
+
 def test_a_case_that_the_task_has_not_is_refused(found) -> None:
     with pytest.raises(InvalidValue, match="has cases 0 to 0"):
         replay_job(found(failed_report()), case=1, backend=Backend.CUDA)
