@@ -50,9 +50,9 @@ def compare(
     """Say which of two submissions is faster.
 
     Both are measured in turns on one device, and the interval of their ratio says whether the
-    difference is real. An emulated device has no times to compare. With --task, and with numbers where there is no server, this machine does it now
-    and nothing is stored. At a server it waits in the queue like what is not ranked: your own may be
-    compared, and any of a leaderboard that you manage.
+    difference is real. An emulated device has no times to compare. With --task, and with numbers where
+    there is no server, this machine does it now and nothing is stored. At a server it waits in the
+    queue like what is not ranked: your own may be compared, and any of a leaderboard that you manage.
 
     Exit codes as for `kernelcup run`, of A.
     """
