@@ -107,17 +107,24 @@ def test_a_daemon_behind_landlock_ends_at_the_latest_when_the_next_job_starts() 
             if json.loads(line).get("stage") == "test":
                 break
         mark = f"{sweeping.MARK}={sweeping.namespace()}-{runner.pid}".encode()
+        # While their runner lives: afterwards any other that starts, of other tests too, ends them.
+        daemons = marked(mark)
         runner.kill()
-    daemons = marked(mark)
     assert daemons
     # Who is between two programs has no environment to be known by, and is found the next time.
-    while daemons:
-        handles = [os.pidfd_open(pid) for pid in daemons]
+    while daemons := marked(mark):
+        handles = list(filter(None, map(handle_of, daemons)))
         sweeping.end_orphans()
         for pidfd in handles:
             assert select.select([pidfd], [], [], 30.0)[0]
             os.close(pidfd)
-        daemons = marked(mark)
+
+
+def handle_of(pid: int) -> int | None:
+    """Return a descriptor of a process, None if it has ended."""
+    with contextlib.suppress(ProcessLookupError):
+        return os.pidfd_open(pid)
+    return None
 
 
 def marked(mark: bytes) -> list[int]:
