@@ -47,7 +47,8 @@ class Piece:
 
 def pieces(jobs: Path, count: int, whole_rounds: int, whole_forged: int) -> list[Piece]:
     """Return all, the longest first; what is repeated often in so many pieces."""
-    duels, forged, rounds = (-(-each // count) for each in (DUELS, whole_forged, whole_rounds))
+    whole = (DUELS, whole_forged, whole_rounds, KEPT)
+    duels, forged, rounds, processes = (-(-each // count) for each in whole)
     found = [
         Piece(name="verdicts", script="time_verdicts", arguments=(), about_s=430),
         Piece(name="bias", script="time_bias", arguments=(), about_s=60),
@@ -79,8 +80,8 @@ def pieces(jobs: Path, count: int, whole_rounds: int, whole_forged: int) -> list
             Piece(
                 name=f"kept-{number}",
                 script="time_conditions",
-                arguments=("--part", "kept", "--processes", f"{-(-KEPT // count)}"),
-                about_s=20 * -(-KEPT // count),
+                arguments=("--part", "kept", "--processes", f"{processes}"),
+                about_s=20 * processes,
             ),
             Piece(
                 name=f"close-{number}",

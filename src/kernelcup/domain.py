@@ -102,6 +102,11 @@ class DuelOutcome(StrEnum):
     MISSED = "missed"
     """Somebody else came first while it was measured, or the duel could not be held."""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether such a result stands behind who was first."""
+        return self in (DuelOutcome.TIED, DuelOutcome.LOST, DuelOutcome.MISSED)
+
 
 class Priority(IntEnum):
     """Classes of the queue: a lower one is served first."""
@@ -237,6 +242,11 @@ class Device:
 
 REJECTED = "a person rejected this result"
 """The reason of a quarantined job begins with this once somebody has decided against it."""
+
+
+def is_rejected(state: str, reason: str) -> bool:
+    """Tell whether somebody has decided against a job's result; else a quarantined one waits for a person."""
+    return state == JobState.QUARANTINED and reason.startswith(REJECTED)
 
 
 class JobState(StrEnum):

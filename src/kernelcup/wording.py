@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from kernelcup.domain import REJECTED, DuelOutcome, Job, JobState, Leaderboard, Run, TrustRule
+from kernelcup.domain import DuelOutcome, Job, JobState, Leaderboard, Run, TrustRule, is_rejected
 from kernelcup_harness.protocol import DuelResult
 
 UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
@@ -75,7 +75,7 @@ def remark(job: Job, run: Run | None, board: Leaderboard) -> str:
     """Say why a result does not rank, or ranks behind somebody slower; empty where it ranks as it is."""
     if run is None:
         return ""
-    if job.state is JobState.QUARANTINED and job.reason.startswith(REJECTED):
+    if is_rejected(job.state, job.reason):
         return f"A{job.reason[1:].rstrip('.')}."
     if job.state is JobState.QUARANTINED:
         why = f": {job.reason}" if job.reason else ""
@@ -85,7 +85,7 @@ def remark(job: Job, run: Run | None, board: Leaderboard) -> str:
             f"Not ranked: this leaderboard ranks {TrustRule.AUDITED.value} times only, "
             f"and this one is {run.report.trust.value}."
         )
-    if not board.duel or (run.rank_s is None and run.duel not in (DuelOutcome.WON, DuelOutcome.UNANSWERED)):
+    if not board.duel or (run.duel.is_behind and run.rank_s is None):
         return ""  # what it stood behind is slower by now, or gone
     return duel_remark(run.duel, run.rival)
 

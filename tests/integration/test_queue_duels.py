@@ -436,6 +436,20 @@ def test_what_was_told_of_a_duel_before_the_freeze_stays(judging) -> None:
     assert (mine.rank, mine.duel) == (1, DuelOutcome.LOST)
 
 
+def test_what_becomes_of_the_first_after_the_freeze_is_not_told_by_who_stands_behind(judging) -> None:
+    ada, _ = enter(judging, 1000, "ada")
+    submission, _ = enter(judging, 900, "bob", SLOWER)
+    judging.clock.advance(1)
+    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    judge_again(judging, ada, 950)
+    assert show_submission(judging.db, submission.id).jobs[0].run.rank_s == pytest.approx(9.5e-7)
+    assert hers(judging, submission, "bob").rank_s == pytest.approx(1e-6)
+    (listed,) = list_views(judging.db, viewer=actor_of(judging.db, "bob"), user="bob")
+    assert listed.jobs[0].run.rank_s == pytest.approx(1e-6)
+    judge_again(judging, ada, 850)  # slower than that by now, which would tell as much
+    assert hers(judging, submission, "bob").rank_s == pytest.approx(1e-6)
+
+
 def test_the_history_tells_what_was_measured_not_the_time_of_who_won_the_duel(judging, veiled) -> None:
     told = history(judging.db, "double", "H100", viewer=actor_of(judging.db, "bob"), user="bob")
     assert [each.score_s for each in told] == [pytest.approx(9e-7)]

@@ -9,6 +9,7 @@ from typing import Any
 import discord
 
 from kernelcup.bot import texts
+from kernelcup.domain import DuelOutcome
 from kernelcup.wording import percent, rank_text, time_text
 
 Json = Mapping[str, Any]
@@ -21,7 +22,7 @@ LONGEST_DESCRIPTION = 1100
 MOST_CHANGES = 5
 MOST_LINES_ABOUT = 60
 AUDITED = "audited"
-BEHIND = ("tied", "lost", "missed")
+BEHIND = tuple(outcome.value for outcome in DuelOutcome if outcome.is_behind)
 """How a duel ended for those who stand behind whom they met."""
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from kernelcup import wording
 from kernelcup.bot import texts
 from kernelcup.bot.api import Happening
 from kernelcup.bot.replies import waiting
-from kernelcup.domain import REJECTED
-from kernelcup.wording import significant
+from kernelcup.domain import REJECTED, is_rejected
 
 MODES = {"leaderboard": "ranked"}
 STAGES = {
@@ -48,7 +48,7 @@ class JobLine:
                 return f"🏃 {device}: {self._runs()}"
             case "cancelled":
                 return f"🚫 {device}: cancelled"
-            case "quarantined" if self.reason.startswith(REJECTED):
+            case "quarantined" if is_rejected(self.state, self.reason):
                 return f"🔎 {device}: finished; {REJECTED}"
             case "quarantined":
                 return f"🔎 {device}: finished; a person looks at the result before it counts"
@@ -135,21 +135,13 @@ def render(submission: Mapping[str, Any], live: Live, url: str) -> str:
 
 def duration(seconds: float) -> str:
     """Return a time with a unit and four digits."""
-    ns = seconds * 1e9
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if ns >= size:
-            return f"{_digits(ns / size)} {unit}"
-    return f"{_digits(ns)} ns"
+    return wording.duration(seconds * 1e9)
 
 
 def ordinal(number: int) -> str:
     """Return 1st, 2nd, 3rd, 4th."""
     ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
-
-
-def _digits(value: float) -> str:
-    return significant(value, 4)
 
 
 def _show(line: JobLine, job: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kernelcup.domain import Device, Task
     from kernelcup_harness.protocol import RunReport
 
-LARGEST_NUMBER, MOST_DIGITS = 2**31 - 1, 100
+LARGEST_NUMBER = 2**31 - 1
 
 
 def compare(
@@ -79,13 +79,9 @@ def compare(
 
 def read_number(text: str) -> int:
     """Return the number of a submission. Raise ``InvalidValue``."""
-    digits = text.removeprefix("#")
-    if (
-        digits.isascii()
-        and digits.isdigit()
-        and len(digits) <= MOST_DIGITS
-        and 1 <= int(digits) <= LARGEST_NUMBER
-    ):
+    digits = text.removeprefix("#").lstrip("0")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= len(str(LARGEST_NUMBER))
+    if is_number and int(digits) <= LARGEST_NUMBER:
         return int(digits)
     raise InvalidValue(f"{text}: expected the number of a submission; files need --task TASK")
 

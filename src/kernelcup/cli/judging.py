@@ -83,7 +83,7 @@ def run(
 
         out = render.console()
         about = f"kernelcup task show {shlex.quote(task)}"
-        render.report(out, report, found.ranking_by, about=about, waits=None)
+        render.report(out, report, found.ranking_by, about=about, held=render.UNRANKED)
         show_traces(report, trace, written)
         show_repeat(report, task, file, chosen)
     raise typer.Exit(exits.VERDICTS[report.verdict])

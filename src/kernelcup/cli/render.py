@@ -53,8 +53,8 @@ SHOWN_MESSAGE_LINES = 40
 WIDTH_WITHOUT_TERMINAL = 160
 TIED = "= cannot be told apart from the first of that rank"
 BEHIND = "some stand behind the one that they did not beat in a duel"
-NOT_WON = (DuelOutcome.TIED, DuelOutcome.LOST, DuelOutcome.MISSED)
 WIDEST = 10_000
+WAITS, LOOKED_AT, UNRANKED = "waits for a person", "was looked at by a person", "would not rank"
 EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
 # What to do next, for each verdict that is not "accepted"; {about} is the command that shows the task.
@@ -147,7 +147,7 @@ def report(
     about: str = "kernelcup task show TASK",
     best: Best | None = None,
     stored: Score | None = None,
-    waits: bool | None = True,
+    held: str = WAITS,
 ) -> None:
     """Print a whole report.
 
@@ -158,7 +158,7 @@ def report(
         about: The command that shows the task.
         best: Who is first now, if that is known.
         stored: The score that the result was stored with: the report may have less than it was made of.
-        waits: Whether a person has to look at what its measurement found, None where nothing is stored.
+        held: What that means which its measurement found.
     """
     out.print(headline(report))
     for each in report.stages:
@@ -171,8 +171,7 @@ def report(
         ranking_by = None  # it was made by another rule, or of more than the report has
     score(out, report, stored or made, ranking_by, best)
     for finding in report.quarantine:
-        head = {True: "waits for a person", False: "was looked at by a person", None: "would not rank"}[waits]
-        out.print(Text(plain(f"{head}: {finding.text}"), style="yellow"))
+        out.print(Text(plain(f"{held}: {finding.text}"), style="yellow"))
     if report.verdict in HINTS:
         out.print(Text(hint(report).format(about=about), style="dim"))
 
@@ -359,7 +358,7 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
         )
     emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
     tied = TIED if any(place.tied for place in places) else ""
-    behind = BEHIND if any(place.duel in NOT_WON for place in places) else ""
+    behind = BEHIND if any(place.duel.is_behind for place in places) else ""
     print_table(out, title, table, "; ".join(note for note in (tied, behind, emulated) if note))
 
 

@@ -183,15 +183,16 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
     from rich.text import Text
 
     from kernelcup.cli import render
-    from kernelcup.domain import REJECTED, JobState
+    from kernelcup.domain import JobState, is_rejected
 
     for job in view.jobs:
         head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.user}"
         out.print(Text(plain(head), style="bold"))
         if job.report is not None:
             rule = ranking_by if job.score is not None else None  # a comparison earns none
-            waits = job.state is JobState.QUARANTINED and not job.reason.startswith(REJECTED)
-            render.report(out, job.report, rule, about=about, best=job.best, stored=job.score, waits=waits)
+            waits = job.state is JobState.QUARANTINED and not is_rejected(job.state, job.reason)
+            held = render.WAITS if waits else render.LOOKED_AT
+            render.report(out, job.report, rule, about=about, best=job.best, stored=job.score, held=held)
         else:
             out.print(Text(plain(state_text(job))))
         if job.remark:

@@ -68,7 +68,7 @@ class JobOut(BaseModel):
     trust: str | None = None
     duel: DuelOutcome = DuelOutcome.NONE
     remark: str = Field(default="", description="Why it does not rank, or ranks behind somebody slower.")
-    best: BestOut | None = Field(default=None, description="Who is first on the device now.")
+    best: BestOut | None = Field(default=None, description="Who else is first on the device now.")
     lessons: list[dict[str, Any]] = Field(
         default=[], description="Of each timed case, by stage: how far from the device, reference and best."
     )

@@ -224,7 +224,7 @@ def _record(
     job = lease.job
     is_comparison = comparisons.find(session, job.id) is not None
     score = None if is_comparison else score_of(report, tasks.ranking_by(session, job.task_hash))
-    if job.mode is Mode.LEADERBOARD and not is_comparison:
+    if job.mode is Mode.LEADERBOARD:
         _lock_ranking(session, job)
     # A machine that fails takes nobody the result of an earlier judgement.
     counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR
@@ -252,7 +252,7 @@ def _record(
     events.record(session, job.submission_id, "finished", told, job.id, now)
     if held is not None:
         reviews.hold(session, job, run, held, now=now)
-    if replaces or (ranks and held is None):
+    if job.mode is Mode.LEADERBOARD and (replaces or (ranks and held is None)):
         _rank(session, job, run, replaces=replaces, now=now)
     events.record_end(session, job.submission_id, now)
     if machine and not is_comparison:  # else no machine has judged it, or not as it judges others

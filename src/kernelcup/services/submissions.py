@@ -335,7 +335,7 @@ def _redacted(session: Session, board: Leaderboard, job: Job, run: Run | None, v
         is_own_rival=_is_own_rival(session, job, run, viewer),
         hides_ranked_failure=_may_have_failed_hidden(session, job, run),
     )
-    return _veiled(board, job, dataclasses.replace(run, report=report), viewer)
+    return _veiled(session, board, job, dataclasses.replace(run, report=report), viewer)
 
 
 def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:
@@ -352,11 +352,16 @@ def _may_have_failed_hidden(session: Session, job: Job, run: Run) -> bool:
     return bool(tasks.load(session, run.task_hash).hidden_benchmarks)
 
 
-def _veiled(board: Leaderboard, job: Job, run: Run, viewer: Actor) -> Run:
+def _veiled(session: Session, board: Leaderboard, job: Job, run: Run, viewer: Actor) -> Run:
     """Return one's own run without what would tell who was first after the leaderboard froze."""
     since = visibility.hidden_since(board, viewer)
-    if job.mode is not Mode.LEADERBOARD or since is None or run.finished_at <= since:
+    if job.mode is not Mode.LEADERBOARD or since is None:
         return run
+    if run.finished_at <= since:
+        if not (run.duel.is_behind and frozen.is_kept(session, board.id)):
+            return run
+        # Whom it stood behind then may have been judged again.
+        return dataclasses.replace(run, rank_s=frozen.ranked_s(session, run.id))
     report = without_duel(run.report)
     return dataclasses.replace(run, duel=DuelOutcome.NONE, rival=None, rank_s=None, report=report)
 
@@ -402,7 +407,7 @@ def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> l
         if _sees_all_of(submission, board, viewer):
             runs_of = ((job, done.get(job.id)) for job in some)
             plain = tuple(
-                JobView(job=job, position=None, run=run and _veiled(board, job, run, viewer))
+                JobView(job=job, position=None, run=run and _veiled(session, board, job, run, viewer))
                 for job, run in runs_of
             )
             views.append(SubmissionView(submission=submission, jobs=plain))

@@ -18,7 +18,7 @@ from kernelcup.domain import DuelOutcome
 from kernelcup.storage import candidates
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 
-BEHIND = tuple(outcome.value for outcome in (DuelOutcome.TIED, DuelOutcome.LOST, DuelOutcome.MISSED))
+BEHIND = tuple(outcome.value for outcome in DuelOutcome if outcome.is_behind)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

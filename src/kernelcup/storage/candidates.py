@@ -17,9 +17,9 @@ _BEHIND = and_(LeaderboardRow.duel, RunRow.rank_s.is_not(None))
 RANKED_S = case((_BEHIND, RunRow.rank_s), else_=RunRow.score_s)
 """What a run is ranked by. A run has another interval, floor and score than that only after a duel that it did not
 win, where the leaderboard asks for duels."""
-_AHEAD = (DuelOutcome.WON.value, DuelOutcome.UNANSWERED.value)
+_NOT_BEHIND = RunRow.duel.in_([outcome.value for outcome in DuelOutcome if not outcome.is_behind])
 _DUEL = case(
-    (or_(_BEHIND, and_(LeaderboardRow.duel, RunRow.duel.in_(_AHEAD))), RunRow.duel),
+    (and_(LeaderboardRow.duel, or_(RunRow.rank_s.is_not(None), _NOT_BEHIND)), RunRow.duel),
     else_=DuelOutcome.NONE.value,
 )
 """A duel that still says something about a run's place."""

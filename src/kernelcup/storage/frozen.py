@@ -34,6 +34,12 @@ def keep(session: Session, board_id: int, now: datetime) -> bool:
     return True
 
 
+def ranked_s(session: Session, run_id: int) -> float | None:
+    """Return what a run was ranked by when its leaderboard froze, None if it was nobody's best."""
+    query = select(FrozenBestRow.score_s).where(FrozenBestRow.run_id == run_id)
+    return session.execute(query).scalar_one_or_none()
+
+
 def is_kept(session: Session, board_id: int) -> bool:
     """Tell whether a leaderboard's standings were copied for its freeze."""
     query = select(LeaderboardRow.frozen_at).where(LeaderboardRow.id == board_id)

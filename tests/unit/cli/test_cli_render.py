@@ -152,11 +152,11 @@ def test_a_duel_and_a_quarantine_are_told() -> None:
     assert "The submission is 100.0 % faster than its rival" in text
     assert "waits for a person: It is faster than the device." in text
     out = console(width=200)
-    render.report(out, make_report(quarantine=found), waits=False)
+    render.report(out, make_report(quarantine=found), held=render.LOOKED_AT)
     assert isinstance(out.file, io.StringIO)
     assert "was looked at by a person: It is faster than the device." in out.file.getvalue()
     out = console(width=200)
-    render.report(out, make_report(quarantine=found), waits=None)
+    render.report(out, make_report(quarantine=found), held=render.UNRANKED)
     assert isinstance(out.file, io.StringIO)
     assert "would not rank: It is faster than the device." in out.file.getvalue()
 

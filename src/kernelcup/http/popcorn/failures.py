@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kernelcup.domain import REJECTED, JobState, Run
+from kernelcup.domain import JobState, Run, is_rejected
 from kernelcup.services.submissions import JobView
 from kernelcup_harness.protocol import CaseResult, Difference, RunReport, StageName, StageReport, Verdict
 
@@ -20,7 +20,7 @@ def failure(view: JobView) -> str | None:
     device, reason = view.job.device, view.job.reason
     if view.job.state is JobState.CANCELLED:
         return f"{device}: {reason or 'cancelled'}"
-    if view.job.state is JobState.QUARANTINED and reason.startswith(REJECTED):
+    if is_rejected(view.job.state, reason):
         return f"{device}: {reason}"
     if view.job.state is JobState.QUARANTINED:
         why = f": {reason}" if reason else ""
