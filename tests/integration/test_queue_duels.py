@@ -172,6 +172,27 @@ def test_who_stands_behind_one_that_is_deleted_stands_by_what_was_measured(judgi
     assert ranking(judging) == [(1, "bob", 800, ""), (2, "cyn", 950, "")]
 
 
+def test_who_lost_to_one_that_is_deleted_does_not_pass_who_won_against_that(judging) -> None:
+    """Else two who know each other could: one loses, the other goes."""
+    ada, _ = enter(judging, 1000, "ada")
+    bob, _ = enter(judging, 900, "bob", SLOWER)
+    cyn, _ = enter(judging, 950, "cyn", FASTER)
+    delete_submission(judging.db, ada.id, by=OPERATOR, now=judging.clock())
+    assert ranking(judging) == [(1, "cyn", 950, "won"), (1, "bob", 900, "missed")]
+    assert told(judging, bob).startswith("It stands behind who is first now")
+    judge_again(judging, cyn, 960)
+    assert ranking(judging) == [(1, "cyn", 960, ""), (1, "bob", 900, "missed")]
+
+
+def test_who_lost_to_an_old_submission_does_not_pass_the_better_one_when_that_goes(judging) -> None:
+    ada, _ = enter(judging, 1000, "ada")
+    enter(judging, 900, "bob", SLOWER)
+    enter(judging, 1400, "dan")
+    enter(judging, 950, "ada")
+    delete_submission(judging.db, ada.id, by=OPERATOR, now=judging.clock())
+    assert ranking(judging) == [(1, "ada", 950, ""), (1, "bob", 900, "missed"), (3, "dan", 1400, "")]
+
+
 def test_who_stands_behind_one_that_is_put_aside_does_so_again_when_that_is_released(judging) -> None:
     root = make_actor(judging.db, "root", Role.ADMIN)
     ada, _ = enter(judging, 1000, "ada")

@@ -1,12 +1,14 @@
 """Results that stand directly behind another, because they won no duel against it.
 
 A run keeps what it was measured by, which submission it stands behind, and what it is ranked by instead
-(``rank_s``). The latter follows from the other's result, which may be judged again, put aside or deleted:
-then whoever stood behind it is placed anew, or stands by what was measured.
+(``rank_s``). The latter follows from the other's result, which may be judged again, put aside or deleted.
+Is there none any more, whoever stood behind it passes nobody by that who stood before them: they stand
+behind who is first among these now. Only without such a one they stand by what was measured.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,6 +51,7 @@ def place_anew(session: Session, *, board_id: int, device: str | None = None) ->
     if session.execute(asks).first() is None:
         return set()
     found = _results(session, board_id, device)
+    _find_heirs(session, board_id, found)
     ranked: dict[tuple[int, str], float] = {}
     moved = set()
     for key, result in sorted(found.items(), key=lambda item: item[0]):
@@ -58,6 +61,39 @@ def place_anew(session: Session, *, board_id: int, device: str | None = None) ->
             session.execute(update(RunRow).where(RunRow.id == result.run_id).values(rank_s=rank_s))
             moved.add((result.device, result.user_id))
     return moved
+
+
+def _find_heirs(session: Session, board_id: int, found: dict[tuple[int, str], _Result]) -> None:
+    """Let those whose rival ranks no more stand behind who is first of those before them."""
+    for key, result in list(found.items()):
+        if result.rival is None or result.rival in found or result.rank_s is None:
+            continue
+        query = (
+            candidates.ranking(board_id)
+            .with_only_columns(RunRow.id, JobRow.submission_id, SubmissionRow.user_id, RunRow.score_s)
+            .where(JobRow.device == result.device, SubmissionRow.user_id != result.user_id)
+            .where(RunRow.duel.not_in(BEHIND), RunRow.score_s < result.rank_s)
+            .order_by(RunRow.score_s, JobRow.submission_id)
+            .limit(1)
+        )
+        heir = session.execute(query).first()
+        if heir is None or heir.score_s is None:
+            continue
+        values = {"rival_id": heir.submission_id, "duel": DuelOutcome.MISSED.value}
+        session.execute(update(RunRow).where(RunRow.id == result.run_id).values(**values))
+        rival = (heir.submission_id, result.device)
+        found[key] = dataclasses.replace(result, rival=rival)
+        found.setdefault(
+            rival,
+            _Result(
+                run_id=heir.id,
+                user_id=heir.user_id,
+                device=result.device,
+                score_s=heir.score_s,
+                rank_s=None,
+                rival=None,
+            ),
+        )
 
 
 def _place(
