@@ -2,21 +2,32 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Another index for torch, such as one with CPU or CUDA builds.
+# Another index for torch, such as one with CUDA builds of another version.
 TORCH_INDEX ?=
-PIP := $(BIN)/pip --disable-pip-version-check --quiet
-TORCH := torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+TORCH := 2.13.0
+# What CUDA builds of that torch name as theirs; CPU builds come without it.
+TRITON := triton==3.7.1; sys_platform == 'linux' and platform_machine == 'x86_64'
+INSTALL := pip --disable-pip-version-check install
+# The packages of the lock files, then this one, built by what they hold: nothing else is fetched.
+LOCKED := --quiet --require-hashes -r
+ITSELF := --quiet --no-deps --no-build-isolation -e .
 
-.PHONY: help demo test attacks check serve docs transcripts clean sandbox-package system-packages
+.PHONY: help demo test quick attacks cuda-build check serve docs transcripts clean sandbox-package system-packages
 
 help:
 	@echo "make demo    a whole competition on this machine, with standings at the end"
 	@echo "make test    all tests but whole attacks"
+	@echo "make quick   unit tests of what changed since main, for at most 60 s"
 	@echo "make attacks known cheats and their honest twins, on the emulated device"
+	@echo "make cuda-build  demo, emulation tests and quickstart with PyPI's newest CUDA build of torch (6 GB)"
 	@echo "make check   ruff, mypy, import-linter, documentation"
 	@echo "make serve   judge what is submitted"
 	@echo "make docs    build the documentation into site/"
 	@echo "make transcripts  what people see of the Discord bot, as text and pictures for the docs"
+	@echo
+	@echo "The first of them makes .venv: 2 GB (0.5 GB to download) with a CPU build of torch, which is taken"
+	@echo "where there is no NVIDIA driver and torch's CPU index answers, else 5 GB (3 GB) with PyPI's CUDA build."
+	@echo "TORCH_INDEX=URL names another index."
 
 demo: $(VENV)/runner sandbox-package
 	$(BIN)/kernelcup demo --directory .demo
@@ -26,6 +37,9 @@ ATTACKS := tests/judged/test_attacks.py tests/judged/test_clock_attacks.py
 
 test: $(VENV)/dev sandbox-package system-packages
 	scripts/with-postgres $(BIN)/pytest -n auto --dist worksteal $(ATTACKS:%=--ignore %)
+
+quick: $(VENV)/dev
+	$(BIN)/python scripts/quick-tests
 
 attacks: $(VENV)/dev sandbox-package
 	$(BIN)/pytest -n auto --dist worksteal $(ATTACKS)
@@ -47,25 +61,46 @@ transcripts: $(VENV)/dev sandbox-package
 	$(BIN)/python scripts/transcripts
 
 clean:
-	rm -rf $(VENV) .demo site dist
+	rm -rf $(VENV) $(VENV)-cuda .demo site dist
+
+# What the README says, with the build of torch that plain `pip install torch` takes: CUDA, here without a
+# driver, and another release than ours.
+cuda-build: $(VENV)-cuda/dev sandbox-package
+	scripts/with-cuda-build $(VENV)-cuda
 
 # Torch comes first and pinned: anything else that wants it would pull gigabytes of another build.
-$(VENV)/runner: pyproject.toml
+$(VENV)/torch:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install $(TORCH) numpy
-	$(PIP) install -e .
+	@index=$$($(BIN)/python scripts/torch-index $(TORCH) --index "$(TORCH_INDEX)") && set -x && \
+	$(BIN)/$(INSTALL) torch==$(TORCH) $$index
+	$(BIN)/$(INSTALL) "$(TRITON)"
 	touch $@
 
-$(VENV)/dev: $(VENV)/runner
-	$(PIP) install -e '.[dev]'
+$(VENV)/runner: $(VENV)/torch pyproject.toml requirements/server.txt
+	$(BIN)/$(INSTALL) $(LOCKED) requirements/server.txt
+	$(BIN)/$(INSTALL) $(ITSELF)
+	touch $@
+
+$(VENV)/dev: $(VENV)/runner requirements/dev.txt
+	$(BIN)/$(INSTALL) $(LOCKED) requirements/dev.txt
+	touch $@
+
+$(VENV)-cuda/torch:
+	$(PYTHON) -m venv $(VENV)-cuda
+	$(VENV)-cuda/bin/$(INSTALL) --no-cache-dir torch
+	touch $@
+
+$(VENV)-cuda/dev: $(VENV)-cuda/torch pyproject.toml requirements/dev.txt
+	$(VENV)-cuda/bin/$(INSTALL) $(LOCKED) requirements/dev.txt
+	$(VENV)-cuda/bin/$(INSTALL) $(ITSELF)
 	touch $@
 
 # Foreign code runs in a sandbox where bubblewrap is there.
 sandbox-package:
 	@scripts/system-packages bwrap:bubblewrap
 
-# What tests use beyond Python: a C++ compiler and ninja, for submissions that build an extension, and a
-# PostgreSQL server.
+# What tests use beyond Python: a C++ compiler and ninja, for submissions that build an extension, a browser
+# for the web site, and a PostgreSQL server.
 system-packages:
-	@scripts/system-packages g++:g++ ninja:ninja-build
+	@scripts/system-packages g++:g++ ninja:ninja-build chromium:chromium
 	@ls -d /usr/lib/postgresql/*/bin >/dev/null 2>&1 || scripts/system-packages initdb:postgresql

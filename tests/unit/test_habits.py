@@ -1,0 +1,87 @@
+"""What a change goes through before it is a commit: its message, and the tests that fit it."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "scripts"
+MESSAGE = SCRIPTS / "check-commit-message"
+QUICK = runpy.run_path(str(SCRIPTS / "quick-tests"))
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "cli: tables break no word",
+        "cli, bot: what holds of several cases is said once",
+        "set-up: lock files",
+        "http/api: " + "x" * 62,
+        "fixup! cli: tables break no word, whatever the terminal is and however long this line gets to be",
+        "Merge branch 'web'",
+    ],
+)
+def test_a_message_with_an_area_is_taken(tmp_path: Path, subject: str) -> None:
+    assert (
+        check(tmp_path, f"{subject}\n\nMore text, which may be as long as its writer likes: {'x' * 100}\n")
+        == ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("subject", "told"),
+    [
+        ("tables break no word", "`area: what changes`"),
+        ("Cli: tables break no word", "`area: what changes`"),
+        ("cli:tables break no word", "`area: what changes`"),
+        ("cli: tables break no word.", "`area: what changes`"),
+        ("cli: ", "`area: what changes`"),
+        ("", "`area: what changes`"),
+        ("http/api: " + "x" * 63, "has 73 characters; 72 are allowed"),
+    ],
+)
+def test_another_message_is_refused(tmp_path: Path, subject: str, told: str) -> None:
+    assert told in check(tmp_path, f"{subject}\n")
+
+
+def test_pre_commit_asks_for_the_message() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    assert "default_install_hook_types: [pre-commit, commit-msg]" in hooks
+    assert "entry: scripts/check-commit-message" in hooks
+
+
+def test_a_changed_module_asks_for_the_tests_that_import_it() -> None:
+    found = chosen("src/kernelcup/cli/tables.py", "src/kernelcup/lessons.py")
+    assert {"tests/unit/test_lessons.py", "tests/unit/cli/test_cli_render.py"} <= found
+    assert "tests/unit/services/test_limits.py" not in found
+
+
+def test_a_module_is_found_by_its_name_among_others_of_its_package() -> None:
+    assert "tests/unit/services/test_accounts.py" in chosen("src/kernelcup/services/audit.py")
+
+
+def test_a_changed_test_asks_for_itself() -> None:
+    assert chosen("tests/unit/test_wording.py") == {"tests/unit/test_wording.py"}
+    assert chosen("docs/index.md") == set()
+
+
+def check(folder: Path, message: str) -> str:
+    """Return what is said against a message, nothing where it is taken."""
+    file = folder / "COMMIT_EDITMSG"
+    file.write_text(message, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, str(MESSAGE), str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == bool(done.stderr)
+    return done.stderr
+
+
+def chosen(*changed: str) -> set[str]:
+    """Return the tests of some changed files."""
+    found = QUICK["tests_of"]([Path(each) for each in changed], list(QUICK["unit_tests"]()))
+    return {str(each) for each in found}

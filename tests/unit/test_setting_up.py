@@ -1,0 +1,308 @@
+"""What set-up installs: a build of torch that fits the machine, and packages that are declared and locked."""
+
+from __future__ import annotations
+
+import ast
+import os
+import platform
+import re
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+TAG = f"cp{sys.version_info.major}{sys.version_info.minor}"
+HAS_OUR_BUILD = f'<a href="/whl/cpu/torch-2.13.0%2Bcpu-{TAG}-{TAG}-manylinux_2_28_{platform.machine()}.whl">'
+HAS_ANOTHER = f'<a href="/whl/cpu/torch-2.12.0%2Bcpu-{TAG}-{TAG}-manylinux_2_28_{platform.machine()}.whl">'
+LEFT_OUT = {"torch", "triton"}
+"""Not in the lock files: they depend on the machine."""
+
+
+@contextmanager
+def index_that(answers: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """Serve an index on the loopback."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answers(self)
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/whl/cpu"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+def page_of(text: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    """Return what answers a request for torch's page with this text."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200 if request.path == "/whl/cpu/torch/" else 404)
+        request.end_headers()
+        request.wfile.write(text.encode())
+
+    return answer
+
+
+def chosen(index: str, *options: str, commands: Path) -> tuple[str, str]:
+    """Return the options for pip and the reason that make gets, where only ``commands`` are on the path."""
+    assert "python scripts/torch-index $(TORCH)" in (ROOT / "Makefile").read_text()
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/torch-index", "2.13.0", "--cpu-index", index, *options],
+        env={**{k: v for k, v in os.environ.items() if "proxy" not in k.lower()}, "PATH": str(commands)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    return done.stdout.strip(), done.stderr
+
+
+NO_DRIVER = pytest.mark.skipif(
+    Path("/proc/driver/nvidia").exists(), reason="this machine has an NVIDIA driver"
+)
+
+
+@NO_DRIVER
+@pytest.mark.first_contact(0, "without a driver, where torch's CPU index answers, torch comes from there")
+def test_the_cpu_build_is_taken_where_there_is_no_driver_and_its_index_answers(tmp_path: Path) -> None:
+    with index_that(page_of(HAS_OUR_BUILD)) as index:
+        options, reason = chosen(index, commands=tmp_path)
+    assert options == f"--index-url {index}"
+    assert "CPU build" in reason
+    assert re.search(r"[\d.]+ GB to download, [\d.]+ GB on disk", reason)
+
+
+@NO_DRIVER
+@pytest.mark.first_contact(0, "where torch's CPU index is of no use, torch comes from PyPI, within seconds")
+def test_pypi_is_taken_where_the_cpu_index_lacks_the_release(tmp_path: Path) -> None:
+    with index_that(page_of(HAS_ANOTHER)) as index:
+        options, reason = chosen(index, commands=tmp_path)
+    assert options == ""
+    assert "has no build for this Python and machine" in reason
+    assert re.search(r"CUDA: [\d.]+ GB to download, [\d.]+ GB on disk", reason)
+
+
+@NO_DRIVER
+@pytest.mark.first_contact(0, "where torch's CPU index is of no use, torch comes from PyPI, within seconds")
+@pytest.mark.parametrize("index", ["http://127.0.0.1:9/whl/cpu", "no address"])
+def test_pypi_is_taken_where_the_cpu_index_does_not_answer(tmp_path: Path, index: str) -> None:
+    options, reason = chosen(index, commands=tmp_path)
+    assert options == ""
+    assert "does not answer" in reason
+
+
+@NO_DRIVER
+@pytest.mark.first_contact(0, "where torch's CPU index is of no use, torch comes from PyPI, within seconds")
+def test_an_index_that_trickles_is_waited_for_a_few_seconds(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def trickle(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        try:
+            while not over.wait(0.5):
+                request.wfile.write(b" ")
+        except OSError:  # the other end has gone
+            return
+
+    began = time.monotonic()
+    with index_that(trickle) as index:
+        options, reason = chosen(index, commands=tmp_path)
+        over.set()
+    assert options == ""
+    assert "does not answer within 4 s" in reason
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.first_contact(0, "a machine with an NVIDIA driver gets PyPI's build with CUDA")
+def test_pypi_is_taken_where_there_is_a_driver(tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    with index_that(page_of(HAS_OUR_BUILD)) as index:
+        options, reason = chosen(index, commands=tmp_path)
+    assert options == ""
+    assert "nvidia-smi is here, so PyPI's build with CUDA: 3 GB to download" in reason
+
+
+@pytest.mark.first_contact(0, "TORCH_INDEX wins over what the machine would get")
+def test_the_index_that_is_asked_for_wins(tmp_path: Path) -> None:
+    with index_that(page_of(HAS_OUR_BUILD)) as index:
+        options, reason = chosen(index, "--index", "https://index.example/cu999", commands=tmp_path)
+    assert options == "--index-url https://index.example/cu999"
+    assert "as TORCH_INDEX says" in reason
+
+
+def commands_of(*words: str) -> str:
+    """Return what make would run."""
+    done = subprocess.run(
+        ["make", "--dry-run", "--always-make", *words], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.first_contact(0, "set-up looks for the build of torch and shows progress while it downloads")
+def test_torch_is_downloaded_with_its_progress_shown() -> None:
+    lines = commands_of("demo", "TORCH_INDEX=https://index.example/cu999")
+    assert '--index "https://index.example/cu999"' in lines
+    (download,) = re.findall(r"^.*\binstall torch==.*$", lines, re.MULTILINE)
+    assert "$index" in download
+    assert "--quiet" not in download
+
+
+@pytest.mark.first_contact(0, "make help and the README tell the sizes")
+def test_the_sizes_are_told_before_anything_is_installed() -> None:
+    told = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for text in (told, (ROOT / "README.md").read_text()):
+        assert re.search(r"2 GB \(0\.5 GB to download\)", text)
+        assert re.search(r"5 GB \(3 GB", text)
+
+
+@pytest.mark.first_contact(0, ".ci/run tries a CUDA build of torch as plain pip takes it")
+def test_ci_tries_the_demo_emulation_and_quickstart_with_a_cuda_build() -> None:
+    assert "make cuda-build" in (ROOT / ".ci/run").read_text().splitlines()
+    lines = commands_of("cuda-build")
+    assert re.search(r"\.venv-cuda/bin/pip .*install --no-cache-dir torch$", lines, re.MULTILINE)
+    assert "scripts/with-cuda-build .venv-cuda" in lines
+    tried = (ROOT / "scripts/with-cuda-build").read_text()
+    for what in ('/bin/kernelcup" demo', "test_harness_emulation.py", "scripts/quickstart"):
+        assert what in tried
+
+
+@pytest.mark.first_contact(0, "where plain pip takes no CUDA build, the run says so and goes on")
+def test_a_build_without_cuda_is_named_as_a_reason_to_try_nothing(tmp_path: Path) -> None:
+    assert "scripts/with-cuda-build" in commands_of("cuda-build")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python").write_text("#!/bin/sh\necho 2.9.1 none\n")
+    (tmp_path / "bin/python").chmod(0o755)
+    done = subprocess.run(
+        [ROOT / "scripts/with-cuda-build", tmp_path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "pip takes torch 2.9.1 here, which is no CUDA build: there is nothing to try\n"
+
+
+@pytest.mark.first_contact(20, "Triton is installed beside a CPU build of torch")
+def test_triton_is_installed_with_what_judges() -> None:
+    assert "triton" in {each.name for each in requirements("runner")}
+    assert re.search(r'install "triton==[\d.]+; ', commands_of("demo"))
+
+
+def requirements(*extras: str) -> list[Requirement]:
+    """Return what the project declares for these extras, or for itself where none is named."""
+    lists = [PROJECT["optional-dependencies"][name] for name in extras] or [PROJECT["dependencies"]]
+    found = [Requirement(text) for each in lists for text in each]
+    own = [name for each in found if each.name == "kernelcup" for name in sorted(each.extras)]
+    return [each for each in found if each.name != "kernelcup"] + (requirements(*own) if own else [])
+
+
+def imported_by(folder: str) -> dict[str, str]:
+    """Return the distributions that our own modules import by name, each with one file that does."""
+    of_module = metadata.packages_distributions()
+    found = {}
+    for path in (ROOT / folder).rglob("*.py"):
+        if "examples" in path.parts or "judged" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            for name in names_of(node):
+                for package in of_module.get(name.partition(".")[0], []):
+                    found[canonicalize_name(package)] = str(path.relative_to(ROOT))
+    return found
+
+
+def names_of(node: ast.AST) -> list[str]:
+    """Return the modules that a statement imports by their full names."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []
+
+
+@pytest.mark.first_contact(35, "what is imported directly is declared, and locked")
+@pytest.mark.parametrize(
+    ("folder", "extras"),
+    [
+        pytest.param("src", ["runner", "postgres", "discord", "screen"], id="src"),
+        pytest.param("tests", ["dev"], id="tests"),
+    ],
+)
+def test_what_is_imported_is_declared(folder: str, extras: list[str]) -> None:
+    declared = {canonicalize_name(each.name) for each in [*requirements(), *requirements(*extras)]}
+    found = imported_by(folder)
+    assert len(found) > 10
+    assert {name: file for name, file in found.items() if name not in declared | {"kernelcup"}} == {}
+    assert set(found) - LEFT_OUT - {"kernelcup"} <= set(
+        locked("server.txt" if folder == "src" else "dev.txt")
+    )
+
+
+def locked(file: str) -> dict[str, list[str]]:
+    """Return the versions of each package in a lock file, all of which have hashes."""
+    found: dict[str, list[str]] = {}
+    for block in re.split(r"\n(?=\w)", (ROOT / "requirements" / file).read_text()):
+        if match := re.match(r"([\w.-]+)==([^\s;]+)", block):
+            assert "--hash=sha256:" in block, match[1]
+            found.setdefault(canonicalize_name(match[1]), []).append(match[2])
+    return found
+
+
+@pytest.mark.first_contact(35, "a lock file for server and CI names every package with version and hashes")
+@pytest.mark.parametrize(
+    ("file", "extras"), [("server.txt", ["runner", "postgres", "discord", "screen"]), ("dev.txt", ["dev"])]
+)
+def test_the_lock_files_hold_all_that_is_declared(file: str, extras: list[str]) -> None:
+    found = locked(file)
+    for each in [*requirements(), *requirements(*extras)]:
+        name = canonicalize_name(each.name)
+        if name not in LEFT_OUT:
+            assert name in found, f"{name}: run scripts/lock"
+            assert all(each.specifier.contains(version) for version in found[name]), (
+                f"{name}: run scripts/lock"
+            )
+    assert not LEFT_OUT & set(found)
+
+
+@pytest.mark.first_contact(35, "a lock file for server and CI names every package with version and hashes")
+def test_set_up_installs_what_is_locked_and_fetches_nothing_else() -> None:
+    lines = commands_of("check", "serve")
+    for file in ("server.txt", "dev.txt"):
+        assert f"--require-hashes -r requirements/{file}" in lines
+    assert "--no-deps --no-build-isolation -e ." in lines
+
+
+@pytest.mark.first_contact(35, "no deprecated path of a library is in use", held=True)
+def test_no_module_of_ours_warns_when_it_is_imported() -> None:
+    program = (
+        "import importlib, pkgutil, warnings, kernelcup\n"
+        "warnings.simplefilter('error')\n"
+        "warnings.filterwarnings('ignore', \"'audioop' is deprecated\")\n"  # discord.py's, which fetches another
+        "for each in pkgutil.walk_packages(kernelcup.__path__, 'kernelcup.'):\n"
+        "    if '.examples' not in each.name and not each.name.endswith(('.migrations.env', '__main__')):\n"
+        "        importlib.import_module(each.name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+# `held`, since `--base` takes pyproject.toml from here.
+@pytest.mark.first_contact(35, "no deprecated path of a library is in use", held=True)
+def test_the_type_checker_refuses_what_is_deprecated() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
+    assert "deprecated" in settings["enable_error_code"]
