@@ -1,0 +1,131 @@
+"""Two submissions in one timer, in turns, until they can be told apart or are equal enough. Deciding is pure.
+
+Each graph is loaded twice, the second one's loads between the first one's (A B B A): two loads of one image can differ
+by 0.3 % for as long as they live. The rule was measured on an H100 by ``benchmarks/replay_scatter.py``: of 40 pairs of
+equal kernels all tied, of 28 that differ by 0.8 to 1.1 % all were told apart.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kernelcup_harness.protocol import DuelResult
+
+FIRST_LOOK, MOST_PAIRS = 160, 1_280
+"""Fewer pairs are no normal sample: at 40 pairs 3 of 40 equal kernels were told apart."""
+ERROR = 0.02
+"""Of duels of equal kernels so many may find a difference, over all looks together."""
+CUT = 0.1
+"""Share of the ratios that is left out at each end."""
+
+Pair = tuple[float, float]
+"""Nanoseconds of the one and of the other, those of the clock included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the pairs so far say of the logarithm of the ratio of two times.
+
+    Args:
+        mean: Below 0 the first is faster.
+        half: Half its interval.
+        pairs: How many there are.
+    """
+
+    mean: float
+    half: float
+    pairs: int
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether equal times are outside of the interval."""
+        return abs(self.mean) > self.half
+
+    @property
+    def winner(self) -> int | None:
+        """Return 0 or 1 for who is faster, None if that is not known."""
+        return None if not self.is_apart else int(self.mean > 0)
+
+    @property
+    def ratio(self) -> float:
+        """The first one's time over the other's."""
+        return math.exp(self.mean)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of the ratio."""
+        return math.exp(self.mean - self.half), math.exp(self.mean + self.half)
+
+
+def looks(first: int = FIRST_LOOK, most: int = MOST_PAIRS) -> list[int]:
+    """Return after how many pairs there is a look: each time twice as many as before."""
+    found = [first]
+    while found[-1] * 2 <= most:
+        found.append(found[-1] * 2)
+    return found
+
+
+def standing(ratios: Sequence[float], error: float) -> Standing:
+    """Return the trimmed mean of logarithms of ratios with its interval, which misses in a share of ``error``."""
+    cut = int(len(ratios) * CUT)
+    kept = sorted(ratios)[cut : len(ratios) - cut]
+    clipped = [min(kept[-1], max(kept[0], each)) for each in ratios]
+    of_mean = statistics.stdev(clipped) / ((1 - 2 * CUT) * math.sqrt(len(ratios)))
+    half = statistics.NormalDist().inv_cdf(1 - error / 2) * of_mean
+    return Standing(statistics.fmean(kept), half, len(ratios))
+
+
+def log_ratios(pairs: Sequence[Pair], empty_ns: float) -> list[float]:
+    """Return the logarithms of the ratios of times without what the clock takes, at least a nanosecond each."""
+    return [math.log(max(1.0, mine - empty_ns) / max(1.0, other - empty_ns)) for mine, other in pairs]
+
+
+def decide(
+    more: Callable[[int, int], Sequence[float]],
+    *,
+    error: float = ERROR,
+    most: int = MOST_PAIRS,
+    go_on: Callable[[], bool] = lambda: True,
+) -> tuple[Standing, list[float]]:
+    """Add pairs until two can be told apart, or there are enough.
+
+    Args:
+        more: Returns logarithms of ratios of further pairs; is given how many there are, and how many are due.
+        error: How often equal times may be told apart, over all looks together: each has an equal part of it.
+        most: Pairs at most.
+        go_on: Whether there is time for more; the first look is taken in any case.
+    """
+    due, ratios = looks(most=most), list[float]()
+    found = Standing(0.0, math.inf, 0)
+    for count in due:
+        if ratios and not go_on():
+            break
+        ratios += more(len(ratios), count - len(ratios))
+        found = standing(ratios, error / len(due))
+        if found.is_apart:
+            break
+    return found, ratios
+
+
+def over_cases(cases: Sequence[Sequence[float]]) -> list[float]:
+    """Return the mean over all cases for each pair: the logarithm of the geometric mean of their ratios."""
+    return [statistics.fmean(each) for each in zip(*cases, strict=True)]
+
+
+def outcome(found: Standing, ratios: Sequence[float], cases: Sequence[Sequence[float]]) -> DuelResult:
+    """Return what goes into the report."""
+    low, high = found.interval
+    verdict = {None: "tied", 0: "faster", 1: "slower"}[found.winner]
+    return DuelResult(
+        ratios=[math.exp(each) for each in ratios],
+        cases=[[math.exp(each) for each in case] for case in cases],
+        pairs=[len(ratios)],
+        ratio=found.ratio,
+        low=low,
+        high=high,
+        verdict=verdict,
+        blocks=len(ratios),
+    )

@@ -1,0 +1,71 @@
+"""What the timer times with: a context, the window, the start gun, and graphs that were made again."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from kernelcup_harness.replay import graph_data, rebuild, start_gun, window
+from kernelcup_harness.replay.driver import Driver
+from kernelcup_harness.replay.timer import ACCESS, Part
+
+L2_CACHE_SIZE = 38
+"""``CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE``."""
+LEAST_SWEEP_BYTES = 256 << 20
+
+
+class GpuEngine:
+    """Times on the first GPU that this process sees. All that needs no job is done when it is made.
+
+    Raises:
+        OSError: There is no driver.
+        DriverError: The driver refuses.
+        NoWindow: Its addresses are taken.
+    """
+
+    def __init__(self, driver: Driver | None = None) -> None:
+        self._driver = driver or Driver()
+        self._context = self._driver.make_context()
+        # Before anything else takes addresses.
+        self._window = window.Window(self._driver)
+        nbytes = self._sweep_bytes()
+        sweep = self._driver.handle("cuMemAlloc_v2", ctypes.c_size_t(nbytes))
+        self._gun = start_gun.StartGun(self._driver, (sweep, nbytes))
+        self._nothing = self._gun.empty_graph()
+        self._regions: list[window.Region] = []
+        self._sets: list[list[int]] = []
+
+    def attach(self, part: Part, fd: int) -> None:
+        """Map a region that another process made."""
+        access = ACCESS[part.access]
+        self._regions.append(self._window.attach(fd, part.address, part.nbytes, access=access))
+
+    def load(self, data: bytes) -> tuple[int, list[str]]:
+        """Rebuild a capture as a further set."""
+        inside = [each.addresses for each in self._regions]
+        made = rebuild.Builder(self._driver, self._context, inside).build(graph_data.decode(data))
+        self._sets.append(made.executables)
+        return len(made.executables), made.dropped
+
+    def fire(self, group: int, place: int) -> int:
+        """Return the nanoseconds of one call with a cold cache."""
+        return self._gun.sample(self._sets[group][place])
+
+    def empty(self) -> int:
+        """Return what the same takes for a graph that does nothing."""
+        return self._gun.sample(self._nothing)
+
+    def series(self, calls: Sequence[tuple[int, int]]) -> int:
+        """Launch calls one behind the other."""
+        return self._gun.series_ns([self._sets[group][place] for group, place in calls])
+
+    def check(self) -> None:
+        """Raise ``ClockTrouble`` if an end stamp was written again after it had been read."""
+        self._gun.check()
+
+    def _sweep_bytes(self) -> int:
+        """Return how much is written to empty the cache: more than twice its size."""
+        found, device = ctypes.c_int(), ctypes.c_int()
+        self._driver("cuDeviceGet", ctypes.byref(device), 0)
+        self._driver("cuDeviceGetAttribute", ctypes.byref(found), L2_CACHE_SIZE, device)
+        return max(LEAST_SWEEP_BYTES, 2 * found.value + (1 << 20))

@@ -1,0 +1,247 @@
+"""Where the inputs of a case lie in the window, and where its answers are.
+
+Each place has inputs of its own. Those that a call must not write lie together, so that the timer can map them for
+reading only; the others lie elsewhere, between bands in which nothing may be written. All cases of a job lie at the
+same addresses: before each call its inputs are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelcup_harness import aliasing, wire
+from kernelcup_harness.replay.window import WINDOW, granules
+
+HEAPS = {"submission": WINDOW, "rival": WINDOW + (128 << 30)}
+"""Where each contestant's own tensors begin."""
+INPUTS = WINDOW + (256 << 30)
+WRITABLE = WINDOW + (384 << 30)
+LARGEST_HEAP = 128 << 30
+BAND = 4096
+"""Bytes before and behind each input that may be written."""
+
+View = Callable[[int, int], torch.Tensor]
+"""Returns so many bytes at an address as a tensor; it does not own them."""
+
+
+class CannotLie(ValueError):
+    """Something of a value has no place in the window: the host's memory, or another device."""
+
+
+class Differs(ValueError):
+    """An input has another form than those before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A tensor of an input in a window.
+
+    Args:
+        address: Where it lies at the first place.
+        nbytes: Its size.
+        step: How far the next place's lies behind it.
+        writable: Whether calls may write it.
+    """
+
+    address: int
+    nbytes: int
+    step: int
+    writable: bool
+
+    def at(self, place: int) -> int:
+        """Return where it lies at a place."""
+        return self.address + place * self.step
+
+
+class Layout:
+    """The inputs of one case.
+
+    Args:
+        data: One input.
+        places: How many inputs lie there at once.
+        writable: The numbers of the tensors, in the order of the tree, that calls may write.
+        device: On which all of them have to be.
+    """
+
+    def __init__(self, data: Any, *, places: int, writable: set[int], device: str) -> None:
+        encoder, self.tree = encoded(data)
+        self.table = encoder.table()
+        if any(each["device"] != device for each in self.table):
+            raise CannotLie("a tensor of the input")
+        self.places = places
+        # The same tensor may stand in the tree twice.
+        numbers = {index for number, index in enumerate(tensors_of(self.tree)) if number in writable}
+        self.entries = list(self._entries([each["nbytes"] for each in self.table], numbers))
+
+    @property
+    def input_bytes(self) -> int:
+        """What the inputs that are only read need, for all places."""
+        return self._bytes(writable=False)
+
+    @property
+    def writable_bytes(self) -> int:
+        """What the others need."""
+        return self._bytes(writable=True)
+
+    def table_at(self, place: int) -> list[dict[str, Any]]:
+        """Return the table of an input that lies at a place; offsets count from the window's beginning."""
+        return [
+            {**each, "offset": entry.at(place) - WINDOW}
+            for each, entry in zip(self.table, self.entries, strict=True)
+        ]
+
+    def write(self, data: Any, place: int, view: View) -> None:
+        """Lay an input at a place. Raise :class:`Differs`."""
+        encoder, tree = encoded(data)
+        if tree != self.tree or encoder.table() != self.table:
+            raise Differs
+        for mine, entry in zip(encoder.tensors, self.entries, strict=True):
+            if entry.nbytes:
+                view(entry.at(place), entry.nbytes).copy_(wire.bytes_of(mine.value))
+
+    def changed(self, data: Any, place: int, view: View) -> list[int]:
+        """Return which tensors that are only to be read are not as they were written, by number in the tree."""
+        encoder, _ = encoded(data)
+        wrong = {
+            index
+            for index, (mine, entry) in enumerate(zip(encoder.tensors, self.entries, strict=True))
+            if entry.nbytes and not entry.writable
+            if not torch.equal(view(entry.at(place), entry.nbytes), wire.bytes_of(mine.value))
+        }
+        return [number for number, index in enumerate(tensors_of(self.tree)) if index in wrong]
+
+    def spans(self, place: int) -> list[range]:
+        """Return the addresses of each tensor of the tree at a place."""
+        return [
+            range(self.entries[index].at(place), self.entries[index].at(place) + self.entries[index].nbytes)
+            for index in tensors_of(self.tree)
+        ]
+
+    def bands(self, place: int) -> list[tuple[int, int]]:
+        """Return address and size of the bands around what may be written at a place."""
+        found = []
+        for entry in self.entries:
+            if entry.writable and entry.nbytes:
+                end = entry.at(place) + entry.nbytes
+                after = entry.at(place) + wire.aligned(entry.nbytes) + BAND
+                found += [(entry.at(place) - BAND, BAND), (end, after - end)]
+        return found
+
+    def _entries(self, sizes: Sequence[int], writable: set[int]) -> Iterator[Entry]:
+        steps = {True: 0, False: 0}
+        starts = []
+        for index, nbytes in enumerate(sizes):
+            may = index in writable
+            starts.append(steps[may] + (BAND if may else 0))
+            steps[may] = starts[-1] + wire.aligned(nbytes) + (BAND if may else 0)
+        # Whole pages apart, so that each place's lies as the first one's does.
+        whole = {may: -(-size // 4096) * 4096 for may, size in steps.items()}
+        for index, nbytes in enumerate(sizes):
+            may = index in writable
+            yield Entry((WRITABLE if may else INPUTS) + starts[index], nbytes, whole[may], may)
+
+    def _bytes(self, *, writable: bool) -> int:
+        steps = [entry.step for entry in self.entries if entry.writable is writable]
+        return granules(self.places * steps[0]) if steps and steps[0] else 0
+
+
+def encoded(data: Any) -> tuple[wire.Encoder, Any]:
+    """Return what carries a value, and its tree."""
+    encoder = wire.Encoder()
+    return encoder, encoder.tree(data, "input")
+
+
+def tensors_of(tree: Any) -> list[int]:
+    """Return the places in the table of all tensors of a tree, in its order."""
+    if isinstance(tree, list):
+        return [index for each in tree for index in tensors_of(each)]
+    if not isinstance(tree, dict):
+        return []
+    if tree.get("k") == "tensor":
+        return [tree["i"]]
+    value = tree.get("v")
+    return tensors_of(list(value.values()) if isinstance(value, dict) else value)
+
+
+def input_bytes(data: Any) -> int:
+    """Return the bytes of the tensors of an input."""
+    return sum(wire.span_of(each) * each.element_size() for each in aliasing.leaves(data))
+
+
+class WindowMemory:
+    """The window as the memory of a tree's tensors: offsets count from its beginning.
+
+    Args:
+        view: Looks at addresses.
+        size: How many there are.
+    """
+
+    def __init__(self, view: View, size: int) -> None:
+        self._view = view
+        self.size = size
+
+    def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
+        """Return the bytes of a tensor where they are."""
+        if not nbytes:
+            return torch.empty(0, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
+        return self._view(WINDOW + offset, nbytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An answer's form and addresses, as a contestant says: read once, and checked."""
+
+    tree: Any
+    table: list[dict[str, Any]]
+    """In the layout of guarded outputs, as :class:`wire.Decoder` wants it."""
+    addresses: list[int]
+    end: int
+
+
+def described(reply: Any, *, inside: Sequence[range], device: str, most_bytes: int, most: int) -> Described:
+    """Read a contestant's description of an answer. Raise ``BadTree``, or :class:`CannotLie` for other memory."""
+    table = reply.get("table") if isinstance(reply, dict) else None
+    if not isinstance(table, list) or len(table) > most:
+        raise wire.BadTree("no table of tensors, or too many of them")
+    end, found, addresses = wire.GUARD_BYTES, [], []
+    for each in table:
+        if not isinstance(each, dict) or each.get("device") != device:
+            raise CannotLie("a tensor of the answer")
+        address, nbytes = wire.natural_numbers([each.get("address"), each.get("nbytes")])
+        if nbytes and not any(address in span and address + nbytes <= span.stop for span in inside):
+            raise CannotLie("a tensor of the answer")
+        shape = wire.natural_numbers(each.get("shape") or [])
+        names = {"dtype": each.get("dtype"), "shape": shape, "strides": wire.dense_strides(shape)}
+        found.append({**names, "offset": end, "nbytes": nbytes, "device": device, "grad": False})
+        addresses.append(address)
+        end = wire.aligned(end + nbytes) + wire.GUARD_BYTES
+    if end > most_bytes:
+        raise wire.TooLarge(end, most_bytes)
+    return Described(reply.get("tree"), found, addresses, end)
+
+
+class AnswerMemory:
+    """The tensors of an answer where a replay leaves them; what is taken is a copy of its own.
+
+    Args:
+        answer: Where they are.
+        view: Looks at addresses.
+    """
+
+    def __init__(self, answer: Described, view: View) -> None:
+        self._at = {
+            (entry["offset"], entry["nbytes"]): address
+            for entry, address in zip(answer.table, answer.addresses, strict=True)
+        }
+        self._view = view
+        self.size = answer.end
+
+    def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
+        """Return a copy of a tensor's bytes."""
+        if not nbytes:
+            return torch.empty(0, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
+        return self._view(self._at[offset, nbytes], nbytes).clone()

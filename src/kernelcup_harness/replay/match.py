@@ -1,0 +1,145 @@
+"""A duel in the clean room: the rival's calls are captured beside the submission's, and both replayed in one timer.
+
+A rival that cannot be captured, or is wrong, ends the duel and nothing else. Within a look both find the same inputs
+again and again, so what a duel says is held against single calls that were checked.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+from kernelcup_harness.answers import CallFailed
+from kernelcup_harness.duel import NO_TIME, NotHeld, RivalFailed
+from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.measure import Wrong
+from kernelcup_harness.protocol import DuelResult, MeasureRules, SampleName
+from kernelcup_harness.replay import duels
+from kernelcup_harness.replay.clean_room import CleanRoom
+from kernelcup_harness.replay.reasons import NotReplayed
+from kernelcup_harness.schedule import CaseRun, Stage
+
+FIRST_LOOKED_AT = 6 << 20
+"""Inputs of looks have numbers of their own."""
+LOOK_INPUTS = 1 << 8
+LONGEST_S = 6.0
+"""No look begins later."""
+EMPTIES = 48
+LEAST_SHARE = 0.9
+"""Who takes less than this share of a checked call's time in a duel gets none: its calls may have left work out."""
+SETS = ((0, 3), (1, 2))
+"""The submission's captures and the rival's, in the order of loading: A B B A."""
+
+
+class Match:
+    """One duel.
+
+    Args:
+        mine: The submission's calls.
+        rival: The rival's.
+        load_rival: Has the rival imported. Raises :class:`RivalFailed` or :class:`NotHeld`.
+        chance: From the run's secret.
+    """
+
+    def __init__(
+        self, mine: CleanRoom, rival: CleanRoom, load_rival: Callable[[], None], chance: random.Random
+    ) -> None:
+        self._mine = mine
+        self._rival = rival
+        self._load_rival = load_rival
+        self._chance = chance
+        self._runs: list[CaseRun] = []
+        self.result: DuelResult | None = None
+        """The outcome, once it is known."""
+
+    def prepare(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
+        """Capture the rival's calls while contestants are there, and load both as often as a duel wants."""
+        self._runs = [CaseRun(run.case, stage, MeasureRules(), 0.0, self._chance) for run in runs]
+        try:
+            self._load_rival()
+            self._rival.lie_as(self._mine, self._runs)
+            for run in self._runs:
+                self._rival.capture(run)
+            self._rival.load()
+            self._rival.hand_over()
+            self._mine.hand_over()
+            for run in self._runs:
+                self._rival.verify(run)
+        except (NotReplayed, NotHeld) as reason:
+            text = reason.text if isinstance(reason, NotReplayed) else str(reason)
+            self._end("not_held", f"the rival: {text}")
+        except (RivalFailed, Wrong, CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+            self._end("", f"the rival: {error or type(error).__name__}")
+
+    def fight(self, runs: Sequence[CaseRun]) -> DuelResult:
+        """Take pairs of all cases until the two can be told apart. Raise what the submission does."""
+        if self.result is not None:
+            return self.result
+        self._rival.contestant_is_gone()
+        until = time.monotonic() + LONGEST_S
+        empty_ns = statistics.median(self._mine.empties(EMPTIES))
+        cases: list[list[float]] = [[] for _ in runs]
+
+        def more(first: int, count: int) -> list[float]:
+            taken = []
+            for number, run in enumerate(runs):
+                pairs = self._pairs(number, run, first, count, empty_ns)
+                taken.append(duels.log_ratios(pairs, empty_ns))
+                cases[number] += taken[-1]
+            return duels.over_cases(taken)
+
+        try:
+            found, ratios = duels.decide(more, go_on=lambda: time.monotonic() < until)
+            return duels.outcome(found, ratios, cases)
+        except NotHeld as reason:
+            return self._end("not_held", str(reason))
+        except RivalFailed as failure:
+            return self._end("", str(failure))
+
+    def _pairs(
+        self, number: int, run: CaseRun, first: int, count: int, empty_ns: float
+    ) -> list[tuple[float, float]]:
+        """Return pairs of one case, with new inputs; the answers that they leave are checked."""
+        other = self._runs[number]
+        places = self._mine.places_of(run)
+        samples = [SampleName(input=FIRST_LOOKED_AT + first * LOOK_INPUTS + at) for at in range(places)]
+        self._mine.lay(run, samples)
+        self._rival.lay(other, samples, keep_inputs=True)
+        sides = [
+            [[group, at] for group in groups for at in room.numbers_of(each)]
+            for room, each, groups in ((self._mine, run, SETS[0]), (self._rival, other, SETS[1]))
+        ]
+        try:
+            pairs = self._mine.turns(sides[0], sides[1], first, count)
+        except CallFailed as failure:
+            # Whose calls it were nobody can say.
+            raise NotHeld(str(failure)) from failure
+        self._check(other, run, samples)
+        for side, (room, each) in enumerate(((self._mine, run), (self._rival, other))):
+            checked_ns = room.checked_ns(each) - empty_ns
+            taken_ns = statistics.median(pair[side] for pair in pairs) - empty_ns
+            if taken_ns < LEAST_SHARE * checked_ns:
+                who = ("submission", "rival")[side]
+                raise NotHeld(f"the {who}'s calls take much less in turns than when each one is checked")
+        return pairs
+
+    def _check(self, other: CaseRun, run: CaseRun, samples: Sequence[SampleName]) -> None:
+        """Check what the two have left. Who writes into its input may be right only once: then nobody is blamed."""
+        for room, each in ((self._rival, other), (self._mine, run)):
+            try:
+                room.check_laid(each, samples)
+            except (Wrong, CallFailed, BrokenProtocol) as error:
+                if self._mine.writes_inputs(run):
+                    text = (
+                        "calls that write into their input answer wrongly when they are made again and again"
+                    )
+                    raise NotHeld(text) from error
+                if room is self._mine:
+                    raise
+                raise RivalFailed(f"the rival: {error}") from error
+
+    def _end(self, verdict: str, message: str) -> DuelResult:
+        self.result = DuelResult(verdict=verdict, rival_message=(message or NO_TIME)[:2_000])
+        return self.result

@@ -1,0 +1,239 @@
+"""Captured graphs, made again in the timer's process from data alone."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from kernelcup_harness.replay.driver import (
+    DEVICE_MEMORY,
+    CopyEnd,
+    CopyNode,
+    Driver,
+    EdgeData,
+    KernelNode,
+    LaunchAttribute,
+    MemsetNode,
+    u64,
+)
+from kernelcup_harness.replay.export import is_memory, words_of
+from kernelcup_harness.replay.graph_data import Capture, Child, Copy, Graph, Image, Launch, Memset, Node
+
+KEPT = frozenset({2, 4, 5, 11, 14})
+"""Launch attributes that a replay has like the submission: cooperative launch, cluster size and scheduling, preferred
+cluster size, and the carve-out of shared memory."""
+DROPPED = {
+    1: "an access-policy window",
+    3: "a synchronization policy",
+    8: "a priority",
+    9: "a memory domain",
+    10: "a memory domain",
+}
+"""Those that it has not; programmatic launches (6, 7, 12) are edges of the graph."""
+UPDATABLE = 13
+"""``CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE``: device code may change such a node."""
+LARGEST_COPY = 256 << 20
+"""Copies of more bytes are split: one node of 512 MiB takes a fifth longer than the same copy on a stream."""
+
+
+class NotRebuilt(RuntimeError):
+    """An exported graph cannot be replayed; the text says what in it."""
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """Graphs that can be launched, and what was left out of them."""
+
+    executables: list[int]
+    dropped: list[str] = field(default_factory=list)
+
+
+class Builder:
+    """Makes graphs again.
+
+    Args:
+        driver: With a current context.
+        context: The handle of that context.
+        window: The addresses that a submission may use.
+    """
+
+    def __init__(self, driver: Driver, context: int, window: Sequence[range]) -> None:
+        self._driver = driver
+        self._context = context
+        self._window = window
+        self._functions: list[int] = []
+        self._names: list[str] = []
+        self._dropped: set[str] = set()
+
+    def build(self, capture: Capture) -> Rebuilt:
+        """Load the images and make every graph. Raise :class:`NotRebuilt` or ``DriverError``."""
+        modules = [self._load(each) for each in capture.images]
+        for each in capture.functions:
+            function = self._driver.handle(
+                "cuModuleGetFunction", u64(modules[each.image]), each.name.encode()
+            )
+            for number, value in each.attributes.items():
+                self._driver.code("cuFuncSetAttribute", u64(function), number, value)
+            self._functions.append(function)
+            self._names.append(each.name)
+        executables = [self._instantiate(self._graph(each)) for each in capture.graphs]
+        return Rebuilt(executables, sorted(self._dropped))
+
+    def chain(self, capture: Capture, order: Sequence[int]) -> int:
+        """Return one graph of all places in this order, each behind the one before. ``build`` comes first."""
+        whole = self._driver.handle("cuGraphCreate", 0)
+        before: int | None = None
+        for place in order:
+            part = self._graph(capture.graphs[place])
+            node = u64()
+            earlier = (u64 * 1)(before or 0)
+            count = ctypes.c_size_t(0 if before is None else 1)
+            self._driver(
+                "cuGraphAddChildGraphNode", ctypes.byref(node), u64(whole), earlier, count, u64(part)
+            )
+            before = node.value
+        return self._instantiate(whole)
+
+    def _load(self, image: Image) -> int:
+        module = self._driver.handle("cuModuleLoadData", image.code + b"\0")
+        for each in image.variables:
+            address, nbytes = u64(), ctypes.c_size_t()
+            place = (ctypes.byref(address), ctypes.byref(nbytes), u64(module), each.name.encode())
+            self._driver("cuModuleGetGlobal_v2", *place)
+            if nbytes.value != len(each.value):
+                raise NotRebuilt(f"variable {each.name[:200]} has another size here")
+            self._driver("cuMemcpyHtoD_v2", address, each.value, nbytes)
+        return module
+
+    def _instantiate(self, graph: int) -> int:
+        executable = self._driver.handle("cuGraphInstantiateWithFlags", u64(graph), ctypes.c_ulonglong(0))
+        self._driver("cuGraphUpload", u64(executable), u64(0))
+        return executable
+
+    def _graph(self, data: Graph) -> int:
+        graph = self._driver.handle("cuGraphCreate", 0)
+        nodes = [self._node(graph, each) for each in data.nodes]
+        for begin, end, content in data.edges:
+            # A copy that was split is a chain of nodes: edges lead to its first and from its last.
+            self._edge(graph, nodes[begin][-1], nodes[end][0], content)
+        return graph
+
+    def _edge(self, graph: int, begin: int, end: int, content: bytes) -> None:
+        edge = EdgeData.from_buffer_copy(content)
+        pair = ((u64 * 1)(begin), (u64 * 1)(end))
+        self._driver("cuGraphAddDependencies_v2", u64(graph), *pair, ctypes.byref(edge), ctypes.c_size_t(1))
+
+    def _node(self, graph: int, node: Node) -> list[int]:
+        made = u64()
+        place = (ctypes.byref(made), u64(graph), None, ctypes.c_size_t(0))
+        if isinstance(node, Launch):
+            return [self._launch(graph, node)]
+        if isinstance(node, Copy):
+            return self._copies(graph, node)
+        if isinstance(node, Memset):
+            self._check_memset(node)
+            wanted = MemsetNode(
+                node.target, node.pitch, node.value, node.element_bytes, node.width, node.height
+            )
+            self._driver("cuGraphAddMemsetNode", *place, ctypes.byref(wanted), u64(self._context))
+        elif isinstance(node, Child):
+            self._driver("cuGraphAddChildGraphNode", *place, u64(self._graph(node.graph)))
+        else:
+            self._driver("cuGraphAddEmptyNode", *place)
+        return [made.value]
+
+    def _launch(self, graph: int, node: Launch) -> int:
+        function, name = self._functions[node.function], self._names[node.function]
+        self._check_parameters(function, node, name)
+        nbytes = max((offset + len(value) for offset, value in node.parameters), default=0)
+        block = ctypes.create_string_buffer(max(1, nbytes))
+        for offset, value in node.parameters:
+            ctypes.memmove(ctypes.addressof(block) + offset, value, len(value))
+        pointers = (ctypes.c_void_p * max(1, len(node.parameters)))(
+            *(ctypes.addressof(block) + offset for offset, _ in node.parameters)
+        )
+        wanted = KernelNode(
+            func=function,
+            grid=node.grid,
+            block=node.block,
+            shared_bytes=node.shared_bytes,
+            params=ctypes.cast(pointers, ctypes.POINTER(ctypes.c_void_p)),
+        )
+        made = u64()
+        place = (ctypes.byref(made), u64(graph), None, ctypes.c_size_t(0))
+        self._driver("cuGraphAddKernelNode_v2", *place, ctypes.byref(wanted))
+        for number, content in node.attributes:
+            self._set_attribute(made.value, number, content, name)
+        return made.value
+
+    def _check_parameters(self, function: int, node: Launch, name: str) -> None:
+        """Compare the parameters with what the image says, and refuse addresses that are not the window's."""
+        for number, (offset, value) in enumerate(node.parameters):
+            there, nbytes = ctypes.c_size_t(), ctypes.c_size_t()
+            place = (u64(function), ctypes.c_size_t(number), ctypes.byref(there), ctypes.byref(nbytes))
+            code = self._driver.code("cuFuncGetParamInfo", *place)
+            if code or (there.value, nbytes.value) != (offset, len(value)):
+                raise NotRebuilt(f"kernel {name[:200]} has other parameters here")
+            for word in words_of(offset, value):
+                if not self._is_inside(word) and is_memory(self._driver, word):
+                    raise NotRebuilt(f"kernel {name[:200]} is called with an address outside of the window")
+
+    def _set_attribute(self, node: int, number: int, content: bytes, name: str) -> None:
+        usual = LaunchAttribute()
+        place = (u64(node), ctypes.c_int(number))
+        if self._driver.code("cuGraphKernelNodeGetAttribute", *place, ctypes.byref(usual)):
+            return
+        if bytes(usual) == content:
+            return
+        if number in KEPT:
+            wanted = LaunchAttribute.from_buffer_copy(content)
+            self._driver("cuGraphKernelNodeSetAttribute", *place, ctypes.byref(wanted))
+        elif number == UPDATABLE:
+            raise NotRebuilt(f"kernel {name[:200]} may be changed by device code")
+        elif number in DROPPED:
+            self._dropped.add(f"{DROPPED[number]} of kernel {name[:200]}")
+
+    def _check_memset(self, node: Memset) -> None:
+        if node.element_bytes not in (1, 2, 4):
+            raise NotRebuilt("a memset of elements that are no 1, 2 or 4 bytes")
+        row = node.width * node.element_bytes
+        end = node.target + (max(1, node.height) - 1) * max(node.pitch, row) + row
+        self._check_inside(node.target, end, "a memset")
+
+    def _copies(self, graph: int, node: Copy) -> list[int]:
+        ends = [_copy_end(each) for each in (node.source, node.target)]
+        for end in ends:
+            last = end.end(node.width, max(1, node.height), max(1, node.depth))
+            self._check_inside(end.device, last, "a copy")
+        if node.height > 1 or node.depth > 1 or node.width <= LARGEST_COPY:
+            whole = CopyNode(*ends, node.width, node.height, node.depth)
+            return [self._copy(graph, whole, after=None)]
+        source, target = (end.device + end.x_bytes for end in ends)
+        nodes: list[int] = []
+        for begin in range(0, node.width, LARGEST_COPY):
+            width = min(LARGEST_COPY, node.width - begin)
+            parts = [_copy_end((at + begin, 0, 0, 0, width, 1)) for at in (source, target)]
+            part = CopyNode(*parts, width, 1, 1)
+            nodes.append(self._copy(graph, part, after=nodes[-1] if nodes else None))
+        return nodes
+
+    def _copy(self, graph: int, wanted: CopyNode, *, after: int | None) -> int:
+        made = u64()
+        earlier = (u64 * 1)(after or 0)
+        count = ctypes.c_size_t(0 if after is None else 1)
+        place = (ctypes.byref(made), u64(graph), earlier, count)
+        self._driver("cuGraphAddMemcpyNode", *place, ctypes.byref(wanted), u64(self._context))
+        return made.value
+
+    def _check_inside(self, begin: int, end: int, what: str) -> None:
+        if not any(begin in each and begin <= end <= each.stop for each in self._window):
+            raise NotRebuilt(f"{what} of memory outside of the window")
+
+    def _is_inside(self, address: int) -> bool:
+        return any(address in each for each in self._window)
+
+
+def _copy_end(data: tuple[int, int, int, int, int, int]) -> CopyEnd:
+    device, x_bytes, y, z, pitch, height = data
+    return CopyEnd(x_bytes=x_bytes, y=y, z=z, memory=DEVICE_MEMORY, device=device, pitch=pitch, height=height)

@@ -1,0 +1,160 @@
+"""The clean room of one job: opened before the submission is imported, used by the timed stage, and why not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from kernelcup_harness import wire
+from kernelcup_harness.answers import CallFailed
+from kernelcup_harness.calls import Caller
+from kernelcup_harness.checks import Checks
+from kernelcup_harness.frames import Channel
+from kernelcup_harness.protocol import CaseResult, Finding, to_json
+from kernelcup_harness.replay import mapping
+from kernelcup_harness.replay.clean_room import CleanRoom
+from kernelcup_harness.replay.line import Line, TimerLine
+from kernelcup_harness.replay.match import Match
+from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
+from kernelcup_harness.replay.stage import Judging, Steps, results
+from kernelcup_harness.schedule import CaseRun, Stage
+
+NOT_REPLAYED = "not_replayed"
+"""Code of the finding that says why calls were made and not replayed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rival:
+    """A rival's process.
+
+    Args:
+        caller: For ordinary calls.
+        channel: To ask about the window.
+        load: Has it imported. Raises ``RivalFailed`` or ``NotHeld``.
+    """
+
+    caller: Caller
+    channel: Channel
+    load: Callable[[], None]
+
+
+class Session:
+    """Takes the window's addresses when it is made: before PyTorch takes any.
+
+    Args:
+        timer: The channel to the timer.
+        tell: Takes events for the runner.
+        part: How much of the device this job may use.
+    """
+
+    def __init__(self, timer: Channel, tell: Callable[[dict[str, Any]], None], part: float = 1.0) -> None:
+        self._timer = TimerLine(timer)
+        self._tell = tell
+        self._room: CleanRoom | None = None
+        self._why: NotReplayed | None = None
+        self._steps = Steps()
+        self._chance = random.Random()
+        self._match: Match | None = None
+        self._rooms: list[CleanRoom] = []
+        self._mapping: mapping.Mapping | None = None
+        try:
+            self._mapping = mapping.GpuMapping(part)
+        except NotReplayed as reason:
+            self._why = reason
+
+    @property
+    def finding(self) -> Finding | None:
+        """Why calls are made and not replayed, None where they are replayed, or may be."""
+        return None if self._why is None else Finding(code=NOT_REPLAYED, text=self._why.text)
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds spent waiting for the submission's process while its calls were captured."""
+        return self._room.waited_s if self._room is not None else 0.0
+
+    @property
+    def phases(self) -> dict[str, float]:
+        """Seconds by what was done."""
+        return {f"replay/{name}": seconds for name, seconds in self._steps.phases.items()}
+
+    def open(
+        self,
+        *,
+        checks: Checks,
+        caller: Caller,
+        contestant: Channel,
+        chance: random.Random,
+        remaining: Callable[[], float],
+        record_type: wire.RecordType,
+        result_bytes: int,
+        rival: Rival | None = None,
+    ) -> None:
+        """Share memory with contestants and timer: no code of a submission has run yet."""
+        if self._mapping is None:
+            self._say()
+            return
+        self._chance = chance
+        make = partial(
+            CleanRoom,
+            self._mapping,
+            checks=checks,
+            timer=self._timer,
+            chance=chance,
+            remaining=remaining,
+            record_type=record_type,
+            result_bytes=result_bytes,
+        )
+        self._room = make(caller=caller, contestant=Line(contestant))
+        self._rooms.append(self._room)
+        try:
+            self._steps.timed("open", self._room.open)()
+            if rival is not None:
+                other = make(caller=rival.caller, contestant=Line(rival.channel), role="rival")
+                self._rooms.append(other)
+                other.open()
+                self._match = Match(self._room, other, rival.load, chance)
+        except NotReplayed as reason:
+            self._leave(reason)
+        except CallFailed as failure:
+            # Only our own code has run there.
+            self._leave(NotReplayed(WhyNot.NO_WINDOW, str(failure)[-500:]))
+
+    def results(
+        self, stage: Stage, runs: Sequence[CaseRun], judging: Judging
+    ) -> Generator[CaseResult, None, bool]:
+        """Yield the cases of a timed stage. Return whether that is all: else its calls have to be made."""
+        if self._room is None or not stage.timed or stage.replayed is not None:
+            return False
+        if self._match is not None:
+            judging = replace(judging, before_dismiss=self._match.prepare, when_timed=self._fight)
+        why = yield from results(self._room, stage, runs, judging, self._chance, self._steps)
+        if why is not None:
+            self._leave(why)
+            return False
+        self._say()
+        return True
+
+    def _fight(self, runs: Sequence[CaseRun]) -> None:
+        assert self._match is not None
+        self._tell({"event": "duel", "duel": to_json(self._match.fight(runs))})
+
+    def _leave(self, why: NotReplayed) -> None:
+        self._room, self._why = None, why
+        self._say()
+
+    def close(self) -> None:
+        """Give shared memory and descriptors back."""
+        for room in self._rooms:
+            room.close()
+
+    def _say(self) -> None:
+        """Tell for the report whether calls were replayed, and why not."""
+        told: dict[str, Any] = {"replayed": self._why is None}
+        if self._why is not None:
+            told |= {"reason": self._why.reason.value, "text": self._why.text}
+        if self._room is not None:
+            told |= {"left_out": self._room.dropped}
+        self._tell({"event": "environment", "environment": {"clean_room": told}})

@@ -1,0 +1,163 @@
+"""A timed stage in the clean room, from the first capture to the last case. What happens when; no measuring."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+from kernelcup_harness.answers import Answer
+from kernelcup_harness.protocol import Audit, CaseResult, SampleName
+from kernelcup_harness.replay.reasons import NotReplayed
+from kernelcup_harness.schedule import CaseRun, Stage, turns
+
+Work = Callable[[], None]
+
+
+class Room(Protocol):
+    """What replays: see :class:`kernelcup_harness.replay.clean_room.CleanRoom`."""
+
+    def lay_out(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
+        """Make room for the inputs of all cases."""
+
+    def capture(self, run: CaseRun) -> None:
+        """Have the calls of a case captured."""
+
+    def load(self) -> None:
+        """Hand what was captured over to the timer."""
+
+    def verify(self, run: CaseRun) -> None:
+        """Replay each place of a case once."""
+
+    def contestant_is_gone(self) -> None:
+        """Know that nothing can be called any more."""
+
+    def has_twins(self, run: CaseRun) -> bool:
+        """Tell whether near-twins are inputs of the task."""
+
+    def sample(self, run: CaseRun, sample: SampleName) -> Answer:
+        """Time one call."""
+
+    def finish(self, run: CaseRun) -> Audit:
+        """Return what is ranked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judging:
+    """What the judge does for a stage."""
+
+    attempt: Callable[[Stage, CaseRun | None, Work], CaseResult | None]
+    """Does something, and returns the case's result where it fails."""
+    accepted: Callable[[CaseRun], CaseResult]
+    progress: Callable[[Stage, CaseRun], None]
+    dismiss: Callable[[], None]
+    """Has all contestants ended; returns when they are gone."""
+    look: Callable[[], tuple[float | None, bool]]
+    """Returns the device's clock in MHz, and whether it is slowed down."""
+    note: Callable[[CaseRun, Audit], None]
+    """Takes the time of a case."""
+    finish: Callable[[Stage, Sequence[CaseRun]], None]
+    """Reports what is known of the device when all is timed."""
+    before_dismiss: Callable[[Stage, Sequence[CaseRun]], None] = lambda _stage, _runs: None
+    """Does what needs contestants, once the submission's calls are replayed rightly."""
+    when_timed: Callable[[Sequence[CaseRun]], None] = lambda _runs: None
+    """Does what comes when all cases have their times."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """Seconds by what was done."""
+
+    phases: dict[str, float] = field(default_factory=dict)
+
+    def timed(self, name: str, work: Work) -> Work:
+        """Return the work with its seconds counted."""
+
+        def call() -> None:
+            began = time.monotonic()
+            try:
+                work()
+            finally:
+                self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - began
+
+        return call
+
+
+def results(
+    room: Room, stage: Stage, runs: Sequence[CaseRun], judging: Judging, chance: random.Random, steps: Steps
+) -> Generator[CaseResult, None, NotReplayed | None]:
+    """Yield each case of a stage; return why its calls have to be made instead, None if they were replayed."""
+    try:
+        for run, name, work in preparing(room, stage, runs):
+            failed = judging.attempt(stage, run, steps.timed(name, work))
+            if failed is not None:
+                yield failed
+                return None
+    except NotReplayed as reason:
+        return reason
+    before = partial(judging.before_dismiss, stage, runs)
+    failed = judging.attempt(stage, runs[0] if runs else None, steps.timed("rival", before))
+    if failed is not None:
+        yield failed
+        return None
+    judging.attempt(stage, None, steps.timed("dismiss", judging.dismiss))
+    room.contestant_is_gone()
+    for run in turns(runs, shuffled=True, chance=chance):
+        work = partial(one, room, run, judging)
+        failed = judging.attempt(stage, run, steps.timed("samples", work))
+        if failed is not None:
+            yield failed
+            return None
+        judging.progress(stage, run)
+    for run in runs:
+        work = partial(finished, room, run, judging)
+        failed = judging.attempt(stage, run, steps.timed("series", work))
+        if failed is not None:
+            yield failed
+            return None
+    timed = partial(judging.when_timed, runs)
+    failed = judging.attempt(stage, runs[0] if runs else None, steps.timed("duel", timed))
+    if failed is not None:
+        yield failed
+        return None
+    judging.finish(stage, runs)
+    yield from [judging.accepted(run) for run in runs]
+    return None
+
+
+def preparing(room: Room, stage: Stage, runs: Sequence[CaseRun]) -> Generator[tuple[CaseRun, str, Work]]:
+    """Yield what is to be done while the contestant is there, with the case that it is for."""
+    if not runs:
+        return
+    yield runs[0], "layout", partial(room.lay_out, stage, runs)
+    for run in runs:
+        yield run, "capture", partial(room.capture, run)
+    yield runs[0], "export", room.load
+    for run in runs:
+        yield run, "verify", partial(room.verify, run)
+
+
+def one(room: Room, run: CaseRun, judging: Judging) -> None:
+    """Make the next call of a case."""
+    began = time.monotonic()
+    sample, counts = run.next_sample()
+    if sample.twin and not room.has_twins(run):
+        run.twins_allowed, sample = False, SampleName(input=sample.input)
+    run.current = sample
+    answer = room.sample(run, sample)
+    clock, slowed_down = judging.look() if counts else (None, False)
+    run.add(
+        answer,
+        counts=counts,
+        spent_s=time.monotonic() - began,
+        clock_mhz=clock,
+        slowed_down=slowed_down,
+    )
+
+
+def finished(room: Room, run: CaseRun, judging: Judging) -> None:
+    """Take the time of a case that was called often enough."""
+    judging.note(run, room.finish(run))

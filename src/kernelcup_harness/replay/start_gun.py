@@ -1,0 +1,185 @@
+"""The clock: a start that the host chooses, and an end that a kernel of ours reads.
+
+The host picks a value of the device's timer, a little ahead. A kernel waits for it, the graph runs, and another kernel
+writes the timer to the host's memory. What an empty graph takes in the same way is taken off. No code of the
+submission runs before its start, and the start is no number in any memory that it could reach.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import secrets
+import time
+from collections.abc import Sequence
+
+from kernelcup_harness.replay.driver import Driver, KernelNode, u64
+
+PTX = b"""
+.version 6.3
+.target sm_70
+.address_size 64
+.visible .entry hold(.param .u64 until, .param .u64 began)
+{
+  .reg .u64 %a, %b, %c, %d, %e; .reg .pred %p, %q;
+  ld.param.u64 %a, [until];
+  ld.param.u64 %b, [began];
+  mov.u64 %c, %globaltimer;
+  st.volatile.u64 [%b], %c;
+again:
+  mov.u64 %d, %globaltimer;
+  sub.u64 %e, %d, %c;
+  setp.gt.u64 %q, %e, 1000000000;
+  @%q bra done;
+  setp.lt.u64 %p, %d, %a;
+  @%p bra again;
+done:
+  ret;
+}
+.visible .entry stamp(.param .u64 there)
+{
+  .reg .u64 %a, %b;
+  ld.param.u64 %a, [there];
+  mov.u64 %b, %globaltimer;
+  st.volatile.u64 [%a], %b;
+  membar.sys;
+  ret;
+}
+.visible .entry nothing()
+{
+  ret;
+}
+\0"""
+"""``hold`` gives up after a second. Works on every device since 2017."""
+AHEAD_NS = 300_000
+"""The start lies so far ahead when the host has read the timer; it is doubled while that is too late."""
+MOST_AHEAD_NS = 100_000_000
+SWEEP_BYTES_A_NS = 1_000
+"""A device that sweeps slower than this many bytes each ns needs a start further ahead."""
+STAMPS = 1 << 20
+"""Places for end times: each sample has one that is drawn at random."""
+PATIENCE_S = 30.0
+
+
+class ClockTrouble(RuntimeError):
+    """The device did not do what the clock needs: a fault, a hang, or stamps that changed afterwards."""
+
+
+class StartGun:
+    """Times launches of graphs on one stream.
+
+    Args:
+        driver: With a current context.
+        sweep: Address and size of memory whose overwriting empties the cache.
+    """
+
+    def __init__(self, driver: Driver, sweep: tuple[int, int]) -> None:
+        self._driver = driver
+        self._sweep = sweep
+        self.stream = driver.handle("cuStreamCreate", 1)
+        module = driver.handle("cuModuleLoadData", PTX)
+        self._hold, self._stamp, self._nothing = (
+            driver.handle("cuModuleGetFunction", u64(module), name)
+            for name in (b"hold", b"stamp", b"nothing")
+        )
+        page = ctypes.c_void_p()
+        driver("cuMemHostAlloc", ctypes.byref(page), ctypes.c_size_t(8 * STAMPS), 2)
+        self._page = page.value or 0
+        self._words = (u64 * STAMPS).from_address(self._page)
+        self._ahead_ns = AHEAD_NS + sweep[1] // SWEEP_BYTES_A_NS
+        self._taken: dict[int, int] = {}
+
+    def empty_graph(self) -> int:
+        """Return a graph of one kernel that does nothing: the clock's own share is what it takes."""
+        graph = self._driver.handle("cuGraphCreate", 0)
+        wanted = KernelNode(func=self._nothing, grid=(1, 1, 1), block=(1, 1, 1))
+        node = u64()
+        self._driver(
+            "cuGraphAddKernelNode_v2",
+            ctypes.byref(node),
+            u64(graph),
+            None,
+            ctypes.c_size_t(0),
+            ctypes.byref(wanted),
+        )
+        made = self._driver.handle("cuGraphInstantiateWithFlags", u64(graph), ctypes.c_ulonglong(0))
+        self._driver("cuGraphUpload", u64(made), u64(self.stream))
+        return made
+
+    def sample(self, graph: int, *, cold: bool = True) -> int:
+        """Time one launch; return nanoseconds, with what an empty graph takes still in them.
+
+        Raise :class:`ClockTrouble` or ``DriverError``.
+        """
+        while self._ahead_ns <= MOST_AHEAD_NS:
+            found = self._try(graph, cold=cold)
+            if found is not None:
+                return found
+            self._ahead_ns *= 2
+        raise ClockTrouble("the device was never ready before its start")
+
+    def samples(self, graphs: Sequence[int], count: int) -> list[int]:
+        """Time graphs in turns."""
+        return [self.sample(graphs[number % len(graphs)]) for number in range(count)]
+
+    def series_ns(self, graphs: Sequence[int]) -> int:
+        """Launch graphs one behind the other and return what that took by the host's clock."""
+        self._driver("cuStreamSynchronize", u64(self.stream))
+        begin = time.perf_counter_ns()
+        for graph in graphs:
+            self._driver("cuGraphLaunch", u64(graph), u64(self.stream))
+        self._wait_for(self._queue_stamp())
+        return time.perf_counter_ns() - begin
+
+    def check(self) -> None:
+        """Raise :class:`ClockTrouble` if an end stamp was written again after it had been read."""
+        for place, value in self._taken.items():
+            if self._words[place] != value:
+                raise ClockTrouble("an end stamp changed after it had been read")
+        self._taken.clear()
+
+    def now(self) -> int:
+        """Return the device's timer, in nanoseconds."""
+        return self._wait_for(self._queue_stamp())
+
+    def _try(self, graph: int, *, cold: bool) -> int | None:
+        start = self.now() + self._ahead_ns
+        began = self._free_place()
+        if cold:
+            address, nbytes = self._sweep
+            pattern = ctypes.c_uint(secrets.randbits(32))
+            count = ctypes.c_size_t(nbytes // 4)
+            self._driver("cuMemsetD32Async", u64(address), pattern, count, u64(self.stream))
+        self._launch(self._hold, start, self._page + 8 * began)
+        self._driver("cuGraphLaunch", u64(graph), u64(self.stream))
+        end = self._wait_for(self._queue_stamp())
+        return None if self._words[began] >= start else end - start
+
+    def _queue_stamp(self) -> int:
+        place = self._free_place()
+        self._launch(self._stamp, self._page + 8 * place)
+        return place
+
+    def _wait_for(self, place: int) -> int:
+        self._driver("cuStreamSynchronize", u64(self.stream))
+        until = time.monotonic() + PATIENCE_S
+        while not self._words[place]:
+            if time.monotonic() > until:
+                raise ClockTrouble("the end of a launch was never stamped")
+        value = int(self._words[place])
+        self._taken[place] = value
+        return value
+
+    def _free_place(self) -> int:
+        if len(self._taken) > STAMPS // 4:
+            self.check()
+        place = secrets.randbelow(STAMPS)
+        while place in self._taken:
+            place = secrets.randbelow(STAMPS)
+        self._words[place] = 0
+        return place
+
+    def _launch(self, kernel: int, *arguments: int) -> None:
+        values = [u64(each) for each in arguments]
+        pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(each) for each in values))
+        place = (1, 1, 1, 1, 1, 1, 0, u64(self.stream), pointers, None)
+        self._driver("cuLaunchKernel", u64(kernel), *place)

@@ -1,0 +1,100 @@
+"""Whole jobs in the clean room, on a real GPU: one of each way that a job can go."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from kernelcup_harness.protocol import (
+    Backend,
+    CaseResult,
+    JobSpec,
+    MeasureRules,
+    Mode,
+    Reason,
+    RunReport,
+    Verdict,
+)
+from kernelcup_harness.runner import run_job
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from clean_room_jobs import spec_of  # noqa: E402 - lies beside the measurements
+
+WRITES = """\
+def custom_kernel(data):
+    return data[0].mul_(data[1]).add_(data[2])
+"""
+
+
+def judged(name: str, mode: Mode = Mode.LEADERBOARD, **changes: Any) -> tuple[RunReport, dict[str, Any]]:
+    """Judge a kind of calls; return the report and what it says of the clean room."""
+    spec: JobSpec = spec_of(name, mode, Backend.CUDA)
+    rules = MeasureRules(clean_room=True, min_samples=8, max_samples=16, stage_budget_s=3.0)
+    report = run_job(replace(spec, rules=rules, **changes), lambda _event: None)
+    return report, report.environment.get("clean_room", {})
+
+
+def timed(report: RunReport, stage: int = -1) -> CaseResult:
+    """Return the only timed case."""
+    (case,) = report.stages[stage].cases
+    return case
+
+
+def test_a_chain_of_kernels_is_replayed() -> None:
+    report, told = judged("aten")
+
+    assert (report.verdict, report.message) == (Verdict.ACCEPTED, "")
+    assert told["replayed"], told
+    assert report.trust == "replayed"
+    found = timed(report).timing
+    assert found is not None
+    assert 10_000 < found.score_ns < 1_000_000
+    assert 1_000 < found.offset_ns < 20_000
+
+
+def test_an_answer_in_the_given_output_is_replayed() -> None:
+    report, told = judged("vectoradd")
+
+    assert (report.verdict, report.message) == (Verdict.ACCEPTED, "")
+    assert told["replayed"], told
+
+
+def test_a_benchmark_is_replayed() -> None:
+    report, told = judged("matmul", Mode.BENCHMARK)
+
+    assert told["replayed"], told
+    assert timed(report).timing is not None
+
+
+@pytest.mark.parametrize(("name", "reason"), [("item", "waits"), ("noise", "random")])
+def test_what_cannot_be_captured_is_called(name: str, reason: str) -> None:
+    report, told = judged(name)
+
+    assert (report.verdict, report.message) == (Verdict.ACCEPTED, "")
+    assert told["reason"] == reason
+
+
+def test_a_graph_of_its_own_is_replayed() -> None:
+    _, told = judged("own_graph")
+
+    assert told["replayed"], told
+
+
+def test_who_writes_an_input_is_named() -> None:
+    report, _ = judged("triton", submission=WRITES)
+
+    assert (report.verdict, report.reason) == (Verdict.WRONG_ANSWER, Reason.WRITES_INPUT)
+
+
+def test_two_jobs_in_a_row_have_times_that_agree() -> None:
+    first, second = (timed(judged("matmul")[0]).timing for _ in range(2))
+
+    assert first is not None
+    assert second is not None
+    assert first.score_ns == pytest.approx(second.score_ns, rel=0.05)

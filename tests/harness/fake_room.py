@@ -1,0 +1,294 @@
+"""A window, a contestant's hands and a timer's engine without a GPU: memory of the host at the window's addresses.
+
+What the fakes enforce: only attached regions are looked at; nobody writes what was attached for reading; the timer has
+nothing of a contestant but the bytes that it exported; descriptors are real ones, and closed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from inside import SECRET, closing_memory, working_in
+
+from kernelcup_harness.contestant import Contestant
+from kernelcup_harness.frames import Channel, ChannelClosed
+from kernelcup_harness.judge import Judge
+from kernelcup_harness.protocol import JobSpec
+from kernelcup_harness.replay import mapping, timer, window
+from kernelcup_harness.replay.driver import DriverError
+from kernelcup_harness.replay.pool import Heap
+from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
+
+EMPTY_NS, CALL_NS = 4_000, 9_000
+TOTAL_BYTES = 1 << 30
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.mmap.restype = ctypes.c_void_p
+_LIBC.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+]
+_LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+READ_WRITE, SHARED_AT = 3, 0x01 | 0x10
+
+
+class FakeWindow:
+    """Host memory at the addresses of the window, and what a contestant has exported."""
+
+    device = "cpu"
+
+    def __init__(self) -> None:
+        self.regions: dict[int, int] = {}
+        self.graphs: dict[str, list[Callable[[], None]]] = {}
+        self.log: list[Any] = []
+
+    def total_bytes(self) -> int:
+        return TOTAL_BYTES
+
+    def create(self, address: int, nbytes: int) -> int:
+        if nbytes % window.GRANULE or address % window.GRANULE:
+            raise ValueError("no whole granules")
+        # The heap is large and hardly used: pages cost memory only once they are touched.
+        fd = os.memfd_create("region", os.MFD_CLOEXEC)
+        os.ftruncate(fd, nbytes)
+        self.close_region(address)
+        assert _LIBC.mmap(address, nbytes, READ_WRITE, SHARED_AT, fd, 0) == address
+        self.regions[address] = nbytes
+        return fd
+
+    def view(self, address: int, nbytes: int) -> torch.Tensor:
+        if not any(a <= address and address + nbytes <= a + size for a, size in self.regions.items()):
+            raise ValueError(f"{address:#x} is not mapped")
+        return torch.frombuffer((ctypes.c_uint8 * nbytes).from_address(address), dtype=torch.uint8)
+
+    def settle(self) -> None:
+        """Nothing is asynchronous here."""
+
+    def close_region(self, address: int) -> None:
+        if address in self.regions:
+            _LIBC.munmap(address, self.regions.pop(address))
+
+    def close(self) -> None:
+        for address in list(self.regions):
+            self.close_region(address)
+
+
+class FakeHands:
+    """Captures by keeping the calls: a replay makes them again, and leaves the answer where it was the first time."""
+
+    def __init__(self, shared: FakeWindow) -> None:
+        self._shared = shared
+        self._attached: dict[int, int] = {}
+        self._heap: Heap | None = None
+        self._captured: list[Callable[[], None]] = []
+        self.capturing = False
+
+    def view(self, address: int, nbytes: int) -> torch.Tensor:
+        if not any(a <= address and address + nbytes <= a + size for a, size in self._attached.items()):
+            raise ValueError(f"{address:#x} was not attached here")
+        return self._shared.view(address, nbytes)
+
+    def attach(self, fd: int, address: int, nbytes: int) -> None:
+        assert os.fstat(fd).st_size == nbytes
+        self._attached[address] = nbytes
+
+    def use_heap(self, address: int, nbytes: int) -> None:
+        self._heap = Heap(address, nbytes)
+
+    def in_use(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def is_capturing(self) -> bool:
+        return self.capturing
+
+    def capture(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        for call in calls:
+            call()
+        values = []
+        self.capturing = True
+        try:
+            for call in calls:
+                kept = self._kept(call())
+                values.append(kept)
+                self._captured.append(self.replay_of(call, kept))
+        except NotReplayed:
+            raise
+        except Exception as error:
+            raise NotReplayed(WhyNot.WAITS) from error
+        finally:
+            self.capturing = False
+        return values
+
+    def replay_of(self, call: Callable[[], Any], kept: torch.Tensor) -> Callable[[], None]:
+        def replay() -> None:
+            again = call()
+            if again.data_ptr() != kept.data_ptr():
+                kept.copy_(again)
+
+        return replay
+
+    def export(self) -> bytes:
+        name = f"graphs-{len(self._shared.graphs)}"
+        self._shared.graphs[name] = self._captured
+        return json.dumps({"name": name}).encode()
+
+    def _kept(self, value: torch.Tensor) -> torch.Tensor:
+        """Give an answer memory in the heap, unless it has some in the window."""
+        if window.WINDOW <= value.data_ptr() < window.WINDOW + window.WINDOW_BYTES:
+            return value
+        assert self._heap is not None
+        nbytes = value.numel() * value.element_size()
+        memory = self.view(self._heap.take(nbytes), nbytes)
+        return memory.view(value.dtype).view(value.shape).copy_(value)
+
+
+class FakeEngine:
+    """Times by a constant; notices who writes what was attached for reading."""
+
+    def __init__(self, shared: FakeWindow) -> None:
+        self._shared = shared
+        self._read_only: list[tuple[int, int]] = []
+        self._sets: list[list[Callable[[], None]]] = []
+        self.lasts_ns = CALL_NS
+
+    def attach(self, part: timer.Part, fd: int) -> None:
+        assert os.fstat(fd).st_size == part.nbytes
+        self._shared.log.append((part.access, part.address))
+        if part.access == "ro":
+            self._read_only.append((part.address, part.nbytes))
+
+    def load(self, data: bytes) -> tuple[int, list[str]]:
+        self._sets.append(self._shared.graphs[json.loads(data)["name"]])
+        return len(self._sets[-1]), ["a priority of kernel f"]
+
+    def fire(self, group: int, place: int) -> int:
+        self._shared.log.append(("fire", group, place))
+        before = [self._shared.view(*each).clone() for each in self._read_only]
+        self._sets[group][place]()
+        for was, each in zip(before, self._read_only, strict=True):
+            if not torch.equal(was, self._shared.view(*each)):
+                raise DriverError("cuStreamSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+        return EMPTY_NS + self.lasts_ns
+
+    def empty(self) -> int:
+        self._shared.log.append(("empty",))
+        return EMPTY_NS
+
+    def series(self, calls: Sequence[tuple[int, int]]) -> int:
+        self._shared.log.append(("series", len(calls)))
+        for group, place in calls:
+            self._sets[group][place]()
+        return EMPTY_NS + self.lasts_ns * len(calls)
+
+    def check(self) -> None:
+        self._shared.log.append(("check",))
+
+
+@contextmanager
+def fake_window() -> Iterator[FakeWindow]:
+    """A window that is gone afterwards."""
+    shared = FakeWindow()
+    try:
+        yield shared
+    finally:
+        shared.close()
+
+
+class Runner:
+    """The runner's end of the judge's channel: collects events, and ends contestants when it is asked to."""
+
+    def __init__(self, channel: Channel, end: Callable[[str], None]) -> None:
+        self.events: list[dict[str, Any]] = []
+        self._channel = channel
+        self._end = end
+
+    def follow(self) -> None:
+        """Take events until the judge is gone."""
+        with suppress(ChannelClosed):
+            while True:
+                event = self._channel.receive()
+                self.events.append(event)
+                if event["event"] == "dismiss":
+                    for role in event["roles"]:
+                        self._end(role)
+                    self._channel.send({"type": "dismissed"})
+
+
+def serve(channel: Channel, hands: FakeHands | None) -> None:
+    """Be a contestant until the judge or the runner ends it."""
+    with suppress(ChannelClosed):
+        Contestant(channel, hands=hands).serve()
+
+
+def judged_in_room(
+    spec: JobSpec,
+    folder: Path,
+    *,
+    hands: type[FakeHands] = FakeHands,
+    engine: type[FakeEngine] | None = FakeEngine,
+    rival: type[FakeHands] = FakeHands,
+) -> tuple[list[dict[str, Any]], FakeWindow]:
+    """Run a job whose calls are replayed; return the judge's events, and what happened in the window."""
+    runner_end, judge_end = socket.socketpair()
+    files = dict(spec.sources) | {spec.submission_name: spec.submission}
+    if spec.rival is not None:
+        files[spec.rival_name] = spec.rival
+    channels, theirs, threads = {}, {}, {}
+    with fake_window() as shared, patch.object(mapping, "GpuMapping", lambda _part: shared):
+        contestants = ("submission", "trusted", *(("rival",) if spec.rival is not None else ()))
+        for role in (*contestants, "timer"):
+            ours, other = socket.socketpair()
+            channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
+            theirs[role] = Channel(other, max_bytes=16 << 20)
+        times = timer.Timer(
+            theirs["timer"], engine(shared) if engine else None, "" if engine else "no device"
+        )
+        threads["timer"] = threading.Thread(target=ending, args=(times, theirs["timer"]))
+        for role in contestants:
+            has = {"submission": hands, "rival": rival}.get(role, lambda _shared: None)(shared)
+            threads[role] = threading.Thread(target=serve, args=(theirs[role], has))
+
+        def end(role: str) -> None:
+            # A process that is killed closes its end.
+            theirs[role]._sock.shutdown(socket.SHUT_RDWR)
+            threads[role].join()
+
+        runner = Runner(Channel(runner_end, max_bytes=256 << 20), end)
+        threads["runner"] = threading.Thread(target=runner.follow)
+        with working_in(folder, files), closing_memory():
+            for thread in threads.values():
+                thread.start()
+            try:
+                Judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels).judge()
+            finally:
+                for channel in channels.values():
+                    channel.close()
+                judge_end.close()
+                for thread in threads.values():
+                    thread.join()
+                for other_end in theirs.values():
+                    other_end.close()
+                runner_end.close()
+    return runner.events, shared
+
+
+def ending(times: timer.Timer, channel: Channel) -> None:
+    """Be a timer until the judge is gone; its end is closed when it ends, as a process's is."""
+    try:
+        with suppress(ChannelClosed):
+            times.serve()
+    finally:
+        channel._sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,445 @@
+"""Whole timed stages in the clean room, with all processes as threads and the host's memory for the device's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fake_room import CALL_NS, EMPTY_NS, FakeEngine, FakeHands, judged_in_room
+from harness_runs import quick_spec, run
+from inside import cases
+
+from kernelcup_harness import crew, processes, sandbox
+from kernelcup_harness.protocol import (
+    Backend,
+    CaseResult,
+    DuelResult,
+    JobSpec,
+    MeasureRules,
+    Mode,
+    Reason,
+    SandboxPolicy,
+    TrustLevel,
+    Verdict,
+    from_json,
+)
+from kernelcup_harness.replay import match
+from kernelcup_harness.replay.driver import DriverError
+from kernelcup_harness.replay.layout import INPUTS, WRITABLE
+from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
+from kernelcup_harness.replay.rebuild import NotRebuilt
+
+RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0, clean_room=True)
+HONEST = "def custom_kernel(data):\n    return data * 2\n"
+IN_PLACE = """\
+import torch
+
+
+def generate_input(size, seed):
+    return torch.randn(size, generator=torch.Generator().manual_seed(seed)), torch.zeros(size)
+
+
+def ref_kernel(data):
+    source, target = data
+    target[...] = source * 2
+    return target
+
+
+def check_implementation(data, output):
+    return torch.equal(ref_kernel(data), output)
+"""
+WRITES = "def custom_kernel(data):\n    return data.mul_(2)\n"
+BESIDE = """\
+import ctypes
+
+
+def custom_kernel(data):
+    source, target = data
+    target[...] = source * 2
+    ctypes.memset(target.data_ptr() + target.numel() * 4, 7, 1)
+    return target
+"""
+
+
+def ranked(submission: str, **changes: Any) -> JobSpec:
+    """A ranked job of one case, or of those that are given."""
+    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
+    return quick_spec(submission, **(values | changes))
+
+
+def told(events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the report says of the clean room."""
+    (found,) = [
+        event["environment"]["clean_room"] for event in events if "clean_room" in event.get("environment", {})
+    ]
+    return dict(found)
+
+
+def findings(case: CaseResult) -> list[str]:
+    """The codes of what was found of a case."""
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    return [each.code for each in case.timing.audit.findings]
+
+
+def test_calls_are_replayed_when_the_contestants_are_gone(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path)
+
+    (case,) = cases(events)
+    assert (case.verdict, case.message) == (Verdict.ACCEPTED, "")
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert case.timing.audit.level is TrustLevel.REPLAYED
+    assert told(events) == {"replayed": True, "left_out": ["a priority of kernel f"]}
+    # Raw samples are kept; what an empty graph takes is taken off.
+    assert set(case.timing.samples_ns) == {float(EMPTY_NS + CALL_NS)}
+    assert case.timing.offset_ns == EMPTY_NS
+    assert case.timing.score_ns == CALL_NS
+    kinds = [event["event"] for event in events]
+    assert kinds.count("dismiss") == 1
+    assert [event["roles"] for event in events if event["event"] == "dismiss"] == [["submission", "trusted"]]
+
+
+def test_each_place_is_replayed_before_the_contestant_goes_and_an_empty_graph_beside_each_sample(
+    tmp_path: Path,
+) -> None:
+    events, shared = judged_in_room(ranked(HONEST), tmp_path)
+
+    (case,) = cases(events)
+    fired = [entry for entry in shared.log if entry[0] == "fire"]
+    assert {entry[2] for entry in fired[:4]} == {0, 1, 2, 3}
+    assert len([entry for entry in shared.log if entry == ("empty",)]) == len(fired) - 4
+    assert case.checks == len(fired)
+    assert shared.log[-1] == ("check",)
+
+
+def test_inputs_are_read_only_for_the_timer_but_for_those_that_the_reference_writes(tmp_path: Path) -> None:
+    source = "def custom_kernel(data):\n    data[1][...] = data[0] * 2\n    return data[1]\n"
+    events, shared = judged_in_room(ranked(source, sources={"reference.py": IN_PLACE}), tmp_path)
+
+    assert cases(events)[0].verdict is Verdict.ACCEPTED
+    assert ("ro", INPUTS) in shared.log
+    assert ("rw", WRITABLE) in shared.log
+
+
+def test_all_cases_of_a_job_lie_at_the_same_addresses(tmp_path: Path) -> None:
+    sizes = [{"size": 100, "seed": 1}, {"size": 70_000, "seed": 2}, {"size": 3_000, "seed": 3}]
+    events, shared = judged_in_room(ranked(HONEST, benchmarks=sizes), tmp_path)
+
+    assert [case.verdict for case in cases(events)] == [Verdict.ACCEPTED] * 3
+    assert [entry for entry in shared.log if entry[0] == "ro"] == [("ro", INPUTS)]
+    assert {entry[2] for entry in shared.log if entry[0] == "fire"} == set(range(12))
+
+
+def test_a_benchmark_is_replayed_as_well(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST, mode=Mode.BENCHMARK), tmp_path)
+
+    (case,) = cases(events, "benchmark")
+    assert case.timing is not None
+    assert case.timing.score_ns == CALL_NS
+
+
+def test_who_writes_an_input_gets_a_verdict_that_names_it(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(WRITES), tmp_path)
+
+    (case,) = cases(events)
+    assert (case.verdict, case.reason) == (Verdict.WRONG_ANSWER, Reason.WRITES_INPUT)
+    assert "tensor 0 of its input" in case.message
+
+
+def test_who_writes_beside_an_output_is_rejected(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(BESIDE, sources={"reference.py": IN_PLACE}), tmp_path)
+
+    (end,) = [each for each in events if each["event"] == "stage_end" and each["name"] == "ranked"]
+    assert (end["verdict"], end["reason"]) == (Verdict.REJECTED.value, Reason.GUARD_BAND.value)
+
+
+class Elsewhere(FakeHands):
+    """Captures nothing of what is launched: the work is on a stream of its own."""
+
+    def replay_of(self, call: Callable[[], Any], kept: torch.Tensor) -> Callable[[], None]:
+        return lambda: None
+
+
+class Stale(FakeHands):
+    """Captures the answer to the input of the capture."""
+
+    def replay_of(self, call: Callable[[], Any], kept: torch.Tensor) -> Callable[[], None]:
+        first = kept.clone()
+
+        def replay() -> None:
+            kept.copy_(first)
+
+        return replay
+
+
+class Faults(FakeHands):
+    """Captures something that fails on the device of the timer."""
+
+    def replay_of(self, call: Callable[[], Any], kept: torch.Tensor) -> Callable[[], None]:
+        def fail() -> None:
+            raise DriverError("cuStreamSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS")
+
+        return fail
+
+
+class Refuses(FakeHands):
+    """Cannot export what was captured."""
+
+    def export(self) -> bytes:
+        raise NotReplayed(WhyNot.RANDOM)
+
+
+class Waits(FakeHands):
+    """Cannot capture."""
+
+    def capture(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        raise NotReplayed(WhyNot.WAITS)
+
+
+class Unmapped(FakeHands):
+    """Has no window."""
+
+    def attach(self, fd: int, address: int, nbytes: int) -> None:
+        raise NotReplayed(WhyNot.NO_IMAGES)
+
+
+class Refusing(FakeEngine):
+    """Does not rebuild anything."""
+
+    def load(self, data: bytes) -> tuple[int, list[str]]:
+        raise NotRebuilt("a memset of memory outside of the window")
+
+
+@pytest.mark.parametrize(
+    ("hands", "engine", "reason"),
+    [
+        (Elsewhere, FakeEngine, WhyNot.ELSEWHERE),
+        (Stale, FakeEngine, WhyNot.STALE),
+        (Faults, FakeEngine, WhyNot.FAULTS),
+        (Refuses, FakeEngine, WhyNot.RANDOM),
+        (Waits, FakeEngine, WhyNot.WAITS),
+        (Unmapped, FakeEngine, WhyNot.NO_IMAGES),
+        (FakeHands, Refusing, WhyNot.REFUSED),
+        (FakeHands, None, WhyNot.NO_TIMER),
+    ],
+)
+def test_what_cannot_be_replayed_is_called_and_the_report_says_why(
+    tmp_path: Path, hands: type[FakeHands], engine: type[FakeEngine] | None, reason: WhyNot
+) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=hands, engine=engine)
+
+    (case,) = cases(events)
+    assert (case.verdict, case.message) == (Verdict.ACCEPTED, "")
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert case.timing.audit.level is not TrustLevel.REPLAYED
+    assert "not_replayed" in findings(case)
+    assert told(events)["reason"] == reason.value
+    assert not any(event["event"] == "dismiss" for event in events)
+
+
+class Turns(FakeHands):
+    """Replays rightly while the contestant is there, and wrongly afterwards."""
+
+    def replay_of(self, call: Callable[[], Any], kept: torch.Tensor) -> Callable[[], None]:
+        rightly, calls = super().replay_of(call, kept), []
+
+        def replay() -> None:
+            rightly()
+            calls.append(1)
+            if len(calls) > 1:
+                kept.add_(1)
+
+        return replay
+
+
+def test_what_turns_wrong_when_the_contestant_is_gone_is_a_wrong_answer(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=Turns)
+
+    (case,) = cases(events)
+    assert case.verdict is Verdict.WRONG_ANSWER
+    assert any(event["event"] == "dismiss" for event in events)
+
+
+def test_a_wrong_kernel_is_a_wrong_answer_when_it_is_tried(tmp_path: Path) -> None:
+    events, shared = judged_in_room(ranked("def custom_kernel(data):\n    return data * 3\n"), tmp_path)
+
+    (case,) = cases(events)
+    assert (case.verdict, case.reason) == (Verdict.WRONG_ANSWER, Reason.DIFFERS)
+    assert case.mismatch is not None
+    assert len([entry for entry in shared.log if entry[0] == "fire"]) == 1
+
+
+class FaultsLater(FakeEngine):
+    """Fails on the device once the contestant is gone."""
+
+    def fire(self, group: int, place: int) -> int:
+        if sum(entry[0] == "fire" for entry in self._shared.log) >= 4:
+            raise DriverError("cuStreamSynchronize", 719, "CUDA_ERROR_LAUNCH_FAILED")
+        return super().fire(group, place)
+
+
+def test_a_device_fault_when_the_contestant_is_gone_ends_the_run_with_its_name(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=FaultsLater)
+
+    (case,) = cases(events)
+    assert (case.verdict, case.reason) == (Verdict.RUNTIME_ERROR, Reason.EXCEPTION)
+    assert "CUDA_ERROR_LAUNCH_FAILED" in case.message
+
+
+class Dawdles(FakeEngine):
+    """Takes longer for calls one after another than for single ones."""
+
+    def series(self, calls: Sequence[tuple[int, int]]) -> int:
+        return super().series(calls) + 20_000 * len(calls)
+
+
+def test_calls_that_take_longer_one_after_another_are_told(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, engine=Dawdles)
+
+    assert findings(cases(events)[0]) == ["series_longer"]
+
+
+def test_inputs_that_differ_in_form_are_called(tmp_path: Path) -> None:
+    reference = """\
+import torch
+
+
+def generate_input(size, seed):
+    return torch.ones(size + seed % 7)
+
+
+def ref_kernel(data):
+    return data * 2
+
+
+def check_implementation(data, output):
+    return torch.equal(ref_kernel(data), output)
+"""
+    events, _ = judged_in_room(ranked(HONEST, sources={"reference.py": reference}), tmp_path)
+
+    assert told(events)["reason"] == WhyNot.VARIES.value
+    assert cases(events)[0].verdict is Verdict.ACCEPTED
+
+
+RIVAL = {"rival": HONEST, "rival_name": "rival.py"}
+
+
+class SlowerRival(FakeEngine):
+    """Takes a tenth longer for the captures that were loaded second and third."""
+
+    def fire(self, group: int, place: int) -> int:
+        return super().fire(group, place) + (CALL_NS // 10 if group in (1, 2) else 0)
+
+
+def duel(events: list[dict[str, Any]]) -> DuelResult:
+    """The outcome of the duel of a job."""
+    (found,) = [event["duel"] for event in events if event["event"] == "duel"]
+    return from_json(DuelResult, found)
+
+
+def test_two_submissions_are_compared_in_one_timer(tmp_path: Path) -> None:
+    events, shared = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=SlowerRival)
+
+    (case,) = cases(events)
+    assert (case.verdict, case.message) == (Verdict.ACCEPTED, "")
+    found = duel(events)
+    assert (found.verdict, found.blocks) == ("faster", 160)
+    assert found.ratio == pytest.approx(1 / 1.1, rel=1e-3)
+    # Each is loaded twice, the rival's loads between the submission's.
+    assert {entry[1] for entry in shared.log if entry[0] == "fire"} == {0, 1, 2, 3}
+    assert [event["roles"] for event in events if event["event"] == "dismiss"] == [
+        ["submission", "trusted", "rival"]
+    ]
+
+
+def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(match, "LONGEST_S", 1e9)
+    events, _ = judged_in_room(ranked(HONEST, **RIVAL), tmp_path)
+
+    assert (duel(events).verdict, duel(events).blocks) == ("tied", 1280)
+
+
+@pytest.mark.parametrize(
+    ("source", "hands", "verdict", "said"),
+    [
+        ("raise OSError('no')\n", FakeHands, "", "could not be imported"),
+        ("def custom_kernel(data):\n    return data * 3\n", FakeHands, "", "the rival: "),
+        (HONEST, Waits, "not_held", "its calls are not replayed"),
+        (HONEST, Elsewhere, "not_held", "its work is not in what was captured"),
+        (WRITES, FakeHands, "", "writes to tensor 0"),
+    ],
+)
+def test_a_rival_that_cannot_be_compared_costs_the_submission_nothing(
+    tmp_path: Path, source: str, hands: type[FakeHands], verdict: str, said: str
+) -> None:
+    events, _ = judged_in_room(ranked(HONEST, rival=source, rival_name="rival.py"), tmp_path, rival=hands)
+
+    assert cases(events)[0].verdict is Verdict.ACCEPTED
+    assert told(events)["replayed"]
+    assert duel(events).verdict == verdict
+    assert said in duel(events).rival_message
+
+
+class Hasty(FakeEngine):
+    """Takes much less time when the same input comes again and again."""
+
+    def fire(self, group: int, place: int) -> int:
+        fired = sum(entry[0] == "fire" for entry in self._shared.log)
+        self.lasts_ns = CALL_NS if fired < 40 else CALL_NS // 3
+        return super().fire(group, place)
+
+
+def test_who_takes_much_less_in_turns_than_alone_is_not_compared(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=Hasty)
+
+    assert duel(events).verdict == "not_held"
+    assert "much less in turns" in duel(events).rival_message
+
+
+# Processes as on a GPU, where there is none: the timer says so.
+WITH_TIMER = (
+    "from kernelcup_harness import __main__, crew, standard_run; "
+    "standard_run.has_clean_room = lambda spec: True; "
+    "standard_run.StandardRun._roles = (crew.SUBMISSION, crew.TRUSTED, crew.TIMER); __main__.main()"
+)
+
+
+@pytest.mark.parametrize("sandbox", [SandboxPolicy.AUTO, SandboxPolicy.NONE])
+def test_a_machine_without_a_device_judges_as_before_and_says_why(sandbox: SandboxPolicy) -> None:
+    spec = ranked(HONEST, sandbox=sandbox)
+    finished = run(spec, argv=[sys.executable, "-P", "-c", WITH_TIMER, "--events", "-"])
+    report = finished.report
+
+    assert report.verdict is Verdict.ACCEPTED, report.message
+    assert report.environment["clean_room"]["reason"] == WhyNot.NO_WINDOW.value
+    (case,) = report.stages[-1].cases
+    assert "not_replayed" in findings(case)
+    assert "Traceback" not in finished.log
+
+
+@pytest.mark.parametrize("boxed", [True, False])
+def test_contestants_are_ended_with_what_they_have_started_while_the_others_go_on(
+    tmp_path: Path, boxed: bool
+) -> None:
+    processes.adopt_orphans()
+    if boxed and not sandbox.is_there():
+        pytest.skip("no sandbox here")
+    roles = (crew.SUBMISSION, crew.TRUSTED, crew.TIMER)
+    made = crew.Crew(Backend.CPU, tmp_path, boxed=boxed, roles=roles)
+    try:
+        made.wait_until_ready(60.0)
+        made.dismiss([crew.SUBMISSION, crew.TRUSTED])
+        alive = {role: member.is_alive for role, member in made.contestants.items()}
+        assert alive == {crew.SUBMISSION: False, crew.TRUSTED: False, crew.TIMER: True}
+        assert made.judge.is_alive
+        assert made.submission.is_dismissed
+    finally:
+        made.stop()

@@ -1,0 +1,411 @@
+"""What travels from the contestant to the timer, and what the timer refuses: no GPU needed."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import random
+import struct
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelcup_harness.replay import graph_data, images
+from kernelcup_harness.replay.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
+from kernelcup_harness.replay.graph_data import (
+    HEAD,
+    BadGraph,
+    Capture,
+    Child,
+    Copy,
+    Empty,
+    Function,
+    Global,
+    Graph,
+    Image,
+    Launch,
+    Memset,
+)
+from kernelcup_harness.replay.pool import BLOCK, Heap
+from kernelcup_harness.replay.rebuild import LARGEST_COPY, Builder, NotRebuilt
+from kernelcup_harness.replay.window import WINDOW
+
+EDGE = bytes(8)
+MAPPED = 0x7F00_0000_0000
+"""An address that the fake driver knows, outside of the window."""
+
+
+def pointer(address: int) -> tuple[int, bytes]:
+    """A parameter that is an address."""
+    return 0, address.to_bytes(8, "little")
+
+
+def launch(*parameters: tuple[int, bytes], attributes: tuple[tuple[int, bytes], ...] = ()) -> Launch:
+    """A launch of the first function."""
+    return Launch(0, (4, 1, 1), (128, 1, 1), 0, parameters or (pointer(WINDOW),), attributes)
+
+
+def copy(nbytes: int, source: int = WINDOW, target: int = WINDOW + (1 << 30)) -> Copy:
+    """A plain copy."""
+    return Copy((source, 0, 0, 0, nbytes, 1), (target, 0, 0, 0, nbytes, 1), nbytes, 1, 1)
+
+
+def memset(target: int = WINDOW, width: int = 64) -> Memset:
+    """A memset of one row."""
+    return Memset(target, 0, 7, 4, width, 1)
+
+
+def capture(*nodes: Any, edges: tuple[tuple[int, int, bytes], ...] = ()) -> Capture:
+    """A capture of one graph."""
+    image = Image(b"\x7fELFcode", (Global("scale", b"\x00\x00\x80\x3f"),))
+    return Capture((image,), (Function("f", 0, {8: 4096}),), (Graph(tuple(nodes), edges),))
+
+
+class FakeDriver:
+    """The driver's functions that a rebuild calls: counts what is made, knows one image's layout."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.copies: list[tuple[int, int, int]] = []
+        self.set: list[int] = []
+        self._handles = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+        return lambda *arguments: self._call(name, *arguments)
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        self.calls.append(name)
+        answer = getattr(self, f"_{name}", None)
+        if answer is not None:
+            return int(answer(*arguments))
+        if hasattr(arguments[0], "_obj"):
+            self._handles += 1
+            arguments[0]._obj.value = self._handles
+        return 0
+
+    def _cuGetErrorName(self, _code: int, text: Any) -> int:  # noqa: N802
+        text._obj.value = b"CUDA_ERROR_OF_THIS_TEST"
+        return 0
+
+    def _cuModuleGetGlobal_v2(self, address: Any, nbytes: Any, *_: Any) -> int:  # noqa: N802
+        address._obj.value, nbytes._obj.value = MAPPED, 4
+        return 0
+
+    def _cuFuncGetParamInfo(self, _function: Any, number: Any, offset: Any, nbytes: Any) -> int:  # noqa: N802
+        offset._obj.value, nbytes._obj.value = 0, 8
+        return 1 if number.value else 0
+
+    def _cuPointerGetAttribute(self, kind: Any, _what: int, address: Any) -> int:  # noqa: N802
+        kind._obj.value = 2
+        return 0 if WINDOW <= address.value < WINDOW + (8 << 30) or address.value == MAPPED else 1
+
+    def _cuGraphKernelNodeGetAttribute(self, *_: Any) -> int:  # noqa: N802
+        return 0
+
+    def _cuGraphKernelNodeSetAttribute(self, _node: Any, number: Any, _value: Any) -> int:  # noqa: N802
+        self.set.append(number.value)
+        return 0
+
+    def _cuGraphAddMemcpyNode(self, made: Any, *arguments: Any) -> int:  # noqa: N802
+        _, _, count, wanted, _ = arguments
+        self._handles += 1
+        made._obj.value = self._handles
+        node: CopyNode = wanted._obj
+        self.copies.append((node.source.device, node.width, count.value))
+        return 0
+
+
+def build(made: Capture, driver: FakeDriver | None = None) -> tuple[Any, FakeDriver]:
+    """Rebuild a capture in a window of 8 GiB."""
+    fake = driver or FakeDriver()
+    window = [range(WINDOW, WINDOW + (8 << 30))]
+    return Builder(Driver(fake), 1, window).build(made), fake
+
+
+def test_a_capture_is_the_same_after_its_journey() -> None:
+    attribute = (2, bytes([1]) + bytes(63))
+    child = Child(Graph((memset(), Empty()), ((0, 1, EDGE),)))
+    made = capture(
+        launch(attributes=(attribute,)), copy(5), child, Empty(), edges=((0, 1, EDGE), (1, 2, EDGE))
+    )
+
+    assert graph_data.decode(graph_data.encode(made)) == made
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda head: head.pop("images"), "capture: an object with"),
+        (lambda head: head["functions"][0].update(image=1), "capture.functions[0].image"),
+        (lambda head: head["functions"][0].update(name="a\0b"), "capture.functions[0].name"),
+        (lambda head: head["functions"][0].update(name="\ud800"), "capture.functions[0].name"),
+        (lambda head: head["graphs"][0]["nodes"][0].update(function=7), "nodes[0].function"),
+        (lambda head: head["graphs"][0]["nodes"][0].update(grid=[1, 1]), "nodes[0].grid"),
+        (lambda head: head["graphs"][0]["nodes"][0].update(grid=[1, 1, True]), "nodes[0].grid"),
+        (lambda head: head["graphs"][0]["nodes"][0].update(kind="host"), "a node of unknown kind"),
+        (lambda head: head["graphs"][0]["nodes"][0].update(parameters=[[0, "zz"]]), "hexadecimal"),
+        (lambda head: head["graphs"][0]["nodes"][0].update(parameters=[[32767, "0000"]]), "of parameters"),
+        (lambda head: head["graphs"][0].update(edges=[[0, 9, "00" * 8]]), "edges[0]"),
+        (lambda head: head["graphs"][0].update(edges=[[0, 0, "00"]]), "edges[0]"),
+        (lambda head: head["images"][0].update(bytes=3), "not as long as its head says"),
+        (lambda head: head["images"][0].update(variables=[["x"]]), "variables[0]"),
+    ],
+)
+def test_a_malformed_capture_is_refused_with_its_place(change: Any, said: str) -> None:
+    data = graph_data.encode(capture(launch()))
+    length = HEAD.unpack_from(data)[1]
+    head = json.loads(data[HEAD.size : HEAD.size + length])
+    change(head)
+    text = json.dumps(head).encode()
+    broken = HEAD.pack(graph_data.MAGIC, len(text)) + text + data[HEAD.size + length :]
+
+    with pytest.raises(BadGraph) as refused:
+        graph_data.decode(broken)
+
+    assert said in str(refused.value)
+
+
+def test_graphs_that_lie_too_deep_are_refused() -> None:
+    graph = Graph((Empty(),), ())
+    for _ in range(graph_data.MOST_DEPTH):
+        graph = Graph((Child(graph),), ())
+
+    with pytest.raises(BadGraph, match="too deep"):
+        graph_data.decode(graph_data.encode(replace(capture(), graphs=(graph,))))
+
+
+@settings(max_examples=400, deadline=None)
+@given(place=st.integers(0, 10_000), noise=st.binary(min_size=1, max_size=6), cut=st.booleans())
+def test_mutated_captures_raise_nothing_else(place: int, noise: bytes, cut: bool) -> None:
+    data = bytearray(graph_data.encode(capture(launch(), copy(9), memset(), Child(Graph((Empty(),), ())))))
+    place %= len(data)
+    data[place : place + len(noise)] = noise
+    with contextlib.suppress(BadGraph):
+        graph_data.decode(bytes(data[:place] if cut else data))
+
+
+def junk(chance: random.Random, value: Any) -> Any:
+    """Return something that a contestant could put in the place of a value."""
+    kinds = [
+        lambda: chance.choice([-1, 0, 1 << 31, 1 << 63, (1 << 64) - 1, 1 << 80, 10**400]),
+        lambda: chance.choice([None, True, 1.5, float("inf"), float("nan"), "", "\0", "\ud800", "é" * 9]),
+        lambda: chance.choice([[], {}, [[]], {"kind": "launch"}, {"kind": ["x"]}, [value], [value] * 300]),
+        lambda: "0" * chance.choice([1, 2, 63, 64, 130, 100_000]),
+        lambda: {"k": value},
+    ]
+    return chance.choice(kinds)()
+
+
+def mutated(chance: random.Random, value: Any) -> Any:
+    """Return JSON with one part of it replaced, left out or said twice."""
+    if isinstance(value, (list, dict)) and value and chance.random() < 0.85:
+        copy: Any = dict(value) if isinstance(value, dict) else list(value)
+        key = chance.choice(list(copy)) if isinstance(copy, dict) else chance.randrange(len(copy))
+        what = chance.random()
+        if what < 0.08:
+            del copy[key]
+        elif what < 0.12 and isinstance(copy, list):
+            copy.append(copy[key])
+        else:
+            copy[key] = mutated(chance, copy[key])
+        return copy
+    return junk(chance, value)
+
+
+def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> None:
+    chance = random.Random(21)
+    attribute = (2, bytes([1]) + bytes(63))
+    child = Child(Graph((memset(), Empty()), ((0, 1, EDGE),)))
+    made = capture(launch(attributes=(attribute,)), copy(5), child, Empty(), edges=((0, 1, EDGE),))
+    data = graph_data.encode(made)
+    length = HEAD.unpack_from(data)[1]
+    head, code = json.loads(data[HEAD.size : HEAD.size + length]), data[HEAD.size + length :]
+    refused = 0
+    for number in range(20_000):
+        if number % 2:
+            text = json.dumps(mutated(chance, head)).encode()
+            hostile = HEAD.pack(graph_data.MAGIC, len(text)) + text + code
+        else:
+            broken = bytearray(data)
+            for _ in range(chance.randint(1, 4)):
+                broken[chance.randrange(len(broken))] = chance.randrange(256)
+            hostile = bytes(broken[: chance.randrange(len(broken)) if chance.random() < 0.1 else None])
+        try:
+            found = graph_data.decode(hostile)
+        except BadGraph:
+            refused += 1
+        else:
+            # What is let through is complete: it says the same again.
+            assert graph_data.decode(graph_data.encode(found)) == found
+    assert refused > 15_000
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [
+        ("MOST_NODES", "capture.graphs\\[0\\].nodes"),
+        ("MOST_EDGES", "edges"),
+        ("MOST_FUNCTIONS", "variables"),
+        ("MOST_GRAPHS", "graphs"),
+        ("MOST_IMAGES", "images"),
+        ("MOST_IMAGE_BYTES", "bytes of code"),
+        ("MOST_HEAD_BYTES", "no captured graph"),
+        ("MOST_PARAMETER_BYTES", "parameters"),
+        ("MOST_GLOBAL_BYTES", "variables"),
+    ],
+)
+def test_more_than_a_cap_allows_is_refused(monkeypatch: pytest.MonkeyPatch, most: str, said: str) -> None:
+    data = graph_data.encode(capture(launch(), Empty(), edges=((0, 1, EDGE),)))
+    graph_data.decode(data)
+    monkeypatch.setattr(graph_data, most, 0)
+
+    with pytest.raises(BadGraph, match=said):
+        graph_data.decode(data)
+
+
+def test_a_graph_is_made_again_with_its_code_variables_and_settings() -> None:
+    attribute = (4, bytes([2]) + bytes(63))
+
+    made, fake = build(capture(launch(attributes=(attribute,)), memset(), Empty(), edges=((0, 1, EDGE),)))
+
+    assert len(made.executables) == 1
+    assert fake.set == [4]
+    for name in ("cuModuleLoadData", "cuMemcpyHtoD_v2", "cuFuncSetAttribute", "cuGraphAddDependencies_v2"):
+        assert name in fake.calls
+
+
+def test_an_access_policy_window_is_dropped_and_named() -> None:
+    made, fake = build(capture(launch(attributes=((1, bytes([1]) + bytes(63)),))))
+
+    assert made.dropped == ["an access-policy window of kernel f"]
+    assert not fake.set
+
+
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [
+        (launch(pointer(MAPPED)), "an address outside of the window"),
+        (launch((0, b"1234")), "has other parameters here"),
+        (launch(attributes=((13, bytes([1]) + bytes(63)),)), "changed by device code"),
+        (copy(64, source=MAPPED), "a copy of memory outside"),
+        (copy(64, target=WINDOW + (8 << 30) - 32), "a copy of memory outside"),
+        (memset(target=MAPPED), "a memset of memory outside"),
+        (memset(width=8 << 30), "a memset of memory outside"),
+        (Memset(WINDOW, 0, 7, 3, 1, 1), "elements"),
+    ],
+)
+def test_what_reaches_outside_of_the_window_is_refused_by_name(node: Any, said: str) -> None:
+    with pytest.raises(NotRebuilt, match=said):
+        build(capture(node))
+
+
+def test_a_variable_of_another_size_is_refused() -> None:
+    made = capture(launch())
+    image = replace(made.images[0], variables=(Global("scale", b"12345678"),))
+
+    with pytest.raises(NotRebuilt, match="another size"):
+        build(replace(made, images=(image,)))
+
+
+def test_a_copy_that_graphs_make_slowly_is_split() -> None:
+    _, fake = build(capture(copy(2 * LARGEST_COPY + 100), edges=()))
+
+    assert [(width, waits) for _, width, waits in fake.copies] == [
+        (LARGEST_COPY, 0),
+        (LARGEST_COPY, 1),
+        (100, 1),
+    ]
+    assert [source - WINDOW for source, _, _ in fake.copies] == [0, LARGEST_COPY, 2 * LARGEST_COPY]
+
+
+def test_a_refusal_of_the_driver_is_told_with_its_call() -> None:
+    fake = FakeDriver()
+    fake._cuGraphCreate = lambda *_: 2  # type: ignore[attr-defined]
+
+    with pytest.raises(DriverError, match="cuGraphCreate: CUDA_ERROR_OF_THIS_TEST"):
+        build(capture(launch()), fake)
+
+
+def test_the_structures_are_as_large_as_the_drivers() -> None:
+    assert ctypes.sizeof(KernelNode) == 72
+    assert ctypes.sizeof(CopyNode) == 200
+    assert ctypes.sizeof(LaunchAttribute) == 64
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 9_000)), max_size=60))
+def test_a_heap_never_gives_the_same_memory_twice(steps: list[tuple[bool, int]]) -> None:
+    heap = Heap(WINDOW, 64 * BLOCK)
+    taken: dict[int, int] = {}
+    for give_back, nbytes in steps:
+        if give_back and taken:
+            address = sorted(taken)[nbytes % len(taken)]
+            heap.give_back(address)
+            del taken[address]
+            continue
+        address = heap.take(nbytes)
+        if address:
+            spans = [range(each, each + size) for each, size in taken.items()]
+            assert not any(address in span or address + nbytes - 1 in span for span in spans)
+            assert address >= WINDOW
+            assert address + nbytes <= WINDOW + 64 * BLOCK
+            taken[address] = nbytes
+    for address in taken:
+        heap.give_back(address)
+    assert heap.take(64 * BLOCK) == WINDOW
+
+
+def test_a_full_heap_gives_nothing() -> None:
+    heap = Heap(WINDOW, BLOCK)
+
+    assert heap.take(1) == WINDOW
+    assert heap.take(1) == 0
+    heap.give_back(12345)
+    assert heap.take(1) == 0
+
+
+def elf(names: list[str], variables: dict[str, int]) -> bytes:
+    """A little image: a section for each kernel, and variables in ``.nv.global``."""
+    sections = ["", ".shstrtab", ".symtab", ".strtab", ".nv.global", *(f".text.{name}" for name in names)]
+    strings, places = b"", []
+    for section in sections:
+        places.append(len(strings))
+        strings += section.encode() + b"\0"
+    symbols, texts = b"", b"\0"
+    for name, size in variables.items():
+        symbols += images.SYMBOL.pack(len(texts), 1, 0, 4, 0, size)
+        texts += name.encode() + b"\0"
+    contents = {1: strings, 2: symbols, 3: texts}
+    body, headers = b"", b""
+    for number, place in enumerate(places):
+        content = contents.get(number, b"")
+        kind, entry = (2, images.SYMBOL.size) if number == 2 else (1, 0)
+        headers += images.SECTION.pack(place, kind, 0, 0, 64 + len(body), len(content), 3, 0, 1, entry)
+        body += content
+    head = bytearray(64)
+    head[:4] = b"\x7fELF"
+    struct.pack_into("<Q", head, 0x28, 64 + len(body))
+    struct.pack_into("<HHH", head, 0x3A, 64, len(sections), 1)
+    return bytes(head) + body + headers
+
+
+def test_names_of_kernels_and_variables_are_read_from_an_image() -> None:
+    found = images.symbols_of(elf(["f", "g"], {"scale": 4}))
+
+    assert found.kernels == {"f", "g"}
+    assert found.variables == {"scale": 4}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(4, 2_000), st.binary(min_size=1, max_size=8))
+def test_a_broken_image_has_no_names(place: int, noise: bytes) -> None:
+    data = bytearray(elf(["f"], {"scale": 4}))
+    place %= len(data)
+    data[place : place + len(noise)] = noise
+    images.symbols_of(bytes(data))

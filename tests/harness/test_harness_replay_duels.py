@@ -1,0 +1,181 @@
+"""How duels in one timer and finals decide: simulated, and by properties."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelcup_harness.replay import duels
+from kernelcup_harness.replay.duels import Standing, decide, log_ratios, looks, outcome, over_cases, standing
+from kernelcup_harness.replay.finals import Final, Meeting, final, places
+
+NOISE = 0.004
+"""Standard deviation of a single time on an H100, as a share, of kernels of 20 us."""
+
+
+def kernels(
+    chance: random.Random, difference: float, noise: float = NOISE
+) -> duels.Callable[..., Sequence[float]]:
+    """Return what gives logarithms of ratios of two kernels, one of which takes so much longer; 1 % are disturbed."""
+
+    def more(_first: int, count: int) -> list[float]:
+        drawn = [chance.gauss(difference, math.sqrt(2) * noise) for _ in range(count)]
+        return [each + chance.choice([-0.3, 0.3]) if chance.random() < 0.01 else each for each in drawn]
+
+    return more
+
+
+def test_the_looks_are_those_that_were_measured() -> None:
+    assert looks() == [160, 320, 640, 1280]
+
+
+def test_equal_kernels_tie_in_all_but_the_share_of_error() -> None:
+    chance = random.Random(1)
+    told = sum(decide(kernels(chance, 0.0))[0].is_apart for _ in range(300))
+
+    assert told <= 12
+
+
+@pytest.mark.parametrize("difference", [0.01, -0.01])
+def test_one_percent_is_told_apart_the_right_way_round(difference: float) -> None:
+    chance = random.Random(2)
+    found = [decide(kernels(chance, difference))[0] for _ in range(100)]
+
+    assert {each.winner for each in found} == {int(difference > 0)}
+    assert sum(each.pairs for each in found) < 200 * len(found)
+
+
+def test_pairs_are_added_only_while_the_interval_holds_one() -> None:
+    taken: list[tuple[int, int]] = []
+
+    def equal(first: int, count: int) -> list[float]:
+        taken.append((first, count))
+        return [0.001, -0.001] * (count // 2)
+
+    decide(equal)
+    assert taken == [(0, 160), (160, 160), (320, 320), (640, 640)]
+
+    taken.clear()
+    decide(lambda first, count: taken.append((first, count)) or [0.01, 0.011] * (count // 2))
+    assert taken == [(0, 160)]
+
+
+def test_a_duel_without_time_ends_after_its_first_look() -> None:
+    found, ratios = decide(kernels(random.Random(3), 0.0), go_on=lambda: False)
+
+    assert found.pairs == len(ratios) == 160
+
+
+def test_the_interval_is_wider_the_less_error_is_allowed() -> None:
+    chance = random.Random(4)
+    ratios = [chance.gauss(0, 1) for _ in range(200)]
+
+    assert standing(ratios, 0.001).half > standing(ratios, 0.02).half > standing(ratios * 4, 0.02).half
+
+
+def test_ratios_are_of_times_without_what_the_clock_takes() -> None:
+    assert log_ratios([(14.0, 24.0), (3.0, 5.0)], 4.0) == pytest.approx([math.log(0.5), 0.0])
+
+
+def test_the_report_has_the_ratio_of_all_cases_and_its_interval() -> None:
+    cases = [[0.02, 0.02, 0.02, 0.0201] * 40, [0.0, 0.0, 0.0, 0.0001] * 40]
+    ratios = over_cases(cases)
+    told = outcome(standing(ratios, 0.005), ratios, cases)
+
+    assert told.verdict == "slower"
+    assert told.low < told.ratio < told.high
+    assert told.ratio == pytest.approx(math.exp(0.01), abs=1e-3)
+    assert (told.blocks, len(told.cases), told.pairs) == (160, 2, [160])
+
+
+def told_by(logs: dict[str, float], half: float) -> duels.Callable[[str, str, float], Standing]:
+    """Return duels that measure differences exactly, with an interval."""
+    return lambda first, second, _error: Standing(logs[first] - logs[second], half, 160)
+
+
+def test_six_that_are_one_percent_apart_come_in_their_order_from_any_other() -> None:
+    logs = {name: 0.01 * number for number, name in enumerate("abcdef")}
+    names = list(logs)
+    random.Random(5).shuffle(names)
+    found = final(names, told_by(logs, 0.004))
+
+    assert found.order == list("abcdef")
+    assert [found.places[name] for name in found.order] == [1, 2, 3, 4, 5, 6]
+
+
+def test_neighbours_that_cannot_be_told_apart_share_a_place() -> None:
+    logs = {"a": 0.0, "b": 0.001, "c": 0.02}
+    found = final("abc", told_by(logs, 0.004))
+
+    assert found.places == {"a": 1, "b": 1, "c": 3}
+
+
+def test_each_duel_has_an_equal_part_of_the_error_of_as_many_as_there_can_be() -> None:
+    errors = []
+
+    def meet(first: str, second: str, error: float) -> Standing:
+        errors.append(error)
+        return Standing(-0.01, 0.001, 160)
+
+    final("abcd", meet)
+    assert errors == [pytest.approx(duels.ERROR / 6)] * 3
+
+
+def test_duels_that_contradict_each_other_tell_nobody_apart() -> None:
+    round_and_round = [
+        Meeting("a", "b", Standing(-0.01, 0.001, 160)),
+        Meeting("b", "c", Standing(-0.01, 0.001, 160)),
+        Meeting("a", "c", Standing(0.01, 0.001, 160)),
+    ]
+
+    assert places("abc", round_and_round) == {"a": 1, "b": 1, "c": 1}
+
+
+standings = st.tuples(st.floats(-0.1, 0.1), st.floats(0.0, 0.1)).map(lambda each: Standing(*each, 160))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    names=st.permutations("abcdef").flatmap(lambda each: st.integers(0, 6).map(lambda count: each[:count])),
+    drawn=st.lists(standings, min_size=15, max_size=15),
+    all_pairs=st.booleans(),
+)
+def test_whatever_duels_say_a_final_ends_and_contradicts_none_that_it_can_keep(
+    names: list[str], drawn: list[Standing], all_pairs: bool
+) -> None:
+    told = iter(drawn)
+    found = final(names, lambda *_: next(told), all_pairs=all_pairs)
+
+    assert sorted(found.order) == sorted(names)
+    assert set(found.places) == set(names)
+    assert not names or min(found.places.values()) == 1
+    check_neighbours(found)
+    for each in found.meetings:
+        if each.faster is not None and not contradicted(found, each):
+            other = each.second if each.faster == each.first else each.first
+            assert found.places[each.faster] < found.places[other]
+
+
+def check_neighbours(found: Final) -> None:
+    """Nobody stands behind a neighbour that is known to be slower."""
+    for before, after in zip(found.order, found.order[1:], strict=False):
+        (met,) = [each for each in found.meetings if {each.first, each.second} == {before, after}]
+        assert met.faster != after or contradicted(found, met)
+
+
+def contradicted(found: Final, meeting: Meeting) -> bool:
+    """Tell whether other duels lead from the slower one back to the faster."""
+    assert meeting.faster is not None
+    reached, front = set(), {meeting.second if meeting.faster == meeting.first else meeting.first}
+    while front:
+        name = front.pop()
+        reached.add(name)
+        for each in found.meetings:
+            if each.faster == name:
+                front |= {each.first, each.second} - reached - {name}
+    return meeting.faster in reached

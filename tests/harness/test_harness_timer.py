@@ -1,0 +1,385 @@
+"""The timer: what it answers, what it refuses by name, and the order of its calls to the driver."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from test_harness_replay import FakeDriver, capture, launch
+
+from kernelcup_harness.frames import Channel
+from kernelcup_harness.replay import engine, graph_data, start_gun, timer, window
+from kernelcup_harness.replay.driver import Driver, DriverError
+from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused
+from kernelcup_harness.replay.timer import Failure, Part
+
+LASTS_NS, CLOCK_NS = 20_000, 4_000
+
+
+class TimingDriver(FakeDriver):
+    """A device with a timer: kernels of the gun and graphs do what they do there, when the stream is waited for.
+
+    What it enforces: a graph runs behind the kernel that holds it, and nothing is looked at before it is there.
+    """
+
+    def __init__(self, *, slow_ns: int = 0) -> None:
+        super().__init__()
+        self.now_ns = 10**15
+        self.slow_ns = slow_ns
+        self.order: list[str] = []
+        self.graphs: dict[int, int] = {}
+        self._kernels: dict[int, str] = {}
+        self._memory: list[Any] = []
+
+    def _cuModuleGetFunction(self, made: Any, _module: Any, name: bytes) -> int:  # noqa: N802
+        self._handles += 1
+        made._obj.value = self._handles
+        self._kernels[self._handles] = name.decode()
+        return 0
+
+    def _cuMemAddressReserve(self, there: Any, *_: Any) -> int:  # noqa: N802
+        there._obj.value = window.WINDOW
+        self.order.append("reserve")
+        return 0
+
+    def _cuMemHostAlloc(self, page: Any, nbytes: Any, _flags: int) -> int:  # noqa: N802
+        memory = ctypes.create_string_buffer(nbytes.value)
+        self._memory.append(memory)
+        page._obj.value = ctypes.addressof(memory)
+        return 0
+
+    def _cuDeviceGetAttribute(self, found: Any, *_: Any) -> int:  # noqa: N802
+        found._obj.value = 300 << 20
+        return 0
+
+    def _cuMemAlloc_v2(self, made: Any, nbytes: Any) -> int:  # noqa: N802
+        self.order.append(f"sweep of {nbytes.value >> 20} MiB")
+        made._obj.value = 1 << 40
+        return 0
+
+    def _cuMemsetD32Async(self, *_: Any) -> int:  # noqa: N802
+        self.order.append("sweep")
+        self.now_ns += 100_000 + self.slow_ns
+        return 0
+
+    def _cuGraphLaunch(self, graph: Any, _stream: Any) -> int:  # noqa: N802
+        self.order.append("graph")
+        self.now_ns += self.graphs.get(graph.value, LASTS_NS)
+        return 0
+
+    def _cuLaunchKernel(self, kernel: Any, *arguments: Any) -> int:  # noqa: N802
+        name, pointers = self._kernels[kernel.value], arguments[8]
+        words = [ctypes.c_uint64.from_address(pointers[at]).value for at in range(2 if name == "hold" else 1)]
+        self.order.append(name)
+        if name == "hold":
+            ctypes.c_uint64.from_address(words[1]).value = self.now_ns
+            self.now_ns = max(self.now_ns, words[0])
+        else:
+            self.now_ns += CLOCK_NS
+            ctypes.c_uint64.from_address(words[0]).value = self.now_ns
+        return 0
+
+
+def made(**options: Any) -> tuple[engine.GpuEngine, TimingDriver]:
+    """An engine on a device of this test."""
+    device = TimingDriver(**options)
+    return engine.GpuEngine(Driver(device)), device
+
+
+def test_addresses_are_taken_before_any_memory_and_all_is_ready_without_a_job() -> None:
+    _, device = made()
+
+    assert device.order == ["reserve", "sweep of 601 MiB"]
+    assert device.calls.index("cuDevicePrimaryCtxRetain") < device.calls.index("cuMemAddressReserve")
+    assert "cuGraphInstantiateWithFlags" in device.calls
+
+
+def test_a_call_is_swept_held_launched_and_stamped_in_this_order() -> None:
+    found, device = made()
+    found._sets.append([12345])
+    device.order.clear()
+
+    assert found.fire(0, 0) == LASTS_NS + CLOCK_NS
+    assert device.order == ["stamp", "sweep", "hold", "graph", "stamp"]
+
+
+def test_an_empty_graph_takes_what_the_clock_takes() -> None:
+    found, device = made()
+    device.graphs[found._nothing] = 0
+
+    assert found.empty() == CLOCK_NS
+
+
+def test_a_start_that_was_too_early_is_tried_again_further_ahead() -> None:
+    found, device = made(slow_ns=1_000_000)
+    found._sets.append([12345])
+    device.order.clear()
+
+    assert found.fire(0, 0) == LASTS_NS + CLOCK_NS
+    assert device.order.count("graph") == 2
+
+
+def test_a_device_that_is_never_ready_is_trouble() -> None:
+    found, _ = made(slow_ns=10**10)
+    found._sets.append([12345])
+
+    with pytest.raises(start_gun.ClockTrouble, match="never ready"):
+        found.fire(0, 0)
+
+
+def test_a_stamp_that_changes_after_it_was_read_is_trouble() -> None:
+    found, _ = made()
+    found._sets.append([12345])
+    found.fire(0, 0)
+    gun = found._gun
+    place = next(iter(gun._taken))
+    gun._words[place] += 1
+
+    with pytest.raises(start_gun.ClockTrouble, match="changed"):
+        found.check()
+
+
+def test_a_capture_is_rebuilt_with_the_regions_that_were_attached() -> None:
+    found, _device = made()
+    with pytest.raises(Exception, match="outside of the window"):
+        found.load(graph_data.encode(capture(launch((0, (window.WINDOW + 64).to_bytes(8, "little"))))))
+
+    fd = os.open("/dev/null", os.O_RDONLY)
+    found.attach(Part(window.WINDOW, 2 << 20, "rw"), fd)
+    os.close(fd)
+    assert found.load(
+        graph_data.encode(capture(launch((0, (window.WINDOW + 64).to_bytes(8, "little")))))
+    ) == (
+        1,
+        [],
+    )
+
+
+class Plain:
+    """An engine that answers constants, or raises."""
+
+    def __init__(self) -> None:
+        self.raises: Exception | None = None
+        self.log: list[Any] = []
+
+    def attach(self, part: Part, fd: int) -> None:
+        self.log.append((part, os.fstat(fd).st_size))
+
+    def load(self, data: bytes) -> tuple[int, list[str]]:
+        self.try_to()
+        self.log.append(data)
+        return 4, ["x" * 10] * 100
+
+    def fire(self, group: int, place: int) -> int:
+        self.try_to()
+        self.log.append((group, place))
+        return 1_000 * group + place
+
+    def empty(self) -> int:
+        return 7
+
+    def series(self, calls: Sequence[tuple[int, int]]) -> int:
+        return 100 * len(calls)
+
+    def check(self) -> None:
+        self.try_to()
+
+    def try_to(self) -> None:
+        """Raise what this test wants."""
+        if self.raises is not None:
+            raise self.raises
+
+
+@pytest.fixture
+def running() -> Iterator[tuple[TimerLine, Plain, list[int]]]:
+    """A timer in a thread, the judge's line to it, and its exit code once it has ended."""
+    ours, theirs = socket.socketpair()
+    plain, codes = Plain(), list[int]()
+    line = TimerLine(Channel(ours, max_bytes=1 << 20, max_fds=0))
+    other = Channel(theirs, max_bytes=1 << 20)
+    thread = threading.Thread(target=lambda: codes.append(timer.Timer(other, plain).serve()))
+    thread.start()
+    assert line.greet(5.0) == ""
+    yield line, plain, codes
+    ours.close()
+    thread.join()
+    theirs.close()
+
+
+def ask(line: TimerLine, expected: str, fds: Sequence[int] = (), **frame: Any) -> dict[str, Any]:
+    """Ask within the time that a test has."""
+    return line.ask(frame, expected, timeout_s=5.0, fds=fds)
+
+
+def loaded(line: TimerLine, data: bytes = b"graphs") -> None:
+    """Load something."""
+    fd = os.memfd_create("capture")
+    os.write(fd, data + b"more")
+    ask(line, "loaded", [fd], type="load", bytes=len(data))
+    os.close(fd)
+
+
+def test_the_timer_reads_so_many_bytes_and_no_more(running: Any) -> None:
+    line, plain, _ = running
+    loaded(line)
+
+    assert plain.log == [b"graphs"]
+
+
+def test_places_are_fired_by_set_and_number(running: Any) -> None:
+    line, _plain, _ = running
+    loaded(line)
+    loaded(line)
+
+    assert ask(line, "fired", type="fire", set=1, place=3, repeat=2)["ns"] == [1_003, 1_003]
+    assert ask(line, "fired", type="empty")["ns"] == [7]
+    assert ask(line, "series", type="series", places=[0, 1, 0])["ns"] == 300
+
+
+def test_turns_change_who_is_first_with_each_round(running: Any) -> None:
+    line, plain, _ = running
+    for _ in range(4):
+        loaded(line)
+    plain.log.clear()
+    left, right = [[0, 0], [3, 0]], [[1, 0], [2, 0]]
+    found = ask(line, "turns", type="turns", left=left, right=right, count=4)
+
+    assert found["ns"] == [[0, 1_000], [3_000, 2_000]] * 2
+    # A B B A in memory; the right one first, then the left one.
+    assert [group for group, _ in plain.log] == [1, 0, 2, 3, 0, 1, 3, 2]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {"type": "fire", "place": 4},
+        {"type": "fire", "place": -1},
+        {"type": "fire", "place": True},
+        {"type": "fire", "place": 0, "set": 1},
+        {"type": "fire", "place": 0, "repeat": 0},
+        {"type": "fire", "place": 0, "repeat": 10**9},
+        {"type": "series", "places": [9]},
+        {"type": "series", "places": [0] * 5_000},
+        {"type": "turns", "left": [], "right": [], "count": 1},
+        {"type": "turns", "left": [[0, 0]], "right": [[0, 0], [0, 1]], "count": 1},
+        {"type": "attach", "regions": [{"address": 0, "bytes": 1, "access": "rw"}]},
+        {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "all"}]},
+        {"type": "attach", "regions": [{"address": window.WINDOW, "bytes": 1, "access": "rw"}]},
+        {"type": "load", "bytes": 1 << 62},
+        {"type": "load", "bytes": 1},
+        {"type": "what"},
+        {},
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_and_the_next_is_answered(
+    running: Any, frame: dict[str, Any]
+) -> None:
+    line, _, codes = running
+    loaded(line)
+    with pytest.raises(TimerRefused) as refused:
+        line.ask(frame, "fired", timeout_s=5.0)
+
+    assert refused.value.name is Failure.BAD_REQUEST
+    assert ask(line, "fired", type="fire", place=0)["ns"] == [0]
+    assert not codes
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "ends"),
+    [
+        (graph_data.BadGraph("capture.images: a list is due"), Failure.BAD_GRAPH, False),
+        (timer.rebuild.NotRebuilt("a copy of memory outside of the window"), Failure.NOT_REBUILT, False),
+        (DriverError("cuModuleLoadData", 200, "CUDA_ERROR_INVALID_IMAGE"), Failure.NOT_REBUILT, False),
+        (DriverError("cuModuleLoadData", 700, "CUDA_ERROR_ILLEGAL_ADDRESS"), Failure.DEVICE_FAULT, True),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused_by_name(
+    running: Any, error: Exception, name: Failure, ends: bool
+) -> None:
+    line, plain, codes = running
+    plain.raises = error
+    with pytest.raises(TimerRefused, match=str(error)[:20]) as refused:
+        loaded(line)
+
+    assert refused.value.name is name
+    if ends:
+        with pytest.raises(TimerFailed):
+            ask(line, "checked", type="check")
+        assert codes == [timer.FAULTED]
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (DriverError("cuStreamSynchronize", 700, "CUDA_ERROR_ILLEGAL_ADDRESS"), Failure.DEVICE_FAULT),
+        (DriverError("cuGraphLaunch", 1, "CUDA_ERROR_INVALID_VALUE"), Failure.DEVICE_FAULT),
+        (start_gun.ClockTrouble("an end stamp changed"), Failure.CLOCK),
+    ],
+)
+def test_a_fault_while_something_runs_is_told_and_ends_the_timer(
+    running: Any, error: Exception, name: Failure
+) -> None:
+    line, plain, codes = running
+    loaded(line)
+    plain.raises = error
+    with pytest.raises(TimerRefused) as refused:
+        ask(line, "fired", type="fire", place=0)
+
+    assert refused.value.name is name
+    with pytest.raises(TimerFailed):
+        ask(line, "fired", type="empty")
+    assert codes == [timer.FAULTED]
+
+
+def test_a_timer_without_a_device_says_so_and_refuses() -> None:
+    ours, theirs = socket.socketpair()
+    other = Channel(theirs, max_bytes=1 << 20)
+    thread = threading.Thread(target=timer.Timer(other, None, "no libcuda").serve)
+    thread.start()
+    line = TimerLine(Channel(ours, max_bytes=1 << 20, max_fds=0))
+
+    assert line.greet(5.0) == "no libcuda"
+    with pytest.raises(TimerRefused) as refused:
+        ask(line, "fired", type="empty")
+    assert refused.value.name is Failure.NO_WINDOW
+    ours.close()
+    thread.join()
+    theirs.close()
+
+
+def test_descriptors_are_closed_whatever_becomes_of_a_request(running: Any) -> None:
+    line, _, _ = running
+    chance = random.Random(7)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        fds = [os.open("/dev/null", os.O_RDONLY) for _ in range(chance.randint(0, 4))]
+        kind = chance.choice(["attach", "load", "fire", "what", "empty"])
+        region = {"address": window.WINDOW, "bytes": 4096, "access": "rw"}
+        frame = {"type": kind, "bytes": 3, "regions": [region] * chance.randint(0, 3), "place": 0}
+        with contextlib.suppress(TimerRefused, TimerFailed):
+            line.ask(frame, "any", timeout_s=5.0, fds=fds)
+        for fd in fds:
+            os.close(fd)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_timer_has_no_torch() -> None:
+    code = "import sys, kernelcup_harness.replay.timer, kernelcup_harness.replay.engine; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "False"
+
+
+def test_a_machine_without_a_driver_has_a_timer_that_says_so() -> None:
+    found, trouble = timer.prepared()
+
+    assert (found is None) == bool(trouble)
