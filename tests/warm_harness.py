@@ -1,8 +1,9 @@
 """Runs of the harness in which torch is imported already: importing it is most of what a short run takes.
 
-Judge and contestant are processes of their own as ever, each with its folder, environment, output and
-limits. But they begin as copies of a process that waits with torch imported, and there is no sandbox: a
-copy cannot enter one. So this is for tests of what is judged, not of what keeps processes apart.
+Judge and contestant, or a task's own harness, are processes of their own as ever, each with its folder,
+environment, output and limits. But they begin as copies of a process that waits with torch imported, and
+there is no sandbox: a copy cannot enter one. So this is for tests of what is judged, not of what keeps
+processes apart.
 
 As a program, this is the process that waits.
 """
@@ -14,6 +15,7 @@ import gc
 import io
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -136,10 +138,13 @@ def start(
     cap_output: int,
     box: sandbox.Sandbox | None = None,
 ) -> processes.Child:
-    """Fork what :func:`kernelcup_harness.processes.start` starts: the Python code of a command line."""
+    """Fork what :func:`kernelcup_harness.processes.start` starts: the Python code or file of a command line."""
     assert box is None
-    *options, code = argv[1:6]
-    assert options == ["-I", "-B", "-u", "-c"], argv
+    if argv[1:5] == ["-I", "-B", "-u", "-c"]:
+        code, name, arguments = argv[5], "-c", argv[6:]
+    else:  # a task's own harness
+        name, arguments = argv[1], argv[2:]
+        code = (cwd / name).read_text(encoding="utf-8")
     (stdout, their_stdout), (stderr, their_stderr) = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -148,7 +153,7 @@ def start(
             os.chdir(cwd)
             os.environ.clear()
             os.environ.update(environment)
-            execute(code, argv[6:])
+            execute(code, name, arguments)
         finally:
             os._exit(1)
     os.close(their_stdout)
@@ -184,15 +189,24 @@ def unbuffered(fd: int) -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
 
 
-def execute(code: str, arguments: Sequence[str]) -> None:
-    """Do what ``python -c CODE ARGUMENTS`` does, with none of our modules imported, and end."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "kernelcup_harness"]:
-        del sys.modules[name]
+def execute(code: str, name: str, arguments: Sequence[str]) -> None:
+    """Do what ``python -c CODE ARGUMENTS`` or ``python NAME ARGUMENTS`` does, and end.
+
+    None of our modules is imported.
+    """
+    for each in [each for each in sys.modules if each.partition(".")[0] == "kernelcup_harness"]:
+        del sys.modules[each]
     main = sys.modules["__main__"] = ModuleType("__main__")
-    sys.argv = ["-c", *arguments]
+    sys.argv = [name, *arguments]
+    if name != "-c":
+        main.__file__ = os.path.abspath(name)
+        places = [os.path.dirname(main.__file__), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        sys.path[:0] = places
     ended = 1
     try:
-        exec(compile(code, "<string>", "exec"), main.__dict__)
+        if name != "-c":
+            runpy.run_path(os.path.join(places[1], "sitecustomize.py"))  # as each start of Python does
+        exec(compile(code, "<string>" if name == "-c" else name, "exec"), main.__dict__)
         ended = 0
     except SystemExit as end:
         ended = end.code if isinstance(end.code, int) else int(end.code is not None)

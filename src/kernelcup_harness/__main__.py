@@ -1,12 +1,13 @@
 """``python -m kernelcup_harness [JOB.json] [--report FILE] [--events] [--die-with-parent] [--describe]
-[--lint] [--ahead BACKEND [--background]] [--calibrate BACKEND]``.
+[--lint [--no-nulls]] [--ahead BACKEND [--background]] [--calibrate BACKEND]``.
 
 Reads a JobSpec as JSON from the file or, without one or with ``-``, from standard input. Writes JSON
 lines to standard output: with ``--events`` the events as they come, and at the end
 ``{"report": {...}}``, or the bare report to FILE. Exit code 0 means that there is a report, whatever
 its verdict; 2 that the job could not be read. ``--describe`` judges nothing and prints what this
 machine is and which sandbox it has. ``--lint`` judges no submission but the task: null submissions are
-handed to its checker, and the last line is ``{"lint": {...}}``. ``--calibrate`` judges nothing either: it
+handed to its checker, and the last line is ``{"lint": {...}}``; ``--no-nulls`` tries large seeds on its
+inputs and its reference alone. ``--calibrate`` judges nothing either: it
 measures what the first device of a backend can do, and the last line is ``{"calibration": {...}}``.
 
 With ``--ahead`` judge and contestants are started before the job is read, and ``{"ready": true}`` is
@@ -94,7 +95,7 @@ def run(options: argparse.Namespace, text: bytes | OSError, ahead: Crew | None) 
         sys.stderr.write(f"{options.job}: {error}\n")
         return 2
     if options.lint:
-        emit({"lint": to_json(lint_run.run_lint(spec))})
+        emit({"lint": to_json(lint_run.run_lint(spec, nulls=not options.no_nulls))})
         return 0
     report = run_job(spec, emit if options.events else ignore, ahead)
     if options.report:
@@ -115,6 +116,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--die-with-parent", action="store_true", help="end when the caller ends")
     parser.add_argument("--describe", action="store_true", help="say what this machine is, and judge nothing")
     parser.add_argument("--lint", action="store_true", help="try null submissions against the task")
+    parser.add_argument("--no-nulls", action="store_true", help="with --lint: try inputs and reference only")
     parser.add_argument(
         "--ahead", choices=[*Backend], metavar="BACKEND", help="start for this backend before the job is read"
     )

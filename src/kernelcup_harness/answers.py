@@ -20,6 +20,8 @@ MAX_PROFILE = 256 << 10
 MAX_TRACE = 8 << 20
 CLAIM, HANDSHAKE, REPLAY, PROFILE = "claim", "handshake", "replay", "profile"
 """What a call is for: only a claim is timed by the contestant, with a cold cache."""
+TIMED = "timed"
+"""A claim whose time is the judge's: all that counts is its wall clock."""
 RING = "ring"
 KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
 
@@ -39,7 +41,9 @@ class Answer:
 
     output: Any = None
     ns: float = math.nan
-    """The contestant's claim, NaN where none was asked for."""
+    """The contestant's claim, NaN where none was asked for; of a call that the judge has timed, its time."""
+    own_ns: float = math.nan
+    """The contestant's claim of a call that the judge has timed."""
     late: bool = False
     """Whether its device had to wait for its host meanwhile, as it says."""
     wall_ns: float = math.nan
@@ -120,7 +124,7 @@ def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
         )
     if reply.get("type") != "done":
         raise BrokenProtocol("an answer of unknown type")
-    ns = claimed(reply.get("ns"), pending)
+    ns, own_ns = times_of(pending)
     output = read(pending, record_type)
     count = len(aliasing.leaves(output))
     try:
@@ -131,6 +135,7 @@ def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
     return Answer(
         output=output,
         ns=ns,
+        own_ns=own_ns,
         late=was_late(reply),
         wall_ns=pending.wall_ns,
         shared_inputs=tuple(sorted({place for _, place in shared})),
@@ -175,9 +180,15 @@ def raise_failure(reply: dict[str, Any]) -> None:
         raise CallFailed(kind, str(reply.get("text"))[:MAX_TEXT])
 
 
+def times_of(pending: Pending) -> tuple[float, float]:
+    """Return the time of an answer and, where that is the judge's, the contestant's own. Raise ``BrokenProtocol``."""
+    claim_ns = claimed(pending.reply.get("ns"), pending)
+    return (pending.wall_ns, claim_ns) if pending.kind == TIMED else (claim_ns, math.nan)
+
+
 def claimed(ns: object, pending: Pending) -> float:
     """Return the claim of an answer, never more than the judge's clock; NaN where none was asked for."""
-    if pending.kind != CLAIM:
+    if pending.kind not in (CLAIM, TIMED):
         if ns is not None:
             raise BrokenProtocol("an answer with a time that nobody asked for")
         return math.nan

@@ -18,11 +18,13 @@ from dataclasses import dataclass, replace
 
 from kernelcup_harness import estimates
 from kernelcup_harness.protocol import (
+    BEST_LEVELS,
     Audit,
     Backend,
     CaseResult,
     Finding,
     NotCaptured,
+    Timing,
     TrustLevel,
 )
 
@@ -54,7 +56,13 @@ HANDSHAKE_PROCESS_NS = 600.0
 Of 54 kernels, each in 11 or 12 jobs on H200s: 640 ns in the median, some of it by chance within a job."""
 THROTTLED_SHARE = 0.2
 """So many samples discarded are worth telling."""
-LEVELS = (TrustLevel.AUDITED, TrustLevel.BOUNDED, TrustLevel.SELF_MEASURED)
+LEVELS = (
+    TrustLevel.REPLAYED,
+    TrustLevel.AUDITED,
+    TrustLevel.WALL_CLOCK,
+    TrustLevel.BOUNDED,
+    TrustLevel.SELF_MEASURED,
+)
 """From the best to the worst."""
 
 
@@ -168,9 +176,11 @@ class Evidence:
 def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
     """Return what is ranked, and how far it is proven.
 
-    ``rounds`` has what was measured first, and a second time where the first was in doubt.
+    ``rounds`` has what was measured first, and a second time where the first was in doubt. Where two of our clocks
+    disagree nobody knows which of them is right: the result is not proven, and not held back either.
     """
     last, findings = rounds[-1], []
+    often = "twice measured" if len(rounds) > 1 else "measured once"
     # A round that proves less acquits of nothing that a better one has found.
     slopes = [each for each in rounds if each.captured] or rounds
     handshakes = [each for each in rounds if each.armed] or rounds
@@ -178,8 +188,8 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
     handshake = min(handshakes, key=lambda each: each.handshake_proves_ns)
     score, level = last.claim_ns, TrustLevel.AUDITED
     if all(each.slope_disagrees for each in slopes):
-        score = slopes[-1].claim_or_slope_ns
-        findings.append(slope_finding(slopes[-1]))
+        score, level = slopes[-1].claim_or_slope_ns, TrustLevel.BOUNDED
+        findings.append(slope_finding(slopes[-1], often))
     elif all(each.gap_share for each in rounds):
         score = last.without_gaps_ns
     if not last.captured and last.slope_ns is not None:
@@ -191,7 +201,7 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         if handshake.has_nothing_else:
             score = max(score, handshake.handshake_ns)
         else:
-            findings.append(handshake_finding(handshake))
+            findings.append(handshake_finding(handshake, often))
             # Too coarse to hold anything back where it is not armed: then what it proves is ranked.
             score = max(score, handshake.handshake_proves_ns)
     if any(each.refused for each in rounds):
@@ -200,9 +210,7 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
     elif all(each.is_disturbed for each in handshakes):
         findings.append(DISTURBED)
         level = TrustLevel.BOUNDED
-    if backend is Backend.EMULATED:
-        score, level, findings = last.claim_ns, TrustLevel.SELF_MEASURED, []
-    return Audit(
+    found = Audit(
         captured=last.captured,
         armed=handshake.armed,
         handshake_ns=handshake.handshake_ns,
@@ -217,6 +225,14 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
         level=level,
         findings=findings,
     )
+    return for_backend(found, backend, last.claim_ns)
+
+
+def for_backend(found: Audit, backend: Backend, claim_ns: float) -> Audit:
+    """Return an audit as it counts: on an emulated device for nothing."""
+    if backend is Backend.EMULATED:
+        return replace(found, score_ns=claim_ns, level=TrustLevel.SELF_MEASURED, findings=[])
+    return found
 
 
 WHY_NOT = {
@@ -235,6 +251,12 @@ REFUSED = Finding(
     text="a recorded call could not be queued ahead of its input, although nothing was in the way",
     quarantines=True,
 )
+DISAGREE = "two of our clocks disagree"
+EMPTY_FLOOR = "empty_floor"
+NO_TIME = Finding(
+    code="no_time",
+    text="the time for measuring was up before the judge's clock could be held against this case",
+)
 DISTURBED = Finding(
     code="handshake_disturbed",
     text="single calls took less than ones that do nothing, twice measured: something slowed those down",
@@ -248,27 +270,46 @@ def not_captured_finding(reason: NotCaptured) -> Finding:
     return Finding(code="not_captured", text=text)
 
 
-def slope_finding(evidence: Evidence) -> Finding:
+def slope_finding(evidence: Evidence, often: str) -> Finding:
     """Say that many calls take longer than the claim."""
     assert evidence.slope_ns is not None
     text = (
-        f"one after another its calls take {us(evidence.slope_ns)} each, twice measured, but it claims "
+        f"{DISAGREE}: one after another its calls take {us(evidence.slope_ns)} each, {often}, but it claims "
         f"{us(evidence.claim_ns)}; {us(evidence.slope_slack_ns)} more would be within what can be measured"
     )
-    return Finding(code="slope_disagrees", text=text, quarantines=True)
+    return Finding(code="slope_disagrees", text=text)
 
 
-def handshake_finding(evidence: Evidence) -> Finding:
-    """Say that single calls take longer than the claim.
-
-    That holds a run back only where the device answered alone. A process that takes part may be slower by
-    0.2 ms for a whole series, on a virtual machine whose cores are lent out.
-    """
+def handshake_finding(evidence: Evidence, often: str) -> Finding:
+    """Say that single calls take longer than the claim."""
     text = (
-        f"a single call takes {us(evidence.handshake_ns)} by the judge's clock, twice measured, but it claims "
+        f"{DISAGREE}: a single call takes {us(evidence.handshake_ns)} by the judge's clock, {often}, but it claims "
         f"{us(evidence.claim_ns)}; {us(evidence.handshake_slack_ns)} more would be within what can be measured"
     )
-    return Finding(code="handshake_disagrees", text=text, quarantines=evidence.armed)
+    return Finding(code="handshake_disagrees", text=text)
+
+
+def is_disagreement(finding: Finding, audit: Audit) -> bool:
+    """Tell whether a finding says that two clocks disagree of which both are fine: a handshake that is not armed
+    may be slower by 0.2 ms for a whole series, on a virtual machine whose cores are lent out.
+    """
+    return finding.code == "slope_disagrees" or (finding.code == "handshake_disagrees" and audit.armed)
+
+
+def without_time(claim_ns: float, walls_ns: Sequence[float]) -> Audit:
+    """Return the audit of a case for which there was no time: all that is known is the wall clock around its calls.
+
+    That is ranked: a submission that uses up the time at will gains nothing by a false claim.
+    """
+    wall_ns = quick(walls_ns)
+    return Audit(
+        captured=False,
+        handshake_ns=wall_ns,
+        handshake_slack_ns=0.0,
+        score_ns=max(claim_ns, wall_ns),
+        level=TrustLevel.BOUNDED,
+        findings=[NO_TIME],
+    )
 
 
 def us(nanoseconds: float) -> str:
@@ -365,9 +406,27 @@ def at_least(audit: Audit, floor_ns: float) -> Audit:
     if audit.score_ns >= floor_ns:
         return audit
     text = f"no more than an empty kernel takes: ranked as <= {us(floor_ns)}"
-    return replace(
-        audit, score_ns=floor_ns, findings=[*audit.findings, Finding(code="empty_floor", text=text)]
+    return replace(audit, score_ns=floor_ns, findings=[*audit.findings, Finding(code=EMPTY_FLOOR, text=text)])
+
+
+def if_known(timing: Timing, audit: Audit, backend: Backend) -> Audit:
+    """Return the audit; a GPU's time that scatters by more than may count in a ranking is not proven."""
+    found = timing.sampling_interval_ns
+    at_floor = any(each.code == EMPTY_FLOOR for each in audit.findings)
+    if backend is not Backend.CUDA or found is None or at_floor:
+        return audit
+    least, most = (
+        audit.score_ns / (1 + estimates.LARGEST_REACH),
+        audit.score_ns * (1 + estimates.LARGEST_REACH),
     )
+    if least <= found[0] and found[1] <= most:
+        return audit
+    text = (
+        f"its calls differ too much: the 95 % interval of {us(audit.score_ns)} is {us(found[0])} to {us(found[1])}, "
+        f"further than {estimates.LARGEST_REACH:.0%}"
+    )
+    level = max(audit.level, TrustLevel.BOUNDED, key=LEVELS.index)
+    return replace(audit, level=level, findings=[*audit.findings, Finding(code="wide_interval", text=text)])
 
 
 def with_findings(audit: Audit, more: Iterable[Finding | None]) -> Audit:
@@ -400,17 +459,23 @@ def trust_of(cases: Sequence[CaseResult]) -> TrustLevel:
     return max(levels, key=LEVELS.index, default=TrustLevel.SELF_MEASURED)
 
 
-def quarantine_of(cases: Sequence[CaseResult], *, require_audited: bool = False) -> list[Finding]:
-    """Return why a run does not count although all its answers were right."""
-    found = [
+def quarantine_of(
+    cases: Sequence[CaseResult], *, found: Sequence[Finding] = (), require_audited: bool = False
+) -> list[Finding]:
+    """Return why a run does not count although all its answers were right.
+
+    ``found`` was told while it went on, also of cases that never came to an end.
+    """
+    of_cases = [
         finding
         for case in cases
         if case.timing is not None and case.timing.audit is not None
         for finding in case.timing.audit.findings
         if finding.quarantines
     ]
+    found = of_cases + [each for each in dict.fromkeys(found) if each not in of_cases]
     level = trust_of(cases)
-    if cases and require_audited and level is not TrustLevel.AUDITED:
+    if cases and require_audited and level not in BEST_LEVELS:
         text = f"this leaderboard takes audited times only, and this run's is {level.value}"
         found.append(Finding(code="not_audited", text=text, quarantines=True))
     return found

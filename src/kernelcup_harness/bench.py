@@ -10,7 +10,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelcup_harness import audits, calibration, masks, nvml, physics, references, timing, wire
+from kernelcup_harness import (
+    audits,
+    calibration,
+    masks,
+    nvml,
+    physics,
+    references,
+    schedule,
+    timing,
+    walls,
+    wire,
+)
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place
@@ -30,6 +41,7 @@ from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, Cha
 from kernelcup_harness.measure import Auditor, Device, Wrong
 from kernelcup_harness.protocol import (
     Audit,
+    Backend,
     Calibration,
     DuelResult,
     Finding,
@@ -42,7 +54,7 @@ from kernelcup_harness.protocol import (
     Work,
     to_json,
 )
-from kernelcup_harness.schedule import CaseRun, Stage, needs_trusted
+from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage, needs_trusted
 from kernelcup_harness.task_code import TaskFault
 from kernelcup_harness.trusted import Trusted, TrustedFailed
 
@@ -70,8 +82,8 @@ NAMES = {
 }
 PAIRS = (("submission", "rival"), ("second", "second_rival"))
 """Who fights a duel: roles of :mod:`kernelcup_harness.crew`."""
-NOOPS_S = 5.0
-"""Where the task's own code is slow, cases that come later have no no-ops from before."""
+NOOPS_S = 1.5
+"""Where the task's own code is slow or its inputs are large, cases that come later have no no-ops from before."""
 
 
 @dataclass(slots=True)
@@ -141,6 +153,9 @@ class Bench:
             else None
         )
         self._chance = chance
+        self.by_wall = schedule.by_wall_clock(spec)
+        """Whether times are taken by the judge's wall clock."""
+        self._overheads = walls.Overheads(checks, callers["submission"])
         self._auditor: Auditor | None = None
         self._processes: int | None = None
         self._canary_ns = 0.0
@@ -151,6 +166,8 @@ class Bench:
         """The case of a duel that is going on, or has failed."""
         self.offset_ns = 0.0
         """What an empty kernel reads, once it was measured."""
+        self.more_findings: list[Finding] = []
+        """For each case that is audited."""
 
     @property
     def calibrates(self) -> bool:
@@ -165,12 +182,17 @@ class Bench:
 
     def before_load(self, stages: Sequence[Stage]) -> None:
         """Do what must be done before code of a submission runs. Raise ``RunEnds`` if the device is not fit."""
+        if self._spec.replay is not None:
+            return
+        if self._spec.mode is Mode.LEADERBOARD and self._spec.backend is not Backend.EMULATED:
+            with self.watch.phase("canary"):
+                self._take_canary()
+        if self.by_wall and self._spec.mode in TIMED:
+            with self.watch.phase("overheads"), failing_machine():
+                self._overheads.measure(stages)
         if not self.calibrates:
             return
         assert self._trusted is not None
-        if self._spec.mode is Mode.LEADERBOARD:
-            with self.watch.phase("canary"):
-                self._take_canary()
         with failing_machine():
             # What takes seconds where it must be: the submission is imported and tested meanwhile.
             self._trusted.begin()
@@ -206,16 +228,20 @@ class Bench:
 
         assert self._trusted is not None
         found: dict[int, list[float]] = {}
-        until = time.monotonic() + NOOPS_S
-        for case in [case for stage in stages if self.audits(stage) for case in stage.cases]:
-            if time.monotonic() > until:
+        began = time.monotonic()
+        wanted = [case for stage in stages if self.audits(stage) for case in stage.cases]
+        for number, case in enumerate(wanted, start=1):
+            if time.monotonic() > began + NOOPS_S:
                 break
             place = self._checks.place(StageName.RANKED, case)
             # What the task or its memory fails with is told of when the case has its turn.
             with suppress(TaskFault, wire.CannotCarry, OutOfMemoryError):
                 data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
                 found[case.index] = self._trusted.noops_before(
-                    data, form, lambda: self._empty_calls("submission", 1, 0)
+                    data,
+                    form,
+                    lambda: self._empty_calls("submission", 1, 0),
+                    until=began + NOOPS_S * number / len(wanted),
                 )
         return found
 
@@ -237,8 +263,14 @@ class Bench:
         """Tell whether the times of a stage are held against the judge's clock."""
         return stage.name is StageName.RANKED and self.calibrates
 
+    def finishes(self, stage: Stage) -> bool:
+        """Tell whether there is more to do for a stage once all its calls were made: where times are ranked."""
+        if stage.name is not StageName.RANKED or self._spec.replay is not None:
+            return False
+        return self.by_wall or self.calibrates
+
     def begin(self, stage: Stage) -> None:
-        """Be ready for a stage that is timed; nothing where that would mean nothing.
+        """Be ready for a stage that is timed by a GPU.
 
         A machine that has not been calibrated was asked by the profiler until now, so this job calibrates here.
         """
@@ -253,7 +285,8 @@ class Bench:
 
     def _offset_ns(self, role: str) -> float:
         """Return what an empty kernel reads in a contestant's process beyond what it takes."""
-        assert self._trusted is not None
+        if self._trusted is None or self.by_wall:
+            return 0.0
         return self._trusted.offset_in(self._own_empty_ns.get(role, []))
 
     def _auditor_of(self, role: str) -> Auditor:
@@ -268,6 +301,10 @@ class Bench:
             noops_before=self._noops_before,
         )
 
+    def overhead_ns(self, stage: Stage, case: PlannedCase) -> float | None:
+        """Return what a sample of a case has in it beside the call, None where that is not known."""
+        return self._overheads.of(stage, case)
+
     def largest_first(self, stage: Stage, runs: Sequence[CaseRun]) -> list[CaseRun]:
         """Return the cases in the order of their audits: memory of a large one serves for the smaller ones."""
 
@@ -277,36 +314,77 @@ class Bench:
 
         return sorted(runs, key=nbytes, reverse=True)
 
-    def audit(self, stage: Stage, run: CaseRun, budget_s: float) -> None:
+    def audit(
+        self, stage: Stage, run: CaseRun, budget_s: float, left_s: Callable[[], float] = lambda: math.inf
+    ) -> None:
         """Hold the judge's clock against what a case claims, twice where they differ at first.
 
-        ``budget_s`` is for one time; some is spent in any case.
+        ``budget_s`` is for one time; ``left_s`` tells how much time there is until nothing more is measured.
         """
+        if self.by_wall:
+            audit = walls.audit_of(run)
+            run.audit = audits.with_findings(audit, [self._floor(run, audit.score_ns), *self.more_findings])
+            return
         assert self._auditor is not None
         claims = run.timing()
         assert claims is not None
         place = self._checks.place(stage.name, run.case)
-        audit = self._audited(self._auditor, run, place, claims.claim_ns, budget_s)
+        if left_s() <= 0:
+            audit = audits.without_time(claims.claim_ns, claims.wall_ns)
+        else:
+            audit = self._audited(self._auditor, run, place, claims.claim_ns, budget_s, left_s, self._note)
         if self.watch.gpu:
             audit = audits.at_least(audit, self._empty_floor_ns())
         slow = audits.throttled(len(claims.samples_ns), len(claims.discarded_ns))
-        run.audit = audits.with_findings(audit, [self._floor(run, audit.score_ns), slow])
+        audit = audits.with_findings(audit, [self._floor(run, audit.score_ns), slow, *self.more_findings])
+        run.audit = audits.if_known(replace(claims, audit=audit), audit, self._spec.backend)
+        self._note(run.audit)
+
+    def note_replayed(self, run: CaseRun, audit: Audit) -> None:
+        """Take the time of a case whose calls were replayed, and hold it against what the device can do."""
+        claims = run.timing()
+        assert claims is not None
+        slow = audits.throttled(len(claims.samples_ns), len(claims.discarded_ns))
+        audit = audits.with_findings(audit, [self._floor(run, audit.score_ns), slow])
+        run.audit = audits.if_known(replace(claims, audit=audit), audit, self._spec.backend)
+        self._note(run.audit)
+
+    def finish_replayed(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
+        """Time the references, and report what is known of the device, when no contestant is left."""
+        if self._trusted is not None:
+            with self.watch.phase(f"{stage.name.value}/reference"):
+                self._time_references(stage, runs)
+        gauge = self.watch.gauge
+        found = Calibration(
+            canary_ns=self._canary_ns,
+            sm_clock_mhz=gauge.clock_mhz(),
+            temperature_c=gauge.temperature_c(),
+            device_name=device_name(gpu=self.watch.gpu),
+        )
+        self._tell({"event": "calibration", "calibration": to_json(found)})
+
+    def _note(self, audit: Audit) -> None:
+        """Tell at once what holds a run back: the run may end before its cases are told."""
+        for finding in audit.findings:
+            if finding.quarantines:
+                self._tell({"event": "finding", "finding": to_json(finding)})
 
     def finish(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
         """Calibrate again, fight the duel if there is one, and report what was found."""
-        assert self._trusted is not None
-        assert self._auditor is not None
         if self._spec.rival is not None:
             with self.watch.phase("duel"):
                 self._tell({"event": "duel", "duel": to_json(self._duel(stage, runs))})
         with self.watch.phase(f"{stage.name.value}/reference"):
             self._time_references(stage, runs)
-        with self.watch.phase("calibration"):
-            self._trusted.calibrate(self._rounds // 2)
-        self._add_busy(runs)
+        measured = Calibration()
+        if self._trusted is not None and self.calibrates:
+            with self.watch.phase("calibration"):
+                self._trusted.calibrate(self._rounds // 2)
+            self._add_busy(runs)
+            measured = self._trusted.calibration()
         gauge = self.watch.gauge
         found = replace(
-            self._trusted.calibration(),
+            measured,
             offset_ns=self.offset_ns,
             own_empty_ns=self._own_empty_ns.get("submission", []),
             canary_ns=self._canary_ns,
@@ -318,11 +396,13 @@ class Bench:
 
     def _time_references(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
         clock: timing.Clock = timing.CudaClock() if self.watch.gpu else timing.HostClock()
-        assert self._trusted is not None
-        stopwatch = references.Stopwatch(self._checks, clock, offset_ns=self._trusted.offset_ns)
+        offset_ns = self._trusted.offset_ns if self._trusted is not None and self.calibrates else 0.0
+        stopwatch = references.Stopwatch(self._checks, clock, offset_ns=offset_ns)
         budget_s = REFERENCE_SHARE * self._spec.rules.stage_budget_s / len(runs)
         for run in runs:
-            run.reference_ns = stopwatch.median_ns(self._checks.place(stage.name, run.case), budget_s)
+            found_ns = stopwatch.median_ns(self._checks.place(stage.name, run.case), budget_s)
+            # By the wall clock, what the way there and back takes is part of all times that are compared.
+            run.reference_ns = None if found_ns is None else found_ns + (run.overhead_ns or 0.0)
 
     def _empty_floor_ns(self) -> float:
         """Return what an empty kernel takes by the same clock: nothing can be told apart below."""
@@ -391,8 +471,11 @@ class Bench:
             number=number,
             names=(NAMES[mine], NAMES[other]),
             at=note,
+            by_wall=self.by_wall,
         )
         fought = duel.fight(places, budget_s)
+        if self.by_wall:
+            return fought
         chosen = self._chance.randrange(len(runs))
         note(chosen)
         for who, role in ((1, other), (0, mine)):
@@ -406,6 +489,10 @@ class Bench:
                 self._callers[role].forget(timeout_s=self._remaining())
         except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             raise NotHeld(f"the {NAMES[role]}: {error or type(error).__name__}") from error
+
+    def load_rival(self) -> None:
+        """Have the rival imported. Raise :class:`RivalFailed` or :class:`NotHeld`."""
+        self._load("rival", self._spec.rival_name)
 
     def _load(self, role: str, file: str) -> None:
         """Have a file imported in a fresh process. Raise :class:`RivalFailed` or :class:`NotHeld`.
@@ -441,16 +528,27 @@ class Bench:
             if role == "submission" or (role == "second" and isinstance(error, Wrong)):
                 raise
             raise NotHeld(str(error) or type(error).__name__) from error
-        found = [each.text for each in audit.findings if each.quarantines]
+        found = [
+            each.text for each in audit.findings if each.quarantines or audits.is_disagreement(each, audit)
+        ]
         if found:
             raise NotHeld(f"the times of the {NAMES[role]} in the duel are not the judge's: {found[0]}")
 
     def _audited(
-        self, auditor: Auditor, run: CaseRun, place: Place, claim_ns: float, budget_s: float = DUEL_AUDIT_S
+        self,
+        auditor: Auditor,
+        run: CaseRun,
+        place: Place,
+        claim_ns: float,
+        budget_s: float = DUEL_AUDIT_S,
+        left_s: Callable[[], float] = lambda: math.inf,
+        note: Callable[[Audit], None] = lambda _audit: None,
     ) -> Audit:
-        """Measure a case, twice where the judge's clock and the claim differ at first."""
+        """Measure a case, twice where the judge's clock and the claim differ at first and there is time."""
+        began = time.monotonic()
         rounds = [auditor.evidence(run, place, claim_ns, budget_s)]
-        if rounds[0].is_in_doubt:
+        note(audits.decide(rounds, self._spec.backend))
+        if rounds[0].is_in_doubt and left_s() > time.monotonic() - began:
             rounds.append(auditor.evidence(run, place, claim_ns, budget_s, cooled=True))
         return audits.decide(rounds, self._spec.backend)
 
@@ -462,10 +560,10 @@ def not_held(reason: Exception) -> DuelResult:
 
 @contextmanager
 def failing_machine() -> Iterator[None]:
-    """End the run where the trusted contestant fails."""
+    """End the run where a process of ours fails."""
     try:
         yield
-    except TrustedFailed as error:
+    except (TrustedFailed, walls.MachineFailed) as error:
         raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
 
 

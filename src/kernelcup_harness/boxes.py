@@ -17,7 +17,8 @@ CONTESTANT_ID = 64918
 TRUSTED_ID = 64919
 RIVAL_ID = 64920
 SECOND_ID, SECOND_RIVAL_ID = 64921, 64922
-USER_IDS = (JUDGE_ID, CONTESTANT_ID, TRUSTED_ID, RIVAL_ID, SECOND_ID, SECOND_RIVAL_ID)
+TIMER_ID = 64923
+USER_IDS = (JUDGE_ID, CONTESTANT_ID, TRUSTED_ID, RIVAL_ID, SECOND_ID, SECOND_RIVAL_ID, TIMER_ID)
 
 # The folder for whatever is written, as the environment of a job calls it. A kind of sandbox that
 # cannot have it there puts its own name in the place of this one.

@@ -22,6 +22,7 @@ from kernelcup_harness.answers import (
     MOST_TENSORS,
     PROFILE,
     RING,
+    TIMED,
     Answer,
     Copied,
     Form,
@@ -110,6 +111,8 @@ class Caller:
         self._covered = torch.empty(0, dtype=torch.uint8)
         self._awake = False
         self._page: Page | None = None
+        self._private = torch.empty(0, dtype=torch.uint8)
+        """The judge's own memory for answers, while the clock runs."""
         self.waited_s = 0.0
         """Seconds spent waiting for answers, since somebody last set it to zero."""
 
@@ -182,6 +185,43 @@ class Caller:
             self._wake(timeout_s)
         reply, wall_ns = self._ask(frame, timeout_s)
         return self._pending(reply, kind, wall_ns, given, keep=keep)
+
+    def timed(self, slot: int, data: Any, form: Form | None, *, timeout_s: float) -> Pending:
+        """Have an input computed once and take the time from before it is handed out until the answer is ours.
+
+        Both ways through shared memory are part of it: nobody could make it look shorter. Memory is shared, and
+        mapped, before the clock starts. The answer must be opened before the next call. Raise as :meth:`call` does.
+        """
+        encoder = wire.Encoder()
+        tree = encoder.tree(data, "input")
+        layout = {
+            "tree": tree,
+            "table": encoder.table(),
+            "bytes": masks.padded(encoder.nbytes),
+            "in_place": form is not None and form.in_place,
+        }
+        arena = self._inputs[slot] = self._arena("inputs", self._inputs.get(slot), layout["bytes"])
+        self._make_room(form, by_host=sys.maxsize)
+        self._given[slot] = given = Given(layout=layout, seed=None, form=form, plain=None)
+        # The tensors are made, of whatever lies there: what was there before, or nothing.
+        self.ask({"type": "give", "slot": slot, "layout": layout}, "given", timeout_s=timeout_s)
+        frame = {"type": "go", "kind": CLAIM, "slot": slot, "seed": None, "layout": None, "fill": True}
+        begin = time.perf_counter_ns()
+        encoder.write(arena)
+        reply, _wall_ns = self._ask(frame, timeout_s)
+        assert self._outputs is not None
+        memory = self._taken(end_of(reply.get("table"), self._outputs.size))
+        wall_ns = float(time.perf_counter_ns() - begin)
+        return replace(self._pending(reply, TIMED, wall_ns, given, keep=False), memory=memory)
+
+    def _taken(self, size: int) -> Copied:
+        """Copy the answer to where nobody else can write."""
+        assert self._outputs is not None
+        if self._private.numel() < size:
+            self._private = torch.empty(size, dtype=torch.uint8)
+        private = self._private[:size]
+        ctypes.memmove(private.data_ptr(), self._outputs.bytes.data_ptr(), size)
+        return Copied(private)
 
     def can_arm(self, slot: int) -> bool:
         """Tell whether nothing on this side keeps the input of a slot from being armed."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, comparing, twins, wire
-from kernelcup_harness.answers import Answer, Form, Pending, claimed, expect, was_late
+from kernelcup_harness import aliasing, blanks, comparing, finiteness, twins, uses, wire
+from kernelcup_harness.answers import Answer, Form, Pending, expect, times_of, was_late
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
 from kernelcup_harness.schedule import PlannedCase
 from kernelcup_harness.seeds import derive_seed
@@ -46,16 +46,31 @@ class Checks:
     Args:
         secret: From which ranked inputs are drawn.
         aliasing: Whether answers may share memory with inputs whatever the reference does.
+        non_finite: Whether answers may be NaN or infinite where the reference's are finite.
+        same_dtype: Whether answers of another dtype than the reference's are wrong whatever the checker says.
+        seeds_below: All seeds that are drawn are less than this; None for 63 bits.
     """
 
-    def __init__(self, task: TaskCode, secret: bytes, *, aliasing: bool) -> None:
+    def __init__(
+        self,
+        task: TaskCode,
+        secret: bytes,
+        *,
+        aliasing: bool = False,
+        non_finite: bool = False,
+        same_dtype: bool = False,
+        seeds_below: int | None = None,
+    ) -> None:
         self._task = task
         self._secret = secret
         self._aliasing = aliasing
+        self._non_finite = non_finite
+        self._same_dtype = same_dtype
+        self._seeds_below = seeds_below
         self._forms: dict[tuple[StageName, int], Form] = {}
         self._shared: dict[tuple[StageName, int], set[int]] = {}
         self._repeats: dict[tuple[StageName, int], bool] = {}
-        self._twins: dict[tuple[StageName, int], bool] = {}
+        self._twins: dict[tuple[StageName, int], frozenset[int]] = {}
         self._right: set[tuple[StageName, int, int]] = set()
 
     @staticmethod
@@ -67,7 +82,7 @@ class Checks:
         """Return an input, the same one for the same name, and nobody else's copy. Raise ``TaskFault``."""
         data = self._task.generate(place.parameters, self._seed(place, sample.input))
         if sample.twin:
-            self._change(place, sample, data)
+            twins.change(data, self._twin_chances(place, sample.input), self._changed_in_twins(place))
         return data
 
     def form(self, place: Place) -> Form | None:
@@ -89,28 +104,32 @@ class Checks:
         """Return the reference's output for an input, which it may overwrite. Raise ``TaskFault``."""
         return self._task.expected(data)
 
-    def twin_is_input(self, place: Place, number: int) -> bool:
-        """Tell whether an input with one element changed is still one that the reference gets right."""
-        if place.key not in self._twins:
-            self._twins[place.key] = self._task.has_reference and self._reference_masters_twin(place, number)
-        return self._twins[place.key]
+    def has_twins(self, place: Place) -> bool:
+        """Tell whether inputs with one element of each tensor changed are still inputs of the task."""
+        return bool(self._changed_in_twins(place))
 
     def fault(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
         """Return what is wrong with an answer to ``data``, which is spent afterwards."""
-        found = self._form_fault(place, sample, answer.output) or self._alias_fault(place, answer)
+        found = (
+            self._form_fault(place, sample, answer.output)
+            or self._alias_fault(place, answer)
+            or self._finite_fault(place, sample, answer.output)
+        )
         if found is None:
             text = self._checked(place, sample, data, answer.output)
             found = self._differs(place, sample, answer.output, text) if text else None
+        if found is not None and self._is_no_input(place, sample):
+            return None
         if found is None:
             self._right.add((*place.key, sample.input))
         return found
 
     def _form_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
         form = self.form(place)
-        if form is None or not comparing.structure_fault(form.value, output):
+        if form is None or not comparing.structure_fault(form.value, output, dtype=self._same_dtype):
             return None
         # Shapes may depend on the data: only this sample's own reference counts against it.
-        text = comparing.structure_fault(self._expected(place, sample), output)
+        text = comparing.structure_fault(self._expected(place, sample), output, dtype=self._same_dtype)
         return Fault(reason=Reason.FORM, text=text) if text else None
 
     def _alias_fault(self, place: Place, answer: Answer) -> Fault | None:
@@ -142,12 +161,44 @@ class Checks:
         leaves = aliasing.leaves(data)
         if number >= len(leaves):
             return False
-        fill_with_noise(leaves[number], random.Random(number))
+        blanks.fill_with_noise(leaves[number], random.Random(number))
         try:
             answer = self._task.expected(data)
             return not self._task.check(self.make_input(place, sample), answer)
         except TaskFault:
             return False
+
+    def writable(self, place: Place) -> set[int]:
+        """Return which tensors of an input calls may write: what the reference writes, or does not look at.
+
+        Without a reference nobody knows that, and calls may write all of them.
+        """
+        data = self.make_input(place, SampleName(input=0))
+        leaves = aliasing.leaves(data)
+        if not self._task.has_reference:
+            return set(range(len(leaves)))
+        before = [leaf.clone() for leaf in leaves]
+        used = uses.Uses(leaves)
+        with used:
+            self._task.expected(data)
+        changed = {
+            number
+            for number, (was, now) in enumerate(zip(before, leaves, strict=True))
+            if wire.span_of(now) and not torch.equal(wire.bytes_of(was), wire.bytes_of(now))
+        }
+        unread = set(range(len(leaves))) - changed - used.read
+        return changed | {number for number in unread if self._is_only_written(place, number)}
+
+    def _finite_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
+        """Return what is wrong with an answer that is not finite where the reference's is."""
+        if self._non_finite or not self._task.has_reference or finiteness.is_finite(output):
+            return None
+        found = finiteness.first_unexpected(self._expected(place, sample), output)
+        if found is None:
+            return None
+        mismatch = comparing.leaf_mismatch(found[1], found[2], self._task.tolerance, found[0])
+        text = f"NaN or infinite in {found[0]}, where the reference's answer is finite"
+        return self._fault(place, sample, text, mismatch)
 
     def _checked(self, place: Place, sample: SampleName, data: Any, output: Any) -> str:
         """Return the checker's fault. One that fails on this output only has found the output wrong."""
@@ -162,62 +213,70 @@ class Checks:
             return f"the checker cannot work with this output: {fault}"
 
     def _differs(self, place: Place, sample: SampleName, output: Any, text: str) -> Fault:
+        if self.form(place) is None:
+            return self._fault(place, sample, text)
+        expected = self._expected(place, sample)
+        another_dtype = comparing.structure_fault(expected, output)
+        if another_dtype and another_dtype not in text:
+            text = f"{text}\n{another_dtype}"
+        mismatch = comparing.first_mismatch(expected, output, self._task.tolerance)
+        return self._fault(place, sample, text, mismatch)
+
+    def _fault(self, place: Place, sample: SampleName, text: str, mismatch: Mismatch | None = None) -> Fault:
+        """Return a fault of the values; its reason says on which kind of input."""
         reason = Reason.DIFFERS
         if sample.twin:
             reason = Reason.NEAR_TWIN
-            text = f"on an input that differs from an earlier one in one element: {text}"
+            text = f"on an input that differs from an earlier one in one element of each tensor: {text}"
         elif (*place.key, sample.input) in self._right:
             reason = Reason.REPEATED
             text = f"on an input that had been answered right before: {text}"
-        if self.form(place) is None:
-            return Fault(reason=reason, text=text)
-        expected = self._expected(place, sample)
-        mismatch = comparing.first_mismatch(expected, output, self._task.tolerance)
         return Fault(reason=reason, text=text, mismatch=mismatch)
 
     def _expected(self, place: Place, sample: SampleName) -> Any:
         return self._task.expected(self.make_input(place, sample))
 
-    def _reference_masters_twin(self, place: Place, number: int) -> bool:
-        sample = SampleName(input=number, twin=True)
-        try:
-            data = self._task.generate(place.parameters, self._seed(place, number))
-            if not self._change(place, sample, data):
-                return False
-            return not self._task.check(data, self._expected(place, sample))
-        except TaskFault:
-            return False
+    def _changed_in_twins(self, place: Place) -> frozenset[int]:
+        """Return which tensors of an input are changed: found out once, by the first input."""
+        if place.key not in self._twins:
+            self._twins[place.key] = self._choose_for_twins(place)
+        return self._twins[place.key]
 
-    def _change(self, place: Place, sample: SampleName, data: Any) -> bool:
-        chance = random.Random(derive_seed(self._secret, "twin", *place.key, sample.input))
-        with torch.no_grad():
-            return twins.change_one(data, chance)
+    def _choose_for_twins(self, place: Place) -> frozenset[int]:
+        if not self._task.has_reference:
+            return frozenset()
+        first = SampleName(input=0)
+        choice = twins.Choice(
+            self._task, lambda: self.make_input(place, first), self._twin_chances(place, first.input)
+        )
+        try:
+            return choice.numbers()
+        except TaskFault:
+            return frozenset()
+
+    def _twin_chances(self, place: Place, number: int) -> twins.Chances:
+        return lambda leaf: random.Random(derive_seed(self._secret, "twin", *place.key, number, leaf))
+
+    def _is_no_input(self, place: Place, sample: SampleName) -> bool:
+        """Tell whether the reference itself fails on this twin: then no answer to it is wrong."""
+        plain = SampleName(input=sample.input)
+        return sample.twin and not twins.masters(
+            self._task, lambda: self.make_input(place, sample), lambda: self.make_input(place, plain)
+        )
 
     def _seed(self, place: Place, number: int) -> int:
-        """Return the seed of one input; only the ranked stage draws from the secret."""
-        if place.stage is StageName.RANKED:
-            return derive_seed(self._secret, "ranked", place.index, number)
+        """Return the seed of one input. The first is the case's own; only the ranked stage draws from the secret."""
         given = place.parameters.get("seed")
         if number == 0 and isinstance(given, int):
             return given
-        return derive_seed(b"public", place.stage.value, place.index, given, number)
-
-
-def fill_with_noise(tensor: torch.Tensor, chance: random.Random) -> None:
-    """Overwrite a tensor with random bytes of its kind."""
-    generator = torch.Generator().manual_seed(chance.getrandbits(63))
-    span = wire.span_of(tensor)
-    if not span:
-        return
-    size = span * tensor.element_size()
-    noise = torch.randint(0, 256, (size,), dtype=torch.uint8, generator=generator)
-    if tensor.dtype is torch.bool:
-        noise &= 1
-    torch.as_strided(tensor, (span,), (1,)).copy_(noise.view(tensor.dtype))
+        below = self._seeds_below
+        if place.stage is StageName.RANKED:
+            return derive_seed(self._secret, "ranked", place.index, number, below=below)
+        return derive_seed(b"public", place.stage.value, place.index, given, number, below=below)
 
 
 def unopened(pending: Pending) -> Answer:
     """Return what an answer claims, without the output. Raise ``CallFailed`` or ``BrokenProtocol``."""
     expect(pending.reply, "done")
-    ns = claimed(pending.reply.get("ns"), pending)
-    return Answer(ns=ns, late=was_late(pending.reply), wall_ns=pending.wall_ns)
+    ns, own_ns = times_of(pending)
+    return Answer(ns=ns, own_ns=own_ns, late=was_late(pending.reply), wall_ns=pending.wall_ns)

@@ -6,6 +6,8 @@ This explains a verdict; the task's own checker makes it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from kernelcup_harness import wire
 from kernelcup_harness.protocol import Difference, Mismatch
 
 SHOWN = 5
+MOST_TILES = (24, 48)
 # Tolerances by which differing elements are counted where the task's checker names none.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-7, 1e-7),
@@ -23,14 +26,14 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 }
 
 
-def structure_fault(expected: Any, actual: Any, where: str = "output") -> str:
-    """Return how ``actual`` differs in type, shape, dtype or device, empty if it does not."""
+def structure_fault(expected: Any, actual: Any, where: str = "output", *, dtype: bool = True) -> str:
+    """Return how ``actual`` differs in type, shape, device or ``dtype``, empty if it does not."""
     if isinstance(expected, torch.Tensor):
-        return tensor_fault(expected, actual, where)
+        return tensor_fault(expected, actual, where, dtype=dtype)
     if type(expected) in (list, tuple):
-        return sequence_fault(expected, actual, where)
+        return sequence_fault(expected, actual, where, dtype=dtype)
     if type(expected) is dict:
-        return mapping_fault(expected, actual, where)
+        return mapping_fault(expected, actual, where, dtype=dtype)
     fields = wire.record_fields(expected)
     if fields is not None:
         if type(actual).__qualname__ != type(expected).__qualname__:
@@ -39,7 +42,7 @@ def structure_fault(expected: Any, actual: Any, where: str = "output") -> str:
         if missing is not None:
             return f"{where} has no {missing}"
         faults = (
-            structure_fault(getattr(expected, name), getattr(actual, name), f"{where}.{name}")
+            structure_fault(getattr(expected, name), getattr(actual, name), f"{where}.{name}", dtype=dtype)
             for name in fields
         )
         return next(filter(None, faults), "")
@@ -50,40 +53,41 @@ def structure_fault(expected: Any, actual: Any, where: str = "output") -> str:
     return ""
 
 
-def tensor_fault(expected: torch.Tensor, actual: Any, where: str) -> str:
+def tensor_fault(expected: torch.Tensor, actual: Any, where: str, *, dtype: bool) -> str:
     """Compare what can be said of a tensor without reading it."""
     if not isinstance(actual, torch.Tensor):
         return f"{where} is {name_of(actual)}; expected a tensor"
-    for what in ("shape", "dtype"):
-        if getattr(actual, what) != getattr(expected, what):
-            shown = [
-                list(v) if what == "shape" else v for v in (getattr(actual, what), getattr(expected, what))
-            ]
-            return f"{where} has {what} {shown[0]}; expected {shown[1]}"
+    if actual.shape != expected.shape:
+        return f"{where} has shape {list(actual.shape)}; expected {list(expected.shape)}"
+    if dtype and actual.dtype != expected.dtype:
+        return f"{where} has dtype {actual.dtype}; expected {expected.dtype}"
     if actual.device.type != expected.device.type:
         return f"{where} is on {actual.device.type}; expected on {expected.device.type}"
     return ""
 
 
-def sequence_fault(expected: Any, actual: Any, where: str) -> str:
+def sequence_fault(expected: Any, actual: Any, where: str, *, dtype: bool) -> str:
     """Compare lists and tuples: their kind and length, then their items."""
     if type(actual) is not type(expected):
         return f"{where} is {name_of(actual)}; expected {name_of(expected)}"
     if len(actual) != len(expected):
         return f"{where} has {len(actual)} items; expected {len(expected)}"
     faults = (
-        structure_fault(e, a, f"{where}[{i}]") for i, (e, a) in enumerate(zip(expected, actual, strict=True))
+        structure_fault(e, a, f"{where}[{i}]", dtype=dtype)
+        for i, (e, a) in enumerate(zip(expected, actual, strict=True))
     )
     return next(filter(None, faults), "")
 
 
-def mapping_fault(expected: dict[Any, Any], actual: Any, where: str) -> str:
+def mapping_fault(expected: dict[Any, Any], actual: Any, where: str, *, dtype: bool) -> str:
     """Compare dicts: their keys, then their values."""
     if type(actual) is not dict:
         return f"{where} is {name_of(actual)}; expected a dict"
     if actual.keys() != expected.keys():
         return f"{where} has keys {key_names(actual)}; expected {key_names(expected)}"
-    faults = (structure_fault(expected[key], actual[key], f"{where}[{key!r}]") for key in expected)
+    faults = (
+        structure_fault(expected[key], actual[key], f"{where}[{key!r}]", dtype=dtype) for key in expected
+    )
     return next(filter(None, faults), "")
 
 
@@ -105,19 +109,32 @@ def first_mismatch(
     ``tolerance`` is ``(relative, absolute)`` as the task's checker names it, None for the default of
     the dtype.
     """
+    found = (leaf_mismatch(e, a, tolerance, path) for path, e, a in leaf_pairs(expected, actual, where))
+    return next((each for each in found if each is not None), None)
+
+
+def leaf_pairs(expected: Any, actual: Any, where: str = "output") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each leaf of two values of the same structure, with its path."""
+    if type(expected) in (list, tuple):
+        for i, (left, right) in enumerate(zip(expected, actual, strict=True)):
+            yield from leaf_pairs(left, right, f"{where}[{i}]")
+    elif type(expected) is dict:
+        for key in expected:
+            yield from leaf_pairs(expected[key], actual[key], f"{where}[{key!r}]")
+    elif (fields := wire.record_fields(expected)) is not None:
+        for name in fields:
+            yield from leaf_pairs(getattr(expected, name), getattr(actual, name), f"{where}.{name}")
+    else:
+        yield where, expected, actual
+
+
+def leaf_mismatch(
+    expected: Any, actual: Any, tolerance: tuple[float, float] | None, where: str
+) -> Mismatch | None:
+    """Compare two leaves: tensors element by element, anything else as a whole."""
     if isinstance(expected, torch.Tensor):
         return tensor_mismatch(expected, actual, tolerance, where)
-    if type(expected) in (list, tuple):
-        pairs = [(e, a, f"{where}[{i}]") for i, (e, a) in enumerate(zip(expected, actual, strict=True))]
-    elif type(expected) is dict:
-        pairs = [(expected[key], actual[key], f"{where}[{key!r}]") for key in expected]
-    else:
-        fields = wire.record_fields(expected)
-        if fields is None:
-            return value_mismatch(expected, actual, where)
-        pairs = [(getattr(expected, name), getattr(actual, name), f"{where}.{name}") for name in fields]
-    found = (first_mismatch(e, a, tolerance, path) for e, a, path in pairs)
-    return next((each for each in found if each is not None), None)
+    return value_mismatch(expected, actual, where)
 
 
 def value_mismatch(expected: Any, actual: Any, where: str) -> Mismatch | None:
@@ -126,7 +143,16 @@ def value_mismatch(expected: Any, actual: Any, where: str) -> Mismatch | None:
         return None
     difference = Difference(position=[], expected=repr(expected)[:100], actual=repr(actual)[:100])
     error = distance(expected, actual)
-    return Mismatch(where=where, wrong=1, total=1, largest_error=error, first=[difference], rule="not equal")
+    return Mismatch(
+        where=where,
+        wrong=1,
+        total=1,
+        nan=int(is_nan(actual)),
+        infinite=int(isinstance(actual, float) and math.isinf(actual)),
+        largest_error=error,
+        first=[difference],
+        rule="not equal",
+    )
 
 
 def is_nan(value: Any) -> bool:
@@ -147,10 +173,11 @@ def distance(expected: Any, actual: Any) -> float | None:
 def tensor_mismatch(
     expected: torch.Tensor, actual: torch.Tensor, tolerance: tuple[float, float] | None, where: str
 ) -> Mismatch | None:
-    """Compare two tensors of equal shape and dtype element by element, on the processor."""
-    left, right = widened(expected), widened(actual)
-    relative, absolute = tolerance or TOLERANCES.get(expected.dtype, (0.0, 0.0))
-    is_number = expected.is_floating_point() or expected.is_complex()
+    """Compare two tensors of equal shape element by element, on the processor."""
+    left, right = in_one_dtype(widened(expected), widened(actual))
+    coarser = max(expected.dtype, actual.dtype, key=lambda each: TOLERANCES.get(each, (0.0, 0.0)))
+    relative, absolute = tolerance or TOLERANCES.get(coarser, (0.0, 0.0))
+    is_number = left.is_floating_point() or left.is_complex()
     exact = not is_number or (relative == 0 and absolute == 0)
     wrong = not_close(left, right, relative, absolute) if is_number else differing(left, right)
     count = int(wrong.sum())
@@ -161,10 +188,35 @@ def tensor_mismatch(
         where=where,
         wrong=count,
         total=wrong.numel(),
-        largest_error=largest_error(left, right),
+        nan=int((wrong & right.isnan()).sum()) if is_number else 0,
+        infinite=int((wrong & right.isinf()).sum()) if is_number else 0,
+        largest_error=largest_error(left, right, wrong),
         first=first_differences(wrong, expected, actual),
         rule=rule,
+        shape=list(wrong.shape),
+        tiles=tiles_of(wrong),
     )
+
+
+def tiles_of(wrong: torch.Tensor) -> list[list[int]]:
+    """Count the marked elements of each part of a tensor, at most ``MOST_TILES`` of them."""
+    high, wide = MOST_TILES
+    columns = wrong.shape[-1] if wrong.dim() else 1
+    rows = wrong.numel() // columns
+    if rows == 1:
+        parts = [int(part.count_nonzero()) for part in cut(wrong.reshape(-1), high * wide)]
+        across = -(-len(parts) // -(-len(parts) // wide))
+        return [parts[at : at + across] for at in range(0, len(parts), across)]
+    bands = [band.count_nonzero(dim=0) for band in cut(wrong.reshape(rows, columns), high)]
+    return [[int(part.sum()) for part in cut(band, wide)] for band in bands]
+
+
+def cut(values: torch.Tensor, most: int) -> list[torch.Tensor]:
+    """Cut a tensor along its first dimension into at most so many parts, as even as they can be."""
+    count = len(values)
+    parts = min(count, most)
+    ends = [count * at // parts for at in range(parts + 1)]
+    return [values[begin:end] for begin, end in pairwise(ends)]
 
 
 def widened(value: torch.Tensor) -> torch.Tensor:
@@ -190,16 +242,27 @@ def not_close(left: torch.Tensor, right: torch.Tensor, relative: float, absolute
     return ~close
 
 
-def largest_error(left: torch.Tensor, right: torch.Tensor) -> float | None:
-    """Return the largest absolute difference over the elements that are finite on both sides."""
+def in_one_dtype(left: torch.Tensor, right: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return two tensors in a dtype that holds the elements of both."""
+    if left.dtype is right.dtype:
+        return left, right
+    both = torch.complex128 if left.is_complex() or right.is_complex() else torch.float64
+    return left.to(both), right.to(both)
+
+
+def largest_error(left: torch.Tensor, right: torch.Tensor, wrong: torch.Tensor) -> float | None:
+    """Return the largest absolute difference over the elements that are finite on both sides.
+
+    There is none where no wrong element is among them: the error of the right ones says nothing.
+    """
     if not (left.is_floating_point() or left.is_complex()):
         # Whole numbers are subtracted as floats: their own difference may overflow. Those that differ
         # by less than a float can tell differ by one at least.
         gap = float((right.to(torch.float64) - left.to(torch.float64)).abs().max())
         return max(gap, 1.0)
     error = (right - left).abs().to(torch.float64)
-    finite = error[torch.isfinite(error)]
-    return float(finite.max()) if finite.numel() else None
+    finite = torch.isfinite(error)
+    return float(error[finite].max()) if bool((finite & wrong).any()) else None
 
 
 def first_differences(wrong: torch.Tensor, expected: torch.Tensor, actual: torch.Tensor) -> list[Difference]:

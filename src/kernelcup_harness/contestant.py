@@ -7,26 +7,32 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import faulthandler
 import gc
 import gzip
 import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kernelcup_harness import handover, processes
 from kernelcup_harness.frames import Channel, ChannelClosed
-from kernelcup_harness.surroundings import PER_THREAD
+from kernelcup_harness.surroundings import CLEAN_ROOM, PER_THREAD
 
 if TYPE_CHECKING:
     from kernelcup_harness import graphs, wire
+    from kernelcup_harness.replay import exporting
 
 MAX_FRAME = 16 << 20
 MAX_TEXT = 8 << 10
+NO_TRITON = (
+    "Triton is not installed where this was judged, which is why the submission failed. Whoever runs that "
+    "machine installs it with `pip install triton`; `kernelcup doctor` says what else is missing.\n"
+)
 MAX_TRACE = 4 << 20
 # Imported before there is a job.
 AHEAD = tuple(
@@ -47,10 +53,18 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     What the job is comes from the runner over ``runner_fd``, once there is one.
     """
     handover.wait_as_contestant(runner_fd, parent, ahead=AHEAD)
+    # A crash, and a hang that the runner ends, says where it was.
+    faulthandler.enable(2, all_threads=False)
     channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
+    hands = None
+    if os.environ.get(CLEAN_ROOM):
+        from kernelcup_harness.replay.hands import GpuHands
+
+        # Before anything uses the driver: code that is loaded earlier is not seen.
+        hands = GpuHands()
     # Without a channel there is nobody to tell anything, and no exit handler of the submission is due.
     try:
-        Contestant(channel).serve()
+        Contestant(channel, hands=hands).serve()
     except ChannelClosed:
         os._exit(processes.CHANNEL_LOST)
 
@@ -58,7 +72,9 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
 class Contestant:
     """Answers the judge's frames until it says goodbye."""
 
-    def __init__(self, channel: Channel, recorder: graphs.Recorder | None = None) -> None:
+    def __init__(
+        self, channel: Channel, recorder: graphs.Recorder | None = None, hands: exporting.Hands | None = None
+    ) -> None:
         import torch
 
         from kernelcup_harness import aliasing, builtin, graphs, masks, pages, rings, slots, timing, wire
@@ -107,6 +123,12 @@ class Contestant:
             "forget": self._forget,
             "clock": self._time_empty,
         }
+        self._room: exporting.Room | None = None
+        if hands is not None:
+            from kernelcup_harness.replay import exporting
+
+            self._room = exporting.Room(hands, channel.take_fds)
+            self._answers |= self._room.answers
 
     def serve(self) -> None:
         """Say hello, then answer one frame after the other."""
@@ -124,7 +146,8 @@ class Contestant:
             self._channel.send({"id": frame.get("id"), **reply})
 
     def _load(self, frame: dict[str, Any]) -> dict[str, Any]:
-        module = import_file(Path(frame["file"]))
+        with self._room.in_use() if self._room is not None else contextlib.nullcontext():
+            module = import_file(Path(frame["file"]))
         kernel = getattr(module, "custom_kernel", None)
         if not callable(kernel):
             return {
@@ -132,7 +155,7 @@ class Contestant:
                 "kind": "compile",
                 "text": f"{frame['file']} defines no function custom_kernel",
             }
-        self._kernel = kernel
+        self._kernel = kernel if self._room is None else self._room.kept(kernel)
         self._clock.settle()
         # What was imported stays: the collector need not look at it again and again.
         gc.freeze()
@@ -214,6 +237,8 @@ class Contestant:
         """Make one call. From here on the input can be read."""
         assert self._kernel is not None
         slot, kind = self._take(frame), frame["kind"]
+        if frame.get("fill"):
+            slot.fill()
         slot.uncover(frame["seed"])
         self._clock.settle()
         if kind == "profile":
@@ -409,6 +434,8 @@ def describe(error: BaseException) -> str:
     except BaseException:
         text = f"{type(error).__name__} (its text cannot be shown)"
     text = text.replace(os.getcwd() + os.sep, "")
+    if isinstance(error, ModuleNotFoundError) and error.name == "triton":
+        text += NO_TRITON
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT // 2] + "\n[...]\n" + text[-MAX_TEXT // 2 :]
 
 
@@ -422,6 +449,21 @@ def strip_frames(chain: traceback.TracebackException | None, folder: str) -> Non
         chain = chain.__cause__ or chain.__context__
 
 
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """Drop what is written to the standard error, also by libraries in C++: it is none of the submission's."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+        sys.stderr.flush()
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
 def profile(call: Callable[[], Any], settle: Callable[[], None]) -> dict[str, Any]:
     """Run ``call`` once to warm up and once under torch.profiler; return its table and trace."""
     import torch
@@ -433,9 +475,15 @@ def profile(call: Callable[[], Any], settle: Callable[[], None]) -> dict[str, An
         activities.append(ProfilerActivity.CUDA)
     call()
     settle()
-    with torch.profiler.profile(activities=activities, record_shapes=True) as recorded:
+    recorded = torch.profiler.profile(activities=activities, record_shapes=True)
+    with silent():
+        recorded.__enter__()
+    try:
         call()
         settle()
+    finally:
+        with silent():
+            recorded.__exit__(None, None, None)
     order = "self_cuda_time_total" if real_gpu else "self_cpu_time_total"
     table = recorded.key_averages().table(sort_by=order, row_limit=25, max_name_column_width=70)
     trace = Path(os.environ["TMPDIR"], "trace.json")

@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,11 @@ TRUSTED = "trusted"
 RIVAL = "rival"
 SECOND, SECOND_RIVAL = "second", "second_rival"
 """The submission and its rival once more: kernels differ between processes, and a duel has two of each."""
+TIMER = "timer"
+"""Replays what a submission has captured. Runs code of ours alone, and needs no torch."""
 
-ROLES = (SUBMISSION, TRUSTED, RIVAL, SECOND, SECOND_RIVAL)
-"""Contestants, in the order in which the judge has their channels."""
+ROLES = (SUBMISSION, TRUSTED, RIVAL, SECOND, SECOND_RIVAL, TIMER)
+"""Contestants and the timer, in the order in which the judge has their channels."""
 SOURCE_OF = {SUBMISSION: SUBMISSION, SECOND: SUBMISSION, RIVAL: RIVAL, SECOND_RIVAL: RIVAL}
 """Whose source each runs, where it is somebody's."""
 USER_CODE = tuple(SOURCE_OF)
@@ -39,12 +41,14 @@ USER_IDS = {
     RIVAL: boxes.RIVAL_ID,
     SECOND: boxes.SECOND_ID,
     SECOND_RIVAL: boxes.SECOND_RIVAL_ID,
+    TIMER: boxes.TIMER_ID,
 }
 
 MAX_EVENT_FRAME = 256 << 20
 MAX_READY_FRAME = 1 << 16
 JUDGE_OUTPUT_BYTES = 64 << 20
 HAND_OVER_S = 30.0
+DISMISS_S = 10.0
 KEPT_LOG = 2000
 
 
@@ -62,6 +66,8 @@ class Member:
     began: float | None = None
     """When its first line ran; None until it has said that it is ready."""
     imported: float = 0.0
+    is_dismissed: bool = False
+    """Whether it was ended because it has nothing more to do."""
 
     @property
     def is_alive(self) -> bool:
@@ -100,12 +106,14 @@ class Crew:
         backend: What they run on.
         folder: An empty folder of this crew's own.
         boxed: Whether each gets a sandbox.
-        roles: Which contestants there are from the start; :meth:`add` starts more.
+        roles: Which contestants there are from the start, by default those of most jobs; :meth:`add` starts more.
     """
 
     def __init__(
-        self, backend: Backend, folder: Path, *, boxed: bool, roles: tuple[str, ...] = (SUBMISSION, TRUSTED)
+        self, backend: Backend, folder: Path, *, boxed: bool, roles: tuple[str, ...] | None = None
     ) -> None:
+        if roles is None:
+            roles = (SUBMISSION, TRUSTED) if backend is Backend.CUDA else (SUBMISSION,)
         self.backend = backend
         self.boxed = boxed
         self.spawned = time.monotonic()
@@ -169,17 +177,30 @@ class Crew:
         """Give each contestant its share and the judge the job. Raise :class:`NotStarted`.
 
         Args:
-            shares: By role in the order of :data:`ROLES`, without gaps. Who has none goes on waiting.
+            shares: By role. Members without one go on waiting.
             job: The specification and the secret; the roles are added here.
         """
         try:
             for role, share in shares.items():
                 self._give(self._members[role], share)
-            self.judge.channel.send({**job, "roles": list(shares)}, timeout_s=HAND_OVER_S)
+            # By place: the judge has a channel for each, also for those that this job does not have.
+            roles = [role if role in shares else "" for role in ROLES]
+            self.judge.channel.send({**job, "roles": roles}, timeout_s=HAND_OVER_S)
         except (ChannelClosed, ChannelTimeout) as error:
             dead = next((each for each in self._members.values() if not each.is_alive), self.judge)
             raise NotStarted(dead.how_it_ended()) from error
         self._close_ends()
+
+    def dismiss(self, roles: Collection[str]) -> None:
+        """End some processes and all that they have started, while the others go on."""
+        ended = [self._members[role] for role in roles if role in self._members]
+        for member in ended:
+            member.is_dismissed = True
+            processes.kill_tree(member.child.process.pid)
+        gone = {member.child.process.pid for member in ended}
+        processes.kill_descendants(spare=gone, keep=self.process_ids - gone)
+        for member in ended:
+            processes.wait_for_end(member.child.process.pid, DISMISS_S)
 
     def stop(self) -> None:
         """End all processes, and all that they have started. Their output can be read afterwards."""
@@ -197,7 +218,7 @@ class Crew:
 
     def log(self) -> None:
         """Pass on what our own processes wrote, for the operator's log."""
-        for role in (JUDGE, TRUSTED):
+        for role in (JUDGE, TRUSTED, TIMER):
             child = self._members[role].child if role in self._members else None
             for capture in (child.stdout, child.stderr) if child is not None else ():
                 text = capture.finish().text if capture is not None else ""
@@ -222,7 +243,7 @@ class Crew:
         parent = surroundings.parent_id(boxed=self.boxed)
         numbers = [str(fd) for fd in fds]
         arguments = [numbers[0], parent, *numbers[1:]] if role == JUDGE else [*numbers, parent]
-        module = "judge" if role == JUDGE else "contestant"
+        module = {JUDGE: "judge", TIMER: "replay.timer"}.get(role, "contestant")
         gpu = self.backend is Backend.CUDA
         box = sandbox.Sandbox(user_id=USER_IDS[role], files=files, gpu=gpu)
         limits = Limits()

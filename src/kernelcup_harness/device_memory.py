@@ -62,13 +62,17 @@ class Reservation:
 
     def __init__(self, device: Device, *, part: float = 1.0) -> None:
         self._device = device
-        free, total = device.free_and_total()
-        self._total = total * part
-        device.take(int(min(JUDGE_PART * self._total, (1 - ROOM_LEFT) * free)))
+        self._total = device.free_and_total()[1] * part
+        self._size = self._take()
         self._others_before = self._held_by_others()
 
     def mark(self) -> None:
-        """Note what others hold now, before any user code ran: contexts, and what is not ours at all."""
+        """Note what others hold now, before any user code ran: contexts, and what is not ours at all.
+
+        The judge's part is taken again if it was given back: the canary empties the allocator's cache.
+        """
+        if self._device.held() < self._size:
+            self._take()
         self._others_before = self._held_by_others()
 
     def contestant_bytes(self) -> int:
@@ -79,6 +83,12 @@ class Reservation:
         """Tell whether the contestant holds more than its part."""
         return self.contestant_bytes() > CONTESTANT_PART * self._total
 
+    def _take(self) -> int:
+        free, _ = self._device.free_and_total()
+        size = int(min(JUDGE_PART * self._total, (1 - ROOM_LEFT) * free))
+        self._device.take(size)
+        return size
+
     def _held_by_others(self) -> int:
         free, total = self._device.free_and_total()
         return total - free - self._device.held()
@@ -86,5 +96,9 @@ class Reservation:
 
 def reserve(backend_is_cuda: bool, device: Callable[[], Device] = CudaDevice) -> Reservation | None:
     """Take the judge's part of the GPU; None where there is no GPU."""
-    part = float(os.environ.get(VARIABLE, "1"))
-    return Reservation(device(), part=part) if backend_is_cuda else None
+    return Reservation(device(), part=part()) if backend_is_cuda else None
+
+
+def part() -> float:
+    """Return how much of the device this job may use."""
+    return float(os.environ.get(VARIABLE, "1"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness import estimates
-from kernelcup_harness.answers import CLAIM, CallFailed
+from kernelcup_harness.answers import CLAIM, Answer, CallFailed, Form
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
@@ -90,6 +90,7 @@ class Duel:
         number: Of this pair of processes.
         names: What the two are called where one of them is in the way.
         at: Is told the number of the place whose turn it is.
+        by_wall: Whether the judge's wall clock is taken, not what the two claim.
     """
 
     def __init__(
@@ -102,12 +103,14 @@ class Duel:
         number: int = 0,
         names: tuple[str, str] = ("submission", "rival"),
         at: Callable[[int], None] = lambda _number: None,
+        by_wall: bool = False,
     ) -> None:
         self._checks = checks
         self._callers = callers
         self._offsets_ns = offsets_ns
         self._remaining = remaining
         self._at = at
+        self._by_wall = by_wall
         self._inputs = FIRST_INPUT + number * NEXT_INPUTS
         self._is_first = number == 0
         self._names = names
@@ -152,9 +155,7 @@ class Duel:
         data, form = self._checks.make_input(place, sample), self._checks.form(place)
         try:
             slot = claim_slot(self._blocks, data)
-            self._callers[who].give(slot, data, form, timeout_s=self._remaining())
-            pending = self._callers[who].go(slot, CLAIM, timeout_s=self._remaining())
-            answer = self._callers[who].open(pending)
+            answer = self._answer(self._callers[who], slot, data, form)
         except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             meant = self._meant(who, error)
             if meant is error:
@@ -165,6 +166,12 @@ class Duel:
             raise wrong(who, sample, fault)
         self._was_late |= answer.late
         return max(1.0, answer.ns - self._offsets_ns[who])
+
+    def _answer(self, caller: Caller, slot: int, data: Any, form: Form | None) -> Answer:
+        if self._by_wall:
+            return caller.open(caller.timed(slot, data, form, timeout_s=self._remaining()))
+        caller.give(slot, data, form, timeout_s=self._remaining())
+        return caller.open(caller.go(slot, CLAIM, timeout_s=self._remaining()))
 
     def _meant(self, who: int, error: Exception) -> Exception:
         """Return what a failure means. Memory and time are what all have together.

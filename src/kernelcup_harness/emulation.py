@@ -378,6 +378,7 @@ def patch_cuda(torch: ModuleType) -> None:
     answers |= {
         "is_available": always(True),
         "is_initialized": always(True),
+        "is_current_stream_capturing": always(False),
         "is_bf16_supported": always(True),
         "device_count": always(1),
         "get_device_name": always(DEVICE_NAME),
@@ -395,6 +396,9 @@ def patch_cuda(torch: ModuleType) -> None:
     for name in ("range_push", "range_pop", "mark"):
         setattr(torch.cuda.nvtx, name, always(None))
     torch.cuda.nvtx.range = always(contextlib.nullcontext())
+    # A CUDA build of torch would go on and ask the driver, which is not there.
+    torch.accelerator.current_accelerator = always(None)
+    torch.backends.cudnn.is_acceptable = always(False)
 
 
 def patch_random(torch: ModuleType) -> None:

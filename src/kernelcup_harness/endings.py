@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernelcup_harness.frames import BrokenProtocol, ChannelTimeout
+from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Reason, Verdict
-from kernelcup_harness.schedule import Stage
+from kernelcup_harness.schedule import CaseRun, Stage
 
 if TYPE_CHECKING:
     from kernelcup_harness.device_memory import Reservation
@@ -23,6 +23,13 @@ FAILURES = {
 }
 
 
+WITHOUT_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
+"""What the driver and its libraries say where there is no device memory left."""
+
+
+LOST = "the submission's process ended"
+
+
 class RunEnds(Exception):
     """A verdict that ends the run; ``lost`` when the contestant is gone and the runner knows why."""
 
@@ -34,36 +41,61 @@ class RunEnds(Exception):
         self.lost = lost
 
 
-def of_channel(error: Exception, stage: Stage, used_s: float) -> RunEnds:
+def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | None) -> RunEnds:
     """Return how a run ends whose contestant does not answer as it should, after ``used_s`` of waiting for it."""
     from kernelcup_harness.answers import GuardBroken
 
+    case = "" if run is None else f", in case {run.case.index}"
     if isinstance(error, ChannelTimeout):
-        return time_is_up(stage, used_s)
+        return time_is_up(stage, used_s, case)
     if isinstance(error, BrokenProtocol):
         reason = Reason.GUARD_BAND if isinstance(error, GuardBroken) else Reason.PROTOCOL
         return RunEnds(Verdict.REJECTED, reason, f"the submission interfered with the harness: {error}")
-    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, "the submission's process ended", lost=True)
+    return RunEnds(Verdict.RUNTIME_ERROR, Reason.EXITED, f"{LOST}{case}", lost=True)
 
 
-def time_is_up(stage: Stage, used_s: float) -> RunEnds:
+def time_is_up(stage: Stage, used_s: float, case: str = "") -> RunEnds:
     """Blame whoever used the time: a slow generator or reference is not the submission's fault."""
     text = f"the {stage.name.value} stage took longer than {stage.limit_s:g} s"
     if used_s >= stage.limit_s / 2:
-        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)
+        return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text + case)
     whose = f"{text}, but the submission ran for only {used_s:.1f} s of them: the task's own code is too slow"
     return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose)
 
 
 def of_task(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
     """Say whose fault it is that the task's code failed: the contestant's if it holds all the memory."""
+    return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
+
+
+def of_machine(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
+    """Say whose fault it is that a process of ours failed or is gone: likewise."""
+    return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
+
+
+def for_memory(cause: BaseException | None, reservation: Reservation | None) -> RunEnds | None:
+    """Blame the contestant for a lack of device memory if it holds more than its part; None where it does not."""
+    if not is_out_of_memory(cause) or reservation is None or not reservation.is_overdrawn():
+        return None
+    held = reservation.contestant_bytes()
+    text = f"the submission holds {held / 1e9:.1f} GB of the device's memory and leaves too little"
+    return RunEnds(Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY, text)
+
+
+def is_out_of_memory(cause: BaseException | None) -> bool:
+    """Tell whether something failed for want of device memory: PyTorch, the driver and libraries say it differently.
+
+    A process of ours that is gone may have ended for it: some libraries do.
+    """
     from torch import OutOfMemoryError
 
-    if isinstance(cause, OutOfMemoryError) and reservation is not None and reservation.is_overdrawn():
-        held = reservation.contestant_bytes()
-        text = f"the submission holds {held / 1e9:.1f} GB of the device's memory and leaves too little"
-        return RunEnds(Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY, text)
-    return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
+    while cause is not None:
+        kind = getattr(cause, "kind", None)
+        said = kind == "memory" or any(words in str(cause) for words in WITHOUT_MEMORY)
+        if said or isinstance(cause, (OutOfMemoryError, ChannelClosed)):
+            return True
+        cause = cause.__cause__
+    return False
 
 
 def of_import(error: Exception, timeout_s: float) -> RunEnds:

@@ -19,6 +19,8 @@ PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
 """Standard deviation of a kernel's time between processes, as nanoseconds and as a share: its code and data lie
 elsewhere in each, and no number of samples averages that out. Of an empty kernel in 67 jobs on an H200, and of
 the plain submissions of ``benchmarks/time_attacks.py``."""
+LARGEST_REACH = 0.05
+"""No interval counts as reaching further, as a share: else the result that scatters most would tie with all others."""
 ALONE_NS, ALONE_SHARE = 600.0, 0.035
 """What a single call with a cold cache takes beyond one among many, where a kernel ends while the next one begins.
 
@@ -147,12 +149,16 @@ def widened(found: tuple[float, float] | None, middle: float, error: float) -> t
     return max(0.0, middle - down), middle + up
 
 
-def between_processes(times_ns: Sequence[float], weights: Sequence[float]) -> float:
+def between_processes(
+    times_ns: Sequence[float], weights: Sequence[float], *, device_share: float = 0.0
+) -> float:
     """Return the standard deviation between processes of a mean of logarithms of kernels' times.
 
-    The cases of a process share where its code lies, so their errors do not average out.
+    The cases of a process share where its code lies, so their errors do not average out. ``device_share`` is what
+    the device was seen to differ by between runs; it counts where it is larger than the usual.
     """
-    shares = [math.hypot(PROCESS_NS / max(1.0, time_ns), PROCESS_SHARE) for time_ns in times_ns]
+    usual = max(PROCESS_SHARE, device_share)
+    shares = [math.hypot(PROCESS_NS / max(1.0, time_ns), usual) for time_ns in times_ns]
     return math.fsum(weight * share for weight, share in zip(weights, shares, strict=True))
 
 

@@ -6,7 +6,8 @@ processes of a machine share.
 
 To the contestant: ``{"type": "job", "memory_bytes": int, "built": bool, "files": {name: text},
 "environment": {name: text}}``, with the descriptor of an archive if ``built``. To the judge: ``{"spec": ...,
-"secret_seed": hex, "roles": [...]}``. From both before that: ``{"type": "ready", "began": s, "imported": s}``.
+"secret_seed": hex, "roles": [...]}``; a role that the job does not have is empty. From both before that:
+``{"type": "ready", "began": s, "imported": s}``.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kernelcup_harness import build_inside, processes
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import JobSpec, from_json
 
 MAX_JOB_FRAME = 256 << 20
+IDLE_S = 1.5
+"""A process that has waited so long for its job was started ahead of it, and has time."""
 # Older than anything that is made here: what was built from a file must not look older than the file.
 FILE_TIME_S = 946_684_800.0
 
@@ -42,7 +45,13 @@ class JudgesJob:
     """The descriptor of each contestant's channel by its role, for the roles that this job has."""
 
 
-def wait_as_judge(runner_fd: str, parent: str, *contestant_fds: str, ahead: Iterable[str] = ()) -> JudgesJob:
+def wait_as_judge(
+    runner_fd: str,
+    parent: str,
+    *contestant_fds: str,
+    ahead: Iterable[str] = (),
+    while_idle: Iterable[str] = (),
+) -> JudgesJob:
     """Get the job, and lay its files into the working folder.
 
     Args:
@@ -50,15 +59,20 @@ def wait_as_judge(runner_fd: str, parent: str, *contestant_fds: str, ahead: Iter
         parent: The id of the runner, with which this process ends.
         contestant_fds: The channel of each role in the order of :data:`kernelcup_harness.crew.ROLES`.
         ahead: Modules to import before the job is there.
+        while_idle: Modules that many tasks need and that take seconds: imported only where the job lets wait.
     """
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
-    first = ready_and_wait(runner, ahead)
+    first = ready_and_wait(runner, ahead, while_idle)
     spec = from_json(JobSpec, first["spec"])
     lay_out(spec.sources)
-    fds = dict(zip(first["roles"], map(int, contestant_fds), strict=False))
-    for left_over in contestant_fds[len(fds) :]:
-        os.close(int(left_over))
+    roles = [*first["roles"], *[""] * len(contestant_fds)]
+    fds = {}
+    for role, fd in zip(roles, map(int, contestant_fds), strict=False):
+        if role:
+            fds[role] = fd
+        else:
+            os.close(fd)
     return JudgesJob(spec=spec, secret=bytes.fromhex(first["secret_seed"]), runner=runner, contestants=fds)
 
 
@@ -81,8 +95,13 @@ def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()
     processes.limit_resources(job["memory_bytes"] or None)
 
 
-def ready_and_wait(runner: Channel, ahead: Iterable[str]) -> dict[str, Any]:
-    """Import torch and the named modules, say so, and return the first frame. End without one."""
+def ready_and_wait(
+    runner: Channel, ahead: Iterable[str], while_idle: Iterable[str] = (), *, idle_s: float = IDLE_S
+) -> dict[str, Any]:
+    """Import torch and the named modules, say so, and return the first frame. End without one.
+
+    If there is none for ``idle_s`` seconds, import ``while_idle`` as well.
+    """
     began = time.monotonic()
     for name in ("torch", *ahead):
         importlib.import_module(name)
@@ -92,6 +111,10 @@ def ready_and_wait(runner: Channel, ahead: Iterable[str]) -> dict[str, Any]:
         emulation.install()
     try:
         runner.send({"type": "ready", "began": began, "imported": time.monotonic()})
+        with contextlib.suppress(ChannelTimeout):
+            return runner.receive(idle_s)
+        for name in while_idle:
+            importlib.import_module(name)
         return runner.receive()
     except (ChannelClosed, BrokenProtocol):
         not_needed()

@@ -10,6 +10,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,11 +35,16 @@ from kernelcup_harness.seeds import derive_seed
 if TYPE_CHECKING:
     from kernelcup_harness import bench
     from kernelcup_harness.calls import Caller
+    from kernelcup_harness.replay.session import Session
+    from kernelcup_harness.replay.stage import Judging
 
 MAX_CONTESTANT_FRAME = 16 << 20
 HELLO_TIMEOUT_S = 120.0
 PROGRESS_INTERVAL_S = 0.2
 MAX_MESSAGE = 16 << 10
+DISMISS_S = 30.0
+"""For the runner to end the contestants."""
+TIMER = "timer"
 SLOT = 0
 """Of the contestant's inputs, where calls are made that nobody times."""
 
@@ -53,13 +59,16 @@ AHEAD = (
     "kernelcup_harness.sysinfo",
     "kernelcup_harness.task_code",
 )
+# Imported while the judge waits. ``torch.use_deterministic_algorithms``, which most references call, imports it
+# and 900 modules with it: three to seven seconds of the first job that needs it.
+WHILE_IDLE = ("torch._inductor.config",)
 
 
 def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
     """Judge one job: the runner on one socket, each contestant on one of the others."""
     # Threads that wait for work must not keep the contestant from the processors that it is timed on.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    job = handover.wait_as_judge(runner_fd, parent, *contestant_fds, ahead=AHEAD)
+    job = handover.wait_as_judge(runner_fd, parent, *contestant_fds, ahead=AHEAD, while_idle=WHILE_IDLE)
     channels = {
         role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
         for role, fd in job.contestants.items()
@@ -76,7 +85,9 @@ class Judge:
         self._spec = spec
         self._secret = secret
         self._runner = runner
-        self._channels = contestants
+        self._channels = {role: each for role, each in contestants.items() if role != TIMER}
+        self._timer = contestants.get(TIMER)
+        self._session: Session | None = None
         self._channel = contestants["submission"]
         self._bench: bench.Bench | None = None
         self._callers: list[Caller] = []
@@ -92,6 +103,8 @@ class Judge:
         finally:
             for caller in self._callers:
                 caller.close()
+            if self._session is not None:
+                self._session.close()
 
     def _judge(self) -> None:
         from kernelcup_harness import bench, device_memory, masks, sysinfo, task_code
@@ -99,6 +112,11 @@ class Judge:
         from kernelcup_harness.checks import Checks
 
         gpu = self._spec.backend is Backend.CUDA
+        if self._timer is not None:
+            from kernelcup_harness.replay import session
+
+            # First of all: later the addresses of the window may be taken.
+            self._session = session.Session(self._timer, self._runner.send, device_memory.part())
         state = Aside(sysinfo.gpu_state) if gpu else None
         self._runner.send({"event": "environment", "environment": sysinfo.environment(self._spec.backend)})
         self._reservation = device_memory.reserve(gpu)
@@ -108,7 +126,15 @@ class Judge:
         except (task_code.TaskFault, LookupError) as fault:
             self._stage_failed(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, str(fault))
             return
-        self._checks = Checks(task, self._secret, aliasing=self._spec.aliasing)
+        self._checks = Checks(
+            task,
+            self._secret,
+            aliasing=self._spec.aliasing,
+            non_finite=self._spec.non_finite,
+            same_dtype=self._spec.same_dtype,
+            seeds_below=self._spec.seeds_below,
+        )
+        self._record_type = task.record_type
         mask = masks.Mask(gpu=masks.on_gpu())
 
         def caller(role: str) -> Caller:
@@ -117,11 +143,13 @@ class Judge:
             return made
 
         self._caller = caller("submission")
+        callers = {role: caller(role) for role in self._channels if role != "submission"}
+        self._rival_caller = callers.get("rival")
+        callers["submission"] = self._caller
         self._bench = bench.Bench(
             self._spec,
             checks=self._checks,
-            callers={role: caller(role) for role in self._channels if role != "submission"}
-            | {"submission": self._caller},
+            callers=callers,
             channels=self._channels,
             chance=self._chance,
             tell=self._runner.send,
@@ -134,7 +162,8 @@ class Judge:
             for stage in stages:
                 if not self._run_stage(stage):
                     break
-        self._runner.send({"event": "phases", "phases": self._bench.phases})
+        phases = self._session.phases if self._session is not None else {}
+        self._runner.send({"event": "phases", "phases": self._bench.phases | phases})
         self._runner.send({"event": "end"})
 
     def _stage_failed(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
@@ -152,6 +181,7 @@ class Judge:
                 self._greet()
             # The last moment at which the device is ours alone: no code of a submission has run.
             self._bench.before_load(stages)
+            self._open_session()
             if self._reservation is not None:
                 self._reservation.mark()
             with self._bench.watch.phase("load"):
@@ -166,6 +196,29 @@ class Judge:
             return False
         self._end(StageName.IMPORT, Verdict.ACCEPTED, Reason.NONE, "")
         return True
+
+    def _open_session(self) -> None:
+        """Have the submission's memory lie where its calls can be replayed."""
+        if self._session is None:
+            return
+        assert self._bench is not None
+        rival = None
+        if self._rival_caller is not None:
+            from kernelcup_harness.replay.session import Rival
+
+            rival = Rival(
+                caller=self._rival_caller, channel=self._channels["rival"], load=self._bench.load_rival
+            )
+        self._session.open(
+            rival=rival,
+            checks=self._checks,
+            caller=self._caller,
+            contestant=self._channel,
+            chance=self._chance,
+            remaining=self._remaining,
+            record_type=self._record_type,
+            result_bytes=self._spec.limits.result_bytes,
+        )
 
     def _greet(self) -> None:
         """Wait for the contestant's hello. Until then no user code has run, so nothing is its fault."""
@@ -211,11 +264,42 @@ class Judge:
         return worst is None
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
-        """Call the cases of a stage, in turns where they are timed, and yield each when it is finished."""
+        """Yield each case of a stage when it is finished."""
+        assert self._bench is not None
+        if self._session is not None:
+            runs = self._runs(stage, Purse(self._spec.rules, stage, audited=False))
+            if (yield from self._session.results(stage, runs, self._judging())):
+                return
+            self._bench.more_findings = [each for each in [self._session.finding] if each is not None]
+        yield from self._called(stage)
+
+    def _judging(self) -> Judging:
+        from kernelcup_harness.replay.stage import Judging
+
+        assert self._bench is not None
+        return Judging(
+            attempt=self._attempt,
+            accepted=lambda run: self._result(run, Verdict.ACCEPTED, Reason.NONE, ""),
+            progress=self._progress,
+            dismiss=self._dismiss,
+            look=self._bench.watch.look,
+            note=self._bench.note_replayed,
+            finish=self._bench.finish_replayed,
+        )
+
+    def _dismiss(self) -> None:
+        """Have the runner end all contestants, and wait until they are gone."""
+        self._runner.send({"event": "dismiss", "roles": list(self._channels)})
+        try:
+            self._runner.receive(DISMISS_S)
+        except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+            text = "the runner did not end the contestants"
+            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
+
+    def _runs(self, stage: Stage, purse: Purse) -> list[CaseRun]:
+        """Return the cases of a stage that begins."""
         assert self._bench is not None
         watch = self._bench.watch
-        purse = Purse(self._spec.rules, stage, audited=self._bench.audits(stage))
-        self._attempt(stage, None, lambda: self._bench_begins(stage))
         runs = [
             CaseRun(
                 case,
@@ -230,23 +314,36 @@ class Judge:
         for run in runs:
             run.twins_allowed &= self._spec.near_twins
             run.offset_ns = self._bench.offset_ns
+            run.overhead_ns = self._bench.overhead_ns(stage, run.case)
+            run.noise_share = self._spec.device.noise_share if self._spec.device is not None else 0.0
+        return runs
+
+    def _called(self, stage: Stage) -> Iterator[CaseResult]:
+        """Call the cases of a stage, in turns where they are timed, and yield each when it is finished."""
+        assert self._bench is not None
+        watch = self._bench.watch
+        purse = Purse(self._spec.rules, stage, audited=self._bench.audits(stage))
+        finishes = self._bench.finishes(stage)
+        self._attempt(stage, None, lambda: self._bench_begins(stage))
+        runs = self._runs(stage, purse)
         with watch.phase(f"{stage.name.value}/claims" if stage.timed else stage.name.value):
             for run in turns(runs, shuffled=stage.timed, chance=self._chance):
                 result = self._step(stage, run)
-                if result is None and run.finished and not purse.audited:
+                if result is None and run.finished and not finishes:
                     result = self._result(run, Verdict.ACCEPTED, Reason.NONE, "")
                 if result is not None:
                     yield result
-        if purse.audited:
+        if finishes:
             yield from self._audited(stage, runs, purse)
 
     def _audited(self, stage: Stage, runs: list[CaseRun], purse: Purse) -> Iterator[CaseResult]:
-        """Hold the judge's clock against the claims, and yield each case."""
+        """Find out how far each time is proven, and yield each case."""
         assert self._bench is not None
         bench, results = self._bench, []
         for number, run in enumerate(bench.largest_first(stage, runs)):
             budget_s = purse.audit_s(len(runs) - number)
-            failed = self._attempt(stage, run, lambda run=run, s=budget_s: bench.audit(stage, run, s))  # type: ignore[misc]
+            audit = partial(bench.audit, stage, run, budget_s, purse.left_s)
+            failed = self._attempt(stage, run, audit)
             self._progress(stage, run)
             if failed is not None:
                 yield failed
@@ -292,7 +389,7 @@ class Judge:
             run.failed_on = run.current
             return self._result(run, *FAILURES[failure.kind], failure.text)
         except TrustedFailed as error:
-            raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, str(error)) from error
+            raise endings.of_machine(error, str(error), self._reservation) from error
         except TaskFault as error:
             raise endings.of_task(error.__cause__, str(error), self._reservation) from error
         except CannotCarry as error:
@@ -301,8 +398,15 @@ class Judge:
         except OutOfMemoryError as error:
             text = f"the judge ran out of device memory: {error}"
             raise endings.of_task(error, text, self._reservation) from error
+        except RuntimeError as error:
+            # The driver's own failures have no class: all but a lack of memory is for the machine's operator.
+            ends = endings.for_memory(error, self._reservation)
+            if ends is None:
+                raise
+            raise ends from error
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            raise endings.of_channel(error, stage, self._caller.waited_s) from error
+            waited_s = self._caller.waited_s + (self._session.waited_s if self._session is not None else 0.0)
+            raise endings.of_channel(error, stage, waited_s, run) from error
         return None
 
     def _sample(self, stage: Stage, run: CaseRun, sample: SampleName, *, counts: bool) -> None:
@@ -315,14 +419,17 @@ class Judge:
         began = time.monotonic()
         checks, profiled = self._checks, stage.name is StageName.PROFILE
         place = checks.place(stage.name, run.case)
-        if sample.twin and not checks.twin_is_input(place, sample.input):
+        if sample.twin and not checks.has_twins(place):
             run.twins_allowed, sample = False, SampleName(input=sample.input)
             run.current = sample
         data, form = checks.make_input(place, sample), checks.form(place)
         kind = PROFILE if profiled else CLAIM if stage.timed else HANDSHAKE
         slot = claim_slot(run.count, data) if stage.timed else SLOT
-        self._caller.give(slot, data, form, timeout_s=self._remaining())
-        pending = self._caller.go(slot, kind, timeout_s=self._remaining())
+        if stage.timed and self._bench.by_wall:
+            pending = self._caller.timed(slot, data, form, timeout_s=self._remaining())
+        else:
+            self._caller.give(slot, data, form, timeout_s=self._remaining())
+            pending = self._caller.go(slot, kind, timeout_s=self._remaining())
         # Drawn only now, and from the secret: nobody who answers knows whether somebody will look.
         looked_at = run.is_looked_at(form.nbytes if form is not None else 0)
         answer = self._caller.open(pending) if looked_at else unopened(pending)

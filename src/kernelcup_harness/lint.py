@@ -6,8 +6,10 @@ sandbox, and what is found goes to the runner frame by frame, so that nothing is
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,13 +28,16 @@ SAMPLES = 3
 # Of an answer in more parts than this only the first are tried one by one.
 MOST_PARTS = 8
 OTHER_SEED = 1000
+STEP_S = 20.0
+"""For seeds, and for the reference alone: no further case is begun after that."""
 
 
 def main(runner_fd: str, parent: str) -> None:
     """Try one task; the runner is on the socket."""
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
-    spec = from_json(JobSpec, runner.receive()["spec"])
+    job = runner.receive()
+    spec = from_json(JobSpec, job["spec"])
     sys.path.insert(0, os.getcwd())
     if os.environ.get("KERNELCUP_EMULATED") == "1":
         from kernelcup_harness import emulation
@@ -42,10 +47,10 @@ def main(runner_fd: str, parent: str) -> None:
 
     try:
         task = TaskCode(spec.reference_module, spec.check_style, Path.cwd())
-        for case in cases_of(spec):
-            CaseLint(task, case, runner).run()
     except TaskFault as fault:
         runner.send({"event": "fault", "text": str(fault)[:MAX_TEXT]})
+    else:
+        TaskLint(task, spec, runner).run(nulls=bool(job["nulls"]))
     runner.send({"event": "end"})
 
 
@@ -56,19 +61,31 @@ class Case:
     list: CaseList
     index: int
     parameters: Parameters
+    below: int | None = None
+    """The bound of seeds that are drawn."""
+
+    @property
+    def name(self) -> str:
+        """The case as people are told it, such as ``tests.0``."""
+        return f"{self.list.value}.{self.index}"
+
+    @property
+    def given(self) -> int | None:
+        """The case's own seed."""
+        seed = self.parameters.get("seed")
+        return seed if isinstance(seed, int) else None
 
     def seed(self, sample: int) -> int:
         """Return the seed of one sample; the first is the task's own where it names one."""
-        given = self.parameters.get("seed")
-        if sample == 0 and isinstance(given, int):
-            return given
-        return derive_seed(b"lint", self.list.value, self.index, given, sample)
+        if sample == 0 and self.given is not None:
+            return self.given
+        return derive_seed(b"lint", self.list.value, self.index, self.given, sample, below=self.below)
 
 
 def cases_of(spec: JobSpec) -> list[Case]:
     """Return all cases of a job, hidden ones included."""
     return [
-        Case(list=name, index=index, parameters=parameters)
+        Case(list=name, index=index, parameters=parameters, below=spec.seeds_below)
         for name in CaseList
         for index, parameters in enumerate(getattr(spec, name.value))
     ]
@@ -81,6 +98,8 @@ class Answer:
     null: Null
     how: str
     value: Any
+    part: str = ""
+    """The only part that was replaced; empty for all."""
 
     @property
     def name(self) -> tuple[Null, str]:
@@ -209,17 +228,29 @@ class Sample(Input):
         }
         for null, (how, make) in makers.items():
             yield from self._by_part(null, how, each_by(make))
+        for null, how, make, fill in (
+            (Null.NAN, "all NaN", nulls.nan, nulls.nan),
+            (Null.INFINITE, "all infinite", nulls.infinite, nulls.infinite),
+            (Null.HALF_NAN, "the second half NaN", nulls.half_nan, nulls.nan),
+        ):
+            # Whole numbers and some formats of eight bits cannot hold it.
+            able = [(path, leaf) for path, leaf in self.parts if fill(leaf) is not leaf]
+            yield from self._by_part(null, how, each_by(make), able)
 
-    def _by_part(self, null: Null, how: str, make: Callable[[str, Any], Any]) -> Iterator[Answer]:
+    def _by_part(
+        self, null: Null, how: str, make: Callable[[str, Any], Any], among: list[Any] | None = None
+    ) -> Iterator[Answer]:
         """Replace all parts of the answer, then each alone: a checker may look at some only."""
-        yield Answer(null=null, how=how, value=self._replaced([path for path, _leaf in self.parts], make))
+        parts = self.parts if among is None else among
+        if parts:
+            yield Answer(null=null, how=how, value=self._replaced([path for path, _leaf in parts], make))
         if len(self.parts) == 1:
             return
-        for path, _leaf in self.parts[:MOST_PARTS]:
+        for path, _leaf in parts[:MOST_PARTS]:
             value = self._replaced([path], make)
             # A part that is always the same is no fault of the task while others are not.
             if not self.is_right(value):
-                yield Answer(null=null, how=f"{how}, in {path} only", value=value)
+                yield Answer(null=null, how=f"{how}, in {path} only", value=value, part=path)
 
     def _replaced(self, paths: list[str], make: Callable[[str, Any], Any]) -> Any:
         from kernelcup_harness import nulls
@@ -238,8 +269,10 @@ class Sample(Input):
             for source, copy in nulls.copies(leaf, self._inputs)[:MOST_PARTS]:
                 value = self._replaced([path], each_from({path: copy}))
                 if len(self.parts) == 1 or not self.is_right(value):
-                    where = "" if len(self.parts) == 1 else f", in {path} only"
-                    yield Answer(null=Null.COPY_OF_INPUT, how=f"{source}{where}", value=value)
+                    alone = len(self.parts) == 1
+                    where = "" if alone else f", in {path} only"
+                    part = "" if alone else path
+                    yield Answer(null=Null.COPY_OF_INPUT, how=f"{source}{where}", value=value, part=part)
         if len(self.parts) > 1:
             found = {path: nulls.copies(leaf, self._inputs) for path, leaf in self.parts}
             if all(found.values()):
@@ -322,10 +355,10 @@ class BlindSample(Input):
 
     def answers(self, notes: list[str]) -> Iterator[Answer]:
         """Hand in the input, and values of the form of the input or of one of its tensors."""
-        from kernelcup_harness import nulls
+        from kernelcup_harness import finiteness, nulls
 
         notes.append(
-            "previous_answer, other_seed, one_percent_wrong, last_tile_missing, lower_precision: "
+            "previous_answer, other_seed, one_percent_wrong, last_tile_missing, half_nan, lower_precision: "
             "the task has no `ref_kernel`, so the right answer is not known"
         )
         forms = {"input": self.data(), **dict(nulls.leaves(self.data(), "input")[:MOST_PARTS])}
@@ -334,11 +367,70 @@ class BlindSample(Input):
             Null.ZEROS: ("zeros in the form of {}", nulls.zeros),
             Null.ONES: ("ones in the form of {}", nulls.ones),
             Null.UNINITIALISED: ("random bytes in the form of {}", nulls.uninitialised),
+            Null.NAN: ("NaN in the form of {}", nulls.nan),
+            Null.INFINITE: ("infinities in the form of {}", nulls.infinite),
         }
         for form, value in forms.items():
             for null, (how, make) in makers.items():
                 made = nulls.rebuilt(value, each_by(make), form)
+                if null in (Null.NAN, Null.INFINITE) and finiteness.is_finite(made):
+                    continue
                 yield Answer(null=null, how=how.format(form), value=made)
+
+
+class TaskLint:
+    """All cases of a task: their inputs under large seeds, the reference's own answers, the nulls."""
+
+    def __init__(self, task: Any, spec: JobSpec, runner: Channel) -> None:
+        self._task = task
+        self._cases = cases_of(spec)
+        self._below = spec.seeds_below
+        self._runner = runner
+
+    def run(self, *, nulls: bool) -> None:
+        """Try case after case, up to the first at which the task's own code fails."""
+        from kernelcup_harness.task_code import TaskFault
+
+        steps = [self._seeds, self._nulls if nulls else self._answers]
+        try:
+            for step in steps:
+                step()
+        except TaskFault as fault:
+            at = {"list": self._case.list.value, "index": self._case.index}
+            self._runner.send({"event": "fault", "text": str(fault)[:MAX_TEXT], **at})
+
+    def _seeds(self) -> None:
+        from kernelcup_harness.seed_trial import Trial
+
+        trial = Trial(self._below)
+        for case in self._in_time() if self._task.takes_seed else ():
+            trial.case(case.name, case.given, lambda seed, case=case: self._make(case, seed))  # type: ignore[misc]
+        if trial.proposal is not None or trial.poor:
+            self._below = self._below if trial.proposal is None else trial.proposal
+            self._cases = [dataclasses.replace(case, below=self._below) for case in self._cases]
+            found = {"below": self._below, "poor": trial.poor, "why": trial.why[:MAX_TEXT]}
+            self._runner.send({"event": "seeds", **found})
+
+    def _make(self, case: Case, seed: int) -> Any:
+        return self._task.generate(case.parameters, seed)
+
+    def _answers(self) -> None:
+        for case in self._in_time():
+            CaseLint(self._task, case, self._runner).accept_the_right_answer(0)
+
+    def _nulls(self) -> None:
+        for case in self._cases:
+            self._case = case
+            CaseLint(self._task, case, self._runner).run()
+
+    def _in_time(self) -> Iterator[Case]:
+        """Yield the cases for which there is time, the first in any event."""
+        until = time.monotonic() + STEP_S
+        for number, case in enumerate(self._cases):
+            if number and time.monotonic() > until:
+                return
+            self._case = case
+            yield case
 
 
 class CaseLint:
@@ -367,8 +459,7 @@ class CaseLint:
         )
 
     def _try(self) -> None:
-        sample = self._sample(1)
-        self._accept_the_right_answer(sample)
+        sample = self._right_sample(1)
         if len(sample.parts) > MOST_PARTS:
             self._tally.notes.append(f"only the first {MOST_PARTS} parts of the answer were tried alone")
         accepted = []
@@ -387,15 +478,18 @@ class CaseLint:
             return Sample(self._task, self._case, number)
         return BlindSample(self._task, self._case, number)
 
-    def _accept_the_right_answer(self, sample: Sample | BlindSample) -> None:
+    def accept_the_right_answer(self, number: int) -> None:
+        """Raise ``TaskFault`` if the checker refuses what the reference itself answers to an input."""
+        self._right_sample(number)
+
+    def _right_sample(self, number: int) -> Sample | BlindSample:
         from kernelcup_harness import nulls
         from kernelcup_harness.task_code import TaskFault
 
-        if isinstance(sample, Sample):
-            text = sample.check(nulls.private(sample.expected))
-            if text:
-                place = f"{self._case.list.value}.{self._case.index}"
-                raise TaskFault(f"{place}: the checker refuses what ref_kernel returns: {text}")
+        sample = self._sample(number)
+        if isinstance(sample, Sample) and (text := sample.check(nulls.private(sample.expected))):
+            raise TaskFault(f"the checker refuses what ref_kernel returns: {text}")
+        return sample
 
     def _confirmed(
         self, accepted: list[tuple[tuple[Null, str], bool]]
@@ -427,6 +521,7 @@ class CaseLint:
             "accepted",
             null=answer.null.value,
             how=answer.how[:MAX_TEXT],
+            part=answer.part[:MAX_TEXT],
             right=right,
             suggestion=sample.advice(answer, right=right)[:MAX_TEXT],
         )

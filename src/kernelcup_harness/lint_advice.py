@@ -25,6 +25,10 @@ RIGHT = {
 }
 CONSTANT = "the right answer is the same constant each time: draw inputs for which it is not"
 TOO_CLOSE = "the answers to two inputs are closer than the tolerance; "
+NOT_FINITE = (
+    "every comparison with NaN is false: ask whether all errors are within the tolerance, not whether one is "
+    "above it (the standard harness refuses this answer by itself unless the task says `non_finite: true`)"
+)
 POLICY = "if this precision is not meant to be allowed: "
 EVERYWHERE = "the checker does not look at every element, or not at their values"
 
@@ -72,6 +76,8 @@ def advice(
     """
     if right:
         return RIGHT.get(null, CONSTANT)
+    if null in (Null.NAN, Null.INFINITE, Null.HALF_NAN):
+        return NOT_FINITE
     if tolerance is not None and comparing.first_mismatch(expected, answer, tolerance) is not None:
         return f"{EVERYWHERE}: this answer is outside its own rtol={tolerance[0]:g}, atol={tolerance[1]:g}"
     errors = worst_leaf(expected, answer, precise)

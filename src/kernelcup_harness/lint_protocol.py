@@ -26,6 +26,11 @@ class Null(StrEnum):
     ONE_PERCENT_WRONG = "one_percent_wrong"
     """The right answer but for one element in a hundred, and for one at least."""
     LAST_TILE_MISSING = "last_tile_missing"
+    NAN = "nan"
+    """NaN in all elements that have one."""
+    INFINITE = "infinite"
+    HALF_NAN = "half_nan"
+    """The right answer, but NaN in its second half."""
     LOWER_PRECISION = "lower_precision"
     """Computed in the next lower precision: inputs and answer are rounded to it."""
 
@@ -59,6 +64,8 @@ class LintFinding:
     """What was handed in."""
     severity: Severity
     suggestion: str
+    part: str = ""
+    """The only part of the answer that was replaced, such as ``output[1]``; empty for all of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,6 +74,15 @@ class LintReport:
 
     fault: str = ""
     """Why the task could not be tried to the end; empty if it was."""
+    fault_list: CaseList | None = None
+    """Where the case stands at which that was; None if it was at none."""
+    fault_index: int = 0
+    seeds_below: int | None = None
+    """The largest bound below which seeds make no poorer inputs; None where no seed does."""
+    seeds_poor: bool = False
+    """Whether even seeds below that bound, the smallest that is allowed, make poorer inputs."""
+    seeds_why: str = ""
+    """What larger seeds do to the inputs."""
     findings: list[LintFinding] = field(default_factory=list)
     tried: int = 0
     """How many answers the checker was asked about."""

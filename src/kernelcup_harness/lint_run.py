@@ -13,7 +13,8 @@ from typing import Any
 from kernelcup_harness import boxes, processes, runner, sandbox, surroundings
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.lint_protocol import CaseList, LintFinding, LintReport, Null, Severity
-from kernelcup_harness.protocol import Backend, JobSpec, SandboxPolicy, to_json
+from kernelcup_harness.protocol import FEWEST_SEEDS, Backend, JobSpec, SandboxPolicy, to_json
+from kernelcup_harness.seeds import MOST_SEEDS
 
 MAX_EVENT_FRAME = 1 << 20
 MOST_EVENTS = 10_000
@@ -25,8 +26,12 @@ START_GRACE_S = 120.0
 SEVERITIES = {null: Severity.WARNING if null is Null.LOWER_PRECISION else Severity.ERROR for null in Null}
 
 
-def run_lint(spec: JobSpec) -> LintReport:
-    """Hand null submissions to a task's checker for all cases of ``spec``, within its ``limits.test_s``."""
+def run_lint(spec: JobSpec, *, nulls: bool = True) -> LintReport:
+    """Try a task with all cases of ``spec``, within its ``limits.test_s``.
+
+    Large seeds are tried on its inputs and, with ``nulls``, null submissions on its checker; without,
+    the checker gets the reference's own answers only.
+    """
     processes.adopt_orphans()
     gathered = Gathered(spec)
     boxed = spec.sandbox is not SandboxPolicy.NONE and sandbox.is_there()
@@ -40,7 +45,7 @@ def run_lint(spec: JobSpec) -> LintReport:
                 child = start(spec, folder, theirs.fileno(), boxed=boxed)
             channel = Channel(ours, max_bytes=MAX_EVENT_FRAME, max_fds=0)
             try:
-                fault = follow(spec, channel, child, gathered)
+                fault = follow(spec, channel, child, gathered, nulls=nulls)
             finally:
                 processes.kill_tree(child.process.pid)
                 child.wait(2.0)
@@ -71,12 +76,14 @@ def start(spec: JobSpec, folder: Any, fd: int, *, boxed: bool) -> processes.Chil
     )
 
 
-def follow(spec: JobSpec, channel: Channel, child: processes.Child, gathered: Gathered) -> str:
+def follow(
+    spec: JobSpec, channel: Channel, child: processes.Child, gathered: Gathered, *, nulls: bool = True
+) -> str:
     """Take what the process finds until it ends; return why it could not go on, empty if it could."""
     deadline = time.monotonic() + spec.limits.test_s + START_GRACE_S
     memory_bytes = surroundings.memory_limit(spec)
     try:
-        channel.send({"spec": to_json(spec)}, timeout_s=START_GRACE_S)
+        channel.send({"spec": to_json(spec), "nulls": nulls}, timeout_s=START_GRACE_S)
         for _ in range(MOST_EVENTS):
             event = next_event(channel, child, deadline, memory_bytes)
             if event.get("event") == "end":
@@ -125,6 +132,8 @@ class Gathered:
         self._tried = 0
         self._notes: list[str] = []
         self._closed: set[tuple[CaseList, int]] = set()
+        self._seeds: tuple[int | None, bool, str] = (None, False, "")
+        self._fault_at: tuple[CaseList, int] | None = None
         self.fault = ""
 
     def take(self, event: dict[str, Any]) -> None:
@@ -132,6 +141,9 @@ class Gathered:
         try:
             if event["event"] == "fault":
                 self.fault = str(event["text"])[:MAX_TEXT] or "the task failed"
+                self._fault_at = self._place(event) if "list" in event else None
+            elif event["event"] == "seeds":
+                self._take_seeds(event)
             elif event["event"] == "case":
                 self._take_case(event)
             elif event["event"] == "accepted":
@@ -158,6 +170,12 @@ class Gathered:
         notes = [str(note)[:MAX_TEXT] for note in event["notes"][:MOST_NOTES]]
         self._notes += [f"{place[0].value}.{place[1]}: {note}" for note in notes]
 
+    def _take_seeds(self, event: dict[str, Any]) -> None:
+        below = event["below"]
+        if type(below) is not int or not FEWEST_SEEDS <= below < MOST_SEEDS:
+            raise ValueError("a bound of seeds that is none")
+        self._seeds = (below, event["poor"] is True, str(event["why"])[:MAX_TEXT])
+
     def _take_accepted(self, event: dict[str, Any]) -> None:
         name, index = self._place(event)
         null = Null(event["null"])
@@ -169,6 +187,7 @@ class Gathered:
             how=str(event["how"])[:MAX_TEXT],
             severity=SEVERITIES[null],
             suggestion=str(event["suggestion"])[:MAX_TEXT],
+            part=str(event["part"])[:MAX_TEXT],
         )
         self._accepted.append((finding, event["right"] is True))
 
@@ -182,7 +201,18 @@ class Gathered:
                 notes.append(f"{place}: {finding.null.value}: {finding.how}: {how}, other cases refuse it")
             else:
                 findings.append(finding)
-        return LintReport(fault=fault, findings=findings, tried=self._tried, notes=notes)
+        below, poor, why = self._seeds
+        return LintReport(
+            fault=fault,
+            fault_list=self._fault_at[0] if self._fault_at else None,
+            fault_index=self._fault_at[1] if self._fault_at else 0,
+            findings=findings,
+            tried=self._tried,
+            notes=notes,
+            seeds_below=below,
+            seeds_poor=poor,
+            seeds_why=why,
+        )
 
     def _is_exception(self, finding: LintFinding, *, right: bool) -> bool:
         """Tell whether a test may accept what it does because other cases refuse the like.

@@ -32,6 +32,11 @@ SOURCES = 3
 FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 40
 FEWEST_ARMED, MOST_ARMED = 12, 16
 """Such ones hardly differ."""
+FEWEST_IN_TIME = 2
+"""Of a large input, whose way to the device takes longer than there is time for more."""
+LARGE_INPUT = 16 << 20
+INPUTS_OF_RING = 6
+"""A ring takes as long as so many calls with all about them, whatever the kernel takes."""
 CAPTURED_PATIENCE_S = 10.0
 """Queueing a recorded call waits for nothing."""
 LONGEST_ARMED_NS = 1e9
@@ -272,8 +277,9 @@ class Auditor:
         if captured:
             self._capture(run, place, 1)
         found = Handshakes(armed=True)
+        fewest = fewest_handshakes(data, FEWEST_ARMED)
         for number in range(UNCOUNTED + MOST_ARMED):
-            if number >= UNCOUNTED + FEWEST_ARMED and time.monotonic() - began > budget_s:
+            if number >= UNCOUNTED + fewest and time.monotonic() - began > budget_s:
                 break
             sample, data = self._give(run, place, FIRST_SLOT)
             if not self._caller.can_arm(FIRST_SLOT):
@@ -312,9 +318,10 @@ class Auditor:
         if captured:
             self._capture(run, place, slots)
         found = Handshakes()
+        fewest = fewest_handshakes(data, FEWEST_HANDSHAKES)
         while len(found.walls_ns) < MOST_HANDSHAKES:
             spent = time.monotonic() - began
-            if len(found.walls_ns) >= FEWEST_HANDSHAKES and spent > budget_s:
+            if len(found.walls_ns) >= fewest and spent > budget_s:
                 break
             self._round(run, place, slots, found, captured=captured)
         return found
@@ -392,7 +399,7 @@ class Auditor:
         data = self._input(run, place)[1]
         place_bytes = input_bytes(data) + (form.nbytes if form is not None else 0)
         count = ring_size(place_bytes, claim_ns, budget_s, self._device)
-        if not count:
+        if not count or (input_bytes(data) >= LARGE_INPUT and INPUTS_OF_RING * run.call_s > budget_s):
             return Slopes()
         try:
             found = self._measured(run, place, claim_ns, budget_s, count, record=record)
@@ -504,6 +511,11 @@ class Auditor:
 def input_bytes(data: Any) -> int:
     """Return the bytes of the tensors of an input."""
     return sum(wire.span_of(tensor) * tensor.element_size() for tensor in aliasing.leaves(data))
+
+
+def fewest_handshakes(data: Any, usual: int) -> int:
+    """Return how many handshakes there are whatever time they take."""
+    return FEWEST_IN_TIME if input_bytes(data) >= LARGE_INPUT else usual
 
 
 def why_not(said: object) -> NotCaptured | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import comparing, wire
+from kernelcup_harness import comparing, finiteness, wire
 
 TILES = 16
 """The last tile is one of so many parts of an output, counted row by row."""
@@ -171,6 +171,31 @@ def last_tile_missing(leaf: torch.Tensor) -> torch.Tensor:
     tile = flat[begin:]
     flat[begin:] = zeros(tile) if bool((tile != zeros(tile)).any()) else ones(tile)
     return flat.reshape(leaf.shape)
+
+
+def nan(leaf: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of that form full of NaN, or as it is where its dtype has none."""
+    return filled(leaf, float("nan"))
+
+
+def infinite(leaf: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of that form full of infinities, or as it is where its dtype has none."""
+    return filled(leaf, float("inf"))
+
+
+def half_nan(leaf: torch.Tensor) -> torch.Tensor:
+    """Return the tensor with NaN in its second half, or as it is where its dtype has none."""
+    flat = leaf.clone(memory_format=torch.contiguous_format).reshape(-1)
+    flat[flat.numel() // 2 :] = nan(flat[flat.numel() // 2 :])
+    return flat.reshape(leaf.shape)
+
+
+def filled(leaf: torch.Tensor, number: float) -> torch.Tensor:
+    """Return a tensor of that form full of one number, or as it is where its dtype cannot hold it."""
+    if not (leaf.is_floating_point() or leaf.is_complex()):
+        return leaf
+    made = torch.full(leaf.shape, number, device=leaf.device).to(leaf.dtype)
+    return leaf if finiteness.leaf_is_finite(made) else made
 
 
 def copies(leaf: torch.Tensor, inputs: list[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:

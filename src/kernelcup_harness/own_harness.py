@@ -43,6 +43,8 @@ EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
 # the process with one of them, a submission perhaps, does not speak for the harness. Before that it may
 # be either, for a submission shares the process: it is tried again with a submission that does nothing.
 NOT_BEGUN_EXITS = (2, 113)
+CRASHED = 1
+"""The exit code of Python after an exception that nobody caught."""
 NOTHING_SUBMITTED = "def custom_kernel(*data, **more):\n    raise RuntimeError('nothing is submitted')\n"
 
 # Runs in every Python process below: emulation where it is asked for; in the first process also
@@ -168,10 +170,13 @@ class OwnHarness:
         child, results = self._call(invocation, laid, deadline)
         self._keep_output(child)
         reading = Reading(invocation, results, self._record, laid.files)
-        end = self._how_it_ended(child, begun=has_begun(results))
+        begun = has_begun(results)
+        end = self._how_it_ended(child, begun=begun)
         code = child.wait(0.0)
         if end == EXIT_VERDICTS.get(code or 0) and code in NOT_BEGUN_EXITS:
             end = self._whose_exit(invocation, code, deadline)
+        elif code == CRASHED and not begun and (missing := missing_library(child)):
+            end = self._whose_library(invocation, missing, deadline) or end
         return reading.verdict(child, end)
 
     def _call(
@@ -186,8 +191,17 @@ class OwnHarness:
         surroundings.watch(child, deadline, self._memory_bytes)
         return child, pipe.finish()
 
-    def _whose_exit(self, invocation: Invocation, code: int, deadline: float) -> tuple[Verdict, str]:
-        """Tell whether the harness could not begin, or the submission ended it in its name."""
+    def _whose_library(
+        self, invocation: Invocation, missing: str, deadline: float
+    ) -> tuple[Verdict, str] | None:
+        """Blame the task if the same library is missing without a submission, else nobody yet."""
+        child = self._without_submission(invocation, deadline)
+        if missing_library(child) != missing:
+            return None
+        return Verdict.INTERNAL_ERROR, f"the task's own harness cannot start on this machine: {missing}"
+
+    def _without_submission(self, invocation: Invocation, deadline: float) -> processes.Child:
+        """Run the harness once more, with a submission that does nothing. Return the process that has ended."""
         built, self._built = self._built, None
         laid = self._lay_out(invocation.cases, submission=NOTHING_SUBMITTED)
         child, _ = self._call(invocation, laid, deadline)
@@ -195,7 +209,11 @@ class OwnHarness:
         for capture in (child.stdout, child.stderr):
             if capture is not None:
                 capture.finish()
-        if child.wait(0.0) == code:
+        return child
+
+    def _whose_exit(self, invocation: Invocation, code: int, deadline: float) -> tuple[Verdict, str]:
+        """Tell whether the harness could not begin, or the submission ended it in its name."""
+        if self._without_submission(invocation, deadline).wait(0.0) == code:
             return EXIT_VERDICTS[code]
         text = f"the submission ended the harness with exit code {code} before the first case"
         return Verdict.RUNTIME_ERROR, text
@@ -308,6 +326,13 @@ class OwnHarness:
         if code < 0:
             return Verdict.RUNTIME_ERROR, f"the harness was ended by {signal_name(-code)}"
         return None if code == 0 else (Verdict.RUNTIME_ERROR, f"the harness ended with exit code {code}")
+
+
+def missing_library(child: processes.Child) -> str:
+    """Return what Python has said of a module that is not there, as its last word; empty where it has not."""
+    assert child.stderr is not None
+    last = child.stderr.finish().text.strip().rpartition("\n")[2]
+    return last[:500] if last.startswith(("ModuleNotFoundError: ", "ImportError: ")) else ""
 
 
 def numbered(public: list[Parameters], hidden: list[Parameters]) -> list[tuple[int, Parameters, bool]]:

@@ -22,6 +22,7 @@ from kernelcup_harness.boxes import CACHE_VARIABLES as CACHE_VARIABLES
 from kernelcup_harness.protocol import CapturedOutput
 
 PR_SET_PDEATHSIG = 1
+ABORT_S = 2.0
 PR_SET_CHILD_SUBREAPER = 36
 
 # Exit code of a contestant that finds its channel closed: the submission did that, or the judge ended.
@@ -148,6 +149,15 @@ class Child:
         if self.process.poll() is None:
             self.killed_for.append(reason)
         kill_tree(self.process.pid)
+
+    def abort(self) -> None:
+        """Have a process of Python that hangs say where it is, and end."""
+        for pid in [self.process.pid, *descendants(self.process.pid)]:
+            with contextlib.suppress(OSError):
+                if "bwrap" not in Path("/proc", str(pid), "comm").read_text():
+                    os.kill(pid, signal.SIGABRT)
+                    break
+        wait_for_end(self.process.pid, ABORT_S)
 
     def wait(self, timeout_s: float) -> int | None:
         """Return the exit code, negative for a signal, or None while it still runs."""

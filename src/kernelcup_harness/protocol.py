@@ -7,6 +7,7 @@ type raises :class:`ProtocolError` with the dotted path of the offender.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -21,6 +22,8 @@ from typing import Any, TypeVar
 from kernelcup_harness import estimates
 
 PROTOCOL_VERSION = 1
+FEWEST_SEEDS = 1 << 20
+"""No bound leaves fewer ranked seeds than this: they could be tried one by one."""
 
 # What a case value may be; lists hold the same kinds.
 CaseValue = int | float | bool | str | list["CaseValue"]
@@ -100,13 +103,13 @@ class Reason(StrEnum):
     DIFFERS = "differs"
     """The task's checker found an output wrong."""
     FORM = "form"
-    """An output has another type, structure, dtype or shape than the reference's."""
+    """An output has another type, structure or shape than the reference's, or another dtype where that counts."""
     ALIASED = "aliased"
     """An output shares memory with an input or another output, and the task does not say it may."""
     REPEATED = "repeated"
     """Wrong on an input that had been right before."""
     NEAR_TWIN = "near_twin"
-    """Wrong on an input that differs from an earlier one in one element."""
+    """Wrong on an input that differs from an earlier one in one element of each tensor."""
     UNFINISHED = "unfinished"
     """An answer was not complete when the stream had done all that the call had queued there."""
     EXCEPTION = "exception"
@@ -119,6 +122,8 @@ class Reason(StrEnum):
     CHANNEL_CLOSED = "channel_closed"
     GUARD_BAND = "guard_band"
     """Something was written beside an output."""
+    WRITES_INPUT = "writes_input"
+    """A call writes to a tensor of its input that the reference only reads."""
     EXITED = "exited"
     """The submission's process ended."""
     TIME = "time"
@@ -161,12 +166,20 @@ class NotCaptured(StrEnum):
 class TrustLevel(StrEnum):
     """How far a time is proven."""
 
+    REPLAYED = "replayed"
+    """Taken where no code of the submission runs, of what it had captured."""
+    WALL_CLOCK = "wall clock"
+    """The judge's own clock, from before an input is handed out until the whole answer is there: an upper bound."""
     AUDITED = "audited"
     """The clocks of the submission and of the judge agree."""
     BOUNDED = "bounded"
     """The judge's clock bounds it: what is ranked is not less than what calls one after another took."""
     SELF_MEASURED = "self-measured"
     """The submission's clock says so."""
+
+
+BEST_LEVELS = (TrustLevel.REPLAYED, TrustLevel.AUDITED)
+"""What a leaderboard takes that asks for audited times."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -199,13 +212,16 @@ class MeasureRules:
     relative_error: float = 0.005
     """Stop once half the width of the 95 % interval is below this share of the time, or 50 ns; 0: never."""
     case_budget_s: float = 8.0
-    """Stop a case after this much wall-clock time, once ``min_samples`` are in."""
+    """Stop a case after this much wall-clock time; where warm-ups and checks took it, with two samples."""
     stage_budget_s: float = 6.0
     """What all cases of a timed stage may take together, calibration and audits included."""
     repeats: int = 1
     """Calls of a timed case, at random moments, with an input that was there before: checked, not timed."""
-    twins: int = 1
-    """As many with an input that differs from an earlier one in one element."""
+    twins: int = 2
+    """Such calls of a run, and of each case at least one, with an input that differs from an earlier one in one
+    element of each tensor."""
+    clean_room: bool = False
+    """Have calls captured, and timed where no code of the submission runs: on a GPU, where times are taken."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -239,6 +255,8 @@ class DeviceFacts:
     """Rolling median of the canary kernel, 0 where there is none yet."""
     canary_tolerance: float = 0.02
     """By what share a canary may differ from its rolling median."""
+    noise_share: float = 0.0
+    """Standard deviation of the canary between runs, as a share of its time; 0 if it is not known."""
     calibration_id: str = ""
 
 
@@ -291,14 +309,20 @@ class JobSpec:
     rules: MeasureRules = field(default_factory=MeasureRules)
     public_seed: int | None = None
     """The task's ``seed``: given to an own harness as ``POPCORN_SEED`` outside the ranked stage."""
+    seeds_below: int | None = None
+    """Every seed that is drawn is less than this; None for 63 bits."""
     secret_seed: str | None = None
     """64 hex digits, to repeat a finished run; drawn by the runner when it is absent."""
     multi_gpu: bool = False
     sandbox: SandboxPolicy = SandboxPolicy.AUTO
     near_twins: bool = True
-    """False where an input with one element changed would break what the task promises of its inputs."""
+    """False where an input with one element of each tensor changed would break what the task promises of its inputs."""
     aliasing: bool = False
     """Whether outputs may share memory with inputs or each other although the reference's do not."""
+    non_finite: bool = False
+    """Whether an element may be NaN or infinite where the reference's is finite."""
+    same_dtype: bool = False
+    """Whether outputs of another dtype than the reference's are wrong whatever the checker says."""
     build_scope: str = ""
     """Whose builds may be used again on a machine: an opaque name of the user; empty for nobody's."""
     replay: Replay | None = None
@@ -334,12 +358,27 @@ class Mismatch:
     """Path of the tensor or value in the output: ``output``, ``output[1]``, ``output['x']``."""
     wrong: int
     total: int
+    nan: int = 0
+    """How many of the wrong elements are NaN."""
+    infinite: int = 0
+    """How many of them are infinite."""
     largest_error: float | None
-    """Largest absolute difference over the finite elements; None for values that are no numbers."""
+    """Largest absolute difference over the finite elements; None where no wrong element is a finite number."""
     first: list[Difference]
     """The first five wrong positions in row-major order."""
     rule: str
     """What counted as wrong, such as ``|actual - expected| > 1e-05 + 1e-05 * |expected|``."""
+    shape: list[int] = field(default_factory=list)
+    """Shape of the tensor; empty for a value that is none."""
+    tiles: list[list[int]] = field(default_factory=list)
+    """How many elements are wrong in each part of the tensor, at most 24 rows of 48. Its last dimension goes from left
+    to right and all others from top to bottom; a tensor of one dimension is cut into parts that are read row by row."""
+
+    @property
+    def kinds(self) -> str:
+        """Count the wrong elements that are no finite numbers: ``, 3 NaN``; empty where there is none."""
+        counts = {"NaN": self.nan, "infinite": self.infinite}
+        return "".join(f", {count} {name}" for name, count in counts.items() if count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -348,7 +387,8 @@ class Finding:
 
     code: str
     """Stable: ``slope_disagrees``, ``handshake_disagrees``, ``not_armed``, ``handshake_disturbed``, ``below_floor``,
-    ``near_floor``, ``empty_floor``, ``throttled``, ``busy_device``, ``not_audited``, ``not_captured``."""
+    ``near_floor``, ``empty_floor``, ``throttled``, ``busy_device``, ``not_audited``, ``not_captured``, ``no_time``,
+    ``wide_interval``, ``not_replayed``, ``series_longer``."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False
@@ -357,15 +397,16 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
-    """What the judge's own clock says of a case. Handshakes are without what a no-op takes."""
+    """What the judge's own clock says of a case. Handshakes are without what a no-op takes; no case that goes by the
+    wall clock has any."""
 
-    captured: bool
+    captured: bool = False
     """Whether the calls could be taken from a CUDA graph."""
     armed: bool = False
     """Whether handshakes were answered by the device alone: such ones are fine enough to hold a run back."""
-    handshake_ns: float
+    handshake_ns: float = 0.0
     """What a quarter of calls stays below whose input could not be known before."""
-    handshake_slack_ns: float
+    handshake_slack_ns: float = 0.0
     """By how much it may exceed the claim: in 1 % of honest cases it does by chance."""
     slope_ns: float | None = None
     """Time of a call among many, None where it was not measured."""
@@ -399,7 +440,13 @@ class Timing:
     """Samples of one case in nanoseconds; every statistic is derived from them."""
 
     samples_ns: list[float]
-    """One call each, as the contestant's device clock claims it: raw."""
+    """One call each: by the judge's wall clock where there is no GPU, else as the contestant's device clock claims
+    it: raw."""
+    own_ns: list[float] = field(default_factory=list)
+    """The submission's own figure for the same calls, where the samples are the judge's: nobody vouches for it."""
+    overhead_ns: float | None = None
+    """What a sample of a call takes that computes nothing, on an input and with an answer of the same size: a part of
+    each sample, and never taken off. None where it was not measured."""
     wall_ns: list[float] = field(default_factory=list)
     """The judge's wall clock around the same calls, hand-over included."""
     reported_ns: float | None = None
@@ -408,6 +455,8 @@ class Timing:
     """Other figures of an own harness: std, err, best, worst, runs."""
     offset_ns: float = 0.0
     """What an empty kernel reads by the same clock; taken off the samples."""
+    noise_share: float = 0.0
+    """Standard deviation between runs on this device, by its calibration, as a share; 0 if it is not known."""
     discarded_ns: list[float] = field(default_factory=list)
     """Samples that do not count because the device was throttled."""
     late_ns: list[float] = field(default_factory=list)
@@ -423,6 +472,11 @@ class Timing:
     def raw_ns(self) -> float:
         """The samples' mean without the slowest and fastest tenth, offset included."""
         return estimates.robust(self.samples_ns)
+
+    @property
+    def read_ns(self) -> float:
+        """What the contestant's own clock read, whoever's the samples are."""
+        return estimates.robust(self.own_ns) if self.own_ns else self.raw_ns
 
     @property
     def claim_ns(self) -> float:
@@ -452,7 +506,9 @@ class Timing:
         """Standard deviation of :attr:`score_ns` between processes; 0 where it was not timed by a GPU's events."""
         if self.offset_ns <= 0 or self.reported_ns is not None:
             return 0.0
-        return self.score_ns * estimates.between_processes([self.score_ns], [1.0])
+        return self.score_ns * estimates.between_processes(
+            [self.score_ns], [1.0], device_share=self.noise_share
+        )
 
     @property
     def sampling_interval_ns(self) -> tuple[float, float] | None:
@@ -637,6 +693,8 @@ class RunReport:
     """SHA-256 of the secret seed, made before the run."""
     secret_seed: str = ""
     """The seed itself, 64 hex digits, revealed because the run has ended."""
+    seeds_below: int | None = None
+    """The job's bound of the seeds that were drawn."""
     environment: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, str] = field(default_factory=dict)
     """Result keys of an own harness that have no other place."""
@@ -658,6 +716,8 @@ def check_spec(spec: JobSpec) -> None:
         "submission: text that cannot be written as UTF-8": not all(
             map(is_encodable, [spec.submission, *spec.sources.values()])
         ),
+        f"seeds_below: at least {FEWEST_SEEDS}": spec.seeds_below is not None
+        and spec.seeds_below < FEWEST_SEEDS,
         "rules: at least one check and one sample": min(rules.checks, rules.max_samples) < 1,
         "limits: must be positive": min(limits.import_s, limits.test_s, limits.benchmark_s, limits.ranked_s)
         <= 0,
@@ -782,7 +842,7 @@ def _decode_dict(item: Any, value: Any, path: str) -> dict[str, Any]:
 def _decode_dataclass(kind: Any, value: Any, path: str) -> Any:
     if not isinstance(value, dict):
         raise ProtocolError(f"{path}: expected an object, got {type(value).__name__}")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     known = {f.name for f in dataclasses.fields(kind)}
     for key in value:
         if key not in known:
@@ -795,6 +855,12 @@ def _decode_dataclass(kind: Any, value: Any, path: str) -> Any:
     if "version" in known and made.version != PROTOCOL_VERSION:
         raise ProtocolError(f"{path}.version: expected {PROTOCOL_VERSION}, got {made.version}")
     return made
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    """Return the types of a dataclass's fields: working them out takes longer than reading a report."""
+    return typing.get_type_hints(kind)
 
 
 def _decode_enum(kind: type[StrEnum], value: Any, path: str) -> StrEnum:

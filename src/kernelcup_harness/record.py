@@ -16,6 +16,7 @@ from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
     DuelResult,
+    Finding,
     JobSpec,
     Limits,
     Reason,
@@ -54,6 +55,8 @@ class Record:
         self.exit_code: int | None = None
         self.calibration: Calibration | None = None
         self.duel: DuelResult | None = None
+        self.found: list[Finding] = []
+        """What audits have found that holds the run back, however it ends later."""
         self.phases: dict[str, float] = {}
         """Seconds by phase. Those that go on side by side overlap."""
 
@@ -79,6 +82,8 @@ class Record:
             self.calibration = from_json(Calibration, event["calibration"])
         elif kind == "duel":
             self.duel = from_json(DuelResult, event["duel"])
+        elif kind == "finding":
+            self.found.append(from_json(Finding, event["finding"]))
         elif kind == "sample":
             self._on_event(event)
 
@@ -153,11 +158,14 @@ class Record:
             comparable=self._spec.backend is not Backend.EMULATED,
             seed_commitment=self._commitment,
             secret_seed=secret.hex(),
+            seeds_below=self._spec.seeds_below,
             environment=self.environment,
             extra=self.extra,
             phases=self.phases,
             trust=audits.trust_of(ranked),
-            quarantine=audits.quarantine_of(ranked, require_audited=self._spec.require_audited),
+            quarantine=audits.quarantine_of(
+                ranked, found=self.found, require_audited=self._spec.require_audited
+            ),
             calibration=self.calibration,
             duel=self.duel,
         )

@@ -7,6 +7,7 @@ repeated once the secret is revealed.
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
@@ -44,6 +45,8 @@ SETTLED_OVER = 4
 SLOW_CLOCK = 0.9
 """Samples at a clock below this share of the median do not count."""
 MOST_DISCARDED = 4
+FEWEST_SAMPLES = 2
+"""Of a case whose time is up: of fewer nobody knows how exact they are."""
 LONGEST_TURN = 4
 """Calls of one case in a row, at most, while others wait."""
 LARGE_OUTPUT_BYTES = 4 << 20
@@ -57,6 +60,8 @@ LATER_SHARE = 0.1
 """Left for what comes after the audits."""
 LEAST_AUDIT = 0.25
 """Of its usual time, what an audit has in any case."""
+STOP_S = 1.5
+"""So much beyond the time for a stage, nothing more is measured that can be left out."""
 WALL_SHARE = 0.8
 """Of a stage's time limit: no more is sampled then."""
 
@@ -110,13 +115,24 @@ def all_stages(spec: JobSpec) -> list[Stage]:
     return stages[spec.mode]
 
 
+def by_wall_clock(spec: JobSpec) -> bool:
+    """Tell whether a job's times are those of the judge's wall clock: where there is no GPU."""
+    return spec.backend is not Backend.CUDA
+
+
 def needs_trusted(spec: JobSpec) -> bool:
-    """Tell whether a job is measured beside our own contestant: where times are ranked, or taken by events."""
-    if spec.replay is not None:
+    """Tell whether a job is measured beside our own contestant: where times are taken by events."""
+    if spec.replay is not None or by_wall_clock(spec):
         return False
     if spec.mode is Mode.LEADERBOARD:
         return spec.backend is not Backend.EMULATED
     return spec.mode is Mode.BENCHMARK and spec.backend is Backend.CUDA
+
+
+def has_clean_room(spec: JobSpec) -> bool:
+    """Tell whether the timed calls of a job are to be replayed where no code of the submission runs."""
+    wanted = spec.rules.clean_room and spec.backend is Backend.CUDA and spec.replay is None
+    return wanted and spec.mode in (Mode.BENCHMARK, Mode.LEADERBOARD)
 
 
 def replayed(stages: list[Stage], spec: JobSpec) -> Stage:
@@ -183,6 +199,10 @@ class Purse:
         )
         """Seconds that a case may be sampled."""
 
+    def left_s(self) -> float:
+        """Return the seconds until nothing more is measured that can be left out."""
+        return self._until + STOP_S - self._clock()
+
     def audit_s(self, cases_left: int) -> float:
         """Return the seconds for the audit of the next case: its share of what is left, up to a limit."""
         most = self._together_s * AUDITS_SHARE / self._cases
@@ -216,12 +236,18 @@ class CaseRun:
         """Whether warm-ups go on until the time of a call stays the same."""
         self._first_ns: list[float] = []
         self._warming_s = 0.0
+        self._all_s = 0.0
+        """Seconds of all calls but the first, which may compile."""
         self._inputs = 0
         self._ns: list[float] = []
         self._wall_ns: list[float] = []
+        self._own_ns: list[float] = []
+        self.overhead_ns: float | None = None
         self._late: list[bool] = []
         self.twins_allowed = rules.twins > 0
-        """Whether inputs with one element changed are inputs of the task at all; found out once."""
+        """Whether inputs with one element of each tensor changed are inputs of the task; found out once."""
+        self._twinned: set[int] = set()
+        """Inputs of which there was a twin."""
         self.current: SampleName | None = None
         """The input of the call that is going on, or was last."""
         self.handshakes_ns: list[float] = []
@@ -229,6 +255,7 @@ class CaseRun:
         self.discarded_ns: list[float] = []
         self.audit: Audit | None = None
         self.offset_ns = 0.0
+        self.noise_share = 0.0
         self.work: Work | None = None
         self.floor_ns: float | None = None
         self.reference_ns: float | None = None
@@ -250,16 +277,29 @@ class CaseRun:
         self._is_surprise = surprise is not None
         if surprise is not None:
             return surprise, False
-        return self.fresh(), self._inputs > self._warmups
+        name, due = self.fresh(), self._inputs > self._warmups or self._is_over
+        # The first ranked input has the case's own seed, which everybody knows: checked, never timed.
+        return name, due and not (self._stage.name is StageName.RANKED and self._inputs == 1)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether the case has had its time, whatever for: only what it cannot do without is still called."""
+        return self._stage.timed and self._all_s >= self._budget_s + WARM_UP_S
+
+    @property
+    def call_s(self) -> float:
+        """Seconds that one call takes with all about it, 0 while that is not known."""
+        return self._all_s / (self.count - 1) if self.count > 1 else 0.0
 
     def _surprise(self) -> SampleName | None:
         """Return an input that was there before, or nearly, where it is time for one."""
         due = self._surprises.get(self._inputs)
+        if not due and self._is_over and self._inputs > 1:
+            due = next((kinds for kinds in self._surprises.values() if kinds), None)
         if due:
-            return SampleName(input=self._chance.randrange(self._inputs), twin=self._is_twin(due.pop()))
+            return self._earlier(due.pop())
         if self._stage.timed and self._inputs > self._warmups and self._chance.random() < LATE_SURPRISE:
-            twin = self._is_twin(self._chance.random() < 0.5)
-            return SampleName(input=self._chance.randrange(self._inputs), twin=twin)
+            return self._earlier(self._chance.random() < 0.5)
         return None
 
     def is_looked_at(self, output_bytes: int) -> bool:
@@ -296,6 +336,7 @@ class CaseRun:
 
         Its time is discarded where the device was slowed down by heat or its power supply.
         """
+        self._all_s += spent_s if self.count else 0.0
         self.count += 1
         self.profile, self.trace = answer.profile, answer.trace
         if not self._stage.timed:
@@ -312,6 +353,7 @@ class CaseRun:
         self._ns.append(answer.ns)
         self._late.append(answer.late)
         self._wall_ns.append(answer.wall_ns)
+        self._own_ns.append(answer.own_ns)
         if clock_mhz is not None:
             self.clocks_mhz.append(clock_mhz)
 
@@ -336,8 +378,11 @@ class CaseRun:
             return self.count >= 1
         if not self._stage.timed:
             return self.count >= self._rules.checks
-        if any(self._surprises.get(place) for place in range(self._inputs + 1)):
+        if any(self._surprises.values()):
             return False
+        if self._is_over:
+            fewest = min(FEWEST_SAMPLES, max(1, self._rules.min_samples))
+            return len(self._ns) >= fewest and not any(self._surprises.values())
         # Where all are slowed down there would be no end; the time limit's verdict would be wrong.
         if len(self.discarded_ns) > MOST_DISCARDED * max(1, self._rules.min_samples) and self._ns:
             return True
@@ -353,10 +398,14 @@ class CaseRun:
         late = set(range(len(self._ns))).difference(prompt)
         kept, discarded = self._kept(prompt)
         known = len(self.clocks_mhz) == len(self._ns)
+        by_judge = not any(map(math.isnan, self._own_ns))
         return Timing(
             samples_ns=[self._ns[place] for place in kept],
-            wall_ns=[self._wall_ns[place] for place in kept],
+            own_ns=[self._own_ns[place] for place in kept] if by_judge else [],
+            overhead_ns=self.overhead_ns,
+            wall_ns=[] if by_judge else [self._wall_ns[place] for place in kept],
             offset_ns=self.offset_ns,
+            noise_share=self.noise_share,
             discarded_ns=self.discarded_ns + [self._ns[place] for place in discarded],
             late_ns=[self._ns[place] for place in sorted(late)],
             clocks_mhz=[self.clocks_mhz[place] for place in kept] if known else [],
@@ -374,15 +423,25 @@ class CaseRun:
 
     def _draw_surprises(self) -> dict[int, list[bool]]:
         """Return, by the count of inputs before them, the calls that are only checked; True for twins."""
-        kinds = [False] * self._rules.repeats + [True] * self._rules.twins
+        cases = max(1, len(self._stage.cases))
         last = self._warmups + max(1, min(self._rules.min_samples, self._rules.max_samples))
         found: dict[int, list[bool]] = {}
-        for kind in kinds:
-            found.setdefault(self._chance.randint(1, last), []).append(kind)
+        for _ in range(self._rules.repeats):
+            found.setdefault(self._chance.randint(1, last), []).append(False)
+        # At different places, so that each can be the twin of another input.
+        last = max(last, -(-self._rules.twins // cases))
+        for place in self._chance.sample(range(1, last + 1), -(-self._rules.twins // cases)):
+            found.setdefault(place, []).append(True)
         return found
 
-    def _is_twin(self, wished: bool) -> bool:
-        return wished and self.twins_allowed
+    def _earlier(self, twin: bool) -> SampleName:
+        """Return an input that was there before, or the twin of one that had none so far if there is one."""
+        twin = twin and self.twins_allowed
+        without = [number for number in range(self._inputs) if number not in self._twinned]
+        number = self._chance.choice(without if twin and without else range(self._inputs))
+        if twin:
+            self._twinned.add(number)
+        return SampleName(input=number, twin=twin)
 
 
 def timing_settled(times_ns: Sequence[float]) -> bool:

@@ -8,6 +8,7 @@ import secrets
 
 SEED_BITS = 63
 SECRET_BYTES = 32
+MOST_SEEDS = 1 << SEED_BITS
 
 
 def draw_secret() -> bytes:
@@ -20,8 +21,13 @@ def commitment(secret: bytes) -> str:
     return hashlib.sha256(secret).hexdigest()
 
 
-def derive_seed(secret: bytes, *place: object) -> int:
-    """Return a 63-bit seed: HMAC-SHA-256 of the place where it is used, under ``secret``."""
+def derive_seed(secret: bytes, *place: object, below: int | None = None) -> int:
+    """Return a seed: HMAC-SHA-256 of the place where it is used, under ``secret``.
+
+    It has 63 bits, or is less than ``below`` where that is given.
+    """
     message = "/".join(str(part) for part in place).encode()
     digest = hmac.new(secret, message, hashlib.sha256).digest()
+    if below is not None:
+        return int.from_bytes(digest, "big") % below
     return int.from_bytes(digest[:8], "big") >> (64 - SEED_BITS)

@@ -88,12 +88,16 @@ class Slot:
 
     def load(self) -> None:
         """Bring the bytes in the arena to the device and make the tensors."""
+        self.fill()
+        self.make_tensors()
+
+    def fill(self) -> None:
+        """Bring the bytes in the arena to the device, into the tensors that were made."""
         assert self._block is not None
         assert self.arena is not None
         count = self._block.size
         self.arena.pin(count)
         self._block.bytes[:count].copy_(self.arena.bytes[:count])
-        self.make_tensors()
 
     def make_tensors(self) -> None:
         """Make the tensors anew, with nothing that a call may have attached to the old ones."""

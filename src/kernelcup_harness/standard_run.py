@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 import threading
 import time
@@ -11,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import build, build_store, processes, sandbox, surroundings
+from kernelcup_harness import build, build_store, endings, processes, sandbox, surroundings
 from kernelcup_harness.crew import (
     RIVAL,
     ROLES,
     SOURCE_OF,
     SUBMISSION,
+    TIMER,
     TRUSTED,
     USER_CODE,
     Crew,
@@ -24,9 +26,18 @@ from kernelcup_harness.crew import (
     Share,
 )
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
-from kernelcup_harness.protocol import Backend, JobSpec, Reason, StageName, Verdict, to_json
+from kernelcup_harness.protocol import (
+    Backend,
+    CapturedOutput,
+    JobSpec,
+    Mode,
+    Reason,
+    StageName,
+    Verdict,
+    to_json,
+)
 from kernelcup_harness.record import Record, ended
-from kernelcup_harness.schedule import needs_trusted
+from kernelcup_harness.schedule import has_clean_room, needs_trusted
 from kernelcup_harness.surroundings import WATCH_INTERVAL_S, backend_environment, memory_limit, write_files
 
 # How much longer than its limit a stage may take before the runner, not the judge, ends it.
@@ -36,6 +47,8 @@ READY_S = 120.0
 """How long judge and contestants may take to import what they need."""
 
 RIVALS_SCOPE = "rival"
+DUMP = "Fatal Python error"
+"""With this begins the stack that Python prints when a signal ends it."""
 """Whose builds a rival's are: not its author's, for somebody else runs it. Equal sources share them."""
 
 
@@ -66,7 +79,7 @@ class StandardRun:
     def run(self) -> None:
         """Go from the job to the judge's last event. What goes wrong on the way is in the record."""
         if self._spec.multi_gpu:
-            text = "multi-GPU tasks are not judged by the standard harness yet; use the task's own"
+            text = "multi-GPU tasks are not judged by the standard harness yet"
             self._record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, text)
             return
         try:
@@ -118,12 +131,16 @@ class StandardRun:
     @property
     def _roles(self) -> tuple[str, ...]:
         """Which contestants the job needs."""
+        fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
+        if self._spec.backend is not Backend.CUDA:
+            # A processor's times scatter by more than processes differ by, and there is less memory beside one.
+            return (SUBMISSION, RIVAL) if fights else (SUBMISSION,)
         if not needs_trusted(self._spec):
             return (SUBMISSION,)
-        if self._spec.rival is None:
-            return (SUBMISSION, TRUSTED)
-        # A processor's times scatter by more than processes differ by, and there is less memory beside one.
-        return ROLES if self._spec.backend is Backend.CUDA else (SUBMISSION, TRUSTED, RIVAL)
+        if has_clean_room(self._spec):
+            rival = (RIVAL,) if self._spec.rival is not None else ()
+            return (SUBMISSION, TRUSTED, *rival, TIMER)
+        return tuple(role for role in ROLES if role != TIMER) if fights else (SUBMISSION, TRUSTED)
 
     def _roles_that_build(self) -> list[str]:
         """Return whose source compiles something when it is imported.
@@ -182,7 +199,7 @@ class StandardRun:
         """Return all that a contestant may read."""
         spec = self._spec
         public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
-        if role == TRUSTED:
+        if role in (TRUSTED, TIMER):
             return {}
         if SOURCE_OF[role] == RIVAL:
             return {**public, spec.rival_name: self._source(role)}
@@ -206,9 +223,15 @@ class StandardRun:
             limits=self._spec.limits,
             memory_bytes=self._memory_bytes if limited else 0,
             group_bytes=surroundings.group_memory(self._spec) if role in USER_CODE else None,
-            environment=self._compiling(role) if role in USER_CODE else {},
+            environment=self._environment(role),
             build=built,
         )
+
+    def _environment(self, role: str) -> dict[str, str]:
+        if role not in USER_CODE:
+            return {}
+        room = {surroundings.CLEAN_ROOM: "1"} if has_clean_room(self._spec) else {}
+        return self._compiling(role) | room
 
     def _follow(self, channel: Channel) -> None:
         """Take the judge's events until it has finished, watching memory and time."""
@@ -227,12 +250,23 @@ class StandardRun:
                 self._deadline += HELLO_GRACE_S if event["name"] == "import" else 0.0
             if event["event"] == "stage_end" and event["lost"]:
                 self._say_how_it_was_lost(event)
+            elif event["event"] == "stage_end" and event["verdict"] == Verdict.TIME_LIMIT_EXCEEDED:
+                self._started.contestants[SUBMISSION].child.abort()
+                event["message"] += self._line(event)
             if event["event"] == "end":
                 return
-            self._record.take(event)
+            self._heed(event, channel)
             # A judge that talks all the time must not keep us from looking.
             if time.monotonic() - self._looked > WATCH_INTERVAL_S and not self._within_limits():
                 return
+
+    def _heed(self, event: dict[str, Any], channel: Channel) -> None:
+        """Do what an event asks for, or record it."""
+        if event["event"] != "dismiss":
+            self._record.take(event)
+            return
+        self._started.dismiss(event["roles"])
+        channel.send({"type": "dismissed"}, timeout_s=GRACE_S)
 
     def _used_memory(self, role: str) -> int:
         """Return what a contestant uses: its own memory, and shared memory that is not the judge's too."""
@@ -247,8 +281,11 @@ class StandardRun:
     def _within_limits(self) -> bool:
         self._looked = time.monotonic()
         for role in USER_CODE:
-            if role in self._started.contestants and self._used_memory(role) > self._memory_bytes:
-                self._started.contestants[role].child.kill("memory")
+            member = self._started.contestants.get(role)
+            if member is None or member.is_dismissed:
+                continue
+            if self._used_memory(role) > self._memory_bytes:
+                member.child.kill("memory")
         if time.monotonic() <= self._deadline:
             return True
         text = "the task's own generator, reference or checker did not end in time"
@@ -263,9 +300,24 @@ class StandardRun:
         member = self._started.contestants[event.get("role") or SUBMISSION]
         verdict, reason, text = ended(member.child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
         if member.role == SUBMISSION:
-            event["verdict"], event["reason"], event["message"] = verdict.value, reason.value, text
+            case = event["message"].removeprefix(endings.LOST)
+            event["verdict"], event["reason"] = verdict.value, reason.value
+            event["message"] = text + case + self._line(event)
         else:
             event["message"] += f" (of the {member.role}: {text})"
+
+    def _line(self, event: dict[str, Any]) -> str:
+        """Return the line of the submission at which it hung or crashed; empty if that is not known.
+
+        The submission can write what it likes there, so nothing of it is told where inputs are secret.
+        """
+        stderr = self._started.contestants[SUBMISSION].child.stderr
+        if stderr is None or event["name"] == StageName.RANKED:
+            return ""
+        dump = stderr.finish().text.rpartition(DUMP)[2]
+        file = self._spec.submission_name
+        found = re.search(rf'File "[^"]*{re.escape(file)}", line (\d{{1,6}}) ', dump)
+        return "" if found is None else f", at {file}:{found[1]}"
 
     def _judge_lost(self) -> None:
         """Blame ourselves or the task for a judge that ended without a verdict."""
@@ -285,13 +337,13 @@ class StandardRun:
             return
         began = time.monotonic()
         child = self._crew.submission.child
-        code = child.process.poll()
+        code = None if self._crew.submission.is_dismissed else child.process.poll()
         self._crew.stop()
         self._record.exit_code = code
         assert child.stdout is not None
         assert child.stderr is not None
         self._record.stdout = child.stdout.finish()
-        self._record.stderr = child.stderr.finish()
+        self._record.stderr = without_dump(child.stderr.finish())
         self._crew.log()
         self._record.phases["end"] = time.monotonic() - began
 
@@ -311,3 +363,9 @@ class AskedCompilers:
 
     def _ask(self, backend: Backend) -> None:
         self._found = surroundings.compiler_environment(backend, os.environ)
+
+
+def without_dump(output: CapturedOutput) -> CapturedOutput:
+    """Return what a submission printed without the stack that Python printed at its end: the message has the line."""
+    text, dump, _ = output.text.rpartition(DUMP)
+    return dataclasses.replace(output, text=text) if dump else output

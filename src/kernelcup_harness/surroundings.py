@@ -23,6 +23,8 @@ CUDA_MARKS = ("cpp_extension", "load_inline")
 STREAM_MARKS = ("cudaStream", "CUDAStream", "cuStream", "ExternalStream", "cuda.Stream", "cuda.stream")
 # By this variable a contestant is told to work on the stream of its thread.
 PER_THREAD = "KERNELCUP_PER_THREAD_STREAM"
+# By this one that its calls are to be captured for a timer.
+CLEAN_ROOM = "KERNELCUP_CLEAN_ROOM"
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:

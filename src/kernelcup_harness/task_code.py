@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import wire
+from kernelcup_harness import aliasing, blanks, uses, wire
 from kernelcup_harness.protocol import CheckStyle, Parameters
 
 
@@ -38,9 +38,15 @@ class TaskCode:
         self._reference: Callable[[Any], Any] | None = getattr(self._module, "ref_kernel", None)
         self.in_place = False
         """Whether the reference answers by writing into its input; known once it was called."""
+        self._written_only: dict[tuple[str, int], bool] = {}
         self._names = list(inspect.signature(self._generate).parameters)
         if style is CheckStyle.OUTPUT_REFERENCE and self._reference is None:
             raise TaskFault(f"{module_name}.py defines no function ref_kernel")
+
+    @property
+    def takes_seed(self) -> bool:
+        """Whether the generator is given the seed, rather than the global generators alone."""
+        return "seed" in self._names
 
     @property
     def has_reference(self) -> bool:
@@ -56,12 +62,49 @@ class TaskCode:
         return None
 
     def generate(self, parameters: Parameters, seed: int) -> Any:
-        """Return a fresh input. The seed also feeds the global generators, for tasks that use them."""
+        """Return a fresh input. The seed also feeds the global generators, for tasks that use them.
+
+        Memory that the generator leaves as it is holds noise where the reference only writes to it, else zeros.
+        """
+        data, left = self._generated(parameters, seed)
+        for number in left:
+            if self._only_writes(parameters, seed, number):
+                blanks.fill_with_noise(aliasing.leaves(data)[number], random.Random(f"{seed} {number}"))
+        return data
+
+    def _generated(self, parameters: Parameters, seed: int) -> tuple[Any, list[int]]:
+        """Return an input with zeros where nothing was written, and the numbers of those tensors."""
         arguments = dict(parameters)
         if "seed" in self._names:
             arguments["seed"] = seed
         self._guard("seed", lambda: seed_everything(seed))
-        return self._guard("generate_input", lambda: self._generate(**arguments))
+        with blanks.Emptied() as emptied:
+            data = self._guard("generate_input", lambda: self._generate(**arguments))
+            left = emptied.left(data)
+        return data, left
+
+    def _only_writes(self, parameters: Parameters, seed: int, number: int) -> bool:
+        """Tell whether the reference's answer is the same whatever a tensor of the input holds."""
+        if self._reference is None:
+            return False
+        key = repr(sorted(parameters.items(), key=str)), number
+        if key not in self._written_only:
+            self._written_only[key] = self._is_same_with_noise(parameters, seed, number)
+        return self._written_only[key]
+
+    def _is_same_with_noise(self, parameters: Parameters, seed: int, number: int) -> bool:
+        plain, noisy = (self._generated(parameters, seed)[0] for _ in range(2))
+        used = uses.Uses(aliasing.leaves(plain))
+        try:
+            with used:
+                self.expected(plain)
+            if number in used.read:
+                return False
+            blanks.fill_with_noise(aliasing.leaves(noisy)[number], random.Random(seed))
+            answer = self.expected(noisy)
+            return not self.check(self._generated(parameters, seed)[0], answer)
+        except TaskFault:
+            return False
 
     def expected(self, data: Any) -> Any:
         """Return the reference's output for ``data``, which it may overwrite.

@@ -42,7 +42,7 @@ MOST_RESIDUAL_NS, MOST_SLOPE_RESIDUAL_NS = 2_000.0, 10_000.0
 
 Of 317 jobs on an H100 and an H200 the worst were 0.2 and 5.2 us.
 """
-NOOPS_BEFORE = 8
+NOOPS_BEFORE, FEWEST_NOOPS = 8, 2
 UNCOUNTED = 2
 """The first calls of a series do not count: the device turns from one process to another then."""
 
@@ -207,7 +207,12 @@ class Trusted:
         self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
 
     def noops_before(
-        self, data: Any, form: Form | None, between: Callable[[], object] = lambda: None
+        self,
+        data: Any,
+        form: Form | None,
+        between: Callable[[], object] = lambda: None,
+        *,
+        until: float = math.inf,
     ) -> list[float]:
         """Return what armed calls on an input take that do nothing; none where it cannot be armed.
 
@@ -217,12 +222,15 @@ class Trusted:
             data: The input.
             form: What is answered.
             between: Called before each: later on the device turns from the submission to these calls as well.
+            until: By ``time.monotonic``; a few are made in any case.
         """
         self.noop_on(data, form)
         if not self.arms or not self._caller.can_arm(NOOP_SLOT):
             return []
         found = []
-        for _ in range(UNCOUNTED + NOOPS_BEFORE):
+        for number in range(UNCOUNTED + NOOPS_BEFORE):
+            if number >= UNCOUNTED + FEWEST_NOOPS and time.monotonic() > until:
+                break
             between()
             found.append(self.armed_noop())
         return found[UNCOUNTED:]

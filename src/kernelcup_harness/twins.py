@@ -1,85 +1,120 @@
-"""Inputs that differ from an earlier one in one element.
+"""Inputs that differ from an earlier one in one element of each tensor that the reference reads.
 
-A submission that recognises an input by a few of its elements, or by its place in memory, answers
-such a twin with the other's answer. Only what stays an input of the task is changed: an element of a
-floating-point tensor that looks like data takes the value of another element of the same tensor.
+A submission that recognises an input by a few of its elements, or by its place in memory, answers such a
+near-twin with the other's answer; one that counts on inputs that repeat themselves is wrong on it. Only
+what stays an input of the task is changed, see :mod:`kernelcup_harness.changes`, and only where the
+task's own reference passes its own checker on it.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing
+from kernelcup_harness import aliasing, changes, finiteness, wire
+from kernelcup_harness.task_code import TaskCode, TaskFault
+from kernelcup_harness.uses import Uses
 
-CHANGED_TYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-FEWEST_ELEMENTS = 16
-LOOKED_AT = 4096
-"""Elements by which a tensor is told from a mask, a constant or a sorted list."""
-FEWEST_VALUES = 8
-TRIES = 32
+MOST_TRIED = 8
+"""Tensors that are tried one by one, each of which costs calls of the reference."""
 
-
-def change_one(value: Any, chance: random.Random) -> bool:
-    """Change one element of one tensor in place, and tell whether there was one that may be changed."""
-    candidates = [tensor for tensor in aliasing.leaves(value) if looks_like_data(tensor)]
-    if not candidates:
-        return False
-    # The larger a tensor, the more of an answer may be kept for it.
-    chosen = chance.choices(candidates, weights=[tensor.numel() for tensor in candidates])[0]
-    return exchange(chosen, chance)
+Chances = Callable[[int], random.Random]
+"""The chance for the tensor of a number: no other one changes what it gives."""
 
 
-def exchange(tensor: torch.Tensor, chance: random.Random) -> bool:
-    """Give one element the value of another, if two are found that differ."""
-    flat = element_places(tensor)
-    for _ in range(TRIES):
-        here, there = flat(chance.randrange(tensor.numel())), flat(chance.randrange(tensor.numel()))
-        old, new = tensor[here].item(), tensor[there].item()
-        if old != new and old and new and abs(old) != float("inf") and abs(new) != float("inf"):
-            tensor[here] = new
-            return True
-    return False
+def change(value: Any, chances: Chances, numbers: Collection[int] | None = None) -> set[int]:
+    """Change one element in each of the tensors, in all that allow it where none are named.
 
-
-def element_places(tensor: torch.Tensor) -> Any:
-    """Return a function from a number below ``numel`` to the index of an element."""
-    shape = tuple(tensor.shape)
-
-    def place(number: int) -> tuple[int, ...]:
-        index = []
-        for size in reversed(shape):
-            number, rest = divmod(number, size)
-            index.append(rest)
-        return tuple(index[::-1])
-
-    return place
-
-
-def looks_like_data(tensor: torch.Tensor) -> bool:
-    """Tell whether one element may be changed without breaking what the rest promises.
-
-    Masks and constants have few values; sorted lists and symmetric matrices have an order.
+    Return the numbers of those that were changed. A tensor that is there twice is changed once.
     """
-    if tensor.dtype not in CHANGED_TYPES or tensor.numel() < FEWEST_ELEMENTS or is_expanded(tensor):
+    changed: set[int] = set()
+    begun: set[int] = set()
+    for number, tensor in enumerate(aliasing.leaves(value)):
+        begin = aliasing.ADDRESS(tensor)
+        wanted = numbers is None or number in numbers
+        if wanted and begin not in begun and changes.change_element(tensor, chances(number)):
+            changed.add(number)
+        begun.add(begin)
+    return changed
+
+
+class Choice:
+    """Finds out which tensors of a case's inputs a twin has to differ in.
+
+    Args:
+        task: With a reference.
+        generate: Makes the same input each time.
+        chances: For changes of that input.
+    """
+
+    def __init__(self, task: TaskCode, generate: Callable[[], Any], chances: Chances) -> None:
+        self._task = task
+        self._generate = generate
+        self._chances = chances
+
+    def numbers(self) -> frozenset[int]:
+        """Return the tensors to change, none where that gives no input of the task. Raise ``TaskFault``."""
+        able = change(self._generate(), self._chances)
+        sure = able & self._only_read() if able else set()
+        doubtful = sorted(able - sure)
+        read = sure | {number for number in doubtful[:MOST_TRIED] if self._matters(number)}
+        read -= self._copies(read, set(doubtful) - read)
+        if not read or self._masters(read):
+            return frozenset(read)
+        alone = {number for number in sorted(read)[:MOST_TRIED] if self._masters({number})}
+        return frozenset(alone if self._masters(alone) else ())
+
+    def _only_read(self) -> set[int]:
+        """Return the tensors that the reference reads and does not write, as far as torch's operations show."""
+        data = self._generate()
+        uses = Uses(aliasing.leaves(data))
+        try:
+            with uses:
+                self._task.expected(data)
+        except TaskFault:
+            # Not everything runs while it is watched; what is not known is tried.
+            return set()
+        return uses.read - uses.written
+
+    def _matters(self, number: int) -> bool:
+        """Tell whether a tensor's change makes the reference's answer another one."""
+        answer = self._task.expected(self._twin({number}))
+        return bool(self._task.check(self._generate(), answer))
+
+    def _copies(self, read: set[int], unread: set[int]) -> set[int]:
+        """Return tensors of which the input has a copy, in another order perhaps, that the reference ignores.
+
+        Submissions may read the copy. The two would no longer agree.
+        """
+        if not unread:
+            return set()
+        leaves = aliasing.leaves(self._generate())
+        sums = {prints(leaves[number]) for number in unread if not changes.all_equal(leaves[number])}
+        return {number for number in read if prints(leaves[number]) in sums}
+
+    def _masters(self, numbers: Collection[int]) -> bool:
+        return bool(numbers) and masters(self._task, lambda: self._twin(numbers), self._generate)
+
+    def _twin(self, numbers: Collection[int]) -> Any:
+        data = self._generate()
+        change(data, self._chances, numbers)
+        return data
+
+
+def masters(task: TaskCode, twin: Callable[[], Any], plain: Callable[[], Any]) -> bool:
+    """Tell whether the reference passes the checker on a twin, and is as finite there as on the input."""
+    try:
+        answer = task.expected(twin())
+        if not finiteness.is_finite(answer) and finiteness.is_finite(task.expected(plain())):
+            return False
+        return not task.check(twin(), answer)
+    except TaskFault:
         return False
-    sample = tensor.reshape(-1)[:LOOKED_AT].double().cpu()
-    if sample.unique().numel() < FEWEST_VALUES or not bool(sample.isfinite().any()):
-        return False
-    steps = sample.diff()
-    return not (bool((steps >= 0).all()) or bool((steps <= 0).all()) or is_symmetric(tensor))
 
 
-def is_expanded(tensor: torch.Tensor) -> bool:
-    """Tell whether several places share one element."""
-    return any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True))
-
-
-def is_symmetric(tensor: torch.Tensor) -> bool:
-    """Tell whether the last two dimensions can be exchanged."""
-    if tensor.dim() < 2 or tensor.shape[-1] != tensor.shape[-2]:
-        return False
-    first = tensor.reshape(-1, *tensor.shape[-2:])[0]
-    return bool(torch.equal(first, first.mT))
+def prints(tensor: torch.Tensor) -> tuple[torch.dtype, int]:
+    """Return what is the same for the same elements in any order, with zeros beside them or not."""
+    return tensor.dtype, int(wire.bytes_of(tensor).sum(dtype=torch.int64)) if tensor.numel() else 0

@@ -23,6 +23,8 @@ from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.frames import ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Reason, TrustLevel, Verdict
 
+pytestmark = pytest.mark.usefixtures("by_events")
+
 
 @pytest.fixture(autouse=True)
 def quick_turns() -> Iterator[None]:
@@ -114,9 +116,9 @@ def test_calls_that_do_nothing_are_timed_before_the_submission_is_there(
     real = trusted.Trusted.noops_before
     imported = tmp_path / "imported"
 
-    def noted(self: Any, *given: Any) -> list[float]:
+    def noted(self: Any, *given: Any, **more: Any) -> list[float]:
         assert not imported.exists()
-        before.append(real(self, *given))
+        before.append(real(self, *given, **more))
         return before[-1]
 
     monkeypatch.setattr(trusted.Trusted, "noops_before", noted)
@@ -402,7 +404,7 @@ def test_the_noise_of_others_excuses_no_more_than_a_machines_drift(
     monkeypatch.setattr(
         trusted.Trusted, "armed_noop", lambda self: min(real(self), 1e4) + 60_000.0 * (next(loud) % 2)
     )
-    monkeypatch.setattr(trusted.Trusted, "noops_before", lambda *_given: [10_000.0] * 8)
+    monkeypatch.setattr(trusted.Trusted, "noops_before", lambda *_given, **_more: [10_000.0] * 8)
     monkeypatch.setattr(trusted.Trusted, "handshake_residual_ns", 0.0)
     (case,) = cases(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
     assert case.timing is not None

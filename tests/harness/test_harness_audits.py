@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kernelcup_harness import audits, estimates, trusted
-from kernelcup_harness.audits import Evidence, decide
+from kernelcup_harness.audits import Evidence, decide, is_disagreement
 from kernelcup_harness.estimates import alone
 from kernelcup_harness.protocol import (
     Audit,
@@ -66,20 +66,33 @@ def test_a_slope_that_agrees_the_second_time_is_fine() -> None:
     assert (audit.score_ns, audit.findings) == (20e3, [])
 
 
-def test_a_slope_that_disagrees_twice_quarantines_and_is_the_score() -> None:
+def is_not_proven(audit: Audit) -> bool:
+    """Tell whether the clocks disagree, which holds nothing back, and what is said of it."""
+    (finding,) = audit.findings
+    assert finding.text.startswith("two of our clocks disagree: ")
+    return audit.level is TrustLevel.BOUNDED and not finding.quarantines and is_disagreement(finding, audit)
+
+
+@pytest.mark.first_contact(6, "a slope that disagrees with the claim is a flag and a sentence, no quarantine")
+def test_a_slope_that_disagrees_twice_is_not_proven_and_is_the_score() -> None:
     audit = decide([evidence(slope_ns=40e3), evidence(slope_ns=41e3)], CUDA)
     assert audit.score_ns == 41e3
     assert codes(audit) == ["slope_disagrees"]
-    assert audit.findings[0].quarantines
-    assert "41.00 us" in audit.findings[0].text
+    assert is_not_proven(audit)
+    assert "41.00 us each, twice measured" in audit.findings[0].text
+    (once,) = decide([evidence(slope_ns=40e3)], CUDA).findings
+    assert "40.00 us each, measured once" in once.text
 
 
-def test_an_armed_handshake_that_disagrees_twice_quarantines() -> None:
+@pytest.mark.first_contact(
+    6, "a handshake that disagrees with the claim is a flag and a sentence, no quarantine"
+)
+def test_an_armed_handshake_that_disagrees_twice_is_not_proven() -> None:
     doubtful = evidence(handshake_ns=26e3, armed=True)
     assert doubtful.is_in_doubt
     audit = decide([doubtful, doubtful], CUDA)
     assert (codes(audit), audit.level, audit.armed) == (["handshake_disagrees"], TrustLevel.BOUNDED, True)
-    assert audit.findings[0].quarantines
+    assert is_not_proven(audit)
     assert decide([doubtful, evidence(armed=True)], CUDA).findings == []
 
 
@@ -88,7 +101,7 @@ def test_a_second_round_that_proves_less_acquits_of_nothing() -> None:
     coarse = evidence(claim_ns=10e3, handshake_ns=20e3, handshake_slack_ns=15e3, slope_ns=10e3)
     audit = decide([armed, coarse], CUDA)
     assert (codes(audit), audit.level, audit.score_ns) == (["handshake_disagrees"], TrustLevel.BOUNDED, 19e3)
-    assert audit.findings[0].quarantines
+    assert is_not_proven(audit)
     long = evidence(slope_ns=40e3)
     eager = evidence(slope_ns=15e3, captured=False)
     audit = decide([long, eager], CUDA)
@@ -115,9 +128,9 @@ def test_an_armed_eager_call_has_no_time_to_be_launched() -> None:
     eager = {"captured": False, "slope_ns": 20e3, "handshake_ns": 30e3}
     assert not evidence(**eager).handshake_disagrees
     assert evidence(**eager, armed=True).handshake_disagrees
-    assert decide([evidence(**eager, armed=True)] * 2, CUDA).findings[0].quarantines
+    assert is_not_proven(decide([evidence(**eager, armed=True)] * 2, CUDA))
     single = evidence(**(eager | {"slope_ns": None}), armed=True)
-    assert decide([single] * 2, CUDA).findings[0].quarantines
+    assert is_not_proven(decide([single] * 2, CUDA))
 
 
 USUAL = {"handshake_ns": 12e3, "handshake_slack_ns": 2e3, "slope_slack_ns": 700.0}
@@ -508,3 +521,38 @@ def test_a_hand_over_as_it_is_raises_no_slope() -> None:
 def test_one_pair_that_the_host_disturbed_does_not_make_an_eager_slope() -> None:
     short, long = [8 * 42e3, 8 * 45e3, 8 * 43e3], [32 * 42e3, 32 * 590e3, 32 * 44e3]
     assert audits.slope([short, long], [8, 32], captured=False) == pytest.approx(44.3e3, rel=0.01)
+
+
+# Intervals that are too wide
+
+
+def scattered(share: float, **more: Any) -> Audit:
+    """Return the audit of a case whose calls take so much more or less than 20 us in turns."""
+    samples_ns = [20e3 * (1 - share), 20e3 * (1 + share)] * 10
+    backend = more.pop("backend", CUDA)
+    audit = audits.with_findings(decide([evidence()], CUDA), more.pop("findings", []))
+    return audits.if_known(Timing(samples_ns=samples_ns, audit=audit), audit, backend)
+
+
+@pytest.mark.first_contact(25, "a time whose interval reaches further than 5 % is not called audited")
+def test_a_time_with_a_wide_interval_is_not_proven_and_says_why() -> None:
+    audit = scattered(0.6)
+    assert (audit.level, codes(audit)) == (TrustLevel.BOUNDED, ["wide_interval"])
+    assert audit.findings[0].text.startswith("its calls differ too much: the 95 % interval of 20.00 us is ")
+    assert audits.quarantine_of([case(TrustLevel.BOUNDED, *audit.findings)]) == []
+
+
+@pytest.mark.first_contact(25, "a time whose interval is narrow stays audited")
+def test_a_time_with_a_narrow_interval_stays_audited() -> None:
+    assert scattered(0.02).level is TrustLevel.AUDITED
+
+
+@pytest.mark.first_contact(25, "times of a device without a GPU are not touched by the cap")
+@pytest.mark.parametrize("backend", [Backend.CPU, Backend.EMULATED])
+def test_times_of_other_devices_than_gpus_may_scatter(backend: Backend) -> None:
+    assert scattered(0.6, backend=backend).level is TrustLevel.AUDITED
+
+
+@pytest.mark.first_contact(25, "a time at the floor ties there whatever its samples scatter by")
+def test_a_time_at_the_floor_may_scatter() -> None:
+    assert scattered(0.6, findings=[Finding(code="empty_floor", text="x")]).level is TrustLevel.AUDITED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import aliasing, device_memory, twins
+from kernelcup_harness import aliasing, changes, device_memory, finiteness, twins
 from kernelcup_harness.answers import Answer
 from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.protocol import CheckStyle, Reason, SampleName, StageName
@@ -111,7 +112,6 @@ def test_the_right_answer_has_no_fault(make_checks: Any) -> None:
 def test_each_kind_of_fault_has_its_reason(make_checks: Any) -> None:
     checks = make_checks(DOUBLE)
     assert reason(checks, right(checks) + 1) is Reason.DIFFERS
-    assert reason(checks, right(checks).double()) is Reason.FORM
     assert reason(checks, right(checks)[:-1]) is Reason.FORM
     assert reason(checks, [right(checks)]) is Reason.FORM
 
@@ -125,12 +125,12 @@ def test_an_input_that_was_right_before_is_told_when_it_is_wrong(make_checks: An
 
 def test_a_twin_answered_with_the_others_answer_is_told(make_checks: Any) -> None:
     checks = make_checks(DOUBLE)
-    assert checks.twin_is_input(PLACE, 0)
+    assert checks.has_twins(PLACE)
     assert reason(checks, right(checks), TWIN) is Reason.NEAR_TWIN
     assert reason(checks, right(checks, TWIN), TWIN) is Reason.NONE
 
 
-def test_a_twin_differs_in_one_element_and_is_the_same_each_time(make_checks: Any) -> None:
+def test_a_twin_differs_in_one_element_of_a_tensor_and_is_the_same_each_time(make_checks: Any) -> None:
     checks = make_checks(DOUBLE)
     plain, twin = checks.make_input(PLACE, FIRST), checks.make_input(PLACE, TWIN)
     assert int((plain != twin).sum()) == 1
@@ -138,7 +138,7 @@ def test_a_twin_differs_in_one_element_and_is_the_same_each_time(make_checks: An
 
 
 def test_a_twin_that_the_tasks_own_reference_fails_is_none(make_checks: Any) -> None:
-    assert not make_checks(PICKY).twin_is_input(PLACE, 0)
+    assert not make_checks(PICKY).has_twins(PLACE)
 
 
 def test_inputs_are_drawn_from_the_secret_only_where_ranked(make_checks: Any) -> None:
@@ -155,6 +155,232 @@ def test_each_input_of_a_ranked_case_is_another_one(make_checks: Any) -> None:
     other_case = Place(StageName.RANKED, 1, {"size": 64})
     made = [checks.make_input(place, SampleName(input=n)) for place in (PLACE, other_case) for n in range(20)]
     assert len({each[0].item() for each in made}) == len(made)
+
+
+# Another dtype
+
+TAKES_BOTH = DOUBLE.replace("return data * 2", "return data.double() * 2").replace(
+    "torch.equal(ref_kernel(data), output)",
+    "torch.allclose(ref_kernel(data), output.double(), rtol=1e-6)",
+)
+CHECKER = "another dtype is left to the checker unless the task says otherwise"
+
+
+@pytest.mark.first_contact(4, CHECKER)
+def test_another_dtype_is_right_where_the_checker_takes_it(make_checks: Any) -> None:
+    checks = make_checks(TAKES_BOTH)
+    assert reason(checks, right(checks)) is Reason.NONE
+    assert reason(checks, right(checks).double()) is Reason.NONE
+    assert reason(checks, right(checks).half()) is not Reason.NONE
+
+
+@pytest.mark.first_contact(4, CHECKER)
+def test_a_task_may_ask_for_the_references_dtype(make_checks: Any) -> None:
+    answer = right(make_checks(TAKES_BOTH))
+    assert reason(make_checks(TAKES_BOTH, same_dtype=True), answer) is Reason.FORM
+    assert reason(make_checks(TAKES_BOTH), answer) is Reason.NONE
+
+
+@pytest.mark.first_contact(4, CHECKER)
+@pytest.mark.parametrize(
+    "check", ["torch.allclose(ref_kernel(data), output)", "torch.equal(data, output / 3)"]
+)
+def test_a_dtype_that_the_checker_does_not_take_is_wrong_and_named(make_checks: Any, check: str) -> None:
+    checks = make_checks(DOUBLE.replace("torch.equal(ref_kernel(data), output)", check))
+    data = checks.make_input(PLACE, FIRST)
+    fault = checks.fault(PLACE, FIRST, data, Answer(output=right(checks).double()))
+    assert fault is not None
+    assert fault.reason is Reason.DIFFERS
+    assert "output has dtype torch.float64; expected torch.float32" in fault.text
+
+
+@pytest.mark.first_contact(4, "number of outputs, shape and device are checked first, by us", held=True)
+def test_what_would_broadcast_is_refused_before_the_checker_is_asked(make_checks: Any) -> None:
+    checks = make_checks(TAKES_BOTH.replace("if torch.allclose(", "if True or torch.allclose("))
+    for answer in (torch.ones(1), torch.ones(1, 64), [right(checks)], right(checks).to("meta")):
+        assert reason(checks, answer) is Reason.FORM
+
+
+# Memory that the generator leaves as it is
+
+FILLED = "memory of the judge reaches no submission through torch.empty in a generator"
+EMPTIES = {
+    "empty": "torch.empty(size)",
+    "empty_like": "torch.empty_like(made)",
+    "empty_strided": "torch.empty_strided((size,), (1,))",
+    "new_empty": "made.new_empty(size)",
+    "Tensor": "torch.Tensor(size)",
+    "resize_": "torch.empty(0).resize_(size)",
+    "half": "torch.empty(size, dtype=torch.float16)",
+    "eight bits": "torch.empty(size, dtype=torch.float8_e4m3fn)",
+    "whole": "torch.empty(size, dtype=torch.int64)",
+    "truth": "torch.empty(size, dtype=torch.bool)",
+}
+
+
+@pytest.mark.first_contact(5, FILLED)
+@pytest.mark.parametrize("how", ["empty", "empty_like", "empty_strided", "new_empty", "Tensor"])
+def test_an_earlier_answer_is_never_found_in_the_memory_for_the_output(make_checks: Any, how: str) -> None:
+    checks = make_checks(WRITES_OUTPUT.replace("torch.empty(size)", EMPTIES[how]))
+    place = Place(StageName.RANKED, 0, {"size": 5000})
+    answers, found = [], 0
+    for number in range(40):
+        sample = SampleName(input=number)
+        data = checks.make_input(place, sample)
+        found += any(torch.equal(data[1], each) for each in answers)
+        answers.append((data[0] * 2).clone())
+        assert checks.fault(place, sample, data, Answer(output=data[0] * 2)) is None
+        assert checks.expected(checks.make_input(place, sample)) is not None
+    assert found == 0
+
+
+@pytest.mark.first_contact(5, "where the memory is only written there is noise, another one in each input")
+@pytest.mark.parametrize(
+    ("text", "how"),
+    [*((OUTPUT_GIVEN, how) for how in EMPTIES), (WRITES_OUTPUT, "empty"), (WRITES_OUTPUT, "Tensor")],
+)
+def test_a_place_that_is_only_written_has_noise_that_the_seed_gives(
+    make_checks: Any, text: str, how: str
+) -> None:
+    checks = make_checks(text.replace("torch.empty(size)", EMPTIES[how]))
+    if how == "resize_":
+        assert not checks.make_input(PLACE, FIRST)[1].any()
+        return
+    first, again, other = (checks.make_input(PLACE, SampleName(input=n))[1] for n in (0, 0, 1))
+    bits = [each.view(torch.uint8) for each in (first, again, other)]
+    assert torch.equal(bits[0], bits[1])
+    assert not torch.equal(bits[0], bits[2])
+    assert first.is_floating_point() or bool((first.long() < 2).all())
+
+
+@pytest.mark.first_contact(5, "where the reference reads the memory it always holds the same")
+@pytest.mark.parametrize(
+    "reads",
+    ["data[0] * 2 + data[1]", "data[1].add_(data[0])", "torch.from_numpy(data[1].numpy() + data[0].numpy())"],
+)
+def test_memory_that_the_reference_reads_is_zero(make_checks: Any, reads: str) -> None:
+    text = OUTPUT_GIVEN.replace("return data[0] * 2", f"return {reads}")
+    text = text.replace("torch.equal(data[0] * 2, output)", "torch.equal(ref_kernel(data), output)")
+    checks = make_checks(text)
+    junk = [torch.full((64,), 7.0) for _ in range(50)]
+    del junk
+    for number in range(20):
+        assert not checks.make_input(PLACE, SampleName(input=number))[1].any()
+
+
+def test_what_the_generator_has_written_is_left_alone(make_checks: Any) -> None:
+    for wrote in (
+        "torch.empty(size).zero_()",
+        "torch.zeros(size)",
+        "torch.empty(size).normal_()",
+        "rest(size)",
+    ):
+        text = OUTPUT_GIVEN.replace("torch.empty(size)", wrote)
+        text += (
+            "def rest(size):\n    made = torch.empty(2 * size)\n    made[:9] = 1\n    return made[:size]\n"
+        )
+        first, again = (make_checks(text).make_input(PLACE, FIRST)[1] for _ in range(2))
+        assert torch.equal(first, again)
+        if "zero" in wrote:
+            assert not first.any()
+        if "rest" in wrote:
+            assert first.tolist() == [1.0] * 9 + [0.0] * 55
+
+
+# What is not finite
+
+COUNTS_ERRORS = DOUBLE.replace(
+    "torch.equal(ref_kernel(data), output)", "not ((ref_kernel(data) - output).abs() > 1e-4).any()"
+)
+MASKED = COUNTS_ERRORS.replace("return data * 2", "return torch.log(data * 2)").replace("not ", "True or ")
+NO_REFERENCE = COUNTS_ERRORS.replace("ref_kernel", "twice")
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e5m2, torch.complex64)
+FINITE = "where the reference's answer is finite a non-finite element is wrong whatever the checker says"
+
+
+@pytest.mark.first_contact(1, FINITE)
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_an_answer_that_is_not_finite_is_wrong_though_the_checker_accepts_it(
+    make_checks: Any, number: str
+) -> None:
+    checks = make_checks(COUNTS_ERRORS.replace("1e-4", "float('inf')"))
+    answer = right(checks)
+    answer[5] = float(number)
+    assert reason(checks, answer) is Reason.DIFFERS
+    assert reason(checks, right(checks) + 1) is Reason.NONE
+
+
+@pytest.mark.first_contact(1, FINITE)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_nan_is_wrong_in_every_dtype_and_every_part_of_an_answer(
+    make_checks: Any, dtype: torch.dtype
+) -> None:
+    checks = make_checks(
+        COUNTS_ERRORS.replace(
+            "return data * 2", f"return {{'a': [data], 'b': data.to({dtype}), 'n': 1.5}}"
+        ).replace("not ((ref_kernel(data) - output).abs() > 1e-4).any()", "True")
+    )
+    answer = checks.expected(checks.make_input(PLACE, FIRST))
+    assert reason(checks, answer) is Reason.NONE
+    wrong = answer["b"].to(torch.complex64 if dtype.is_complex else torch.float32)
+    wrong[3] = float("nan")
+    assert reason(checks, {**answer, "b": wrong.to(dtype)}) is Reason.REPEATED
+    assert reason(checks, {**answer, "n": float("nan")}) is Reason.REPEATED
+
+
+@pytest.mark.first_contact(1, FINITE, held=True)
+def test_what_the_reference_makes_infinite_or_nan_is_left_to_the_checker(make_checks: Any) -> None:
+    checks = make_checks(MASKED)
+    answer = checks.expected(checks.make_input(PLACE, FIRST))
+    assert answer.isnan().any()
+    assert reason(checks, answer) is Reason.NONE
+    assert reason(checks, torch.where(answer.isnan(), float("inf"), answer)) is Reason.NONE
+
+
+@pytest.mark.first_contact(1, FINITE)
+def test_one_more_nan_than_the_reference_has_is_wrong(make_checks: Any) -> None:
+    checks = make_checks(MASKED)
+    answer = checks.expected(checks.make_input(PLACE, FIRST))
+    answer[int(answer.isfinite().nonzero()[0])] = float("nan")
+    assert reason(checks, answer) is Reason.DIFFERS
+
+
+@pytest.mark.first_contact(1, "a key of task.yml opts out")
+def test_a_task_may_leave_what_is_not_finite_to_its_checker(make_checks: Any) -> None:
+    answer = right(make_checks(COUNTS_ERRORS)) * float("nan")
+    assert reason(make_checks(COUNTS_ERRORS), answer) is Reason.DIFFERS
+    assert reason(make_checks(COUNTS_ERRORS, non_finite=True), answer) is Reason.NONE
+
+
+def test_without_a_reference_the_checker_alone_says_what_a_nan_is(make_checks: Any) -> None:
+    checks = make_checks(NO_REFERENCE)
+    assert reason(checks, right(checks) * float("nan")) is Reason.NONE
+
+
+@pytest.mark.first_contact(1, "the text of a wrong answer counts NaN and infinite elements")
+def test_the_text_of_a_wrong_answer_counts_what_is_not_finite(make_checks: Any) -> None:
+    checks = make_checks(COUNTS_ERRORS)
+    place = Place(StageName.RANKED, 0, {"size": 4})
+    answer = checks.make_input(place, FIRST) * 2
+    answer[:3] = float("nan")
+    fault = checks.fault(place, FIRST, checks.make_input(place, FIRST), Answer(output=answer))
+    assert fault is not None
+    assert "NaN or infinite in output, where the reference's answer is finite" in fault.text
+    found = fault.mismatch
+    assert found is not None
+    assert (found.wrong, found.total, found.kinds, found.largest_error) == (3, 4, ", 3 NaN", None)
+
+
+def test_a_large_answer_is_looked_at_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finiteness, "CHUNK", 7)
+    for place in (0, 6, 7, 99):
+        answer = torch.ones(100)
+        assert finiteness.is_finite(answer)
+        answer[place] = float("inf")
+        assert not finiteness.is_finite(answer)
+        assert finiteness.is_unexpected(torch.ones(100), answer)
+        assert not finiteness.is_unexpected(answer, answer)
+    assert finiteness.is_finite(torch.empty(0))
 
 
 # Shared memory
@@ -209,37 +435,242 @@ def test_a_tensor_cannot_lie_about_where_it_is() -> None:
 # Twins
 
 
+SEVERAL = """
+import torch
+def generate_input(size, seed):
+    g = torch.Generator().manual_seed(seed)
+    made = {
+        "data": torch.randn(size, generator=g),
+        "order": torch.rand(size, generator=g).sort().values,
+        "scale": torch.full((size,), 0.5),
+        "bias": torch.zeros(size),
+        "index": torch.randint(0, size, (size,), generator=g),
+        "spare": torch.randn(2 * size, generator=g),
+        "given": torch.randn(size, generator=g),
+        "zeroed": torch.zeros(size),
+    }
+    return made
+def ref_kernel(data):
+    read = data["data"] * data["order"] * data["scale"] + data["bias"] + data["data"][data["index"]]
+    data["given"][...] = read
+    return read
+def check_implementation(data, output):
+    return "" if torch.equal(ref_kernel(data), output) else "wrong"
+"""
+READ = ["data", "order", "scale", "bias", "index"]
+EVERY = "a near-twin differs in an element of every tensor that the reference reads"
+
+
+def changed(checks: Checks, place: Place = PLACE, number: int = 0) -> dict[str, int]:
+    """Return how many elements of each named tensor a twin has changed, without those that it has not."""
+    plain = checks.make_input(place, SampleName(input=number))
+    twin = checks.make_input(place, SampleName(input=number, twin=True))
+    counts = {name: int((plain[name] != twin[name]).sum()) for name in plain}
+    return {name: count for name, count in counts.items() if count}
+
+
+@pytest.mark.first_contact(3, EVERY)
+@pytest.mark.parametrize("number", range(4))
+def test_a_twin_differs_in_each_tensor_that_is_read_and_in_no_other(make_checks: Any, number: int) -> None:
+    assert changed(make_checks(SEVERAL), number=number) == dict.fromkeys(READ, 1)
+
+
+@pytest.mark.first_contact(3, EVERY)
+@pytest.mark.parametrize("kept", ["bias", "scale", "index"])
+def test_each_tensor_that_is_read_is_wrong_to_leave_out(make_checks: Any, kept: str) -> None:
+    checks = make_checks(SEVERAL)
+    data = checks.make_input(PLACE, TWIN)
+    data[kept] = checks.make_input(PLACE, FIRST)[kept]
+    assert reason(checks, checks.expected(data), TWIN) is Reason.NEAR_TWIN
+    assert reason(checks, checks.expected(checks.make_input(PLACE, TWIN)), TWIN) is Reason.NONE
+
+
+def test_a_reference_that_torch_shows_nothing_of_is_tried_tensor_by_tensor(make_checks: Any) -> None:
+    hidden = SEVERAL.replace("def ref_kernel(data):\n", "def ref_kernel(given):\n    data = copied(given)\n")
+    hidden = hidden.replace('data["given"][...] = read\n', 'given["given"].numpy()[...] = read.numpy()\n')
+    copied = (
+        "def copied(data):\n    return {k: torch.from_numpy(v.numpy().copy()) for k, v in data.items()}\n"
+    )
+    assert changed(make_checks(hidden + copied)) == dict.fromkeys(READ, 1)
+
+
+def test_a_copy_that_the_reference_ignores_keeps_both_as_they_are(make_checks: Any) -> None:
+    """Submissions may read the copy, in whatever order it is."""
+    text = SEVERAL.replace("made = {", "made = {").replace(
+        "    return made\n", '    made["spare"] = made["data"].flip(0).clone()\n    return made\n'
+    )
+    assert changed(make_checks(text)) == dict.fromkeys(READ[1:], 1)
+
+
+def test_a_tensor_whose_change_breaks_the_task_is_left_out(make_checks: Any) -> None:
+    text = SEVERAL.replace(
+        'return "" if', 'return "bad scale" if data["scale"].unique().numel() > 1 else "" if'
+    )
+    assert changed(make_checks(text)) == dict.fromkeys([each for each in READ if each != "scale"], 1)
+
+
+def test_a_twin_on_which_the_reference_is_not_finite_is_none(make_checks: Any) -> None:
+    text = SEVERAL.replace('* data["scale"]', '/ data["scale"]').replace("(size,), 0.5", "(size,), 1.0")
+    assert changed(make_checks(text)) == dict.fromkeys([each for each in READ if each != "scale"], 1)
+
+
+@pytest.mark.first_contact(3, EVERY)
+def test_half_of_the_work_is_wrong_on_a_twin_of_inputs_that_repeat(make_checks: Any) -> None:
+    """A constant vector added to one that repeats itself: what most inputs have in common is no promise."""
+    text = DOUBLE.replace("return torch.randn(size, ", "half = torch.randn(size // 2, ").replace(
+        "(seed))\n", "(seed))\n    return torch.cat([half, half]), torch.ones(size), torch.randn(size)\n", 1
+    )
+    text = text.replace("data * 2", "data[0] + data[1]")
+    checks = make_checks(text)
+    for number in range(8):
+        twin = SampleName(input=number, twin=True)
+        for keep in (slice(0, 32), slice(32, 64)):
+            data = checks.make_input(PLACE, twin)
+            half = (data[0] + data[1])[keep]
+            assert reason(checks, torch.cat([half, half]), twin) is Reason.NEAR_TWIN
+
+
+def test_a_later_twin_on_which_the_reference_fails_counts_for_nothing(make_checks: Any) -> None:
+    text = DOUBLE.replace('return "" if', 'return "no input" if data[0] > 9 else "" if').replace(
+        "(seed))\n", "(seed)).add_(20 if seed % 2 else 0)\n", 1
+    )
+    checks = make_checks(text)
+    good = Place(StageName.TEST, 0, {"size": 64, "seed": 2})
+    assert checks.has_twins(good)
+    for number in range(1, 9):
+        twin = SampleName(input=number, twin=True)
+        data = checks.make_input(good, twin)
+        fault = checks.fault(good, twin, checks.make_input(good, twin), Answer(output=data))
+        assert (fault is None) is bool(data[0] > 9)
+
+
+# Changes of one element
+
+
 def data_like() -> torch.Tensor:
     return torch.randn(8, 8, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize(
-    ("tensor", "data"),
-    [
-        (data_like(), True),
-        (data_like().half(), True),
-        (data_like().bfloat16(), True),
-        (data_like().t(), True),
-        (torch.arange(64), False),
-        (torch.arange(64.0), False),
-        (torch.arange(64.0).flip(0), False),
-        (torch.ones(64), False),
-        ((data_like() > 0).float(), False),
-        (data_like() + data_like().t(), False),
-        (torch.randn(4), False),
-        (torch.randn(16, 1).expand(16, 8), False),
-        (torch.full((64,), float("nan")), False),
-        (torch.eye(8), False),
-    ],
-)
-def test_only_what_looks_like_data_is_changed(tensor: torch.Tensor, data: bool) -> None:
+def permutations() -> torch.Tensor:
+    return torch.rand(5, 20, generator=torch.Generator().manual_seed(1)).argsort()
+
+
+SPARSE = torch.where(data_like() > 1, data_like(), 0.0)
+BYTES = {torch.float8_e4m3fn: torch.uint8, torch.bool: torch.uint8, torch.uint32: torch.int32}
+CHANGED = {
+    "data": data_like(),
+    "half": data_like().half(),
+    "bfloat16": data_like().bfloat16(),
+    "eight bits": data_like().to(torch.float8_e4m3fn),
+    "complex": data_like().to(torch.complex64) * 1j,
+    "transposed": data_like()[:, :5].t(),
+    "few": torch.randn(3),
+    "one": torch.tensor(0.25),
+    "ones": torch.ones(64),
+    "a constant": torch.full((4, 4), 3.0),
+    "zeros": torch.zeros(64),
+    "sorted": torch.arange(64.0) ** 2,
+    "sorted downwards": (torch.arange(64.0) ** 2).flip(0),
+    "sorted rows": data_like().sort(dim=1).values,
+    "sorted columns": data_like().sort(dim=0).values,
+    "sorted whole numbers": torch.arange(0, 640, 10),
+    "whole numbers": torch.randint(0, 9, (64,), generator=torch.Generator().manual_seed(1)),
+    "unsigned": torch.randint(0, 9, (64,), generator=torch.Generator().manual_seed(1)).to(torch.uint32),
+    "lengths": torch.full((8,), 512),
+    "a mask": data_like() > 0,
+    "all true": torch.ones(64, dtype=torch.bool),
+    "symmetric": data_like() + data_like().t(),
+    "sparse": SPARSE,
+    "triangular": data_like().tril(),
+}
+LEFT = {
+    "nothing": torch.empty(0),
+    "steps": torch.arange(64),
+    "a causal mask": torch.ones(8, 8).tril(),
+    "lengths as a mask": torch.arange(8) < torch.tensor([[3], [5], [8]]),
+    "one of each row": torch.eye(8)[torch.tensor([3, 1, 4, 1, 5])],
+    "identity": torch.eye(8),
+    "expanded": torch.randn(16, 1).expand(16, 8),
+    "no numbers": torch.full((64,), float("nan")),
+    "whole zeros": torch.zeros(64, dtype=torch.int64),
+    "padding": torch.full((64,), -1),
+}
+
+
+def comparable(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(BYTES[tensor.dtype]) if tensor.dtype in BYTES else tensor
+
+
+@pytest.mark.first_contact(3, "sorted and constant tensors and whole numbers are changed, too")
+@pytest.mark.parametrize("kind", CHANGED)
+@pytest.mark.parametrize("seed", range(3))
+def test_one_element_is_changed_and_stays_within_the_tensors_range(kind: str, seed: int) -> None:
+    before = CHANGED[kind].clone()
+    after = CHANGED[kind].clone()
+    assert twins.change([after], lambda _leaf: random.Random(seed)) == {0}
+    old, new = comparable(before), comparable(after)
+    assert int((old != new).sum()) == 1
+    if not before.is_complex():
+        low, high = (
+            (min(0, old.min()), max(1, old.max())) if old.unique().numel() == 1 else (old.min(), old.max())
+        )
+        assert bool(((new >= low) & (new <= high)).all())
+
+
+@pytest.mark.first_contact(3, "what is sorted stays sorted")
+@pytest.mark.parametrize("kind", [kind for kind in CHANGED if kind.startswith("sorted")])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_sorted_stays_sorted(kind: str, seed: int) -> None:
+    after = CHANGED[kind].clone()
+    assert changes.change_element(after, random.Random(seed))
+    dim = 0 if kind == "sorted columns" else -1
+    down = kind == "sorted downwards"
+    assert torch.equal(after.sort(dim=dim, descending=down).values, after)
+    assert torch.equal(after.select(dim, 0), CHANGED[kind].select(dim, 0))
+    assert torch.equal(after.select(dim, -1), CHANGED[kind].select(dim, -1))
+
+
+@pytest.mark.first_contact(3, "whole numbers stay valid indices")
+@pytest.mark.parametrize("seed", range(5))
+def test_whole_numbers_stay_indices_and_permutations_permutations(seed: int) -> None:
+    table = torch.randint(5, 9, (64,), generator=torch.Generator().manual_seed(seed))
+    assert changes.change_element(table, random.Random(seed))
+    assert bool(((table >= 5) & (table < 9)).all())
+    order = permutations()
+    assert changes.change_element(order, random.Random(seed))
+    assert torch.equal(order.sort().values, torch.arange(20).expand(5, 20))
+    assert not torch.equal(order, permutations())
+    chosen = permutations()[:, :6].clone()
+    assert changes.change_element(chosen, random.Random(seed))
+    assert all(row.unique().numel() == 6 for row in chosen)
+
+
+@pytest.mark.parametrize("kind", LEFT)
+def test_what_no_other_value_fits_is_left_alone(kind: str) -> None:
+    tensor = LEFT[kind]
     before = tensor.clone()
-    assert twins.change_one([tensor], random.Random(1)) is data
-    assert int((before != tensor).sum()) == (1 if data else int(before.isnan().sum()))
+    assert not changes.change_element(tensor, random.Random(1))
+    assert torch.equal(before.nan_to_num(7.0), tensor.nan_to_num(7.0))
+
+
+def test_zeros_stay_where_they_are_and_symmetry_holds() -> None:
+    for seed in range(5):
+        for kind in ("sparse", "triangular", "symmetric"):
+            after = CHANGED[kind].clone()
+            assert changes.change_element(after, random.Random(seed))
+            assert torch.equal(after == 0, CHANGED[kind] == 0)
+            assert kind != "symmetric" or torch.equal(after, after.t())
+
+
+def test_a_tensor_that_is_there_twice_is_changed_once() -> None:
+    data = data_like()
+    before = data.clone()
+    assert twins.change([data, data.t(), data], lambda leaf: random.Random(leaf)) == {0}
+    assert int((before != data).sum()) == 1
 
 
 def test_a_value_without_tensors_has_no_twin() -> None:
-    assert not twins.change_one({"n": 5}, random.Random(1))
+    assert not twins.change({"n": 5}, lambda _leaf: random.Random(1))
 
 
 # The judge's part of the device
@@ -282,6 +713,17 @@ def test_the_judge_takes_its_part_and_leaves_some_of_what_is_free() -> None:
     assert crowded.ours == 16
 
 
+@pytest.mark.first_contact(8, "the judge has its part of the device again after the canary gave it back")
+def test_a_part_that_was_given_back_is_taken_again_before_the_submission_is_loaded() -> None:
+    device = FakeDevice()
+    reservation = device_memory.Reservation(device)
+    device.ours = 0
+    reservation.mark()
+    assert device.ours == 40
+    reservation.mark()
+    assert device.ours == 40
+
+
 def test_the_contestant_is_to_blame_above_its_part_only() -> None:
     device = FakeDevice()
     device.theirs = 3
@@ -315,3 +757,22 @@ def test_jobs_that_share_a_device_share_its_memory(monkeypatch: pytest.MonkeyPat
 def test_without_a_gpu_nothing_is_reserved() -> None:
     assert device_memory.reserve(False) is None
     assert device_memory.reserve(True, FakeDevice) is not None
+
+
+IMPORTS = """
+import sys, torch
+from kernelcup_harness import blanks, uses
+with blanks.Emptied() as emptied:
+    found = torch.empty(5)
+assert emptied.left([found]) == [0] and not found.any()
+with uses.Uses([found]) as used:
+    found + 1
+assert used.read == {0}
+sys.exit("torch._dynamo" in sys.modules)
+"""
+
+
+@pytest.mark.first_contact(10, "what fills memory and watches its use imports nothing that takes seconds")
+def test_the_judges_modes_import_no_compiler() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -252,3 +252,41 @@ def test_a_number_beyond_all_floats_can_be_compared(digits: int) -> None:
 
 def test_what_is_shown_of_a_value_is_short() -> None:
     assert len(mismatch("a", "b" * 100_000).first[0].actual) <= 100
+
+
+@pytest.mark.parametrize(
+    ("shape", "places", "tiles"),
+    [
+        ((2, 3), [(1, 2)], [[0, 0, 0], [0, 0, 1]]),
+        ((2, 2, 3), [(0, 1, 0), (1, 1, 0)], [[0, 0, 0], [1, 0, 0], [0, 0, 0], [1, 0, 0]]),
+        ((), [()], [[1]]),
+        ((4,), [(0,), (3,)], [[1, 0, 0, 1]]),
+        ((1, 4), [(0, 1)], [[0, 1, 0, 0]]),
+    ],
+)
+def test_wrong_elements_are_counted_where_they_are(shape, places, tiles) -> None:
+    actual = torch.zeros(shape)
+    for place in places:
+        actual[place] = 1.0
+    found = first_mismatch(torch.zeros(shape), actual, None)
+    assert found is not None
+    assert (found.shape, found.tiles) == (list(shape), tiles)
+
+
+@pytest.mark.parametrize("shape", [(1000, 1000), (100_003,), (7, 5, 1000), (3000, 2), (49,), (1153,)])
+def test_map_of_a_large_tensor_is_small_and_counts_every_element(shape) -> None:
+    found = first_mismatch(torch.zeros(shape), torch.ones(shape), None)
+    assert found is not None
+    assert sum(map(sum, found.tiles)) == found.wrong == math.prod(shape)
+    assert len(found.tiles) <= 24
+    assert max(map(len, found.tiles)) <= 48
+    assert loads(Mismatch, dumps(found)) == found
+
+
+def test_map_shows_the_end_of_a_long_row_at_its_end() -> None:
+    actual = torch.zeros(1_000_000)
+    actual[-16:] = 1.0
+    found = first_mismatch(torch.zeros(1_000_000), actual, None)
+    assert found is not None
+    assert found.tiles[-1][-1] == 16
+    assert sum(map(sum, found.tiles)) == 16

@@ -202,6 +202,9 @@ def streams():
     torch.cuda.current_stream().wait_event(event)
     return stream.query() and stream.cuda_stream == 0
 ask("streams", streams)
+ask("not capturing", lambda: torch.cuda.is_current_stream_capturing() is False)
+ask("no accelerator", lambda: not torch.accelerator.is_available() and torch.accelerator.current_accelerator() is None)
+ask("recurrent module", lambda: placed(nn.LSTM(4, 2, device="cuda")(x.view(1, 1, 4))[0]))
 def ranges():
     torch.cuda.nvtx.range_push("a"); torch.cuda.nvtx.range_pop()
     with torch.cuda.nvtx.range("b"):
@@ -230,6 +233,7 @@ def torch_answers() -> dict[str, Any]:
 OPEN = {"to number", "default device", "autocast", "thread of an own class", "save and load"}
 
 
+@pytest.mark.first_contact(0, "everything on the emulated device works with a CUDA build and no driver")
 def test_the_usual_requests_for_a_gpu_are_answered(torch_answers: dict[str, Any]) -> None:
     assert len(torch_answers) > 130
     assert {

@@ -74,6 +74,8 @@ def custom_kernel(data):
 SMALL_CACHE = Device(l2_bytes=1 << 10, memory_bytes=1 << 30)
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
 
+pytestmark = pytest.mark.usefixtures("by_events")
+
 
 def ranked(submission: str, **changes: Any) -> JobSpec:
     """Return a ranked job of one case."""

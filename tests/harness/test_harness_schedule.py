@@ -23,6 +23,7 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 from kernelcup_harness.schedule import (
+    STOP_S,
     WARM_UP_S,
     CaseRun,
     PlannedCase,
@@ -68,6 +69,22 @@ def test_every_timed_case_meets_an_old_input_and_a_twin() -> None:
             seen.add(sample)
         assert repeated >= 1
         assert any(sample.twin for sample, _counts in made)
+
+
+@pytest.mark.first_contact(3, "a run has two near-twins or more, of different inputs")
+@pytest.mark.parametrize("cases", [1, 2, 3])
+def test_a_run_meets_two_twins_of_different_inputs(cases: int) -> None:
+    for seed in range(100):
+        stage = replace(
+            RANKED, cases=[PlannedCase(index=i, parameters={}, hidden=False) for i in range(cases)]
+        )
+        runs = [
+            case_run(seed + i, stage=stage, index=i, min_samples=1, max_samples=1, warmups=0)
+            for i in range(cases)
+        ]
+        twins = [[sample.input for sample, _ in calls(run) if sample.twin] for run in runs]
+        assert sum(len(set(each)) for each in twins) >= 2
+        assert all(twins)
 
 
 def test_a_twin_is_of_an_input_that_was_there() -> None:
@@ -259,7 +276,7 @@ def test_an_audit_has_its_share_of_what_is_left(now: float, left: int, expected:
     assert found.audit_s(left) == pytest.approx(expected)
 
 
-def test_warm_ups_count_up_to_a_limit_and_the_first_ones_not_at_all() -> None:
+def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
     stage, chance = RANKED, random.Random(1)
     rules = replace(RULES, warmups=5, min_samples=1, max_samples=100, repeats=0, twins=0, relative_error=0)
     made = []
@@ -267,11 +284,44 @@ def test_warm_ups_count_up_to_a_limit_and_the_first_ones_not_at_all() -> None:
         run = CaseRun(CASE, stage, rules, budget_s, chance)
         while not run.finished:
             _sample, counts = run.next_sample()
-            run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=0.1 if counts else 5.0)
+            warming_s = 0.04 if run.count else 5.0
+            run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=0.1 if counts else warming_s)
         timing = run.timing()
         assert timing is not None
         made.append(len(timing.samples_ns))
-    assert made == [1, 9]
+    assert made == [2, 10]
+
+
+@pytest.mark.first_contact(10, "claims of a case whose calls take long stop at its share of the budget")
+def test_a_case_whose_calls_take_long_stops_at_its_budget() -> None:
+    made = []
+    for seed in range(20):
+        chance = random.Random(seed)
+        run = CaseRun(CASE, RANKED, replace(RULES, warmups=5, min_samples=20), 0.4, chance, settles=True)
+        spent_s, seen, twins, again = 0.0, set(), 0, 0
+        while not run.finished:
+            sample, counts = run.next_sample()
+            run.add(Answer(ns=1e6, wall_ns=1e7), counts=counts, spent_s=0.3)
+            spent_s += 0.3
+            twins, again = twins + sample.twin, again + (sample in seen)
+            seen.add(sample)
+        timing = run.timing()
+        assert timing is not None
+        assert len(timing.samples_ns) >= 2
+        # Right answers are not checked less for it.
+        assert twins >= 1
+        assert again >= 1
+        made.append(spent_s)
+    assert max(made) <= 0.3 * 9
+
+
+@pytest.mark.first_contact(10, "a stage knows how much time is left until nothing more is measured")
+def test_a_purse_is_empty_a_little_after_its_budget() -> None:
+    clock = [0.0]
+    found = purse(clock)
+    assert found.left_s() == pytest.approx(10.0 + STOP_S)
+    clock[0] = 12.0
+    assert found.left_s() < 0
 
 
 # Plans
@@ -333,7 +383,7 @@ def test_all_tests_are_tried_but_nothing_is_measured_after_a_fault() -> None:
         (Mode.BENCHMARK, Backend.CUDA, True),
         (Mode.BENCHMARK, Backend.CPU, False),
         (Mode.LEADERBOARD, Backend.CUDA, True),
-        (Mode.LEADERBOARD, Backend.CPU, True),
+        (Mode.LEADERBOARD, Backend.CPU, False),
         (Mode.LEADERBOARD, Backend.EMULATED, False),
     ],
 )

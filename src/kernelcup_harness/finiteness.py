@@ -1,0 +1,80 @@
+"""NaN and infinities in an answer. Where the reference's answer is finite they are wrong, whatever the checker says.
+
+Many checkers count ``error > tolerance``, which is false for NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from kernelcup_harness import comparing
+
+CHUNK = 1 << 24
+"""Elements looked at in one go, so that a large answer takes no second one's memory."""
+WITHOUT = "torch.float4_e2m1fn_x2"
+"""A format with fractions that has neither NaN nor infinities."""
+
+
+def is_finite(value: Any) -> bool:
+    """Tell whether every number of an answer is finite."""
+    return all(leaf_is_finite(leaf) for _, leaf, _ in comparing.leaf_pairs(value, value))
+
+
+def first_unexpected(expected: Any, actual: Any) -> tuple[str, Any, Any] | None:
+    """Return the first leaf that is not finite where the expected one is: path, expected, actual.
+
+    Both values have the same structure, and their tensors the same shapes.
+    """
+    pairs = comparing.leaf_pairs(expected, actual)
+    return next((each for each in pairs if is_unexpected(each[1], each[2])), None)
+
+
+def leaf_is_finite(leaf: Any) -> bool:
+    """Tell whether a tensor or number is finite throughout. Anything else is."""
+    if not isinstance(leaf, torch.Tensor):
+        return not isinstance(leaf, (float, complex)) or is_finite_number(leaf)
+    # Both ends are NaN where any element is, so one pass without further memory tells.
+    ends = (torch.stack(torch.aminmax(chunk)) for chunk in chunks(leaf))
+    return all(bool(torch.isfinite(each).all()) for each in ends)
+
+
+def is_unexpected(expected: Any, actual: Any) -> bool:
+    """Tell whether ``actual`` has a number that is not finite in the place of one that is."""
+    if leaf_is_finite(actual):
+        return False
+    if not isinstance(expected, torch.Tensor):
+        return not isinstance(expected, (float, complex)) or is_finite_number(expected)
+    left, right = expected.detach(), actual.detach()
+    if right.is_complex() and not left.is_complex():
+        left = left.to(right.dtype)
+    elif left.is_complex() and not right.is_complex():
+        right = right.to(left.dtype)
+    if not has_such(left):
+        return True
+    pairs = zip(chunks(left), chunks(right), strict=True)
+    return any(bool((torch.isfinite(e) & ~torch.isfinite(a)).any()) for e, a in pairs)
+
+
+def is_finite_number(number: complex) -> bool:
+    """Tell whether a Python number is finite."""
+    return math.isfinite(number.real) and math.isfinite(number.imag)
+
+
+def chunks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield the elements in pieces of a real dtype that PyTorch computes with; none where all are finite."""
+    if not has_such(tensor):
+        return
+    plain = tensor.detach()
+    flat = (torch.view_as_real(plain) if plain.is_complex() else plain).reshape(-1)
+    for chunk in flat.split(CHUNK):
+        if chunk.numel():
+            yield chunk if chunk.dtype.itemsize > 1 else chunk.to(torch.float32)
+
+
+def has_such(tensor: torch.Tensor) -> bool:
+    """Tell whether elements of that dtype can be NaN or infinite at all."""
+    return (tensor.is_floating_point() or tensor.is_complex()) and str(tensor.dtype) != WITHOUT

@@ -1,0 +1,70 @@
+"""Which tensors torch's operations read and write."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class LightMode(TorchDispatchMode):  # type: ignore[misc]
+    """A mode that does not import ``torch._dynamo``: 900 modules, seconds in the first call of each judge."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep torch from wrapping the subclass; :func:`unseen_by_dynamo` does it."""
+        return False
+
+
+def unseen_by_dynamo(dispatch: Callable[..., Any]) -> Callable[..., Any]:
+    """Hide a mode's work from ``torch._dynamo`` where that is in use, as torch does by itself."""
+    hidden = torch._disable_dynamo(dispatch)
+
+    @functools.wraps(dispatch)
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return (hidden if "torch._dynamo" in sys.modules else dispatch)(*args, **kwargs)
+
+    return inner
+
+
+class Uses(LightMode):
+    """Notes which of some tensors are read and written within it, through views too.
+
+    What is done with a tensor's address alone, by a kernel of the task's own, is not seen.
+    """
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        super().__init__()
+        self._numbers: dict[int, set[int]] = {}
+        for number, tensor in enumerate(tensors):
+            self._numbers.setdefault(memory_of(tensor), set()).add(number)
+        self.read: set[int] = set()
+        self.written: set[int] = set()
+
+    @unseen_by_dynamo
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Note one operation and let it work."""
+        kwargs = kwargs or {}
+        if isinstance(func, torch._ops.OpOverload) and not func.is_view:
+            for writes, tensor in tensors_of(func, args, kwargs):
+                (self.written if writes else self.read).update(self._numbers.get(memory_of(tensor), ()))
+        return func(*args, **kwargs)
+
+
+def tensors_of(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[bool, torch.Tensor]]:
+    """Yield the tensors that an operation is given, each with whether it is written to."""
+    for place, expected in enumerate(func._schema.arguments):
+        value = args[place] if place < len(args) else kwargs.get(expected.name)
+        writes = expected.alias_info is not None and expected.alias_info.is_write
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(each, torch.Tensor) and each.layout is torch.strided:
+                yield writes, each
+
+
+def memory_of(tensor: torch.Tensor) -> int:
+    """Return the address of the memory of which a tensor shows a part."""
+    return int(tensor.untyped_storage().data_ptr())

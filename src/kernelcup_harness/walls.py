@@ -1,0 +1,100 @@
+"""Times by the judge's wall clock, which need no GPU: each sample runs from before an input is handed out until
+the whole answer is the judge's.
+
+Nothing is taken off, so a submission that lies, looks early or works on afterwards gains nothing by it. What
+the way there and back takes is measured with a kernel that computes nothing, before the submission is
+imported, and stated beside the time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import torch
+
+from kernelcup_harness import wire
+from kernelcup_harness.answers import CallFailed, Form
+from kernelcup_harness.calls import Caller
+from kernelcup_harness.checks import Checks
+from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.protocol import Audit, SampleName, TrustLevel
+from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
+from kernelcup_harness.task_code import TaskFault
+
+OVERHEADS_S = 0.5
+"""For the overheads of all cases together."""
+SAMPLES, UNCOUNTED = 9, 2
+SLOT = 1
+TIMEOUT_S = 30.0
+
+
+class MachineFailed(Exception):
+    """A process of ours did not do what it should before any code of a submission ran."""
+
+
+class Overheads:
+    """What a sample of a call takes that computes nothing, by stage and case.
+
+    Args:
+        checks: Makes inputs and knows the form of answers.
+        caller: To the contestant, which has not imported the submission.
+    """
+
+    def __init__(self, checks: Checks, caller: Caller) -> None:
+        self._checks = checks
+        self._caller = caller
+        self._found_ns: dict[tuple[str, int], float] = {}
+
+    def measure(self, stages: Sequence[Stage], clock: Callable[[], float] = time.monotonic) -> None:
+        """Measure as many cases as there is time for. Raise :class:`MachineFailed`."""
+        wanted = [(stage, case) for stage in stages if stage.timed for case in stage.cases]
+        until = clock() + OVERHEADS_S
+        for stage, case in wanted:
+            if clock() > until:
+                break
+            # What the task or its memory fails with is told when the case has its turn.
+            with suppress(TaskFault, wire.CannotCarry, torch.OutOfMemoryError):
+                self._found_ns[stage.name.value, case.index] = self._measured(stage, case, until, clock)
+        if wanted:
+            self._ours(lambda: self._caller.forget(timeout_s=TIMEOUT_S))
+
+    def of(self, stage: Stage, case: PlannedCase) -> float | None:
+        """Return the overhead of a case in nanoseconds, None if it was not measured."""
+        return self._found_ns.get((stage.name.value, case.index))
+
+    def _measured(self, stage: Stage, case: PlannedCase, until: float, clock: Callable[[], float]) -> float:
+        place = self._checks.place(stage.name, case)
+        data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
+        samples: list[float] = []
+
+        def sample() -> None:
+            use_noop(self._caller, form)
+            while len(samples) < UNCOUNTED + 1 or (len(samples) < UNCOUNTED + SAMPLES and clock() < until):
+                samples.append(self._caller.timed(SLOT, data, form, timeout_s=TIMEOUT_S).wall_ns)
+
+        self._ours(sample)
+        return statistics.median(samples[UNCOUNTED:])
+
+    def _ours(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
+            raise MachineFailed(str(error) or type(error).__name__) from error
+
+
+def use_noop(caller: Caller, form: Form | None) -> None:
+    """Have a contestant answer with what was there before the call, in this form."""
+    encoder = wire.Encoder()
+    tree = encoder.tree(form.value if form is not None else None, "output")
+    frame = {"type": "builtin", "name": "noop", "tree": tree, "table": encoder.table()}
+    caller.ask(frame, "ready", timeout_s=TIMEOUT_S)
+
+
+def audit_of(run: CaseRun) -> Audit:
+    """Return what is ranked of a case: the mean of the samples without the extremes, whole."""
+    timing = run.timing()
+    assert timing is not None
+    return Audit(score_ns=timing.raw_ns, level=TrustLevel.WALL_CLOCK)

@@ -1,0 +1,275 @@
+"""Whose fault a run's end is, and what survives it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from harness_runs import own_spec, quick_spec, run
+from inside import cases, judged
+
+from kernelcup_harness import audits, device_memory, endings, estimates, measure, schedule
+from kernelcup_harness.answers import CallFailed
+from kernelcup_harness.frames import ChannelClosed
+from kernelcup_harness.protocol import (
+    Audit,
+    Backend,
+    DeviceFacts,
+    JobSpec,
+    MeasureRules,
+    Mode,
+    Reason,
+    Timing,
+    TrustLevel,
+    Verdict,
+    Work,
+)
+from kernelcup_harness.record import Record
+from kernelcup_harness.trusted import Trusted, TrustedFailed
+
+HONEST = "def custom_kernel(data):\n    return data * 2\n"
+RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
+
+pytestmark = pytest.mark.usefixtures("by_events")
+
+
+class FakeDevice:
+    """A device of 100 bytes shared with a submission, which is a thread of this process."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = 0, 0
+
+    def free_and_total(self) -> tuple[int, int]:
+        return 100 - self.ours - self.theirs, 100
+
+    def held(self) -> int:
+        return self.ours
+
+    def take(self, size: int) -> None:
+        self.ours += size
+
+
+def reserved(*, held: int) -> device_memory.Reservation:
+    device = FakeDevice()
+    reservation = device_memory.Reservation(device)
+    device.theirs = held
+    return reservation
+
+
+def ranked(submission: str, **changes: Any) -> JobSpec:
+    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
+    return quick_spec(submission, **(values | changes))
+
+
+def last_end(events: list[dict[str, Any]]) -> tuple[str, str, str]:
+    (*_, end) = [event for event in events if event["event"] == "stage_end"]
+    return end["verdict"], end["reason"], end["message"]
+
+
+@pytest.mark.first_contact(8, "who holds more than its share of device memory is to blame when ours runs out")
+@pytest.mark.parametrize(
+    "cause",
+    [
+        torch.OutOfMemoryError("no more"),
+        CallFailed("memory", "no room"),
+        RuntimeError("CUDA error: out of memory"),
+        ChannelClosed("end of stream"),
+    ],
+    ids=lambda cause: type(cause).__name__,
+)
+def test_whoever_holds_all_device_memory_is_to_blame_for_what_of_ours_fails(cause: Exception) -> None:
+    failed = TrustedFailed("the trusted contestant failed")
+    failed.__cause__ = cause
+    blamed = endings.of_machine(failed, "it failed", reserved(held=60))
+    assert (blamed.verdict, blamed.reason) == (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY)
+    assert "leaves too little" in blamed.message
+    modest = endings.of_machine(failed, "it failed", reserved(held=20))
+    assert (modest.verdict, modest.reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
+
+
+@pytest.mark.first_contact(8, "a failure that has nothing to do with memory is blamed on nobody's memory")
+def test_another_failure_is_the_machines_whatever_a_submission_holds() -> None:
+    assert endings.of_machine(ValueError("a bug"), "it failed", reserved(held=60)).reason is Reason.MACHINE
+
+
+@pytest.mark.first_contact(8, "taking all device memory in a ranked call ends as memory_limit_exceeded")
+@pytest.mark.parametrize("fails", ["the trusted contestant", "the judge"])
+def test_a_submission_that_takes_all_device_memory_in_a_ranked_call_is_to_blame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    device = FakeDevice()
+    monkeypatch.setattr(sys, "all_device_memory", device, raising=False)
+    monkeypatch.setattr(device_memory, "reserve", lambda _gpu: device_memory.Reservation(device))
+    where, name = (Trusted, "noop_on") if fails == "the trusted contestant" else (measure.Auditor, "_input")
+    real = getattr(where, name)
+
+    def fail(self: Any, *given: Any) -> Any:
+        if device.theirs > 50 and fails == "the judge":
+            raise RuntimeError("CUDA error: out of memory")
+        if device.theirs > 50:
+            raise TrustedFailed("the trusted contestant failed") from CallFailed("memory", "no room")
+        return real(self, *given)
+
+    monkeypatch.setattr(where, name, fail)
+    hog = "import sys\n\n\ndef custom_kernel(data):\n    sys.all_device_memory.theirs = 60\n    return data * 2\n"
+    patient = replace(RULES, stage_budget_s=60.0)  # without time for an audit nothing of ours would be called
+    verdict, reason, message = last_end(judged(ranked(hog, rules=patient), tmp_path))
+    assert (verdict, reason) == ("memory_limit_exceeded", "device_memory")
+    assert "the submission holds" in message
+    honest = tmp_path / "honest"
+    honest.mkdir()
+    device.theirs = 0
+    assert last_end(judged(ranked(HONEST), honest))[0] == "accepted"
+
+
+IMPOSSIBLE = [Work(bytes=1e15)] * 2
+FACTS = DeviceFacts(copy_bytes_per_s=1e9)
+FAILS_LATER = """\
+calls = {}
+
+
+def custom_kernel(data):
+    calls[data.numel()] = calls.get(data.numel(), 0) + 1
+    # The larger one is audited first: by then this one has been sampled only.
+    if data.numel() == 8 and calls.get(64, 0) > 12:
+        raise ValueError("out of here")
+    return data * 2
+"""
+
+
+@pytest.mark.first_contact(8, "what an audit has found is told at once and survives any later end of the run")
+def test_what_an_audit_has_found_survives_a_crash_in_the_next(tmp_path: Path) -> None:
+    spec = ranked(
+        FAILS_LATER, work=IMPOSSIBLE, device=FACTS, benchmarks=[{"size": n, "seed": n} for n in (8, 64)]
+    )
+    record = Record(spec, "", lambda _event: None)
+    for event in judged(spec, tmp_path):
+        if event["event"] != "end":
+            record.take(event)
+    report = record.report(secret=b"", duration_s=1.0)
+    assert (report.verdict, report.reason) == (Verdict.RUNTIME_ERROR, Reason.EXCEPTION)
+    assert [finding.code for finding in report.quarantine] == ["below_floor"]
+
+
+def test_what_an_audit_has_found_is_told_once(tmp_path: Path) -> None:
+    spec = ranked(HONEST, work=IMPOSSIBLE[:1], device=FACTS)
+    record = Record(spec, "", lambda _event: None)
+    for event in judged(spec, tmp_path):
+        if event["event"] != "end":
+            record.take(event)
+    report = record.report(secret=b"", duration_s=1.0)
+    assert report.verdict is Verdict.ACCEPTED
+    assert [finding.code for finding in report.quarantine] == ["below_floor"]
+
+
+# A budget that is spent
+
+
+@pytest.mark.first_contact(10, "a case for which there is no time left is not audited, and not called proven")
+def test_a_case_without_time_for_an_audit_is_not_proven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schedule, "STOP_S", -10.0)
+    (case,) = cases(judged(ranked(HONEST), tmp_path))
+    assert case.verdict is Verdict.ACCEPTED
+    assert case.timing is not None
+    audit = case.timing.audit
+    assert audit is not None
+    assert audit.level is TrustLevel.BOUNDED
+    assert audit.score_ns == max(case.timing.claim_ns, audit.handshake_ns)
+    assert [finding.code for finding in audit.findings] == ["no_time"]
+    assert case.timing.handshakes_ns == []
+
+
+@pytest.mark.first_contact(10, "handshakes of large inputs stop at their budget")
+def test_handshakes_of_large_inputs_stop_at_their_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "LARGE_INPUT", 1, raising=False)
+    monkeypatch.setattr(measure, "SLOTS", 4)
+    spent = ranked(HONEST, rules=MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.001))
+    (case,) = cases(judged(spent, tmp_path))
+    assert case.timing is not None
+    assert 1 <= len(case.timing.handshakes_ns) < measure.FEWEST_HANDSHAKES
+
+
+# A task's own harness
+
+
+OLD_LEADERBOARD = """\
+import os, sys
+
+with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
+    if sys.argv[1] == "test":
+        print("test-count: 1\\ntest.0.spec: size: 16\\ntest.0.status: pass\\ncheck: pass", file=out)
+    else:
+        print("test-count: 1\\ntest.0.status: fail\\ntest.0.error: sum is 3, not 4", file=out)
+"""
+
+
+@pytest.mark.first_contact(8, "a wrong ranked result under an older eval.py is wrong_answer with its message")
+def test_a_wrong_ranked_result_of_an_older_harness_is_a_wrong_answer() -> None:
+    report = run(own_spec(OLD_LEADERBOARD, mode=Mode.LEADERBOARD)).report
+    assert (report.verdict, report.stage) == (Verdict.WRONG_ANSWER, "ranked")
+    assert report.message == "sum is 3, not 4"
+
+
+IMPORTS = """\
+import os
+{first}
+with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
+    import submission
+    print("test-count: 1\\ntest.0.spec: size: 16\\ntest.0.status: pass\\ncheck: pass", file=out)
+"""
+
+
+@pytest.mark.first_contact(8, "a task that cannot start for want of a library is not the submission's fault")
+def test_a_task_whose_own_library_is_missing_is_the_tasks_fault() -> None:
+    report = run(own_spec(IMPORTS.format(first="import no_such_library"), submission=HONEST)).report
+    assert (report.verdict, report.reason) == (Verdict.INTERNAL_ERROR, Reason.TASK)
+    assert (
+        "cannot start on this machine: ModuleNotFoundError: No module named 'no_such_library'"
+        in report.message
+    )
+
+
+@pytest.mark.first_contact(8, "a submission that imports what is missing is to blame for itself", held=True)
+def test_a_submission_whose_library_is_missing_is_its_own_fault() -> None:
+    text = "import no_such_library\n" + HONEST
+    report = run(own_spec(IMPORTS.format(first=""), submission=text)).report
+    assert report.verdict is Verdict.RUNTIME_ERROR
+    assert "No module named 'no_such_library'" in report.message
+
+
+@pytest.mark.first_contact(
+    8, "a submission cannot pass its own end off as a missing library of the task", held=True
+)
+def test_a_submission_that_names_a_missing_library_is_its_own_fault() -> None:
+    text = "raise ModuleNotFoundError(\"No module named 'no_such_library'\")\n"
+    report = run(own_spec(IMPORTS.format(first=""), submission=text)).report
+    assert report.verdict is Verdict.RUNTIME_ERROR
+
+
+@pytest.mark.first_contact(25, "a ranked run takes the worst of what its intervals allow")
+def test_a_run_whose_calls_scatter_too_much_is_not_proven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_on_a_gpu, audited = [], getattr(audits, "if_known", None)
+    assert audited is not None
+
+    def on_a_gpu(timing: Timing, audit: Audit, backend: Backend) -> Audit:
+        as_on_a_gpu.append(backend)
+        return audited(timing, audit, Backend.CUDA)
+
+    monkeypatch.setattr(estimates, "LARGEST_REACH", 0.0)
+    monkeypatch.setattr(audits, "if_known", on_a_gpu)
+    (case,) = cases(judged(ranked(HONEST), tmp_path))
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert as_on_a_gpu == [Backend.CPU]
+    assert case.timing.audit.level is TrustLevel.BOUNDED
+    assert "wide_interval" in [finding.code for finding in case.timing.audit.findings]

@@ -1,0 +1,61 @@
+"""What a process does that has to wait for its job."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import socket
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelcup_harness import handover, judge
+from kernelcup_harness.frames import Channel
+
+POINT = 10
+
+
+@pytest.fixture
+def ends() -> tuple[Channel, Channel]:
+    ours, theirs = socket.socketpair()
+    return Channel(ours, max_bytes=1 << 16), Channel(theirs, max_bytes=1 << 16)
+
+
+@pytest.mark.first_contact(
+    POINT, "what torch.use_deterministic_algorithms needs is imported while a judge waits"
+)
+def test_a_judge_that_waits_imports_what_deterministic_algorithms_need(
+    ends: tuple[Channel, Channel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert f"import {judge.WHILE_IDLE[0]}" in inspect.getsource(torch.use_deterministic_algorithms)
+    imported, says_so = os.pipe()
+    (tmp_path / "takes_seconds.py").write_text(f"import os\nos.write({says_so}, b'x')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    runner, waits = ends
+    got = []
+    thread = threading.Thread(
+        target=lambda: got.append(handover.ready_and_wait(waits, (), ("takes_seconds",), idle_s=0.0))
+    )
+    thread.start()
+    assert runner.receive()["type"] == "ready"
+    assert os.read(imported, 1) == b"x"
+    runner.send({"type": "job"})
+    thread.join()
+    assert got == [{"type": "job"}]
+    os.close(imported)
+    os.close(says_so)
+    runner.close()
+    waits.close()
+
+
+@pytest.mark.first_contact(POINT, "a job that comes at once does not wait for these imports")
+def test_a_job_that_comes_at_once_waits_for_no_further_import(ends: tuple[Channel, Channel]) -> None:
+    runner, waits = ends
+    runner.send({"type": "job"})
+    assert handover.ready_and_wait(waits, (), ("no_such_module",)) == {"type": "job"}
+    assert "no_such_module" not in sys.modules
+    runner.close()
+    waits.close()

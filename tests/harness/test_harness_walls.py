@@ -1,0 +1,158 @@
+"""Where there is no GPU, the judge's wall clock times calls: nothing that a submission does makes them look short."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from harness_runs import quick_spec, run
+from inside import cases, judged
+
+from kernelcup_harness import walls
+from kernelcup_harness.answers import CallFailed
+from kernelcup_harness.calls import Caller
+from kernelcup_harness.checks import Checks
+from kernelcup_harness.protocol import (
+    Backend,
+    JobSpec,
+    MeasureRules,
+    Mode,
+    SampleName,
+    StageName,
+    TrustLevel,
+    Verdict,
+)
+from kernelcup_harness.schedule import PlannedCase, Stage
+
+HONEST = "def custom_kernel(data):\n    return data * 2\n"
+RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
+WAITING = """
+import time
+
+
+def custom_kernel(data):
+    end = time.monotonic() + 0.005
+    while time.monotonic() < end:
+        pass
+    return data * 2
+"""
+FALSE_CLOCK = """
+import time
+
+real = time.perf_counter_ns
+time.perf_counter_ns = lambda: real() // 100
+""" + WAITING.replace("import time\n", "")
+WAIT_NS = 5e6
+
+
+def ranked(submission: str, **changes: Any) -> JobSpec:
+    """Return a ranked job of one case."""
+    values: dict[str, Any] = {"mode": Mode.LEADERBOARD, "backend": Backend.CPU, "tests": [], "rules": RULES}
+    return quick_spec(submission, **(values | changes))
+
+
+@pytest.mark.parametrize("backend", [Backend.CPU, Backend.EMULATED])
+def test_a_ranked_time_is_by_the_wall_clock(tmp_path: Path, backend: Backend) -> None:
+    (case,) = cases(judged(ranked(HONEST, backend=backend), tmp_path, roles=("submission",)))
+    assert case.verdict is Verdict.ACCEPTED
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert case.timing.audit.level is TrustLevel.WALL_CLOCK
+    assert case.timing.score_ns == case.timing.raw_ns
+    assert len(case.timing.own_ns) == len(case.timing.samples_ns)
+    assert all(own < ns for own, ns in zip(case.timing.own_ns, case.timing.samples_ns, strict=True))
+    assert case.timing.overhead_ns is not None
+    assert case.timing.overhead_ns > 0
+
+
+@pytest.mark.first_contact(9, "on a processor a false clock changes no time that is ranked")
+def test_a_false_clock_changes_its_own_figure_only() -> None:
+    (case,) = run(ranked(FALSE_CLOCK)).report.stages[-1].cases
+    assert case.timing is not None
+    assert case.timing.score_ns > WAIT_NS
+    assert max(case.timing.own_ns) < WAIT_NS
+
+
+def test_a_duel_is_decided_by_the_wall_clock_too() -> None:
+    duel = run(ranked(FALSE_CLOCK, rival=HONEST, rival_name="rival.py")).report.duel
+    assert duel is not None
+    assert duel.verdict == "slower", duel.rival_message
+
+
+def test_a_benchmark_is_timed_by_the_wall_clock_without_a_level() -> None:
+    (case,) = run(ranked(HONEST, mode=Mode.BENCHMARK)).report.stages[-1].cases
+    assert case.timing is not None
+    assert case.timing.audit is None
+    assert len(case.timing.own_ns) == len(case.timing.samples_ns)
+    assert case.timing.overhead_ns is not None
+
+
+class FakeChecks:
+    """Makes one input for each case."""
+
+    def place(self, _stage: StageName, case: PlannedCase) -> int:
+        return case.index
+
+    def make_input(self, place: int, _sample: SampleName) -> int:
+        return place
+
+    def form(self, _place: int) -> None:
+        return None
+
+
+class FakeCaller:
+    """Takes a second by its clock for each call; fails where it is told to."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.now_s, self.calls, self.forgotten, self._fails = 0.0, 0, False, fails
+
+    def ask(self, _frame: dict[str, Any], _expected: str, *, timeout_s: float) -> None:
+        assert timeout_s > 0
+
+    def timed(self, _slot: int, data: int, _form: None, *, timeout_s: float) -> Any:
+        assert timeout_s > 0
+        if self._fails:
+            raise CallFailed("exception", "no")
+        self.calls, self.now_s = self.calls + 1, self.now_s + 1.0
+        return dataclasses.make_dataclass("Pending", ["wall_ns"])(1000.0 * (1 + data))
+
+    def forget(self, *, timeout_s: float) -> None:
+        assert timeout_s > 0
+        self.forgotten = True
+
+
+def stage(count: int, *, timed: bool = True) -> Stage:
+    """Return a stage of so many cases."""
+    planned = [PlannedCase(index=index, parameters={}, hidden=False) for index in range(count)]
+    return Stage(name=StageName.RANKED, cases=planned, limit_s=10.0, timed=timed)
+
+
+def overheads(caller: FakeCaller) -> walls.Overheads:
+    """Return what measures with a caller that is none."""
+    return walls.Overheads(cast("Checks", FakeChecks()), cast("Caller", caller))
+
+
+def test_overheads_that_take_long_are_measured_of_the_first_case_only() -> None:
+    caller, two = FakeCaller(), stage(2)
+    found = overheads(caller)
+    found.measure([two], clock=lambda: caller.now_s)
+    assert found.of(two, two.cases[0]) == 1000.0
+    assert found.of(two, two.cases[1]) is None
+    assert caller.calls == walls.UNCOUNTED + 1
+    assert caller.forgotten
+
+
+def test_cases_that_are_not_timed_have_no_overhead() -> None:
+    caller, tests = FakeCaller(), stage(1, timed=False)
+    found = overheads(caller)
+    found.measure([tests], clock=lambda: caller.now_s)
+    assert found.of(tests, tests.cases[0]) is None
+    assert not caller.forgotten
+
+
+def test_a_process_that_fails_before_any_submission_is_there_is_the_machines_fault() -> None:
+    caller = FakeCaller(fails=True)
+    with pytest.raises(walls.MachineFailed, match="no"):
+        overheads(caller).measure([stage(1)], clock=lambda: caller.now_s)

@@ -1,0 +1,66 @@
+"""Where a submission hung or crashed, and whose lines its standard error has."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+from harness_runs import quick_spec, run
+
+from kernelcup_harness import contestant
+from kernelcup_harness.protocol import Limits, Mode, Verdict
+
+HANGS = """\
+def custom_kernel(data):
+    while len(data) == 32:
+        pass
+    return data * 2
+"""
+CRASHES = """\
+import ctypes
+
+
+def custom_kernel(data):
+    if len(data) == 32:
+        ctypes.string_at(0)
+    return data * 2
+"""
+CASES = [{"size": 16, "seed": 1}, {"size": 32, "seed": 2}]
+
+
+@pytest.mark.first_contact(22, "a hang names case and line")
+def test_a_hang_names_case_and_line() -> None:
+    limits = Limits(test_s=8.0)
+    report = run(quick_spec(HANGS, mode=Mode.TEST, tests=CASES, limits=limits)).report
+    assert report.verdict is Verdict.TIME_LIMIT_EXCEEDED, report.message
+    assert report.message.startswith("the test stage took longer than 8 s, in case 1, at submission.py:")
+    assert int(report.message.rpartition(":")[2]) in (2, 3)
+
+
+@pytest.mark.first_contact(22, "a crash names case and line")
+def test_a_crash_names_case_and_line() -> None:
+    report = run(quick_spec(CRASHES, mode=Mode.TEST, tests=CASES)).report
+    assert report.verdict is Verdict.RUNTIME_ERROR
+    told = "the submission's process was ended by SIGSEGV, in case 1, at submission.py:6"
+    assert report.message == told
+
+
+@pytest.mark.first_contact(22, "what the profiler prints is not the submission's standard error")
+def test_what_the_profiler_prints_is_not_the_submissions(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Any
+) -> None:
+    class Noisy(torch.profiler.profile):
+        def __enter__(self) -> Any:
+            os.write(2, b"INFO: kineto begins\n")
+            return super().__enter__()
+
+        def __exit__(self, *how: Any) -> None:
+            os.write(2, b"INFO: kineto ends\n")
+            super().__exit__(*how)
+
+    monkeypatch.setattr(torch.profiler, "profile", Noisy)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    contestant.profile(lambda: os.write(2, b"mine\n"), lambda: None)
+    assert capfd.readouterr().err == "mine\nmine\n"
