@@ -1,7 +1,7 @@
-"""Attacks on the clock: none is ranked with less than the judge's own clock saw, and honest twins are not doubted.
+"""Attacks on the clock: none is ranked with less than its honest twin, which counts.
 
-They are judged on the processor here, where calls take milliseconds and handshakes are the only audit. Other
-tests run meanwhile, so that the judge's clock may be off as well: an attack is tried up to three times.
+They are judged on the processor here, by the judge's wall clock. Other tests run meanwhile and slow down now
+the one and now the other, so an attack is tried up to four times.
 Those that need a GPU, and what each gains there, are measured by ``benchmarks/time_attacks.py``.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import sys
 from pathlib import Path
+from statistics import geometric_mean
 
 import pytest
 
@@ -24,8 +25,8 @@ from kernelcup_harness.protocol import Backend, CaseResult, RunReport, StageName
 ALL = corpus.clock_attacks()
 ON_THE_PROCESSOR = [attack for attack in ALL if attack.needs == "cpu"]
 TWINS = {attack.folder.name: attack for attack in ON_THE_PROCESSOR}
-TRIES = 3
-MOST_GAIN = 0.2
+TRIES = 4
+MOST_GAIN = 0.3
 """More than jitter, less than any of them wants: half of the time, or all of it."""
 
 
@@ -42,21 +43,20 @@ def ranked(report: RunReport) -> list[CaseResult]:
     return stage.cases if stage is not None else []
 
 
-def share_of_handshake(case: CaseResult) -> float:
-    """Return the score of a case over what the judge's clock saw of a single call."""
-    assert case.timing is not None
-    assert case.timing.audit is not None
-    return case.timing.score_ns / case.timing.audit.handshake_ns
+def score_ns(report: RunReport) -> float:
+    """Return the geometric mean of the timed cases."""
+    assert report.verdict is Verdict.ACCEPTED, what_was_said(report)
+    return geometric_mean(case.timing.score_ns for case in ranked(report) if case.timing is not None)
 
 
 def gains_nothing(attack: Attack) -> bool:
-    """Tell whether a run is refused, in doubt, or ranked with what the judge's clock saw."""
+    """Tell whether a run is refused, or is ranked with about what its honest twin is."""
     report = judge(attack, attack.file)
     assert report.verdict in attack.verdicts, what_was_said(report)
     if report.verdict is not Verdict.ACCEPTED:
         assert report.reason in attack.reasons, what_was_said(report)
         return True
-    return bool(report.quarantine) or min(map(share_of_handshake, ranked(report))) > 1 - MOST_GAIN
+    return score_ns(report) > (1 - MOST_GAIN) * score_ns(judge(attack, attack.honest))
 
 
 @pytest.mark.parametrize("attack", ON_THE_PROCESSOR, ids=lambda attack: attack.name)
