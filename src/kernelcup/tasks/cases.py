@@ -14,6 +14,7 @@ from kernelcup.tasks.work import TIMED, is_override, parameters_of
 from kernelcup.tasks.yaml_text import Path
 from kernelcup_harness.protocol import Parameters
 
+SEED = "seed"
 CASE_LISTS = ("tests", "benchmarks", "hidden_tests", "hidden_benchmarks")
 
 
@@ -55,7 +56,10 @@ def _read_list(key: str, cases: list[object], multi_gpu: bool, findings: Finding
 def _check_value(path: Path, value: object, findings: Findings) -> None:
     if not str(path[-1]).isidentifier():
         findings.at_key(path, "must be an identifier, since it names a parameter of `generate_input`")
-    if isinstance(value, list):
+    if path[-1] == SEED and type(value) is not int:
+        if path not in findings.document.broken:
+            findings.at_value(path, f"must be a whole number, not {kind_of(value)}")
+    elif isinstance(value, list):
         for index, item in enumerate(value):
             _check_scalar((*path, index), item, findings, "true or false, a number or text")
     else:

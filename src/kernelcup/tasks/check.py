@@ -9,10 +9,13 @@ from kernelcup.tasks.folder import TASK_FILE
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.problem_set import load_problem_set
 from kernelcup.tasks.roots import ENDINGS
+from kernelcup_harness.protocol import HarnessKind
 
 
-def check_path(path: Path) -> tuple[Problem, ...]:
+def check_path(path: Path, harness: HarnessKind | None = None) -> tuple[Problem, ...]:
     """Return all that is wrong with the task or problem set at ``path``; nothing when it is fine.
+
+    ``harness`` judges a task whatever it says itself.
 
     Raise ``NotFound`` if there is nothing at ``path``.
     """
@@ -20,7 +23,7 @@ def check_path(path: Path) -> tuple[Problem, ...]:
         if path.suffix in ENDINGS and path.name != TASK_FILE and not path.is_dir():
             load_problem_set(path)
         else:
-            load_task(path)
+            load_task(path, harness=harness)
     except InvalidTask as error:
         return error.problems
     return ()

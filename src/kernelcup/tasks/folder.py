@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import posixpath
 from typing import Any
 
@@ -24,8 +25,11 @@ TASK_FILE = "task.yml"
 STAND_INS: dict[str, Any] = {"lang": Language.PYTHON, "files": []}
 
 
-def load_folder(tree: Tree, base: str, name: str) -> Task:
-    """Load the task in folder ``base`` of ``tree``. Raise ``InvalidTask`` with all its problems."""
+def load_folder(tree: Tree, base: str, name: str, *, harness: HarnessKind | None = None) -> Task:
+    """Load the task in folder ``base`` of ``tree``; ``harness`` judges it whatever it says itself.
+
+    Raise ``InvalidTask`` with all its problems.
+    """
     path = posixpath.join(base, TASK_FILE)
     label = tree.label(path)
     try:
@@ -39,17 +43,20 @@ def load_folder(tree: Tree, base: str, name: str) -> Task:
         if not findings.problems:
             findings.at_value((), "is empty; it needs at least `files`, `lang` and `benchmarks`")
         findings.raise_any()
-    return _Folder(tree, base, name, findings).task(raw)
+    return _Folder(tree, base, name, findings, harness).task(raw)
 
 
 class _Folder:
     """One reading of one ``task.yml``."""
 
-    def __init__(self, tree: Tree, base: str, name: str, findings: Findings) -> None:
+    def __init__(
+        self, tree: Tree, base: str, name: str, findings: Findings, harness: HarnessKind | None
+    ) -> None:
         self.tree = tree
         self.base = base
         self.name = name
         self.findings = findings
+        self.harness = harness
 
     def task(self, raw: Any) -> Task:
         shape, bad = self.shape(raw)
@@ -83,8 +90,11 @@ class _Folder:
             libraries=shape.libraries,
             devices=shape.gpus,
             harness=configuration.harness,
+            seeds_below=shape.seeds_below,
             near_twins=shape.near_twins,
             aliasing=shape.aliasing,
+            non_finite=shape.non_finite,
+            same_dtype=shape.same_dtype,
             waive_nulls=shape.waive_nulls,
             work=work["benchmarks"],
             hidden_work=work["hidden_benchmarks"],
@@ -111,7 +121,16 @@ class _Folder:
         if bad & {"files", "lang", "config"}:
             # Anything about the harness would be a guess: take the kind that demands least.
             return Configuration(HarnessKind.OWN)
-        return read_configuration(shape, sources, self.findings)
+        found = read_configuration(shape, sources, self.findings)
+        if self.harness is None:
+            return found
+        if self.harness is HarnessKind.STANDARD and shape.lang is Language.CUDA:
+            self.findings.at_value(("lang",), "the standard harness judges `lang: py` only")
+        if self.harness is HarnessKind.OWN and shape.lang is Language.PYTHON and found.main is None:
+            self.findings.at_key(
+                ("config",), "the task ships no harness of its own: `config.main` names none"
+            )
+        return dataclasses.replace(found, harness=self.harness)
 
     def python(
         self, shape: TaskShape, sources: Sources, configuration: Configuration, bad: frozenset[str]

@@ -38,11 +38,13 @@ def build_job_spec(
     secret_seed: str | None = None,
     build_scope: str = "",
     device: DeviceFacts | None = None,
+    seeds_below: int | None = None,
 ) -> JobSpec:
     """Return the job that judges ``submission``; ``harness`` None takes the task's own wish.
 
     ``build_scope`` names whose compiled files it may use again, empty for nobody's. ``device`` is what
     the device can do; a launcher that knows the GPU that it takes puts that GPU's own facts there.
+    ``seeds_below`` bounds seeds where the task itself does not.
     Raise ``InvalidValue`` where the task cannot be judged that way.
     """
     chosen = harness or task.harness
@@ -67,10 +69,13 @@ def build_job_spec(
         limits=_limits(task),
         rules=_rules(task.form, backend),
         public_seed=task.seed,
+        seeds_below=seeds_below if task.seeds_below is None else task.seeds_below,
         secret_seed=secret_seed,
         multi_gpu=task.multi_gpu,
         near_twins=task.near_twins,
         aliasing=task.aliasing,
+        non_finite=task.non_finite,
+        same_dtype=task.same_dtype,
         build_scope=build_scope,
         work=task.work,
         hidden_work=task.hidden_work if ranked else [],
@@ -80,7 +85,7 @@ def build_job_spec(
 
 def _refuse(task: Task, harness: HarnessKind) -> None:
     if task.lang is Language.CUDA:
-        raise InvalidValue("judging CUDA tasks is not built yet: they can be loaded and checked only")
+        raise InvalidValue("CUDA C++ tasks (`lang: cu`) cannot be judged yet: only Python tasks can")
     if harness is HarnessKind.OWN and task.main is None:
         raise InvalidValue(f"the task {task.name} brings no harness of its own: `config.main` names none")
     if harness is HarnessKind.STANDARD and REFERENCE not in task.sources:

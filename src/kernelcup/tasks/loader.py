@@ -14,24 +14,27 @@ from kernelcup.tasks.folder import TASK_FILE, load_folder
 from kernelcup.tasks.roots import ENDINGS, find_root
 from kernelcup.tasks.single_file import load_single_file
 from kernelcup.tasks.trees import ArchiveTree, FolderTree
+from kernelcup_harness.protocol import HarnessKind
 
 CUDA_ENDINGS = (".cu", ".cuh", ".cpp")
 FORMS = f"a folder or a zip with a `{TASK_FILE}`, the `{TASK_FILE}` itself, or a single `.py` file"
 
 
-def load_task(path: Path) -> Task:
+def load_task(path: Path, *, harness: HarnessKind | None = None) -> Task:
     """Load the folder, ``task.yml``, zip or single file at ``path``.
+
+    ``harness`` judges it whatever it says itself; of a single file the standard one always does.
 
     Raise ``InvalidTask`` with all problems at once, ``NotFound`` if nothing is there.
     """
     require(path)
     if path.is_dir():
-        return _load_directory(path)
+        return _load_directory(path, harness)
     if path.name == TASK_FILE:
-        return _load_directory(path.parent)
+        return _load_directory(path.parent, harness)
     ending = path.suffix.lower()
     if ending == ".zip":
-        return load_tree(read_archive(path), path.stem)
+        return load_tree(read_archive(path), path.stem, harness=harness)
     if ending == ".py":
         return load_single_file(path)
     raise single_problem(str(path), refusal(ending))
@@ -43,16 +46,16 @@ def require(path: Path) -> None:
         raise NotFound(f"there is no {path}")
 
 
-def _load_directory(path: Path) -> Task:
+def _load_directory(path: Path, harness: HarnessKind | None) -> Task:
     folder = path.resolve()
     root = find_root(folder)
     base = posixpath.normpath(folder.relative_to(root).as_posix()).removeprefix(".")
-    return load_folder(FolderTree(root, base, path), base, folder.name)
+    return load_folder(FolderTree(root, base, path), base, folder.name, harness=harness)
 
 
-def load_tree(tree: ArchiveTree, name: str) -> Task:
+def load_tree(tree: ArchiveTree, name: str, *, harness: HarnessKind | None = None) -> Task:
     """Load the one task among files in memory. Raise ``InvalidTask`` with all problems at once."""
-    return load_folder(tree, _task_folder(tree), name)
+    return load_folder(tree, _task_folder(tree), name, harness=harness)
 
 
 def _task_folder(tree: ArchiveTree) -> str:

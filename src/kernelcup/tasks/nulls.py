@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from kernelcup.errors import Problem
 from kernelcup.tasks.folder import TASK_FILE
 from kernelcup.tasks.waivers import KEY
 from kernelcup.tasks.yaml_text import Document, read_yaml
-from kernelcup_harness.lint_protocol import LintFinding, LintReport, Severity
+from kernelcup_harness.lint_protocol import LintFinding, LintReport, Null, Severity
+from kernelcup_harness.protocol import FEWEST_SEEDS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,16 +38,24 @@ class Outcome:
     """How many answers the checker was asked about."""
 
 
-def weigh(task: Task, report: LintReport, place: Path) -> Outcome:
-    """Return what of ``report`` is wrong with the task at ``place``, considering its waivers."""
+def weigh(task: Task, report: LintReport, place: Path, *, nulls: bool = True) -> Outcome:
+    """Return what of ``report`` is wrong with the task at ``place``, considering its waivers.
+
+    ``nulls`` is False where no null submission was tried.
+    """
     lines = _Lines(place)
     counted = [each for each in report.findings if each.null.value not in task.waive_nulls]
-    errors = [lines.finding(each) for each in counted if each.severity is Severity.ERROR]
-    warnings = [lines.finding(each) for each in counted if each.severity is Severity.WARNING]
-    if report.fault:
-        errors.append(lines.problem((), f"the null submissions were not tried to the end: {report.fault}"))
-    else:
+    blind, others = _blind_to_nan(counted, report.findings)
+    ignored, rest = _ignored(others)
+    groups = _alike(rest)
+    errors = [problem for each in blind for problem in lines.blind(each)]
+    errors += [lines.ignored(each) for each in ignored]
+    errors += [lines.findings(each) for each in groups if each[0].severity is Severity.ERROR]
+    warnings = [lines.findings(each) for each in groups if each[0].severity is Severity.WARNING]
+    errors += lines.fault(report)
+    if not report.fault and nulls:
         warnings += [lines.problem((KEY, name), UNNEEDED) for name in _unneeded(task, report)]
+    warnings += lines.seeds(task, report)
     return Outcome(
         errors=errors,
         warnings=warnings,
@@ -55,6 +65,8 @@ def weigh(task: Task, report: LintReport, place: Path) -> Outcome:
     )
 
 
+SEEDS = "seeds_below"
+MOST_NAMES = 8
 UNNEEDED = "is not needed: no case accepts this null submission"
 
 
@@ -65,6 +77,73 @@ def outcome_object(outcome: Outcome) -> dict[str, object]:
         "notes": outcome.notes,
         "nulls_tried": outcome.tried,
     }
+
+
+NAN_KINDS = frozenset({Null.NAN, Null.HALF_NAN, Null.UNINITIALISED})
+"""Nulls that have NaN in them: of random bytes some are."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blind:
+    """What a checker accepts of a part because NaN passes its comparison, and because its tolerance is large."""
+
+    nan: list[LintFinding]
+    loose: list[LintFinding]
+
+
+def _blind_to_nan(
+    counted: list[LintFinding], found: list[LintFinding]
+) -> tuple[list[Blind], list[LintFinding]]:
+    """Return what is accepted where NaN passes and infinity does not, by part, and all other findings.
+
+    Such a checker looks at the part, though it accepts random bytes and constants there: ``error > tolerance``
+    is false for NaN, and a large tolerance lets the rest pass.
+    """
+    noise = {_place(each) for each in found if each.null is Null.UNINITIALISED}
+    constant = {_place(each) for each in found if each.null in (Null.ZEROS, Null.ONES)}
+    nan = {_place(each) for each in found if each.null is Null.NAN}
+    infinite = {_place(each) for each in found if each.null is Null.INFINITE}
+    seen = nan - infinite
+    of_nan = [each for each in counted if each.null in NAN_KINDS and _place(each) in seen]
+    loose = [each for each in counted if _place(each) in seen & noise & constant and each not in of_nan]
+    blind = [
+        Blind(
+            nan=[each for each in of_nan if each.part == part],
+            loose=[each for each in loose if each.part == part],
+        )
+        for part in sorted({part for part, _ in seen})
+    ]
+    return blind, [each for each in counted if each not in of_nan and each not in loose]
+
+
+def _ignored(findings: list[LintFinding]) -> tuple[list[list[LintFinding]], list[LintFinding]]:
+    """Return what was accepted of each part that the checker ignores, and all other findings.
+
+    Where random bytes are accepted and one value everywhere is, too, nothing is looked at: whatever else is
+    accepted there is the same fault.
+    """
+    noise = {(each.part, _case(each)) for each in findings if each.null is Null.UNINITIALISED}
+    constant = {(each.part, _case(each)) for each in findings if each.null in (Null.ZEROS, Null.ONES)}
+    seen = noise & constant
+    parts = list(dict.fromkeys(part for part, _ in seen))
+    whole = {case for part, case in seen if not part}
+
+    def part_of(each: LintFinding) -> str | None:
+        place = _case(each)
+        if place in whole:
+            return ""
+        return each.part if (each.part, place) in seen else None
+
+    groups = [[each for each in findings if part_of(each) == part] for part in sorted(parts)]
+    return [group for group in groups if group], [each for each in findings if part_of(each) is None]
+
+
+def _alike(findings: list[LintFinding]) -> list[list[LintFinding]]:
+    """Return the findings that differ by their case only, together."""
+    groups: dict[tuple[str, str, str], list[LintFinding]] = {}
+    for each in findings:
+        groups.setdefault((each.null.value, each.how, each.suggestion), []).append(each)
+    return list(groups.values())
 
 
 def _unneeded(task: Task, report: LintReport) -> list[str]:
@@ -93,6 +172,10 @@ def _merged(notes: list[str]) -> list[str]:
     return [f"{', '.join(dict.fromkeys(where))}: {text}" for text, where in cases.items()]
 
 
+def _place(finding: LintFinding) -> tuple[str, str]:
+    return finding.part, _case(finding)
+
+
 def _case(finding: LintFinding) -> str:
     return f"{finding.list.value}.{finding.index}"
 
@@ -111,7 +194,77 @@ class _Lines:
         key = ".".join(str(part) for part in path)
         return Problem(file=self._file, line=line, column=column, key=key, text=text)
 
-    def finding(self, finding: LintFinding) -> Problem:
-        case = ", ".join(f"{key}={value}" for key, value in finding.parameters.items()) or "no parameters"
-        text = f"accepts `{finding.null.value}` ({finding.how}) for {case}: {finding.suggestion}"
-        return self.problem((finding.list.value, finding.index), text)
+    def findings(self, alike: list[LintFinding]) -> Problem:
+        """Report a null that some cases accept, at the first of them."""
+        first = alike[0]
+        others = [_case(each) for each in alike[1:]]
+        also = f" (and in {listed(others)})" if others else ""
+        text = f"accepts `{first.null.value}` ({first.how}) for {parameters(first)}{also}: {first.suggestion}"
+        return self.problem((first.list.value, first.index), text)
+
+    def ignored(self, accepted: list[LintFinding]) -> Problem:
+        """Report a part of the answer at which the checker does not look, at the first case."""
+        first = accepted[0]
+        part = f"`{first.part}`" if first.part else "the answer"
+        nulls = list(dict.fromkeys(f"`{each.null.value}`" for each in accepted))
+        cases = list(dict.fromkeys(_case(each) for each in accepted))
+        text = (
+            f"the checker ignores {part}: it accepts random bytes there, and {listed(nulls)}, "
+            f"in {listed(cases)}; compare all of it with the reference's answer"
+        )
+        return self.problem((first.list.value, first.index), text)
+
+    def blind(self, accepted: Blind) -> Iterator[Problem]:
+        """Report a comparison that NaN passes, and a tolerance that lets other wrong answers pass."""
+        if accepted.nan:
+            why = next((each for each in accepted.nan if each.null is Null.NAN), accepted.nan[0])
+            yield self._accepted(accepted.nan, why.suggestion)
+        if accepted.loose:
+            text = (
+                "its tolerance is larger than what these are wrong by: make it smaller, or the inputs larger"
+            )
+            yield self._accepted(accepted.loose, text)
+
+    def _accepted(self, accepted: list[LintFinding], why: str) -> Problem:
+        first = accepted[0]
+        part = f" for `{first.part}`" if first.part else ""
+        nulls = list(dict.fromkeys(f"`{each.null.value}`" for each in accepted))
+        cases = list(dict.fromkeys(_case(each) for each in accepted))
+        text = f"the checker accepts {listed(nulls)}{part} in {listed(cases)}: {why}"
+        return self.problem((first.list.value, first.index), text)
+
+    def fault(self, report: LintReport) -> list[Problem]:
+        """Report where and why the task could not be tried to the end."""
+        if not report.fault:
+            return []
+        if report.fault_list is None:
+            return [self.problem((), f"the task was not tried to the end: {report.fault}")]
+        return [self.problem((report.fault_list.value, report.fault_index), report.fault)]
+
+    def seeds(self, task: Task, report: LintReport) -> list[Problem]:
+        """Report that large seeds make poorer inputs, and what to do about it."""
+        if report.seeds_poor:
+            text = (
+                f"even seeds below {FEWEST_SEEDS} (2^20), the smallest bound, make poorer inputs than the cases' "
+                f"own ({report.seeds_why}): change `generate_input` so that values do not grow with the seed"
+            )
+            return [self.problem((SEEDS,), text)]
+        if report.seeds_below in (None, task.seeds_below):
+            return []
+        text = (
+            f"large seeds make poorer inputs ({report.seeds_why}): write `{SEEDS}: {report.seeds_below}`, "
+            "the largest bound that does not; a leaderboard made without the key takes it by itself"
+        )
+        return [self.problem((SEEDS,), text)]
+
+
+def parameters(finding: LintFinding) -> str:
+    """Return a case as people write it."""
+    return ", ".join(f"{key}={value}" for key, value in finding.parameters.items()) or "no parameters"
+
+
+def listed(names: list[str]) -> str:
+    """Return names with commas, of many the first few."""
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"

@@ -67,6 +67,39 @@ def fits_standard_harness(sources: Mapping[str, str]) -> bool:
     return check is not None and fits and find(modules, REFERENCE, "generate_input") is not None
 
 
+def line_on_gpu(sources: Mapping[str, str]) -> int | None:
+    """Return the first line of ``generate_input``, or of what it calls, that needs a GPU; None without one.
+
+    A file that asks what the machine has (``is_available``) is taken to do without.
+    """
+    text = sources.get(REFERENCE, "")
+    tree = parse(text)
+    if isinstance(tree, BrokenSource) or "is_available" in text:
+        return None
+    functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
+    waiting, seen, lines = ["generate_input"], set[str](), list[int]()
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in functions:
+            continue
+        seen.add(name)
+        for node in ast.walk(functions[name]):
+            if isinstance(node, ast.Name):
+                waiting.append(node.id)
+            elif isinstance(node, ast.Call) and _asks_for_gpu(node):
+                lines.append(node.lineno)
+    return min(lines, default=None)
+
+
+def _asks_for_gpu(call: ast.Call) -> bool:
+    """Tell whether a call names the device ``cuda``, or is ``.cuda()``."""
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
+        return True
+    given = [*call.args, *(each.value for each in call.keywords if each.arg == "device")]
+    values = [each.value for each in given if isinstance(each, ast.Constant)]
+    return any(isinstance(value, str) and value.partition(":")[0] == "cuda" for value in values)
+
+
 def check_arity(signature: Signature, count: int, call: str, label: str, findings: Findings) -> None:
     """Note a function that cannot be called as ``call``, with ``count`` arguments by position."""
     if not signature.accepts_positional(count):

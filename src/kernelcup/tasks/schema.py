@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from kernelcup.domain import Language, RankingBy
 from kernelcup.tasks.limits import MAX_TIMEOUT_S
 from kernelcup_harness.physics import Precision
-from kernelcup_harness.protocol import HarnessKind
+from kernelcup_harness.protocol import FEWEST_SEEDS, HarnessKind
 
 Timeout = Annotated[int, Field(gt=0, le=MAX_TIMEOUT_S)]
 Name = Annotated[str, Field(min_length=1)]
@@ -67,8 +67,11 @@ class TaskShape(Shape):
     libraries: list[Name] = []
     gpus: list[Name] = []
     harness: Annotated[HarnessKind | None, Field(strict=False)] = None
+    seeds_below: Annotated[int | None, Field(ge=FEWEST_SEEDS)] = None
     near_twins: bool = True
     aliasing: bool = False
+    non_finite: bool = False
+    same_dtype: bool = False
     waive_nulls: dict[str, str] = {}
     work: dict[str, Any] | None = None
 

@@ -79,17 +79,17 @@ def _note(error: ErrorDetails, shape: type[Shape], path: Path, findings: Finding
     place = path + tuple(part for part in error["loc"] if part != "[key]")
     if place in findings.document.broken:
         return
-    text = _explain(error, shape)
+    text = explain(error, shape.model_fields)
     if error["type"] in ("extra_forbidden", "missing") or error["loc"][-1:] == ("[key]",):
         findings.at_key(place, text)
     else:
         findings.at_value(place, text)
 
 
-def _explain(error: ErrorDetails, shape: type[Shape]) -> str:
+def explain(error: ErrorDetails, allowed: Iterable[str]) -> str:
+    """Say in words what does not fit; ``allowed`` are the keys that its mapping may have."""
     kind = error["type"]
     if kind == "extra_forbidden":
-        allowed = list(shape.model_fields)
         guess = did_you_mean(str(error["loc"][-1]), allowed)
         return f"unknown key;{guess} allowed are {', '.join(allowed)}"
     if kind in WANTED:
@@ -108,4 +108,6 @@ def _explain_range(error: ErrorDetails) -> str:
         return f"must be greater than {error['ctx']['gt']}"
     if error["type"] == "less_than_equal":
         return f"must be at most {error['ctx']['le']}"
+    if error["type"] == "greater_than_equal":
+        return f"must be at least {error['ctx']['ge']}"
     return error["msg"]

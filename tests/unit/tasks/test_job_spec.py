@@ -56,8 +56,9 @@ def test_a_spec_survives_its_journey():
 
 def test_what_the_task_says_of_its_data_reaches_the_judge():
     assert (spec(task()).near_twins, spec(task()).aliasing) == (True, False)
-    made = spec(task(near_twins=False, aliasing=True))
+    made = spec(task(near_twins=False, aliasing=True, non_finite=True, same_dtype=True))
     assert (made.near_twins, made.aliasing) == (False, True)
+    assert (made.non_finite, made.same_dtype) == (True, True)
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -110,7 +111,7 @@ def test_the_harness_can_be_chosen():
     [
         ({}, HarnessKind.OWN, "brings no harness of its own"),
         ({"sources": {"eval.py": ""}, "main": "eval.py"}, HarnessKind.STANDARD, "has no reference.py"),
-        ({"lang": Language.CUDA, "cuda": CudaConfig()}, None, "judging CUDA tasks is not built yet"),
+        ({"lang": Language.CUDA, "cuda": CudaConfig()}, None, "only Python tasks can"),
     ],
 )
 def test_what_cannot_be_judged_is_refused(overrides, harness, words):

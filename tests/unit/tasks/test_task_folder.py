@@ -72,14 +72,30 @@ def test_equal_content_has_an_equal_hash_whatever_the_name(tmp_path):
     assert first.content_hash == second.content_hash != other.content_hash
 
 
-@pytest.mark.parametrize("keys", [{"near_twins": True}, {"aliasing": False}, {"waive_nulls": {}}])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"near_twins": True},
+        {"aliasing": False},
+        {"non_finite": False},
+        {"same_dtype": False},
+        {"waive_nulls": {}},
+    ],
+)
 def test_a_key_that_says_what_holds_anyway_leaves_the_hash_as_it_was(tmp_path, keys):
     plain, said = load_task(write_task(tmp_path / "a")), load_task(write_task(tmp_path / "b", **keys))
     assert plain.content_hash == said.content_hash
 
 
 @pytest.mark.parametrize(
-    "keys", [{"near_twins": False}, {"aliasing": True}, {"waive_nulls": {"zeros": "so"}}]
+    "keys",
+    [
+        {"near_twins": False},
+        {"aliasing": True},
+        {"non_finite": True},
+        {"same_dtype": True},
+        {"waive_nulls": {"zeros": "so"}},
+    ],
 )
 def test_a_key_that_says_something_else_makes_another_version(tmp_path, keys):
     plain, said = load_task(write_task(tmp_path / "a")), load_task(write_task(tmp_path / "b", **keys))

@@ -84,9 +84,7 @@ def test_a_waiver_that_is_not_needed_is_a_warning(tmp_path):
 def test_a_trial_that_was_cut_off_is_an_error_and_says_nothing_about_waivers(tmp_path):
     _task, outcome = weighed(tmp_path, yml=YML + "waive_nulls: {ones: so}\n", fault="it ended")
     assert outcome.warnings == []
-    assert [error.text for error in outcome.errors] == [
-        "the null submissions were not tried to the end: it ended"
-    ]
+    assert [error.text for error in outcome.errors] == ["the task was not tried to the end: it ended"]
 
 
 def test_equal_notes_of_several_cases_become_one(tmp_path):
@@ -130,7 +128,108 @@ def test_a_waiver_needs_a_known_name_and_a_reason(tmp_path, waivers, words):
     assert words in line
 
 
-@pytest.mark.parametrize("key", ["near_twins", "aliasing"])
+@pytest.mark.parametrize("key", ["near_twins", "aliasing", "non_finite", "same_dtype"])
 def test_what_is_said_of_the_data_is_true_or_false(tmp_path, key):
     (line,) = problems_of(write_task(tmp_path / "t", **{key: "no"}))
     assert f"{key}: must be true or false, not text" in line
+
+
+ALL_CASES = [(CaseList.TESTS, 0), (CaseList.TESTS, 1), (CaseList.BENCHMARKS, 0)]
+
+
+@pytest.mark.first_contact(24, "a checker that ignores an output is one finding, with all nulls and cases")
+def test_a_part_that_the_checker_ignores_is_one_finding(tmp_path):
+    found = [
+        finding(list=name, index=index, null=null, how=f"{null.value}, in output[1] only", part="output[1]")
+        for name, index in ALL_CASES
+        for null in Null
+    ]
+    _task, outcome = weighed(tmp_path, *found)
+    (problem,) = outcome.errors
+    assert outcome.warnings == []
+    line = str(problem).replace(f"{tmp_path}/t/", "")
+    assert line.startswith(
+        "task.yml:6:5: tests.0: the checker ignores `output[1]`: it accepts random bytes there"
+    )
+    assert "`zeros`" in line
+    assert "in tests.0, tests.1, benchmarks.0;" in line
+
+
+@pytest.mark.first_contact(24, "a checker that looks at nothing is one finding, too")
+def test_a_checker_that_looks_at_nothing_is_one_finding(tmp_path):
+    parts = ["", "output[0]", "output[1]"]
+    found = [
+        finding(list=name, index=index, null=null, how=f"{null.value} {part}", part=part)
+        for name, index in ALL_CASES
+        for null in Null
+        for part in parts
+    ]
+    _task, outcome = weighed(tmp_path, *found)
+    (problem,) = outcome.errors
+    assert "the checker ignores the answer" in problem.text
+
+
+@pytest.mark.first_contact(24, "a null that several cases accept is one finding that names them")
+def test_findings_that_differ_by_their_case_only_become_one(tmp_path):
+    found = [finding(list=name, index=index) for name, index in ALL_CASES]
+    _task, outcome = weighed(tmp_path, *found, finding(null=Null.ONES))
+    assert [problem.key for problem in outcome.errors] == ["tests.0", "tests.1"]
+    assert "(and in tests.1, benchmarks.0): do something" in outcome.errors[0].text
+
+
+SUGGESTED = {Null.NAN: "every comparison with NaN is false"}
+
+
+def test_random_bytes_that_pass_as_nan_are_no_question_of_the_tolerance(tmp_path):
+    found = [
+        finding(null=null, suggestion=SUGGESTED.get(null, "?")) for null in (Null.UNINITIALISED, Null.NAN)
+    ]
+    _task, outcome = weighed(tmp_path, *found, finding(null=Null.LAST_TILE_MISSING))
+    nan, other = [problem.text for problem in outcome.errors]
+    assert nan == (
+        "the checker accepts `uninitialised`, `nan` in tests.1: every comparison with NaN is false"
+    )
+    assert other.startswith("accepts `last_tile_missing`")
+
+
+@pytest.mark.parametrize("part", ["", "output[1]"])
+def test_a_checker_that_does_not_see_nan_is_not_told_that_it_ignores_the_answer(tmp_path, part):
+    found = [
+        finding(
+            list=name, index=index, null=null, how=null.value, part=part, suggestion=SUGGESTED.get(null, "?")
+        )
+        for name, index in ALL_CASES
+        for null in Null
+        if null is not Null.INFINITE
+    ]
+    _task, outcome = weighed(tmp_path, *found)
+    nan, loose = [str(problem).replace(f"{tmp_path}/t/", "") for problem in outcome.errors]
+    where = f" for `{part}`" if part else ""
+    assert nan == (
+        f"task.yml:6:5: tests.0: the checker accepts `uninitialised`, `nan`, `half_nan`{where} in tests.0, tests.1, "
+        "benchmarks.0: every comparison with NaN is false"
+    )
+    assert "the checker accepts `zeros`, `ones`, " in loose
+    assert "its tolerance is larger than what these are wrong by" in loose
+
+
+def test_whole_numbers_hold_no_nan_and_are_ignored_all_the_same(tmp_path):
+    found = [finding(null=null, how=null.value) for null in (Null.ZEROS, Null.ONES, Null.UNINITIALISED)]
+    _task, outcome = weighed(tmp_path, *found)
+    assert ["the checker ignores the answer" in problem.text for problem in outcome.errors] == [True]
+
+
+def test_what_a_part_accepts_beside_random_bytes_alone_is_not_ignored(tmp_path):
+    found = [finding(null=Null.UNINITIALISED, part="output[1]"), finding(null=Null.ONE_PERCENT_WRONG)]
+    _task, outcome = weighed(tmp_path, *found)
+    assert [("ignores" in problem.text) for problem in outcome.errors] == [False, False]
+
+
+@pytest.mark.first_contact(24, "a failing generate_input is a problem at its case")
+def test_a_fault_of_the_tasks_own_code_is_told_at_its_case(tmp_path):
+    fault = {"fault": "the task's generate_input failed: no", "fault_list": CaseList.BENCHMARKS}
+    _task, outcome = weighed(tmp_path, **fault)
+    (problem,) = outcome.errors
+    assert str(problem).replace(f"{tmp_path}/t/", "") == (
+        "task.yml:9:5: benchmarks.0: the task's generate_input failed: no"
+    )

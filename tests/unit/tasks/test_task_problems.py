@@ -38,7 +38,7 @@ test_timeout: -5
         "task.yml:10:5: benchmarks.1: `size` is missing, which `generate_input` requires",
         "task.yml:10:6: benchmarks.1.sice: is no parameter of `generate_input`; did you mean `size`? ...",
         "task.yml:11:15: benchmarks.2.size: duplicate key; it is on line 11 already",
-        "task.yml:11:30: benchmarks.2.seed: must be a finite number",
+        "task.yml:11:30: benchmarks.2.seed: must be a whole number, not a number with a fraction",
         "task.yml:12:21: templates.Triton: `none.py` does not exist",
         "task.yml:13:15: test_timeout: must be greater than 0",
     ]

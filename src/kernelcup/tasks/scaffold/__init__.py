@@ -7,7 +7,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.errors import InvalidValue
+from kernelcup.tasks.writing import claim
 
 FILES = (
     "task.yml",
@@ -30,7 +31,7 @@ def new_task(directory: Path, *, name: str | None = None) -> list[Path]:
     title = name if name is not None else directory.resolve().name
     if not NAME.fullmatch(title):
         raise InvalidValue(f"{title!r} is no name for a task: letters, digits, blanks, `.`, `_` and `-` are")
-    _claim(directory)
+    claim(directory)
     written = []
     for file in FILES:
         target = directory / file
@@ -38,15 +39,6 @@ def new_task(directory: Path, *, name: str | None = None) -> list[Path]:
         target.write_text(_text(file).replace("@NAME@", title), encoding="utf-8")
         written.append(target)
     return written
-
-
-def _claim(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise Conflict(f"{directory} is a file") from error
-    if any(directory.iterdir()):
-        raise Conflict(f"{directory} is not empty; name a new folder")
 
 
 def _text(file: str) -> str:
