@@ -34,6 +34,7 @@ class Tag(StrEnum):
     OBFUSCATION = "obfuscation"
     REVIEWER_TEXT = "reviewer_text"
     UNPARSABLE = "unparsable"
+    NO_ANSWER = "no_answer"
     SYNTAX_ERROR = "syntax_error"
     ENVIRONMENT = "environment"
     STREAMS = "streams"
@@ -64,6 +65,7 @@ MEANINGS = {
     Tag.OBFUSCATION: "hides what it does: encoded data, names put together from pieces, invisible characters",
     Tag.REVIEWER_TEXT: "speaks to whoever reviews it, person or language model",
     Tag.UNPARSABLE: "cannot be read as a tree (too deep, too large, odd characters); only its words were looked at",
+    Tag.NO_ANSWER: "was not looked at: the screen came to no end within its limits of time and memory",
     Tag.SYNTAX_ERROR: "is not Python that this version reads; only its words were looked at",
     Tag.ENVIRONMENT: "reads or sets environment variables, or reads the command line",
     Tag.STREAMS: "makes CUDA streams or host callbacks of its own",

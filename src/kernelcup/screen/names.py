@@ -17,7 +17,7 @@ MAX_MEANINGS = 4
 MAX_DEPTH = 40
 MAX_DOTTED = 200
 MAX_TEXT = 2_000_000
-MAX_BUILT_CHARACTERS = 16_000_000
+MAX_BUILT_CHARACTERS = 4_000_000
 ROUNDS = 3
 """Aliases of aliases of aliases are followed, no further."""
 

@@ -12,6 +12,7 @@ from kernelcup.screen.rules import Rule
 
 MANY_NUMBERS = 64
 LONG_BLOB = 256
+SHORT_TEXT = 200
 SUSPECT_WORDS = ("/proc/", "/dev/shm", "/dev/mem", "LD_PRELOAD", "LD_AUDIT", "POPCORN_", "KERNELCUP_")
 WRITING_MODES = frozenset("wax+")
 KEYED_METHODS = ("get", "setdefault", "pop", "__getitem__", "__setitem__")
@@ -41,6 +42,10 @@ class Tree:
         """Variables that hold an address or an identity."""
         self._keys: set[str] = set()
         """Variables that hold one or a part of one."""
+        self._decoding: set[ast.AST] = set()
+        """What decodes data somewhere inside."""
+        self._executed_texts: set[str] = set()
+        self._long_texts: set[str] = set()
 
     def spots(self) -> Iterator[Spot]:
         """Yield everything that a rule has a word for."""
@@ -64,11 +69,22 @@ class Tree:
                 self._owners.add(node.value)
             if isinstance(node, ast.expr) and self._names.text(node) is not None:
                 self._inside.update(ast.iter_child_nodes(node))
+        # Children come first, so that nested calls are not walked once for each level.
+        for node in reversed(self._nodes):
+            if self._names_decoder(node) or any(
+                child in self._decoding for child in ast.iter_child_nodes(node)
+            ):
+                self._decoding.add(node)
         # Bindings of bindings: `key = x.data_ptr()`, `both = (key, n)`.
         for _ in range(2):
             for node in self._nodes:
                 if isinstance(node, ast.Assign):
                     self._read_keys(node)
+
+    def _names_decoder(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.expr) and any(
+            name.startswith(rules.DECODERS) for name in self._names.dotted(node)
+        )
 
     def _read_keys(self, node: ast.Assign) -> None:
         names = [each.id for each in node.targets if isinstance(each, ast.Name)]
@@ -207,18 +223,18 @@ class Tree:
         if not node.args:
             return
         text = self._names.text(node.args[0])
-        parts = (each for part in ast.walk(node.args[0]) for each in self._names.dotted(part))
-        if any(name.startswith(rules.DECODERS) for name in parts):
+        if node.args[0] in self._decoding:
             yield from _found(node, Rule(Tag.OBFUSCATION, "Runs code that is decoded first."))
-        if text is not None:
+        if text is not None and text not in self._executed_texts:
+            self._executed_texts.add(text)
             for spot in words.bare(Lines(text)):
                 yield Spot(node.lineno, node.col_offset, spot.tag, spot.explanation, in_bytes=True)
 
     def _text(self, node: ast.expr) -> Iterator[Spot]:
         text = self._names.text(node)
-        if text is None or node in self._inside or isinstance(node, ast.Name):
+        if text is None or node in self._inside or isinstance(node, ast.Name) or self._was_seen(text):
             return
-        if len(text) <= 200 and (rule := _of_string(text)) is not None:
+        if len(text) <= SHORT_TEXT and (rule := _of_string(text)) is not None:
             yield from _found(node, rule)
         for word in SUSPECT_WORDS:
             if word in text:
@@ -235,6 +251,13 @@ class Tree:
             for spot in native.scan(text):
                 # Near enough: a string with escaped line ends has them all on one line.
                 yield spot._replace(line=min(node.lineno + spot.line - 1, node.end_lineno or node.lineno))
+
+    def _was_seen(self, text: str) -> bool:
+        """Whether a long text was looked at before: it may stand for thousands of places."""
+        seen = text in self._long_texts
+        if len(text) > SHORT_TEXT:
+            self._long_texts.add(text)
+        return seen
 
     def _key(self, node: ast.expr) -> Iterator[Spot]:
         """Addresses and identities that something is looked up by."""

@@ -66,6 +66,19 @@ def test_no_text_takes_more_time_than_its_length_allows(kind):
     assert len(found.findings) <= MAX_FINDINGS
 
 
+@pytest.mark.first_contact(29, "the screen takes no longer than a text is long, nested calls included")
+@pytest.mark.parametrize(
+    "text",
+    ["exec(" * 50 + "a" + ")" * 50, "s='" + "eval(a) " * 40_000 + "'\n" + "exec(s)\n" * 10_000],
+    ids=["nested calls", "a text that is run often"],
+)
+def test_nested_calls_and_texts_that_are_run_often_take_no_longer(text: str) -> None:
+    lines = 380 if len(text) < 1000 else 1
+    before = time.process_time()
+    screen("\n".join([text] * lines))
+    assert time.process_time() - before < 1.5
+
+
 @given(st.text(st.characters(exclude_categories=[])))
 @settings(deadline=None)
 def test_no_text_makes_it_raise(text):

@@ -228,7 +228,7 @@ def test_what_a_tag_is_about_gets_that_tag(tag, text):
 
 
 def test_every_tag_has_an_example():
-    assert set(FLAGGED) == set(Tag)
+    assert set(FLAGGED) == set(Tag) - {Tag.NO_ANSWER}  # which no text gets: the screen came to no end
 
 
 @pytest.mark.parametrize("text", HONEST)
