@@ -71,6 +71,14 @@ def set_role(session: Session, user_id: int, role: Role) -> None:
     session.execute(update(UserRow).where(UserRow.id == user_id).values(role=role.value))
 
 
+def has_other_admin(session: Session, user_id: int) -> bool:
+    """Tell whether somebody else is an admin who is not banned."""
+    others = select(UserRow.id).where(
+        UserRow.role == Role.ADMIN.value, UserRow.banned_at.is_(None), UserRow.id != user_id
+    )
+    return session.scalar(others.limit(1)) is not None
+
+
 def set_ban(session: Session, user_id: int, *, at: datetime | None, reason: str) -> None:
     """Ban a user, or with no time lift the ban."""
     values = {"banned_at": at, "ban_reason": reason}

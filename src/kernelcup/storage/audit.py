@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, aliased
 
 from kernelcup.domain import Actor
 from kernelcup.storage.tables import AuditRow, LeaderboardRow
@@ -71,8 +71,15 @@ def page(
     if before_id is not None:
         wanted = wanted.where(AuditRow.id < before_id)
     if of_creator is not None:
+        # What was done with a deleted leaderboard that had the same name is not about theirs.
+        made = aliased(AuditRow)
+        made_since = select(func.max(made.id)).where(
+            made.target == AuditRow.target, made.action == "board.create"
+        )
         mine = select("board:" + LeaderboardRow.name).where(LeaderboardRow.creator_id == of_creator)
-        wanted = wanted.where(AuditRow.target.in_(mine))
+        wanted = wanted.where(
+            AuditRow.target.in_(mine), AuditRow.id >= func.coalesce(made_since.scalar_subquery(), 0)
+        )
     return [
         AuditEntry(
             id=row.id, at=row.at, actor=row.actor, action=row.action, target=row.target, detail=row.detail

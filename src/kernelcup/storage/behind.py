@@ -72,7 +72,7 @@ def _find_heirs(session: Session, board_id: int, found: dict[tuple[int, str], _R
             candidates.ranking(board_id)
             .with_only_columns(RunRow.id, JobRow.submission_id, SubmissionRow.user_id, RunRow.score_s)
             .where(JobRow.device == result.device, SubmissionRow.user_id != result.user_id)
-            .where(RunRow.duel.not_in(BEHIND), RunRow.score_s < result.rank_s)
+            .where(RunRow.duel.not_in(BEHIND), result.rank_s > candidates.RANKED_S)
             .order_by(RunRow.score_s, JobRow.submission_id)
             .limit(1)
         )

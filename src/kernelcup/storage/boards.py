@@ -49,6 +49,9 @@ def insert(
     freeze_at: datetime | None = None,
     trust: TrustRule = TrustRule.ANY,
     duel: bool = False,
+    judging: str = "",
+    seeds_below: int | None = None,
+    event: str = "",
 ) -> int:
     """Store a leaderboard and return its id. Raise ``Conflict`` if the name is taken."""
     row = LeaderboardRow(
@@ -68,6 +71,9 @@ def insert(
         freeze_at=freeze_at,
         trust=trust.value,
         duel=duel,
+        judging=judging,
+        seeds_below=seeds_below,
+        event=event,
     )
     session.add(row)
     try:
@@ -96,10 +102,19 @@ def replace(session: Session, board: Leaderboard) -> None:
             freeze_at=board.freeze_at,
             trust=board.trust.value,
             duel=board.duel,
+            judging=board.judging,
+            seeds_below=board.seeds_below,
+            event=board.event,
         )
     )
     session.execute(delete(LeaderboardDeviceRow).where(LeaderboardDeviceRow.leaderboard_id == board.id))
     _insert_devices(session, board.id, board.devices)
+
+
+def add_notice(session: Session, board_id: int, text: str) -> None:
+    """Let a leaderboard say something more to participants."""
+    mine = update(LeaderboardRow).where(LeaderboardRow.id == board_id)
+    session.execute(mine.values(notice=func.trim(LeaderboardRow.notice + " " + text)))
 
 
 def find(session: Session, name: str) -> Leaderboard | None:
@@ -358,4 +373,8 @@ def _leaderboard(board: Any, devices: Sequence[str]) -> Leaderboard:
         review_tags=tuple(board.review_tags.split()),
         trust=TrustRule(board.trust),
         duel=board.duel,
+        judging=board.judging,
+        notice=board.notice,
+        seeds_below=board.seeds_below,
+        event=board.event,
     )

@@ -11,11 +11,14 @@ from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.storage.tables import CanaryRow, DeviceCalibrationRow, RunRow
+from kernelcup_harness import calibration_protocol
 from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import from_json, to_json
 
 WINDOW = 50
 """So many of the latest canaries that were as they should be make the rolling median."""
+FEWEST_FOR_NOISE = 8
+"""Fewer canaries say nothing about how they differ between runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,6 +126,12 @@ def rolling_median(session: Session, *, machine: str, gpu: str, device: str) -> 
     """
     samples = _window(session, machine=machine, gpu=gpu, device=device)
     return statistics.median(samples) if samples else None
+
+
+def rolling_noise(session: Session, *, machine: str, gpu: str, device: str) -> float:
+    """Return the standard deviation between runs of the same canaries, as a share; 0 while there are too few."""
+    samples = _window(session, machine=machine, gpu=gpu, device=device)
+    return calibration_protocol.relative_spread(samples) if len(samples) >= FEWEST_FOR_NOISE else 0.0
 
 
 def _window(session: Session, *, machine: str, gpu: str, device: str) -> Sequence[float]:

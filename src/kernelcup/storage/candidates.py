@@ -5,18 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, and_, case, func, or_, select
+from sqlalchemy import Select, and_, case, func, or_, select, true
 from sqlalchemy.orm import Session
 
+from kernelcup import scoring
 from kernelcup.domain import DuelOutcome, JobState, Run, TrustRule
-from kernelcup.scoring import placed
+from kernelcup.scoring import APART, placed
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
-from kernelcup_harness.protocol import TrustLevel
+from kernelcup_harness.protocol import BEST_LEVELS, TrustLevel
 
 _BEHIND = and_(LeaderboardRow.duel, RunRow.rank_s.is_not(None))
-RANKED_S = case((_BEHIND, RunRow.rank_s), else_=RunRow.score_s)
+_APART = case((RunRow.trust == TrustLevel.BOUNDED.value, APART), else_=1.0)
+RANKED_S = case((_BEHIND, RunRow.rank_s), else_=RunRow.score_s) * _APART
 """What a run is ranked by. A run has another interval, floor and score than that only after a duel that it did not
-win, where the leaderboard asks for duels."""
+win, where the leaderboard asks for duels, or where it is not proven: see :func:`kernelcup.scoring.ranked_s`."""
 _NOT_BEHIND = RunRow.duel.in_([outcome.value for outcome in DuelOutcome if not outcome.is_behind])
 _DUEL = case(
     (and_(LeaderboardRow.duel, or_(RunRow.rank_s.is_not(None), _NOT_BEHIND)), RunRow.duel),
@@ -46,18 +48,22 @@ def best(
     return None if found is None else {name: getattr(found, name) for name in COLUMNS}
 
 
-def bests(board_id: int) -> Select[*tuple[Any, ...]]:
-    """Return the query of all bests of a leaderboard: its id, device and user, then :data:`COLUMNS`."""
+def bests(board_id: int, *, every_version: bool = False) -> Select[*tuple[Any, ...]]:
+    """Return the query of all bests of a leaderboard: its id, device and user, then :data:`COLUMNS`.
+
+    Args:
+        every_version: Also what stood for its user before the task changed.
+    """
     place = (
         func.row_number()
         .over(
-            partition_by=(JobRow.device, SubmissionRow.user_id),
+            partition_by=(JobRow.device, SubmissionRow.user_id, RunRow.judging),
             order_by=(RANKED_S, JobRow.submission_id),
         )
         .label("place")
     )
     whose = (SubmissionRow.leaderboard_id, JobRow.device, SubmissionRow.user_id)
-    each = ranking(board_id).add_columns(*whose, place).subquery()
+    each = ranking(board_id, every_version=every_version).add_columns(*whose, place).subquery()
     names = ("leaderboard_id", "device", "user_id", *COLUMNS)
     return select(*(each.c[name] for name in names)).where(each.c.place == 1)
 
@@ -65,7 +71,7 @@ def bests(board_id: int) -> Select[*tuple[Any, ...]]:
 def values_of(run: Run, submission_id: int) -> dict[str, Any]:
     """Return the values of a best that is this run."""
     assert run.score_s is not None
-    ranked_s = run.score_s if run.rank_s is None else run.rank_s
+    ranked_s = scoring.ranked_s(run.score_s if run.rank_s is None else run.rank_s, run.report.trust)
     span = placed(run.score_s, run.low_s, run.high_s, ranked_s=ranked_s, at_floor=run.at_floor)
     return {
         "run_id": run.id,
@@ -79,8 +85,16 @@ def values_of(run: Run, submission_id: int) -> dict[str, Any]:
     }
 
 
-def ranking(board_id: int) -> Select[int, int, float, float | None, float | None, float | None, bool, str]:
-    """Return all runs of a leaderboard that rank, with :data:`COLUMNS`."""
+def ranking(
+    board_id: int, *, every_version: bool = False
+) -> Select[int, int, float, float | None, float | None, float | None, bool, str]:
+    """Return all runs of a leaderboard that rank, with :data:`COLUMNS`.
+
+    Only what was judged as the leaderboard judges now ranks: the same task but for its texts, by the same harness.
+
+    Args:
+        every_version: Also what ranked before the task changed, and does not until it is judged again.
+    """
     by = RANKED_S / RunRow.score_s
     return (
         select(
@@ -98,5 +112,6 @@ def ranking(board_id: int) -> Select[int, int, float, float | None, float | None
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .where(SubmissionRow.leaderboard_id == board_id, JobRow.state != JobState.QUARANTINED.value)
         .where(RunRow.counted, RunRow.score_s.is_not(None))
-        .where(or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust == TrustLevel.AUDITED.value))
+        .where(true() if every_version else RunRow.judging == LeaderboardRow.judging)
+        .where(or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(BEST_LEVELS)))
     )

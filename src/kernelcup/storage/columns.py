@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from sqlalchemy import DateTime, Dialect, String
 from sqlalchemy.types import TypeDecorator
 
+from kernelcup.clean_text import clean_text
+
 
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware time in UTC. SQLite would drop the offset in silence."""
@@ -40,4 +42,4 @@ class Line(TypeDecorator[str]):
         """Replace what cannot be stored."""
         if value is None:
             return None
-        return value.encode("utf-8", "replace").decode("utf-8").replace("\0", "\ufffd")
+        return clean_text(value)

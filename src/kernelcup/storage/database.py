@@ -6,29 +6,36 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql as postgresql_dialect
 from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.exc import (
     ArgumentError,
+    DataError,
+    DBAPIError,
     DisconnectionError,
-    InterfaceError,
+    IntegrityError,
     NoSuchModuleError,
-    OperationalError,
+    ProgrammingError,
 )
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import DeclarativeBase, Session
 
+from kernelcup.clean_text import dump_json
 from kernelcup.errors import ConfigError, StorageUnavailable
 from kernelcup.storage.turns import Turns
 from kernelcup.storage.wal import WalSync
 
-BUSY_TIMEOUT_MS = 30_000
+PATIENCE_S = 30.0
+"""How long a transaction waits for others that are in its way."""
+TROUBLE_S = 30.0
+"""So long it counts that something could not be written, unless something else could meanwhile."""
 IDLE_S = 1.0
 """After so long in the pool a connection is tried before it is used."""
 
@@ -43,13 +50,15 @@ class Database:
     become a writing one. So writers say so at the start, and wait for their turn there.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, patience_s: float = PATIENCE_S) -> None:
         self.engine = engine
+        self._trouble: tuple[float, str] | None = None
         self._writer = engine.execution_options(kernelcup_writes=True)
+        self._hasty = engine.execution_options(kernelcup_writes=True, kernelcup_hasty=True)
         self._turns: Turns | None = None
         self._disk: WalSync | None = None
         if engine.dialect.name == "sqlite":
-            self._turns = Turns(Path(f"{engine.url.database}-turn"), patience_s=BUSY_TIMEOUT_MS / 1000)
+            self._turns = Turns(Path(f"{engine.url.database}-turn"), patience_s=patience_s)
             self._disk = WalSync(Path(f"{engine.url.database}-wal"))
         self._reader = engine
         if engine.dialect.name == "postgresql":
@@ -57,9 +66,21 @@ class Database:
             self._reader = engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
-    def open(cls, url: str) -> Database:
-        """Connect lazily to a database URL. Raise ``ConfigError`` if the URL is of no use."""
-        return cls(make_engine(url))
+    def open(cls, url: str, *, patience_s: float = PATIENCE_S) -> Database:
+        """Connect lazily to a database URL. Raise ``ConfigError`` if the URL is of no use.
+
+        Args:
+            url: Where it is.
+            patience_s: How long a transaction waits for others that are in its way.
+        """
+        return cls(make_engine(url, patience_s=patience_s), patience_s=patience_s)
+
+    @property
+    def write_trouble(self) -> str | None:
+        """Why nothing could be written lately; None where it could, or where nobody has tried."""
+        if self._trouble is None or time.monotonic() - self._trouble[0] > TROUBLE_S:
+            return None
+        return self._trouble[1]
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -75,16 +96,39 @@ class Database:
             durable: When the block is over, the commit survives a loss of power and not only of the
                 process. PostgreSQL sees to that itself.
         """
-        with self._turn(), _translated(), Session(self._writer) as session, session.begin():
+        with self._noted():
+            with self._turn(), _translated(), Session(self._writer) as session, session.begin():
+                yield session
+            if durable and self._disk is not None:
+                self._disk.wait()
+
+    @contextmanager
+    def note(self) -> Iterator[Session]:
+        """Open a transaction for something that may be left out: it waits for nobody.
+
+        Raises:
+            StorageUnavailable: Somebody else writes just now, or nothing can be written.
+        """
+        turn = nullcontext() if self._turns is None else self._turns.take(patience_s=0)
+        with turn, _translated(), Session(self._hasty) as session, session.begin():
+            if self._turns is None:
+                session.execute(text("SET LOCAL lock_timeout = '100ms'"))
             yield session
-        if durable and self._disk is not None:
-            self._disk.wait()
 
     def close(self) -> None:
         """Close the pooled connections."""
         self.engine.dispose()
         if self._turns is not None:
             self._turns.close()
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except StorageUnavailable as error:
+            self._trouble = time.monotonic(), str(error)
+            raise
+        self._trouble = None
 
     def _turn(self) -> AbstractContextManager[None]:
         return nullcontext() if self._turns is None else self._turns.take()
@@ -98,14 +142,14 @@ class Database:
         self.close()
 
 
-def make_engine(url: str) -> Engine:
+def make_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
     """Build an engine with our settings; a SQLite file's folder is made."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
         raise ConfigError(f"the database url has no known form; expected {_EXPECTED}") from error
     try:
-        return _engine(parsed)
+        return _engine(parsed, patience_s)
     except (ArgumentError, NoSuchModuleError, ImportError, OSError) as error:
         raise ConfigError(f"database url {parsed!r}: {error}") from error  # its repr hides the password
 
@@ -113,12 +157,13 @@ def make_engine(url: str) -> Engine:
 _EXPECTED = "sqlite:///FILE or postgresql://USER@HOST/NAME"
 
 
-def _engine(url: URL) -> Engine:
+def _engine(url: URL, patience_s: float) -> Engine:
     kind = url.get_backend_name()
     if kind == "postgresql":
         if find_spec("psycopg") is None:
             raise ConfigError("PostgreSQL needs another package: pip install 'kernelcup[postgres]'")
-        engine = create_engine(url.set(drivername="postgresql+psycopg"), **POOL)
+        engine = create_engine(url.set(drivername="postgresql+psycopg"), json_serializer=dump_json, **POOL)
+        event.listen(engine, "connect", partial(_set_up_postgresql, patience_s))
         event.listen(engine, "checkin", _note_use)
         event.listen(engine, "checkout", _ping_if_idle)
         return engine
@@ -128,15 +173,19 @@ def _engine(url: URL) -> Engine:
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
         file.touch(mode=0o600)  # it holds hidden cases and everybody's code; SQLite's other files follow it
-    engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000}, **POOL)
+    patience = {"timeout": patience_s}
+    engine = create_engine(url, connect_args=patience, json_serializer=dump_json, **POOL)
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def insert_if_absent(session: Session, row: type[DeclarativeBase], **values: object) -> None:
-    """Insert a row unless one with the same key is there, also when others do so at once."""
-    session.execute(_insert_if_absent(row, session.get_bind().dialect.name), values)
+def insert_if_absent(session: Session, row: type[DeclarativeBase], **values: object) -> bool:
+    """Insert a row unless one with the same key is there, also when others do so at once; tell which."""
+    # Not by the row count, which PostgreSQL does not tell of such a statement.
+    return (
+        session.execute(_insert_if_absent(row, session.get_bind().dialect.name), values).first() is not None
+    )
 
 
 @cache
@@ -145,7 +194,7 @@ def _insert_if_absent(row: type[DeclarativeBase], dialect: str) -> Any:
     table = row.__table__  # the mapped class would go through the unit of work
     assert isinstance(table, Table)
     insert = sqlite_dialect.insert(table) if dialect == "sqlite" else postgresql_dialect.insert(table)
-    return insert.on_conflict_do_nothing()
+    return insert.on_conflict_do_nothing().returning(*table.primary_key)
 
 
 def upsert(session: Session, row: type[DeclarativeBase]) -> Any:
@@ -171,22 +220,45 @@ def _ping_if_idle(connection: Any, record: Any, _proxy: Any) -> None:
         raise DisconnectionError from error
 
 
+def _set_up_postgresql(patience_s: float, connection: Any, _record: Any) -> None:
+    """Read times in UTC: in a zone east of it the end of the year 9999 is no time that Python knows."""
+    connection.execute("SET TIME ZONE 'UTC'")
+    # Not as an option of the connection: poolers in between refuse those.
+    connection.execute(f"SET lock_timeout = {round(patience_s * 1000)}")
+    connection.commit()
+
+
 def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves, see _begin_sqlite
-    connection.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")  # Database.write sees to what has to be on the disk
     connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("kernelcup_writes")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options = connection.get_execution_options()
+    if not options.get("kernelcup_hasty"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if options.get("kernelcup_writes") else "BEGIN")
+        return
+    patience_ms = connection.exec_driver_sql("PRAGMA busy_timeout").scalar_one()
+    connection.exec_driver_sql("PRAGMA busy_timeout=0")
+    try:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    finally:
+        connection.exec_driver_sql(f"PRAGMA busy_timeout={patience_ms}")
 
 
 @contextmanager
 def _translated() -> Iterator[None]:
+    """Turn what a database cannot do now into ``StorageUnavailable``: locked, read-only, full, damaged.
+
+    What is left are our own mistakes: statements and values that no database takes.
+    """
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
+    except (IntegrityError, ProgrammingError, DataError):
+        raise
+    except DBAPIError as error:
         raise StorageUnavailable(f"database: {error.orig}") from error
+    except (PoolTimeout, sqlite3.Error) as error:
+        raise StorageUnavailable(f"database: {error}") from error

@@ -113,9 +113,18 @@ def remove_expired(session: Session, *, now: datetime) -> None:
     session.execute(delete(DeviceLoginRow).where(DeviceLoginRow.expires_at <= now))
 
 
-def count(session: Session) -> int:
-    """Return how many there are."""
-    return session.execute(select(func.count()).select_from(DeviceLoginRow)).scalar_one()
+def remove_silent(session: Session, *, keep: int) -> None:
+    """Forget those that were silent for the longest, so that so many stay; decided ones last."""
+    too_many = session.execute(select(func.count()).select_from(DeviceLoginRow)).scalar_one() - keep
+    if too_many <= 0:
+        return
+    heard = func.coalesce(DeviceLoginRow.polled_at, DeviceLoginRow.created_at)
+    silent = (
+        select(DeviceLoginRow.device_code_hash)
+        .order_by(DeviceLoginRow.user_id.is_not(None), heard, DeviceLoginRow.created_at)
+        .limit(too_many)
+    )
+    session.execute(delete(DeviceLoginRow).where(DeviceLoginRow.device_code_hash.in_(silent)))
 
 
 def _decide(session: Session, user_code: str, values: dict[str, object], now: datetime) -> bool:

@@ -21,6 +21,8 @@ class DispatcherInfo:
     machine: str
     devices: Mapping[str, int]
     """Device to its slots."""
+    in_use: Mapping[str, int]
+    """Device to how many of these something else uses: another program of the machine, or a calibration."""
     started_at: datetime
     seen_at: datetime
     draining: bool
@@ -29,11 +31,10 @@ class DispatcherInfo:
 
 def put(session: Session, info: DispatcherInfo) -> None:
     """Store a sign of life."""
-    values = {name: getattr(info, name) for name in DispatcherInfo.__slots__} | {
-        "devices": dict(info.devices)
-    }
+    values = {name: getattr(info, name) for name in DispatcherInfo.__slots__}
+    values |= {"devices": dict(info.devices), "in_use": dict(info.in_use)}
     offer = upsert(session, DispatcherRow).values(**values)
-    later = {name: offer.excluded[name] for name in ("machine", "devices", "seen_at", "draining")}
+    later = {name: offer.excluded[name] for name in ("machine", "devices", "in_use", "seen_at", "draining")}
     session.execute(offer.on_conflict_do_update(index_elements=["owner"], set_=later))
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
+from kernelcup import scoring
 from kernelcup.storage import candidates
 from kernelcup.storage.tables import BestRow, FrozenBestRow, LeaderboardRow
 
@@ -37,7 +38,8 @@ def keep(session: Session, board_id: int, now: datetime) -> bool:
 def ranked_s(session: Session, run_id: int) -> float | None:
     """Return what a run was ranked by when its leaderboard froze, None if it was nobody's best."""
     query = select(FrozenBestRow.score_s).where(FrozenBestRow.run_id == run_id)
-    return session.execute(query).scalar_one_or_none()
+    found = session.execute(query).scalar_one_or_none()
+    return None if found is None else scoring.measured_s(found)
 
 
 def is_kept(session: Session, board_id: int) -> bool:

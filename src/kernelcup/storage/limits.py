@@ -1,6 +1,6 @@
 """Limits, and what was used of them.
 
-What a deleted submission used is kept in the audit log: deleting gives nothing back.
+What a deleted submission used is kept in a table of its own: deleting gives nothing back.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, select, union_all
 from sqlalchemy.orm import Session, aliased
 
-from kernelcup.domain import JobState, Priority
+from kernelcup.domain import JobState, Priority, Submission
 from kernelcup.storage.tables import (
-    AuditRow,
+    DeletedUseRow,
     JobRow,
     LeaderboardRow,
     LimitRow,
@@ -29,11 +29,8 @@ from kernelcup.storage.tables import (
 )
 from kernelcup_harness.protocol import Mode, Verdict
 
-DELETED = "deleted submissions"
-"""Target of the entries of the audit log that say what deleted submissions had used."""
-
 UNKNOWN_PACE_S = 30.0
-"""What a job is expected to take before any was measured."""
+"""What a job is expected to take before any was measured, or where the clock cannot tell."""
 
 LONGEST_WAIT = timedelta(days=7)
 """Runs of submissions that are older than a window by more than this do not count in it."""
@@ -163,26 +160,41 @@ def submissions_since(
 ) -> list[datetime]:
     """Return when the newest of those submissions arrived that count against a limit, newest first."""
     kept = list(session.scalars(_arrivals(session, limit, user_id, since).limit(most)))
-    return sorted([*kept, *_deleted_arrivals(session, limit, user_id, since)], reverse=True)[:most]
+    deleted = list(session.scalars(_deleted_arrivals(limit, user_id, since).limit(most)))
+    return sorted([*kept, *deleted], reverse=True)[:most]
 
 
 def submission_before(
     session: Session, limit: Limit, *, user_id: int | None, since: datetime, newer: int
 ) -> datetime | None:
     """Return when the submission arrived after which so many newer ones count, None if there is none."""
-    deleted = _deleted_arrivals(session, limit, user_id, since)
     arrivals = _arrivals(session, limit, user_id, since)
-    if not deleted:
+    deleted = _deleted_arrivals(limit, user_id, since)
+    if session.execute(deleted.limit(1)).first() is None:
         return session.execute(arrivals.offset(newer).limit(1)).scalar_one_or_none()
-    found = sorted([*session.scalars(arrivals.limit(newer + 1)), *deleted], reverse=True)
-    return found[newer] if len(found) > newer else None
+    # Most are far below their limit: to count takes no sorting, and no more rows than would be too many.
+    counted = [
+        session.execute(
+            select(func.count()).select_from(each.order_by(None).limit(newer + 1).subquery())
+        ).scalar_one()
+        for each in (arrivals, deleted)
+    ]
+    if sum(counted) <= newer:
+        return None
+    both = union_all(
+        arrivals.limit(newer + 1).subquery().select(), deleted.limit(newer + 1).subquery().select()
+    )
+    at = both.subquery().c.created_at
+    found: datetime = session.execute(select(at).order_by(at.desc()).offset(newer).limit(1)).scalar_one()
+    return found
 
 
 def gpu_seconds(
     session: Session, limit: Limit, *, user_id: int | None, since: datetime, now: datetime
 ) -> list[Use]:
     """Return what counts against a limit in GPU-seconds: runs, and estimates of what is to come."""
-    paces = {(row.device, row.mode): row.mean_s for row in session.scalars(select(PaceRow))}
+    known = select(PaceRow).where(PaceRow.mean_s >= 0)
+    paces = {(row.device, row.mode): row.mean_s for row in session.scalars(known)}
     jobs = (
         select(JobRow.id, JobRow.state, JobRow.device, JobRow.mode, JobRow.started_at, JobRow.finished_at)
         .add_columns(JobRow.priority)
@@ -202,33 +214,36 @@ def gpu_seconds(
         elif row.state in open_states and row.priority != Priority.REJUDGE:
             used.append(Use(at=now, amount=paces.get((row.device, row.mode), UNKNOWN_PACE_S)))
         elif row.state == JobState.CANCELLED.value and row.started_at is not None:
-            seconds = (row.finished_at - row.started_at).total_seconds()
-            used.append(Use(at=row.finished_at, amount=max(seconds, 0.0)))
-    for spent in _deleted(session, limit, user_id, since):
-        used += [
-            Use(at=datetime.fromisoformat(use["at"]), amount=use["seconds"])
-            for use in spent["gpu"]
-            if limit.device is None or use["device"].lower() == limit.device.lower()
-        ]
+            used.append(Use(at=row.finished_at, amount=_lasted_s(row.started_at, row.finished_at)))
+    used += _deleted_gpu_seconds(session, limit, user_id, since)
     return [use for use in used if use.at > since]
 
 
-def spent_by(session: Session, submission_id: int, *, now: datetime) -> list[dict[str, Any]]:
-    """Return the GPU time of a submission that is about to be deleted, in the form of the audit log."""
-    jobs = session.scalars(
-        select(JobRow).where(JobRow.submission_id == submission_id).order_by(JobRow.id)
-    ).all()
+def keep_uses(session: Session, submission: Submission, *, now: datetime) -> None:
+    """Keep what a submission that is about to be deleted has used."""
+    query = select(JobRow).where(JobRow.submission_id == submission.id).order_by(JobRow.id)
+    jobs = session.scalars(query).all()
     runs = _first_runs(session, [job.id for job in jobs])
-    used = []
-    for job in jobs:
+    for number, job in enumerate(jobs):
+        use = runs.get(job.id)
         cut_off = job.state in (JobState.RUNNING.value, JobState.CANCELLED.value)
-        if job.id in runs:
-            used.append((job.device, runs[job.id]))
-        elif cut_off and job.started_at is not None:
+        if use is None and cut_off and job.started_at is not None:
             end = job.finished_at or now
-            seconds = max((end - job.started_at).total_seconds(), 0.0)
-            used.append((job.device, Use(at=end, amount=seconds)))
-    return [{"device": device, "at": use.at.isoformat(), "seconds": use.amount} for device, use in used]
+            use = Use(at=end, amount=_lasted_s(job.started_at, end))
+        session.add(
+            DeletedUseRow(
+                submission_id=submission.id,
+                device=job.device,
+                is_first=number == 0,
+                user_id=submission.user_id,
+                leaderboard_id=submission.leaderboard_id,
+                mode=submission.mode.value,
+                created_at=submission.created_at,
+                used_at=None if use is None else use.at,
+                seconds=0.0 if use is None else use.amount,
+            )
+        )
+    session.flush()
 
 
 def _arrivals(session: Session, limit: Limit, user_id: int | None, since: datetime) -> Select[datetime]:
@@ -243,11 +258,11 @@ def _arrivals(session: Session, limit: Limit, user_id: int | None, since: dateti
     return jobs.where(func.lower(JobRow.device) == limit.device.lower())
 
 
-def _deleted_arrivals(session: Session, limit: Limit, user_id: int | None, since: datetime) -> list[datetime]:
-    found = [
-        datetime.fromisoformat(spent["created_at"]) for spent in _deleted(session, limit, user_id, since)
-    ]
-    return [at for at in found if at > since]
+def _deleted_arrivals(limit: Limit, user_id: int | None, since: datetime) -> Select[datetime]:
+    wanted = _of_deleted(limit, user_id, since)
+    if limit.device is None:
+        wanted.append(DeletedUseRow.is_first.is_(True))
+    return select(DeletedUseRow.created_at).where(*wanted).order_by(DeletedUseRow.created_at.desc())
 
 
 def _first_runs(session: Session, job_ids: Sequence[int]) -> dict[int, Use]:
@@ -260,10 +275,16 @@ def _first_runs(session: Session, job_ids: Sequence[int]) -> dict[int, Use]:
             RunRow.job_id.in_(job_ids[start : start + 500]), RunRow.id == first
         )
         for job_id, started_at, finished_at, verdict in session.execute(query):
-            seconds = (finished_at - started_at).total_seconds()
             free = verdict == Verdict.INTERNAL_ERROR.value
-            found[job_id] = Use(at=finished_at, amount=0.0 if free else max(seconds, 0.0))
+            amount = 0.0 if free else _lasted_s(started_at, finished_at)
+            found[job_id] = Use(at=finished_at, amount=amount)
     return found
+
+
+def _lasted_s(started_at: datetime, finished_at: datetime) -> float:
+    """Return how long something took; an estimate where the clock was set back meanwhile."""
+    seconds = (finished_at - started_at).total_seconds()
+    return seconds if seconds >= 0 else UNKNOWN_PACE_S
 
 
 def _of_limit(
@@ -293,20 +314,26 @@ def _last_before(session: Session, since: datetime) -> int:
     return session.execute(query.order_by(SubmissionRow.id.desc()).limit(1)).scalar_one_or_none() or 0
 
 
-def _deleted(session: Session, limit: Limit, user_id: int | None, since: datetime) -> list[dict[str, Any]]:
-    query = select(AuditRow.detail).where(AuditRow.target == DELETED, AuditRow.at > since)
-    return [spent for spent in session.scalars(query) if _counts(limit, spent, user_id)]
+def _deleted_gpu_seconds(session: Session, limit: Limit, user_id: int | None, since: datetime) -> list[Use]:
+    wanted = _of_deleted(limit, user_id, since - LONGEST_WAIT)
+    query = select(DeletedUseRow.used_at, DeletedUseRow.seconds).where(*wanted, DeletedUseRow.used_at > since)
+    return [Use(at=at, amount=seconds) for at, seconds in session.execute(query) if at is not None]
 
 
-def _counts(limit: Limit, spent: dict[str, Any], user_id: int | None) -> bool:
-    groups = {ModeGroup.RANKED: True, ModeGroup.PRACTICE: False}
-    is_ranked = spent["mode"] == Mode.LEADERBOARD.value
-    return (
-        (limit.board_id is None or spent["board_id"] == limit.board_id)
-        and (not limit.per_user or spent["user_id"] == user_id)
-        and (limit.mode_group is None or groups[limit.mode_group] is is_ranked)
-        and (limit.device is None or limit.device.lower() in [name.lower() for name in spent["devices"]])
-    )
+def _of_deleted(limit: Limit, user_id: int | None, since: datetime) -> list[ColumnElement[bool]]:
+    """Return which deleted submissions count, in a form for which there is an index."""
+    wanted: list[ColumnElement[bool]] = [DeletedUseRow.created_at > since]
+    if limit.board_id is not None:
+        wanted.append(DeletedUseRow.leaderboard_id == limit.board_id)
+    if limit.per_user:
+        wanted.append(DeletedUseRow.user_id == user_id)
+    if limit.mode_group is ModeGroup.RANKED:
+        wanted.append(DeletedUseRow.mode == Mode.LEADERBOARD.value)
+    elif limit.mode_group is ModeGroup.PRACTICE:
+        wanted.append(DeletedUseRow.mode != Mode.LEADERBOARD.value)
+    if limit.device is not None:
+        wanted.append(func.lower(DeletedUseRow.device) == limit.device.lower())
+    return wanted
 
 
 _LIMITS = table_of(LimitRow)

@@ -14,7 +14,9 @@ WEIGHT = 0.2
 
 
 def add(session: Session, *, device: str, mode: Mode, seconds: float) -> None:
-    """Let a job that took so long count in the mean of its kind."""
+    """Let a job that took so long count in the mean of its kind; not if the clock was set back meanwhile."""
+    if seconds < 0:
+        return
     offer = upsert(session, PaceRow).values(device=device, mode=mode.value, mean_s=seconds, count=1)
     moved = {
         "mean_s": PaceRow.mean_s + WEIGHT * (offer.excluded.mean_s - PaceRow.mean_s),
@@ -25,5 +27,5 @@ def add(session: Session, *, device: str, mode: Mode, seconds: float) -> None:
 
 def of_device(session: Session, device: str) -> dict[Mode, float]:
     """Return the mean seconds of a device's jobs by mode, for those modes that were seen."""
-    query = select(PaceRow.mode, PaceRow.mean_s).where(PaceRow.device == device)
+    query = select(PaceRow.mode, PaceRow.mean_s).where(PaceRow.device == device, PaceRow.mean_s >= 0)
     return {Mode(mode): mean_s for mode, mean_s in session.execute(query)}

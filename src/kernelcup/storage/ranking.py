@@ -6,12 +6,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, Run
-from kernelcup.scoring import Entry, Span
-from kernelcup.storage.tables import BestRow, FrozenBestRow, RecordRow, RunRow, SubmissionRow, UserRow
+from kernelcup.scoring import APART_FROM_S, Entry, Span
+from kernelcup.storage.tables import (
+    BestRow,
+    FrozenBestRow,
+    LeaderboardRow,
+    RecordRow,
+    RunRow,
+    SubmissionRow,
+    UserRow,
+)
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, TrustLevel, Verdict
 
 
@@ -30,6 +38,27 @@ class Leader:
     user_id: int
     submission_id: int
     ranked_s: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A part of a ranking, by what its entries are ranked by."""
+
+    at_least_s: float | None = None
+    below_s: float | None = None
+
+
+WHOLE = Part()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class State:
+    """What changes whenever a ranking does, made of what its index has."""
+
+    entries: int
+    scores: float
+    submissions: int
+    newest: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,51 +135,90 @@ def spans(
     board_id: int,
     device: str,
     frozen: bool = False,
-    without: int | None = None,
-    before: tuple[float, int] | None = None,
-    after: tuple[float, int] | None = None,
+    part: Part = WHOLE,
     limit: int | None = None,
 ) -> list[Span]:
     """Return what decides about ties of one (leaderboard, device), in the order of the ranking.
-
-    Where a place begins a new rank depends on all places above it, so these are read from the top; few
-    columns of one table, or a page far below would take long.
 
     Args:
         session: The transaction.
         board_id: The leaderboard.
         device: The device, as the leaderboard writes it.
         frozen: As it was when the leaderboard froze.
-        without: Leave this user out.
-        before: Only above this place: what it is ranked by, and its submission.
-        after: Only below this place.
+        part: Only this part of it.
         limit: At most that many.
     """
     best = FrozenBestRow if frozen else BestRow
     order = (best.score_s, best.submission_id)
     query = (
         select(best.score_s, best.low_s, best.high_s, best.at_floor)
-        .where(best.leaderboard_id == board_id, best.device == device)
+        .where(best.leaderboard_id == board_id, best.device == device, *_inside(best, part))
         .order_by(*order)
         .limit(limit)
     )
-    if without is not None:
-        query = query.where(best.user_id != without)
-    if before is not None:
-        query = query.where(tuple_(*order) < tuple_(*map(literal, before)))
-    if after is not None:
-        query = query.where(tuple_(*order) > tuple_(*map(literal, after)))
     return [
         Span(score_s=score_s, low_s=low_s, high_s=high_s, at_floor=at_floor)
         for score_s, low_s, high_s, at_floor in session.execute(query)
     ]
 
 
+def count(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    frozen: bool = False,
+    above: tuple[float, int] | None = None,
+) -> int:
+    """Return how many users have a place in one (leaderboard, device).
+
+    Args:
+        session: The transaction.
+        board_id: The leaderboard.
+        device: The device, as the leaderboard writes it.
+        frozen: As it was when the leaderboard froze.
+        above: Only above this place: what it is ranked by, and its submission.
+    """
+    best = FrozenBestRow if frozen else BestRow
+    query = select(func.count()).select_from(best).where(best.leaderboard_id == board_id)
+    query = query.where(best.device == device)
+    if above is not None:
+        query = query.where(tuple_(best.score_s, best.submission_id) < tuple_(*map(literal, above)))
+    return session.execute(query).scalar_one()
+
+
+def state(session: Session, *, board_id: int, device: str, frozen: bool = False, part: Part = WHOLE) -> State:
+    """Return in which state a ranking is, or a part of it: sums that the database makes quickly."""
+    best = FrozenBestRow if frozen else BestRow
+    its, score = best.submission_id, best.score_s
+    sums = select(func.count(), func.sum(score), func.sum(its), func.max(its))
+    mine = (best.leaderboard_id == board_id, best.device == device, *_inside(best, part))
+    entries, scores, total, newest = session.execute(sums.select_from(best).where(*mine)).one()
+    return State(entries=entries, scores=scores or 0.0, submissions=int(total or 0), newest=newest or 0)
+
+
+def _inside(best: type[BestRow] | type[FrozenBestRow], part: Part) -> list[ColumnElement[bool]]:
+    ends = []
+    if part.at_least_s is not None:
+        ends.append(best.score_s >= part.at_least_s)
+    if part.below_s is not None:
+        ends.append(best.score_s < part.below_s)
+    return ends
+
+
+def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
+    """Return on which (leaderboard, device) somebody stands, the newest leaderboards first."""
+    where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id)
+    found = session.execute(where.order_by(BestRow.leaderboard_id.desc(), BestRow.device))
+    return [(row.leaderboard_id, row.device) for row in found]
+
+
 def leader(session: Session, *, board_id: int, device: str) -> Leader | None:
-    """Return who is first on one (leaderboard, device) now, None while nobody is ranked."""
+    """Return who is first on one (leaderboard, device) now, None while no proven result is ranked."""
     query = (
         select(BestRow.user_id, BestRow.submission_id, BestRow.score_s)
         .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
+        .where(BestRow.score_s < APART_FROM_S)
         .order_by(BestRow.score_s, BestRow.submission_id)
         .limit(1)
     )
@@ -174,6 +242,8 @@ def history(
 ) -> list[Record]:
     """Return how the bests of one (leaderboard, device) got better, the newest first.
 
+    Only what was judged as the leaderboard judges now is in it: other times cannot be compared.
+
     Args:
         session: The transaction.
         board_id: The leaderboard.
@@ -188,7 +258,9 @@ def history(
         select(RecordRow, UserRow.name, RunRow.score_s)
         .join(UserRow, UserRow.id == RecordRow.user_id)
         .join(RunRow, RunRow.id == RecordRow.run_id)
+        .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
+        .where(RunRow.judging == LeaderboardRow.judging)
         .order_by(RecordRow.id.desc())
         .limit(limit)
     )
@@ -217,8 +289,10 @@ def results(session: Session, job_ids: list[int]) -> dict[int, Run]:
     query = (
         select(*plain, RunRow.trust, RunRow.comparable, RunRow.started_at, RunRow.finished_at)
         .add_columns(RunRow.harness_hash, RunRow.machine, RunRow.rank_s, RunRow.duel, RunRow.rival_id)
+        .add_columns(RunRow.judging)
         .add_columns(RunRow.score_low_s, RunRow.score_high_s, RunRow.score_raw_s, RunRow.at_floor)
-        .add_columns(*(RunRow.report[key].as_string().label(f"its_{key}") for key in _KEPT))
+        # Not as text: PostgreSQL would read all of a report for that, and older ones may hold a NUL.
+        .add_columns(*(RunRow.report[key].label(f"its_{key}") for key in _KEPT))
         .where(RunRow.job_id.in_(job_ids), RunRow.counted)
     )
     return {
@@ -240,6 +314,7 @@ def results(session: Session, job_ids: list[int]) -> dict[int, Run]:
             rank_s=row.rank_s,
             duel=DuelOutcome(row.duel),
             rival=row.rival_id,
+            judging=row.judging,
             report=RunReport(
                 job_id=row.its_job_id,
                 mode=Mode(row.its_mode),

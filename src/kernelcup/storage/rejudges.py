@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, func, select, upd
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState, Priority
-from kernelcup.storage import jobs
+from kernelcup.storage import candidates, jobs
 from kernelcup.storage.tables import BestRow, JobRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import Mode
 
@@ -39,14 +39,18 @@ def of_submission(session: Session, submission_id: int) -> list[Candidate]:
 def of_board(
     session: Session, board_id: int, *, device: str | None = None, only_best: bool = False
 ) -> list[Candidate]:
-    """Return a leaderboard's ranked jobs, of one device, or only those that stand for their users."""
+    """Return a leaderboard's ranked jobs: of one device, or only those that stand for their users.
+
+    The latter are also those that stood for them before the task changed.
+    """
     query = _candidates(
         SubmissionRow.leaderboard_id == board_id, SubmissionRow.mode == Mode.LEADERBOARD.value
     )
     if device is not None:
         query = query.where(JobRow.device == device)
     if only_best:
-        query = query.where(BestRow.run_id.is_not(None))
+        stood = candidates.bests(board_id, every_version=True).subquery()
+        query = query.where(RunRow.id.in_(select(stood.c.run_id)))
     return _load(session, query)
 
 

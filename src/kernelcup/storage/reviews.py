@@ -72,6 +72,14 @@ def of_job(session: Session, job_id: int) -> list[Review]:
     return _load(session, _reviews().where(ReviewRow.job_id == job_id).order_by(ReviewRow.id))
 
 
+def last_of_code(session: Session, *, board_id: int, code_hash: str) -> Review | None:
+    """Return what was decided last about results of a text on a leaderboard, whoever sent it."""
+    same = (SubmissionRow.leaderboard_id == board_id, SubmissionRow.code_hash == code_hash)
+    query = _reviews().where(*same, ReviewRow.decision.is_not(None))
+    found = _load(session, query.order_by(ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1))
+    return found[0] if found else None
+
+
 def page(
     session: Session,
     *,

@@ -41,6 +41,7 @@ def insert(
     rank_s: float | None = None,
     duel: DuelOutcome = DuelOutcome.NONE,
     rival: int | None = None,
+    judging: str = "",
 ) -> Run:
     """Store a run, by default the one that counts for its job.
 
@@ -49,6 +50,7 @@ def insert(
         rank_s: What it is ranked by after a duel that it did not win.
         duel: How the duel ended.
         rival: The submission that it was measured against, or that it stands behind.
+        judging: What judging it depended on, which its leaderboard must share for it to rank.
     """
     row = RunRow(
         job_id=job.id,
@@ -64,6 +66,7 @@ def insert(
         rank_s=rank_s,
         duel=duel.value,
         rival_id=rival,
+        judging=judging,
         trust=report.trust.value,
         comparable=report.comparable,
         started_at=started_at,
@@ -209,4 +212,5 @@ def _run(row: RunRow, report: RunReport) -> Run:
         rank_s=row.rank_s,
         duel=DuelOutcome(row.duel),
         rival=row.rival_id,
+        judging=row.judging,
     )

@@ -7,18 +7,20 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from kernelcup.screen import Finding, Screening
+from kernelcup.storage import database
 from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow, table_of
 
 
-def insert(session: Session, submission_id: int, screening: Screening) -> None:
-    """Store what was found in a submission."""
-    values = {
-        "submission_id": submission_id,
-        "rules_version": screening.rules_version,
-        "left_out": screening.left_out,
-    }
-    session.execute(_INSERT, values)
-    if not screening.findings:
+def insert_if_absent(session: Session, submission_id: int, screening: Screening) -> None:
+    """Store what was found in a submission, unless another of its jobs has done so."""
+    is_new = database.insert_if_absent(
+        session,
+        ScreeningRow,
+        submission_id=submission_id,
+        rules_version=screening.rules_version,
+        left_out=screening.left_out,
+    )
+    if not is_new or not screening.findings:
         return
     found = [
         {
@@ -35,7 +37,6 @@ def insert(session: Session, submission_id: int, screening: Screening) -> None:
     session.execute(_INSERT_FINDINGS, found)
 
 
-_INSERT = insert_into(table_of(ScreeningRow))
 _INSERT_FINDINGS = insert_into(table_of(ScreeningFindingRow))
 
 

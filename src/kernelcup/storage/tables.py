@@ -5,7 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, ForeignKey, Index, MetaData, Table, Text, UniqueConstraint, false, text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ForeignKey,
+    Index,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    false,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from kernelcup.storage.columns import Line, UtcDateTime
@@ -153,6 +164,13 @@ class LeaderboardRow(Base):
     trust: Mapped[str] = mapped_column(default="any", server_default="any")
     """``any``, or ``audited`` where only such times rank."""
     duel: Mapped[bool] = mapped_column(default=False, server_default=false())
+    judging: Mapped[str] = mapped_column(default="", server_default="")
+    """What judging depends on: only runs with the same rank."""
+    notice: Mapped[str] = mapped_column(default="", server_default="")
+    """What participants have to know of changes."""
+    seeds_below: Mapped[int | None] = mapped_column(BigInteger)
+    event: Mapped[str] = mapped_column(default="", server_default="")
+    """The event that it is part of; empty for none."""
 
 
 class LeaderboardDeviceRow(Base):
@@ -243,6 +261,31 @@ class DeadlineExceptionRow(Base):
         ForeignKey("users.id", ondelete="CASCADE"), primary_key=True, index=True
     )
     until: Mapped[datetime]
+
+
+class DeletedUseRow(Base):
+    """What a deleted submission had used of the limits, on one device: deleting gives nothing back."""
+
+    __tablename__ = "deleted_uses"
+    __table_args__ = (
+        # With all that counting asks for: of somebody who deletes much it reads the index only.
+        Index(None, "user_id", "created_at", "is_first", "mode"),
+        Index(None, "leaderboard_id", "created_at", "is_first", "mode"),
+        Index(None, "created_at", "is_first", "mode"),
+    )
+
+    submission_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    device: Mapped[str] = mapped_column(primary_key=True)
+    is_first: Mapped[bool]
+    """Whether it stands for the submission where devices do not matter."""
+    user_id: Mapped[int]
+    leaderboard_id: Mapped[int]
+    mode: Mapped[str]
+    created_at: Mapped[datetime]
+    """Of the submission."""
+    used_at: Mapped[datetime | None]
+    """When its GPU time was used up; None where it used none."""
+    seconds: Mapped[float] = mapped_column(default=0.0)
 
 
 class PauseRow(Base):
@@ -448,6 +491,8 @@ class RunRow(Base):
     """The submission that it was measured against; it may be gone."""
     calibration_id: Mapped[int | None]
     """Of the device, in force when it was measured: a ``device_calibrations.id``, which is never deleted."""
+    judging: Mapped[str] = mapped_column(default="", server_default="")
+    """What judging it depended on: the task version without its texts, and the harness."""
 
 
 class BestRow(Base):
@@ -575,6 +620,8 @@ class DispatcherRow(Base):
     machine: Mapped[str]
     devices: Mapped[dict[str, Any]]
     """Device to its slots."""
+    in_use: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
+    """Device to how many of its slots something else uses, such as another program of the machine."""
     started_at: Mapped[datetime]
     seen_at: Mapped[datetime]
     draining: Mapped[bool] = mapped_column(default=False)
@@ -638,3 +685,91 @@ class CanaryRow(Base):
     at: Mapped[datetime]
     canary_ns: Mapped[float]
     fits: Mapped[bool]
+
+
+class NewsRow(Base):
+    """A piece of news of a leaderboard. Its number is what receivers recognise repeats by."""
+
+    __tablename__ = "news"
+    __table_args__ = (
+        Index(None, "leaderboard_id", "id"),
+        Index(None, "recipient_id", "id"),
+        NEVER_REUSE_IDS,
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(unique=True)
+    """What happened: the same fact is stored once, however many processes notice it."""
+    kind: Mapped[str]
+    at: Mapped[datetime]
+    leaderboard_id: Mapped[int] = mapped_column(ForeignKey("leaderboards.id", ondelete="CASCADE"))
+    device: Mapped[str] = mapped_column(default="", server_default="")
+    submission_id: Mapped[int | None] = mapped_column(
+        ForeignKey("submissions.id", ondelete="CASCADE"), index=True
+    )
+    user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    """Whose submission it is."""
+    score_s: Mapped[float | None]
+    tied: Mapped[bool] = mapped_column(default=False, server_default=false())
+    other_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
+    """Who held the place before."""
+    other_submission_id: Mapped[int | None]
+    recipient_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    """Whom it addresses; None for everybody."""
+    moment: Mapped[datetime | None]
+    """The deadline that it announces."""
+
+
+class WebhookRow(Base):
+    """An address that is told a leaderboard's news."""
+
+    __tablename__ = "webhooks"
+    __table_args__ = (NEVER_REUSE_IDS,)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    leaderboard_id: Mapped[int] = mapped_column(ForeignKey("leaderboards.id", ondelete="CASCADE"), index=True)
+    url: Mapped[str]
+    secret: Mapped[str]
+    """Signs each delivery, so it is stored as it is."""
+    created_by: Mapped[str]
+    created_at: Mapped[datetime]
+    failures: Mapped[int] = mapped_column(default=0, server_default="0")
+    """Failed attempts since the last success."""
+    last_error: Mapped[str] = mapped_column(default="", server_default="")
+    succeeded_at: Mapped[datetime | None]
+    disabled_at: Mapped[datetime | None]
+
+
+class WebhookDeliveryRow(Base):
+    """A piece of news that a webhook has not taken yet."""
+
+    __tablename__ = "webhook_deliveries"
+
+    webhook_id: Mapped[int] = mapped_column(ForeignKey("webhooks.id", ondelete="CASCADE"), primary_key=True)
+    news_id: Mapped[int] = mapped_column(
+        ForeignKey("news.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+    next_at: Mapped[datetime]
+    lease_token: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+
+
+class DeletedReviewRow(Base):
+    """What the docket keeps of a reviewed result whose submission was deleted."""
+
+    __tablename__ = "deleted_reviews"
+    __table_args__ = (Index(None, "leaderboard_id", "review_id"),)
+
+    review_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    leaderboard_id: Mapped[int] = mapped_column(ForeignKey("leaderboards.id", ondelete="CASCADE"))
+    submission_id: Mapped[int]
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
+    device: Mapped[str]
+    score_s: Mapped[float | None]
+    finished_at: Mapped[datetime]
+    opened_at: Mapped[datetime]
+    opened_by: Mapped[str]
+    reason: Mapped[str]
+    decision: Mapped[str | None]
+    decided_at: Mapped[datetime | None]
+    deleted_at: Mapped[datetime]

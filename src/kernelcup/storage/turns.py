@@ -35,10 +35,11 @@ class Turns:
         self._fd = -1
 
     @contextmanager
-    def take(self) -> Iterator[None]:
+    def take(self, *, patience_s: float | None = None) -> Iterator[None]:
         """Wait for a turn and hold it. Raise ``StorageUnavailable`` if it does not come, or cannot."""
-        until = time.monotonic() + self._patience_s
-        if not self._mine.acquire(timeout=self._patience_s):
+        patience = self._patience_s if patience_s is None else patience_s
+        until = time.monotonic() + patience
+        if not self._mine.acquire(timeout=patience):
             raise self._late()
         try:
             try:

@@ -32,6 +32,13 @@ def find_actor(session: Session, name: str) -> Actor | None:
     return Actor(user_id=row.id, name=row.name, role=Role(row.role), scopes=frozenset(Scope))
 
 
+def only_admin(session: Session) -> str | None:
+    """Return the name of the admin who is not banned, None where there is none or several."""
+    admins = (UserRow.role == Role.ADMIN.value, UserRow.banned_at.is_(None))
+    found = session.scalars(select(UserRow.name).where(*admins).limit(2)).all()
+    return found[0] if len(found) == 1 else None
+
+
 def raise_to_creator(session: Session, user_id: int) -> None:
     """Let a participant make leaderboards; others keep their role."""
     participant = (UserRow.id == user_id, UserRow.role == Role.PARTICIPANT.value)

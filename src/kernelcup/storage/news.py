@@ -1,0 +1,238 @@
+"""News of leaderboards, in the order in which they became known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import ColumnElement, Select, and_, insert, or_, select, text
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+
+from kernelcup.domain import JobState
+from kernelcup.storage.database import insert_if_absent
+from kernelcup.storage.tables import (
+    JobRow,
+    LeaderboardRow,
+    NewsRow,
+    UserRow,
+    WebhookDeliveryRow,
+    WebhookRow,
+)
+
+ORDER_LOCK = 23_006
+"""PostgreSQL's lock under which news get their numbers, so that they become visible in that order."""
+
+
+class NewsKind(StrEnum):
+    """What a piece of news is about."""
+
+    OPENED = "opened"
+    DEADLINE = "deadline"
+    FIRST_PLACE = "first_place"
+    OVERTAKEN = "overtaken"
+    UNVEILED = "unveiled"
+    FINAL = "final"
+
+    @property
+    def is_of_result(self) -> bool:
+        """Whether it shows how a ranking stands, which a freeze hides."""
+        return self in (NewsKind.FIRST_PLACE, NewsKind.OVERTAKEN)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fact:
+    """Something to be told."""
+
+    key: str
+    """The same fact has the same key, and is stored once."""
+    kind: NewsKind
+    at: datetime
+    board_id: int
+    device: str = ""
+    submission_id: int | None = None
+    user_id: int | None = None
+    score_s: float | None = None
+    tied: bool = False
+    other_id: int | None = None
+    other_submission_id: int | None = None
+    recipient_id: int | None = None
+    moment: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class News:
+    """A piece of news as it is stored, with true names."""
+
+    id: int
+    kind: NewsKind
+    at: datetime
+    board_id: int
+    board: str
+    device: str
+    submission_id: int | None
+    user_id: int | None
+    user: str
+    score_s: float | None
+    tied: bool
+    other_id: int | None
+    other: str
+    recipient_id: int | None
+    moment: datetime | None
+
+
+def add(session: Session, fact: Fact, now: datetime) -> bool:
+    """Store a fact and queue it for the leaderboard's webhooks; return whether it is new.
+
+    Other locks are taken before: until the transaction ends no other news get a number.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": ORDER_LOCK})
+    values = {name: getattr(fact, name) for name in Fact.__slots__ if name not in ("board_id", "kind")}
+    if not insert_if_absent(session, NewsRow, **values, kind=fact.kind.value, leaderboard_id=fact.board_id):
+        return False
+    news_id = session.scalars(select(NewsRow.id).where(NewsRow.key == fact.key)).one()
+    receivers = select(WebhookRow.id).where(
+        WebhookRow.leaderboard_id == fact.board_id, WebhookRow.disabled_at.is_(None)
+    )
+    rows = [
+        {"webhook_id": webhook_id, "news_id": news_id, "next_at": now}
+        for webhook_id in session.scalars(receivers)
+    ]
+    if rows:
+        session.execute(insert(WebhookDeliveryRow), rows)
+    return True
+
+
+def page(
+    session: Session,
+    *,
+    board_ids: Collection[int],
+    reader_id: int | None = None,
+    after_id: int | None = None,
+    limit: int,
+) -> list[News]:
+    """Return news of some leaderboards, the oldest first: after one of them, else the newest.
+
+    Args:
+        session: The transaction.
+        board_ids: The leaderboards.
+        reader_id: Also what addresses this user.
+        after_id: Only newer than this.
+        limit: At most that many.
+    """
+    personal = NewsRow.recipient_id.is_(None)
+    whom = personal if reader_id is None else or_(personal, NewsRow.recipient_id == reader_id)
+    query = _shown().where(NewsRow.leaderboard_id.in_(board_ids), whom).limit(limit)
+    if after_id is not None:
+        return _load(session, query.where(NewsRow.id > after_id).order_by(NewsRow.id))
+    return _load(session, query.order_by(NewsRow.id.desc()))[::-1]
+
+
+def addressed(session: Session, *, after_id: int, limit: int) -> list[News]:
+    """Return news that address one user, the oldest first."""
+    query = _shown().where(NewsRow.recipient_id.is_not(None), NewsRow.id > after_id)
+    return _load(session, query.order_by(NewsRow.id).limit(limit))
+
+
+def find(session: Session, news_id: int) -> News | None:
+    """Return a piece of news that may be shown now, None if there is no such one."""
+    found = _load(session, _shown().where(NewsRow.id == news_id))
+    return found[0] if found else None
+
+
+def newest_id(session: Session) -> int:
+    """Return the number of the newest piece of news, 0 if there is none."""
+    return session.scalars(select(NewsRow.id).order_by(NewsRow.id.desc()).limit(1)).first() or 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Times:
+    """When a leaderboard opens, closes and freezes."""
+
+    board_id: int
+    opens_at: datetime
+    """Its creation where it has no opening."""
+    deadline: datetime | None
+    freeze_at: datetime | None
+
+
+def times(session: Session, *, since: datetime, until: datetime, ahead: datetime) -> list[Times]:
+    """Return the leaderboards that opened between two moments, or have a deadline from the first to ``ahead``."""
+    board = LeaderboardRow
+    opening = or_(
+        and_(board.opens_at.is_(None), _between(board.created_at, since, until)),
+        _between(board.opens_at, since, until),
+    )
+    query = select(board.id, board.opens_at, board.created_at, board.deadline, board.freeze_at)
+    found = session.execute(
+        query.where(or_(opening, _between(board.deadline, since, ahead))).order_by(board.id)
+    )
+    return [
+        Times(
+            board_id=row.id,
+            opens_at=row.opens_at or row.created_at,
+            deadline=row.deadline,
+            freeze_at=row.freeze_at,
+        )
+        for row in found
+    ]
+
+
+def has_key(session: Session, key: str) -> bool:
+    """Return whether a fact is stored."""
+    return session.scalars(select(NewsRow.id).where(NewsRow.key == key)).first() is not None
+
+
+def _between(
+    column: InstrumentedAttribute[datetime] | InstrumentedAttribute[datetime | None],
+    since: datetime,
+    until: datetime,
+) -> ColumnElement[bool]:
+    return and_(column >= since, column <= until)
+
+
+def _shown() -> Select[NewsRow, str, str | None, str | None]:
+    """Return the query of what may be shown: nothing from after a freeze, nothing that waits for a review."""
+    user, other = aliased(UserRow), aliased(UserRow)
+    of_results = [kind.value for kind in NewsKind if kind.is_of_result]
+    is_job = and_(JobRow.submission_id == NewsRow.submission_id, JobRow.device == NewsRow.device)
+    return (
+        select(NewsRow, LeaderboardRow.name, user.name, other.name)
+        .join(LeaderboardRow, LeaderboardRow.id == NewsRow.leaderboard_id)
+        .outerjoin(user, user.id == NewsRow.user_id)
+        .outerjoin(other, other.id == NewsRow.other_id)
+        .outerjoin(JobRow, is_job)
+        .where(or_(JobRow.id.is_(None), JobRow.state != JobState.QUARANTINED.value))
+        .where(
+            or_(
+                NewsRow.kind.not_in(of_results),
+                LeaderboardRow.freeze_at.is_(None),
+                NewsRow.at <= LeaderboardRow.freeze_at,
+            )
+        )
+    )
+
+
+def _load(session: Session, query: Select[NewsRow, str, str | None, str | None]) -> list[News]:
+    return [
+        News(
+            id=row.id,
+            kind=NewsKind(row.kind),
+            at=row.at,
+            board_id=row.leaderboard_id,
+            board=board,
+            device=row.device,
+            submission_id=row.submission_id,
+            user_id=row.user_id,
+            user=user or "",
+            score_s=row.score_s,
+            tied=row.tied,
+            other_id=row.other_id,
+            other=other or "",
+            recipient_id=row.recipient_id,
+            moment=row.moment,
+        )
+        for row, board, user, other in session.execute(query)
+    ]

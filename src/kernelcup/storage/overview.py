@@ -1,0 +1,115 @@
+"""The heads of many rankings at once, and the times that plots show."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import JobState
+from kernelcup.storage.tables import (
+    BestRow,
+    FrozenBestRow,
+    JobRow,
+    LeaderboardDeviceRow,
+    LeaderboardRow,
+    RecordRow,
+    RunRow,
+    SubmissionRow,
+)
+from kernelcup_harness.protocol import Mode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """Who is first in a ranking, and how many have a place."""
+
+    board_id: int
+    device: str
+    entries: int
+    run_id: int
+    score_s: float
+    at_floor: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Time:
+    """A ranked time of a user."""
+
+    user_id: int
+    score_s: float
+    at: datetime
+
+
+def heads(session: Session, board_ids: Collection[int], *, frozen: bool) -> list[Head]:
+    """Return the head of each ranking of some leaderboards that has one."""
+    best = FrozenBestRow if frozen else BestRow
+    of = LeaderboardDeviceRow
+    mine = (best.leaderboard_id == of.leaderboard_id, best.device == of.device)
+    order = (best.score_s, best.submission_id)
+    # One look into an index for each: grouped, all entries would be read.
+    count = select(func.count()).select_from(best).where(*mine).correlate(of).scalar_subquery()
+    first = select(best.run_id).where(*mine).order_by(*order).limit(1).correlate(of).scalar_subquery()
+    tops = (
+        select(of.leaderboard_id, of.device, count.label("entries"), first.label("run_id"))
+        .where(of.leaderboard_id.in_(board_ids))
+        .subquery()
+    )
+    query = select(tops, RunRow.score_s, RunRow.at_floor).join(RunRow, RunRow.id == tops.c.run_id)
+    return [
+        Head(
+            board_id=row.leaderboard_id,
+            device=row.device,
+            entries=row.entries,
+            run_id=row.run_id,
+            score_s=row.score_s,
+            at_floor=row.at_floor,
+        )
+        for row in session.execute(query)
+    ]
+
+
+def best_before(session: Session, *, board_id: int, device: str, record_id: int) -> float | None:
+    """Return the shortest time of a ranking's history before one of its records, None where it is the first."""
+    query = (
+        select(func.min(RunRow.score_s))
+        .join(RecordRow, RecordRow.run_id == RunRow.id)
+        .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
+        .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device, RecordRow.id < record_id)
+        .where(RunRow.judging == LeaderboardRow.judging)
+    )
+    return session.scalar(query)
+
+
+def times(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    user_ids: Sequence[int],
+    until: datetime | None,
+    limit: int,
+) -> list[Time]:
+    """Return the newest ranked times of some users, whatever became of them in the ranking."""
+    query = (
+        select(SubmissionRow.user_id, RunRow.score_s, SubmissionRow.created_at)
+        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
+        .join(RunRow, RunRow.job_id == JobRow.id)
+        .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
+        .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
+        .where(JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
+        .where(JobRow.state == JobState.DONE.value, RunRow.counted, RunRow.score_s.is_not(None))
+        .where(RunRow.judging == LeaderboardRow.judging)
+        .order_by(SubmissionRow.id.desc())
+        .limit(limit)
+    )
+    if until is not None:
+        query = query.where(RunRow.finished_at <= until)
+    return [
+        Time(user_id=user_id, score_s=score_s, at=at)
+        for user_id, score_s, at in session.execute(query)
+        if score_s is not None
+    ]

@@ -1,0 +1,67 @@
+"""What happened to the service and its devices lately."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from kernelcup.storage.tables import AuditRow, DeviceCalibrationRow
+
+ACTIONS = ("service.pause", "service.unpause", "device.pause", "device.unpause", "device.up")
+MOST = 200
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """Something that an operator did."""
+
+    at: datetime
+    action: str
+    target: str
+    """``service``, or ``device:`` and its name as it was written."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Measured:
+    """A calibration, without what it found."""
+
+    device: str
+    at: datetime
+    good: bool
+    """Whether its canary was as it should be, or started afresh."""
+
+
+def steps(session: Session, *, devices: Collection[str], since: datetime) -> list[Step]:
+    """Return what was done to the service and to some devices, the oldest first."""
+    names = {name for device in devices for name in (device, device.lower())}
+    targets = ["service", *(f"device:{name}" for name in sorted(names))]
+    query = (
+        select(AuditRow)
+        .where(AuditRow.target.in_(targets), AuditRow.action.in_(ACTIONS), AuditRow.at >= since)
+        .order_by(AuditRow.id.desc())
+        .limit(MOST)
+    )
+    return [
+        Step(at=row.at, action=row.action, target=row.target, reason=str(row.detail.get("reason") or ""))
+        for row in reversed(session.scalars(query).all())
+    ]
+
+
+def measured(session: Session, *, since: datetime) -> list[Measured]:
+    """Return the calibrations since a moment, the oldest first."""
+    table = DeviceCalibrationRow
+    query = (
+        select(table.device, table.at, table.fits, table.fresh)
+        .where(table.at >= since)
+        .order_by(table.id.desc())
+        .limit(10 * MOST)
+    )
+    return [
+        Measured(device=row.device, at=row.at, good=row.fits or row.fresh)
+        for row in reversed(session.execute(query).all())
+    ]
