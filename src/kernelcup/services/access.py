@@ -32,14 +32,22 @@ def require(actor: Actor, scope: Scope, *, role: Role = Role.PARTICIPANT) -> Non
     if not has_role(actor, role):
         raise Forbidden(f"This needs the role {role.value}; {actor.name} is {actor.role.value}.")
     if scope not in actor.scopes:
-        raise ScopeMissing(f"This token lacks the scope {scope.value!r}; make one that has it.")
+        raise ScopeMissing(
+            f"This token lacks the scope {scope.value!r}; make one that has it, if your role allows it: "
+            f"kernelcup login SERVER --scope {scope.value}"
+        )
 
 
 def manages_board(actor: Actor, board: Leaderboard | Door) -> bool:
-    """Tell whether somebody may change a leaderboard and see all of it: its creator, and admins."""
+    """Tell whether a leaderboard is somebody's to change: its creator's, and admins'."""
     if actor.role is Role.ADMIN:
         return True
     return has_role(actor, Role.CREATOR) and actor.user_id == board.creator_id
+
+
+def inspects_board(actor: Actor, board: Leaderboard | Door) -> bool:
+    """Tell whether somebody may see all of a leaderboard: who manages it, with a token for that."""
+    return Scope.INSPECT in actor.scopes and manages_board(actor, board)
 
 
 def sees_board(session: Session, actor: Actor, board: Leaderboard) -> bool:
@@ -72,10 +80,25 @@ def check_manages_board(session: Session, actor: Actor, board: Leaderboard) -> N
         NotFound: It does not exist for them.
         SignInNeeded, Forbidden, ScopeMissing: They see it, and may not.
     """
+    _check_rights(session, actor, board, Scope.MANAGE)
+
+
+def check_inspects_board(session: Session, actor: Actor, board: Leaderboard) -> None:
+    """Raise unless somebody may see all of a leaderboard.
+
+    Raises:
+        NotFound: It does not exist for them.
+        SignInNeeded, Forbidden, ScopeMissing: They see it, and may not see all of it.
+    """
+    _check_rights(session, actor, board, Scope.INSPECT)
+
+
+def _check_rights(session: Session, actor: Actor, board: Leaderboard, scope: Scope) -> None:
     check_sees_board(session, actor, board)
-    require(actor, Scope.MANAGE)
-    if not manages_board(actor, board):
+    # The person before the token: a scope helps only those whose leaderboard it is.
+    if actor.role is not Role.NOBODY and not manages_board(actor, board):
         raise Forbidden(f"Leaderboard {board.name!r} is managed by {board.creator} and admins.")
+    require(actor, scope)
 
 
 def no_board(name: str) -> NotFound:

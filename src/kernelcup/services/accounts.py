@@ -21,6 +21,7 @@ __all__ = [
     "Identity",
     "User",
     "ban",
+    "change",
     "get_user",
     "list_users",
     "make_user",
@@ -84,14 +85,7 @@ def make_user(db: Database, actor: Actor, name: str, *, role: Role, now: datetim
 
 def set_role(db: Database, actor: Actor, name: str, role: Role, *, now: datetime) -> User:
     """Give a user a role; their tokens lose at once what it does not allow. Only for admins."""
-    _require_admin(actor)
-    wanted = _account_role(role)
-    with db.write() as session:
-        user = _found(session, name)
-        accounts.set_role(session, user.id, wanted)
-        detail = {"before": user.role.value, "role": wanted.value}
-        audit.record(session, actor, "user.role", f"user:{user.name}", detail, now)
-        return _got(session, user.id)
+    return change(db, actor, name, role=role, now=now)
 
 
 def ban(db: Database, actor: Actor, name: str, *, reason: str, now: datetime) -> User:
@@ -115,24 +109,49 @@ def unban(db: Database, actor: Actor, name: str, *, now: datetime) -> User:
 
 
 def rename(db: Database, actor: Actor, name: str, new_name: str, *, now: datetime) -> User:
-    """Give a user another name: oneself unless banned, and anybody for admins.
+    """Give a user another name: oneself unless banned, and anybody for admins."""
+    return change(db, actor, name, new_name=new_name, now=now)
+
+
+def change(
+    db: Database,
+    actor: Actor,
+    name: str,
+    *,
+    new_name: str | None = None,
+    role: Role | None = None,
+    now: datetime,
+) -> User:
+    """Give a user another name, a role, or both, or neither where one of them cannot be.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing, Banned: The actor may not.
-        InvalidValue: The name cannot be one.
-        Conflict: Somebody has it.
+        InvalidValue: The name or the role cannot be one.
+        NotFound: There is no such user.
+        Conflict: Somebody has the name, or the last admin would be none.
     """
-    access.require(actor, Scope.SUBMIT)
-    checked = check_account_name(new_name)
+    if role is not None:
+        _require_admin(actor)
+        role = _account_role(role)
+    if new_name is not None:
+        access.require(actor, Scope.SUBMIT)
+        new_name = check_account_name(new_name)
     with db.write() as session:
         user = accounts.find(session, name)
-        if not _administers(actor):
+        if role is None and not _administers(actor):
             _check_own(actor, user)
         if user is None:
             raise _no_user(name)
-        if not accounts.rename(session, user.id, checked):
-            raise _taken(checked)
-        audit.record(session, actor, "user.rename", f"user:{checked}", {"before": user.name}, now)
+        if role is not None:
+            if role is not Role.ADMIN:
+                _check_not_last_admin(session, actor, user)
+            accounts.set_role(session, user.id, role)
+            detail = {"before": user.role.value, "role": role.value}
+            audit.record(session, actor, "user.role", f"user:{user.name}", detail, now)
+        if new_name is not None:
+            if not accounts.rename(session, user.id, new_name):
+                raise _taken(new_name)
+            audit.record(session, actor, "user.rename", f"user:{new_name}", {"before": user.name}, now)
         return _got(session, user.id)
 
 
@@ -201,6 +220,14 @@ def _account_role(role: Role) -> Role:
     return role
 
 
+def _check_not_last_admin(session: Session, actor: Actor, user: User) -> None:
+    """Raise ``Conflict`` where nobody would be left to undo it; the machine's operator always can."""
+    if access.is_operator(actor) or user.role is not Role.ADMIN or user.banned_at is not None:
+        return
+    if not accounts.has_other_admin(session, user.id):
+        raise Conflict(f"{user.name} is the last admin; make somebody else one first.")
+
+
 def _check_own(actor: Actor, user: User | None) -> None:
     if user is None or user.id != actor.user_id:
         raise Forbidden("You change your own account only; all are for admins.")
@@ -213,6 +240,8 @@ def _set_ban(
 ) -> User:
     with db.write() as session:
         user = _found(session, name)
+        if at is not None:
+            _check_not_last_admin(session, actor, user)
         accounts.set_ban(session, user.id, at=at, reason=reason)
         detail: dict[str, Any] = {"reason": reason} if reason else {}
         audit.record(session, actor, action, f"user:{user.name}", detail, now)

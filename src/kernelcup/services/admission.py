@@ -78,7 +78,7 @@ def admit(
     target = _board(session, wish, viewer)
     _check_size(target, wish.size)
     stops.check_board(target)
-    _check_file_type(wish.file_name, tasks.language(session, target.task_hash))
+    check_file_type(wish.file_name, tasks.language(session, target.task_hash))
     check_open(session, target, person=person, mode=wish.mode, now=now)
     chosen = _devices(target, wish.devices or wish.directives.devices)
     stops.check_devices(chosen)
@@ -131,7 +131,8 @@ def _check_size(board: Leaderboard, size: int) -> None:
         )
 
 
-def _check_file_type(file_name: str, language: Language) -> None:
+def check_file_type(file_name: str, language: Language) -> None:
+    """Raise ``WrongFileType`` for a name whose ending does not fit the task's language."""
     allowed, name = ENDINGS[language], base_name(file_name)
     if PurePosixPath(name).suffix.lower() not in allowed:
         raise WrongFileType(f"{name!r}: expected a file that ends in {' or '.join(allowed)}.")

@@ -26,6 +26,7 @@ from kernelcup.errors import (
     StaleLease,
     StorageUnavailable,
     UnfitDevice,
+    is_shortage,
 )
 from kernelcup.launchers.base import Launcher, LaunchResult, check_report
 from kernelcup.services import calibrations, duels, fitness, queue
@@ -41,13 +42,15 @@ from kernelcup.services.progress import (
     Progress,
     ProgressNotes,
 )
-from kernelcup.storage import submissions, tasks
+from kernelcup.services.screening import Look, Looking, screen_file
+from kernelcup.storage import screenings, submissions, tasks
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import JobSpec, Mode, Verdict
 
 SHUTTING_DOWN = "its dispatcher was stopped"
+SHORT = "its machine is short of something"
 STORE_RETRY_S = (1.0, 5.0, 15.0)
 
 logger = logging.getLogger(__name__)
@@ -66,9 +69,12 @@ class Attempt:
         tell: Callable[[Progress], None],
         clock: Callable[[], datetime],
         max_attempts: int,
+        look: Look = screen_file,
     ) -> None:
         self.lease = lease
         self.cancelled = threading.Event()
+        self.was_short = False
+        """Whether the machine lacked what a launch needs, such as files."""
         self._db = db
         self._device = device
         self._launcher = launcher
@@ -77,6 +83,8 @@ class Attempt:
         self._max_attempts = max_attempts
         self._notes = ProgressNotes(db, lease.job, clock=clock)
         self._rival: Rival | None = None
+        self._look = look
+        self._looking: Looking | None = None
 
     def run(self) -> None:
         """Do it all, and tell how it ended. Raise nothing: whatever goes wrong, the lease ends."""
@@ -102,6 +110,10 @@ class Attempt:
                 queue.cancel(self._db, job.id, now=self._clock(), reason=str(error))
             return JobDropped(job=job, reason=str(error))
         except Exception as error:
+            if is_shortage(error) or is_shortage(error.__cause__):
+                self.was_short = True
+                queue.hand_back(self._db, self.lease, reason=f"{SHORT}: {error}", now=self._clock())
+                return JobReturned(job=job, reason=f"{SHORT}: {error}")
             if isinstance(error, LaunchCancelled) or self.cancelled.is_set():
                 queue.hand_back(self._db, self.lease, reason=SHUTTING_DOWN, now=self._clock())
                 return JobReturned(job=job, reason=SHUTTING_DOWN)
@@ -118,7 +130,9 @@ class Attempt:
             cancelled=self.cancelled,
         )
         check_report(spec, launched.report)
-        again = launched.report.verdict is Verdict.INTERNAL_ERROR and self._is_first()
+        # What a measurement has found is not lost by another try.
+        faulty = launched.report.verdict is Verdict.INTERNAL_ERROR and not launched.report.quarantine
+        again = faulty and self._is_first()
         run = None if again else self._store(launched)
         if run is not None:
             self._note_calibration(run, launched)
@@ -169,6 +183,7 @@ class Attempt:
             machine=launched.machine,
             now=self._clock(),
             rival=None if self._rival is None else self._rival.submission_id,
+            screening=None if self._looking is None else self._looking.found(),
         )
 
     def _unfit(self, error: UnfitDevice) -> Progress:
@@ -199,6 +214,8 @@ class Attempt:
     def _spec(self) -> JobSpec:
         load = self._load()
         self._rival = load.rival
+        if not load.is_screened:
+            self._looking = Looking(self._look, load.submission.file_name, load.code)
         spec = build_job_spec(
             load.task,
             job_id=queue.job_name(self.lease),
@@ -208,6 +225,7 @@ class Attempt:
             backend=self._device.backend,
             harness=load.board.harness,
             build_scope=build_scope(load.submission.user),
+            seeds_below=load.board.seeds_below,
         )
         # Whether a leaderboard takes audited times only is no finding of a measurement: what it does not take is
         # stored, and ranks if that changes.
@@ -232,6 +250,7 @@ class Attempt:
                 code=submissions.code(session, submission.id),
                 board=board,
                 rival=duels.find_rival(session, job, submission, board),
+                is_screened=screenings.find(session, submission.id) is not None,
             )
 
 
@@ -244,6 +263,7 @@ class _Load:
     code: str
     board: Leaderboard
     rival: Rival | None
+    is_screened: bool
 
 
 def build_scope(user: str) -> str:

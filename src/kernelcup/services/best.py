@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kernelcup.domain import OPERATOR, Actor, Run
 from kernelcup.errors import NotFound, UnknownDevice
 from kernelcup.lessons import Best
-from kernelcup.services import rank
+from kernelcup.services import rank, visibility
 from kernelcup.services.submissions import SubmissionView
 from kernelcup.storage import boards, jobs, runs
 from kernelcup.storage.database import Database
@@ -33,13 +33,14 @@ def beside(db: Database, view: SubmissionView, *, viewer: Actor = OPERATOR) -> d
         board = boards.find(session, view.submission.leaderboard)
     if board is None:
         return {}
+    since = visibility.hidden_since(board, viewer)
     found = {}
     for each in shown:
         assert each.run is not None
         best = best_of(db, board.name, each.job.device, task_hash=each.run.task_hash, viewer=viewer)
         if best is not None and best.submission == view.submission.id:
             best = None  # nobody learns anything beside themselves
-        found[each.job.id] = Beside(best=best, remark=remark(each.job, each.run, board))
+        found[each.job.id] = Beside(best=best, remark=remark(each.job, each.run, board, since=since))
     return found
 
 

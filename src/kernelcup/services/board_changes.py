@@ -7,14 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from operator import attrgetter
 
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Actor, CodePolicy, Device, Leaderboard, Task, TrustRule, Visibility
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services import boards as board_rules
+from kernelcup.services.board_events import check_event
+from kernelcup.services.judgeable import check_judgeable
+from kernelcup.services.judging import check_harness, new_bound
+from kernelcup.services.news import results as news_of_results
 from kernelcup.services.rejudge import RejudgePlan, rejudge_board
 from kernelcup.services.task_changes import CaseChange, FileChange, TaskChanges, compare
+from kernelcup.services.task_trial import TaskTrial
 from kernelcup.storage import audit, boards, events, frozen, jobs, paces, runs, tasks
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import HarnessKind, Mode, canonical_hash
@@ -45,6 +51,7 @@ class BoardChanges:
     freeze_at: datetime | Keep | None = KEEP
     trust: TrustRule | Keep = KEEP
     duel: bool | Keep = KEEP
+    event: str | Keep = KEEP
 
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(BoardChanges))
@@ -76,13 +83,15 @@ class UpdatePreview:
     cases: tuple[CaseChange, ...]
     hidden: Mapping[str, tuple[int, int]]
     needs_rejudge: bool
-    """Whether results before and after cannot stand in one ranking, and there are results."""
+    """Whether there are results that cannot stand in one ranking with new ones, and so leave the standings."""
     reasons: tuple[str, ...]
     """Why they cannot be compared."""
     affected: tuple[Affected, ...]
     estimated_gpu_s: float | None
     removed_in_use: tuple[str, ...]
     """Devices that go although there are submissions on them."""
+    reveals: tuple[str, ...] = ()
+    """What others get to see that was kept from them when people submitted."""
 
     @property
     def changes_anything(self) -> bool:
@@ -128,23 +137,27 @@ def update_board(
     rejudge: bool = False,
     force: bool = False,
     known_devices: Sequence[Device] | None = None,
+    trial: TaskTrial | None = None,
 ) -> Updated:
     """Change a leaderboard's settings and its task version.
 
-    What waits is judged against the new version; what was judged stays as it is unless it is
-    judged again.
+    What waits is judged against the new version. What was judged stays stored as it is; where it cannot be
+    compared with new results it leaves the standings until it is judged again.
 
     Args:
         task: The new version; None keeps the one that is there.
         expected: The fingerprint of the preview that was agreed to.
         rejudge: Judge the ranked results again, if they cannot be compared with new ones.
-        force: Take away devices although there are submissions on them.
+        force: Take away devices although there are submissions on them, and reveal names or code that were
+            not to be shown when people submitted. The leaderboard says so from then on.
+        trial: Tries a new version, to find the bound of its seeds; without it that stays as it is.
 
     Raises:
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not.
-        Conflict: It changed since the preview, or a device that goes has submissions.
+        Conflict: It changed since the preview, a device that goes has submissions, or it reveals something.
         InvalidValue: A setting cannot be used.
     """
+    bound = _bound(db, actor, name, task, trial)
     with db.write(durable=True) as session:
         boards.lock_with_jobs(session, name)
         board = board_rules.find_managed(session, name, actor)
@@ -157,7 +170,14 @@ def update_board(
                 f"There are submissions on {', '.join(preview.removed_in_use)}; without the device their "
                 "standings are not shown. Say so (force) to take it away all the same."
             )
+        if preview.reveals and not force:
+            raise Conflict(
+                f"People submitted to {board.name!r} under another promise, and now {'; '.join(preview.reveals)}. "
+                "Say so (force) to do it all the same: it is logged, and the leaderboard tells them."
+            )
         if preview.changes_anything:
+            if bound is not KEEP:
+                plan = dataclasses.replace(plan, board=dataclasses.replace(plan.board, seeds_below=bound))
             _apply(session, actor, board, plan, now)
     done = None
     if rejudge and preview.needs_rejudge:
@@ -183,7 +203,7 @@ def _plan(
     old_task = tasks.load(session, board.task_hash)
     new_task = old_task if task is None else task
     changed = _changed(board, new_task, changes, known, now)
-    board_rules.check_harness(new_task, changed.harness)
+    check_harness(new_task, changed.harness)
     difference = compare(old_task, new_task)
     settings = {
         name: (getattr(board, name), getattr(changed, name))
@@ -207,6 +227,8 @@ def _changed(
     if "review_tags" in given:
         given["review_tags"] = tuple(given["review_tags"])
     changed = dataclasses.replace(board, **given, task_hash=task.content_hash)
+    changed = dataclasses.replace(changed, judging=task.judging(changed.harness))
+    check_event(changed.event)
     if changed.deadline != board.deadline:
         board_rules.check_ahead(changed.deadline, now=now)
     if changed.freeze_at != board.freeze_at and changed.freeze_at is not None and changed.freeze_at < now:
@@ -214,12 +236,26 @@ def _changed(
     board_rules.check_settings(
         changed.opens_at, changed.deadline, changed.freeze_at, changed.max_file_bytes, changed.review_tags
     )
+    if (changed.task_hash, changed.devices) != (board.task_hash, board.devices):
+        check_judgeable(task, changed.devices, known)
     # What cannot be proven and was there before keeps nobody from another change.
     asks = ("trust", "duel", "devices", "harness")
     if any(getattr(changed, name) != getattr(board, name) for name in asks):
-        emulated = board_rules.emulated_of(changed.devices, known)
-        board_rules.check_proofs(changed.harness, changed.trust, duel=changed.duel, emulated=emulated)
+        board_rules.check_proofs(
+            changed.harness, changed.trust, duel=changed.duel, devices=changed.devices, known=known
+        )
     return changed
+
+
+def _bound(
+    db: Database, actor: Actor, name: str, task: Task | None, trial: TaskTrial | None
+) -> int | Keep | None:
+    """Return the bound of seeds for a new task version, found before anything is locked."""
+    with db.read() as session:
+        board = board_rules.find_managed(session, name, actor)
+    if task is None or trial is None or task.content_hash == board.task_hash:
+        return KEEP
+    return KEEP if (found := new_bound(task, board, trial)) is None else found.seeds_below
 
 
 def _preview(
@@ -246,7 +282,23 @@ def _preview(
         affected=affected,
         estimated_gpu_s=_total([each.gpu_s for each in affected if each.jobs]),
         removed_in_use=tuple(boards.used_devices(session, board.id, removed)) if removed else (),
+        reveals=_reveals(session, board, changed),
     )
+
+
+def _reveals(session: Session, board: Leaderboard, changed: Leaderboard) -> tuple[str, ...]:
+    """Return what others get to see of people who submitted before the change; nothing while nobody did."""
+    found = []
+    if board.pseudonymous and not changed.pseudonymous:
+        found.append("participants are shown under their own names")
+    if _publishes(changed) and not _publishes(board):
+        found.append("the code of ranked submissions is shown to all after the deadline")
+    return tuple(found) if found and boards.count_submissions(session, board.id) else ()
+
+
+def _publishes(board: Leaderboard) -> bool:
+    """Tell whether code is shown at all; on a pseudonymous leaderboard it would tell who wrote it."""
+    return board.code_policy is CodePolicy.AFTER_DEADLINE and not board.pseudonymous
 
 
 def fingerprint(board: Leaderboard) -> str:
@@ -293,11 +345,16 @@ def _total(parts: Sequence[float | None]) -> float | None:
 
 def _apply(session: Session, actor: Actor, board: Leaderboard, plan: _Plan, now: datetime) -> None:
     changed, preview = plan.board, plan.preview
+    if preview.reveals:
+        told = f"{'; '.join(preview.reveals)}: {actor.name} changed that on {now:%Y-%m-%d %H:%M} UTC."
+        boards.add_notice(session, board.id, f"{told[0].upper()}{told[1:]}")
     tasks.save(session, plan.task, now=now)
     boards.replace(session, changed)
     if changed.freeze_at != board.freeze_at:
+        news_of_results.unveil(session, board, now)
         frozen.set_freeze(session, board.id, changed.freeze_at)
-    if (changed.trust, changed.duel) != (board.trust, board.duel):
+    ranks_by = attrgetter("trust", "duel", "judging")
+    if ranks_by(changed) != ranks_by(board):
         runs.choose_all(session, board_id=board.id, now=now)
     moved = boards.move_queued_jobs(session, board.id, changed.task_hash)
     cancelled = _cancel(session, board, preview.removed_in_use, now)
@@ -306,6 +363,7 @@ def _apply(session: Session, actor: Actor, board: Leaderboard, plan: _Plan, now:
         "settings": {name: [as_json(old), as_json(new)] for name, (old, new) in preview.settings.items()},
         "task": [board.task_hash, changed.task_hash],
         "reasons": list(preview.reasons),
+        "reveals": list(preview.reveals),
         "queued_jobs_moved": moved,
         "jobs_cancelled": cancelled,
     }

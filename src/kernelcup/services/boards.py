@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -15,7 +16,6 @@ from kernelcup.domain import (
     Actor,
     CodePolicy,
     Device,
-    Language,
     Leaderboard,
     Role,
     Scope,
@@ -23,12 +23,15 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
-from kernelcup.errors import InvalidValue
+from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services import access
+from kernelcup.services.board_events import check_event
+from kernelcup.services.judgeable import check_judgeable
+from kernelcup.services.judging import MadeBoard, choose_judging
+from kernelcup.services.task_trial import TaskTrial
 from kernelcup.services.users import check_user_name
 from kernelcup.storage import audit, boards, submissions, tasks, users
 from kernelcup.storage.database import Database
-from kernelcup.tasks.reference import fits_standard_harness
 from kernelcup_harness.protocol import Backend, HarnessKind
 
 LONGEST_NAME = 64
@@ -46,9 +49,12 @@ RESERVED_NAMES = frozenset(
         "b",
         "boards",
         "device",
+        "docket",
         "docs",
+        "e",
         "events",
         "favicon.ico",
+        "feed.atom",
         "gpus",
         "health",
         "healthz",
@@ -71,6 +77,7 @@ RESERVED_NAMES = frozenset(
         "signout",
         "start",
         "static",
+        "status",
         "submission",
         "submission_count",
         "submissions",
@@ -82,7 +89,12 @@ RESERVED_NAMES = frozenset(
 )
 
 
-def create_board(
+def create_board(db: Database, **settings: Any) -> Leaderboard:
+    """Make a leaderboard as :func:`make_board` does, and return it alone."""
+    return make_board(db, **settings).board
+
+
+def make_board(
     db: Database,
     *,
     name: str,
@@ -102,19 +114,24 @@ def create_board(
     freeze_at: datetime | None = None,
     trust: TrustRule = TrustRule.ANY,
     duel: bool = False,
-) -> Leaderboard:
+    event: str = "",
+    trial: TaskTrial | None = None,
+) -> MadeBoard:
     """Make a leaderboard for a snapshot of the task.
 
     Args:
         creator: Whoever makes it for themself, or the name of somebody for whom the operator does.
-        harness: Whose code judges. None is what the task asks for; an actor gets ours where it can
-            judge the task, and must say so to have the task's own.
+        harness: Whose code judges. None is ours where the task's own solutions pass under it; the
+            task's own must be asked for.
         known_devices: What is configured; other devices are refused. None takes any name.
         trust: How far a time must be proven to rank.
         duel: Whether a new first place must win against the one before.
+        event: Name of the event that it is part of; empty for none.
+        trial: Tries the task; None where that cannot be done here.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not make leaderboards.
+        OwnHarnessNeeded: Only the task's own harness can judge it, and nobody asked for that.
         InvalidValue: The name, a device, the times, the harness or a limit cannot be used.
         Conflict: There is a leaderboard of that name.
     """
@@ -122,17 +139,20 @@ def create_board(
         access.require(creator, Scope.MANAGE, role=Role.CREATOR)
     check_board_name(name)
     chosen = choose_devices(devices, known_devices)
+    check_judgeable(task, chosen, known_devices)
     check_ahead(deadline, now=now)
-    judge = choose_harness(creator, task, harness)
     check_settings(opens_at, deadline, freeze_at, max_file_bytes, review_tags)
-    check_proofs(judge, trust, duel=duel, emulated=emulated_of(chosen, known_devices))
+    check_event(event)
+    check_free(db, name)
+    judged = choose_judging(task, harness, chosen, trial)
+    check_proofs(judged.harness, trust, duel=duel, devices=chosen, known=known_devices)
     with db.write(durable=True) as session:
         board_id = boards.insert(
             session,
             name=name,
             task_hash=tasks.save(session, task, now=now),
             devices=chosen,
-            harness=judge,
+            harness=judged.harness,
             opens_at=opens_at,
             deadline=deadline,
             creator_id=_creator_id(session, creator, now=now),
@@ -145,11 +165,14 @@ def create_board(
             freeze_at=freeze_at,
             trust=trust,
             duel=duel,
+            judging=task.judging(judged.harness),
+            seeds_below=judged.seeds_below,
+            event=event,
         )
         actor = creator if isinstance(creator, Actor) else OPERATOR
         detail = {"id": board_id, "task": task.content_hash, "devices": list(chosen)}
         audit.record(session, actor, "board.create", f"board:{name}", detail, now)
-        return find_board(session, name)
+        return MadeBoard(board=find_board(session, name), notes=judged.notes)
 
 
 def list_boards(
@@ -167,7 +190,7 @@ def get_board(db: Database, name: str, viewer: Actor = OPERATOR) -> Leaderboard:
 
 
 def get_task(db: Database, name: str, viewer: Actor = OPERATOR) -> Task:
-    """Return the task version of a leaderboard; hidden cases are in it for its managers only."""
+    """Return the task version of a leaderboard; hidden cases are in it for those who inspect it only."""
     return visible_task(db, name, viewer).task
 
 
@@ -177,7 +200,7 @@ class VisibleTask:
 
     board: Leaderboard
     task: Task
-    """Without the hidden cases, unless the viewer manages the leaderboard."""
+    """Without the hidden cases, unless the viewer may see all of the leaderboard."""
     hidden_tests: int
     hidden_benchmarks: int
 
@@ -188,7 +211,7 @@ def visible_task(db: Database, name: str, viewer: Actor = OPERATOR) -> VisibleTa
         board = find_board(session, name, viewer)
         task = tasks.load(session, board.task_hash)
     shown = task
-    if not access.manages_board(viewer, board):
+    if not access.inspects_board(viewer, board):
         shown = dataclasses.replace(task, hidden_tests=[], hidden_benchmarks=[])
     return VisibleTask(
         board=board,
@@ -258,11 +281,6 @@ def check_manages(db: Database, actor: Actor, name: str) -> None:
         find_managed(session, name, actor)
 
 
-def propose_harness(task: Task) -> HarnessKind:
-    """Return ours where it can judge the task, also if the task asks for its own."""
-    return HarnessKind.STANDARD if _fits_standard(task) and not task.multi_gpu else task.harness
-
-
 def check_board_name(name: str) -> None:
     """Raise ``InvalidValue`` if a leaderboard cannot have this name."""
     if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}", name):
@@ -272,6 +290,13 @@ def check_board_name(name: str) -> None:
         )
     if name.lower() in RESERVED_NAMES:
         raise InvalidValue(f"Leaderboard name {name!r} is reserved for an address of the web site.")
+
+
+def check_free(db: Database, name: str) -> None:
+    """Raise ``Conflict`` if the name is taken, before anything costly is done for it."""
+    with db.read() as session:
+        if boards.find(session, name) is not None:
+            raise Conflict(f"There is a leaderboard {name!r} already.")
 
 
 def choose_devices(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
@@ -315,16 +340,35 @@ def emulated_of(names: Sequence[str], known: Sequence[Device] | None) -> list[st
     return [name for name in names if backends.get(name) is Backend.EMULATED]
 
 
-def check_proofs(harness: HarnessKind, trust: TrustRule, *, duel: bool, emulated: Sequence[str] = ()) -> None:
+def without_gpu_of(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
+    """Return which of some devices are known to have no GPU: the wall clock takes their times."""
+    backends = {device.name: device.backend for device in known or ()}
+    return [name for name in names if backends.get(name, Backend.CUDA) is not Backend.CUDA]
+
+
+def check_proofs(
+    harness: HarnessKind,
+    trust: TrustRule,
+    *,
+    duel: bool,
+    devices: Sequence[str] = (),
+    known: Sequence[Device] | None = None,
+) -> None:
     """Raise ``InvalidValue`` where a harness or a device cannot prove what a leaderboard asks for.
 
     Args:
-        emulated: Names of its devices that are emulated, whose times mean nothing.
+        devices: Names of its devices.
+        known: The devices of this service, None where they are not known.
     """
-    if emulated and (duel or trust is TrustRule.AUDITED):
-        what = "duel: nothing is measured in turns" if duel else "trust: all times are self-measured"
+    if duel and (emulated := emulated_of(devices, known)):
         raise InvalidValue(
-            f"{what} on an emulated device, such as {emulated[0]!r}; leave it out, or the device."
+            f"duel: nothing is measured in turns on an emulated device, such as {emulated[0]!r}; "
+            "leave it out, or the device."
+        )
+    if trust is TrustRule.AUDITED and (without := without_gpu_of(devices, known)):
+        raise InvalidValue(
+            f"trust: all times on a device without a GPU, such as {without[0]!r}, are by the wall clock; "
+            "leave it out, or the device."
         )
     if harness is HarnessKind.STANDARD:
         return
@@ -337,45 +381,10 @@ def check_proofs(harness: HarnessKind, trust: TrustRule, *, duel: bool, emulated
         raise InvalidValue("duel: only the standard harness measures two submissions in turns.")
 
 
-def check_harness(task: Task, kind: HarnessKind) -> HarnessKind:
-    """Return the harness. Raise ``InvalidValue`` if it cannot judge the task."""
-    if kind is HarnessKind.OWN and task.main is None and task.lang is Language.PYTHON:
-        raise InvalidValue(f"Task {task.name!r} ships no harness of its own; use 'standard'.")
-    if kind is HarnessKind.STANDARD and not _fits_standard(task):
-        raise InvalidValue(
-            f"Task {task.name!r} cannot be judged by the standard harness: that takes Python tasks whose "
-            "reference.py has generate_input and check_implementation(data, output). Use 'own'."
-        )
-    return kind
-
-
-def choose_harness(creator: str | Actor, task: Task, wanted: HarnessKind | None) -> HarnessKind:
-    """Return whose code judges: as wanted, else as the task says, or ours where an actor makes the board.
-
-    Raises:
-        InvalidValue: That harness cannot judge the task, or an actor must ask for the task's own.
-    """
-    if wanted is not None:
-        return check_harness(task, wanted)
-    if not isinstance(creator, Actor):
-        return check_harness(task, task.harness)
-    proposed = propose_harness(task)
-    if proposed is HarnessKind.OWN:
-        raise InvalidValue(
-            f"Task {task.name!r} can be judged by its own harness only, and its results would be marked "
-            "self-measured; ask for the harness 'own' if you want that."
-        )
-    return check_harness(task, proposed)
-
-
 def check_ahead(deadline: datetime | None, *, now: datetime) -> None:
     """Raise ``InvalidValue`` if a deadline is over already."""
     if deadline is not None and deadline <= now:
         raise InvalidValue(f"The deadline {deadline:%Y-%m-%d %H:%M:%S %Z} is over already.")
-
-
-def _fits_standard(task: Task) -> bool:
-    return task.lang is Language.PYTHON and fits_standard_harness(task.sources)
 
 
 def _creator_id(session: Session, creator: str | Actor, *, now: datetime) -> int:

@@ -39,8 +39,8 @@ PUBLISH_EVERY = timedelta(seconds=30)
 logger = logging.getLogger(__name__)
 
 
-def facts_of(record: CalibrationRecord, canary_ns: float | None) -> DeviceFacts:
-    """Return what a job is told: the calibration in force, and the rolling median of canaries.
+def facts_of(record: CalibrationRecord, canary_ns: float | None, *, noise_share: float = 0.0) -> DeviceFacts:
+    """Return what a job is told: the calibration in force, and the rolling median and spread of canaries.
 
     Of a processor no rates: others use it too, so what was measured bounds nothing, and its caches are
     warm when timing begins. A floor from them would accuse honest kernels.
@@ -55,6 +55,7 @@ def facts_of(record: CalibrationRecord, canary_ns: float | None) -> DeviceFacts:
         empty_kernel_ns=found.profiled_empty_ns,
         canary_ns=canary_ns or 0.0,
         canary_tolerance=found.tolerance,
+        noise_share=noise_share if bounds else 0.0,
         calibration_id=str(record.id),
     )
 
@@ -245,7 +246,9 @@ class Calibrations:
             for device, gpu in self._places():
                 place = {"machine": self._machine, "gpu": gpu, "device": device.name}
                 if (record := calibrations.in_force(session, **place)) is not None:
-                    facts = facts_of(record, calibrations.rolling_median(session, **place))
+                    median_ns = calibrations.rolling_median(session, **place)
+                    noise_share = calibrations.rolling_noise(session, **place)
+                    facts = facts_of(record, median_ns, noise_share=noise_share)
                     known.setdefault(device.launcher, {})[device.name, gpu] = facts
         for name, launcher in self._launchers.items():
             launcher.use_facts(known.get(name, {}))

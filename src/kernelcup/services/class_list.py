@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ class ImportResult:
     """Users who were members before."""
     codes: tuple[PersonalCode, ...]
     """For those who have no account; a code of an earlier import that nobody used is given again."""
+    without_account: tuple[str, ...] = ()
+    """Names in the column ``user`` that no account has; they got a code, and may be misspelt."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,11 +90,8 @@ def _lines(csv_text: str, problems: list[str]) -> Iterator[_Line]:
     reader = csv.reader(io.StringIO(csv_text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
         header = [name.strip().lower() for name in next(reader, [])]
-        if not {"user", "label"} & set(header) or not set(header) <= set(COLUMNS) or _repeats(header):
-            expected = "columns `user` or `label` or both, and `pseudonym` if wanted"
-            problems.append(
-                f"line 1: expected a header with the {expected}; found {', '.join(header) or 'none'}"
-            )
+        if fault := _fault_of(header):
+            problems.append(f"line 1: {fault}")
             return
         for cells in reader:
             number = reader.line_num
@@ -111,8 +111,22 @@ def _lines(csv_text: str, problems: list[str]) -> Iterator[_Line]:
         problems.append(f"line {reader.line_num}: {error}")
 
 
-def _repeats(header: list[str]) -> bool:
-    return len(set(header)) < len(header)
+def _fault_of(header: list[str]) -> str:
+    """Return what is wrong with the names of the columns, nothing where they will do."""
+    unknown = [name for name in header if name not in COLUMNS]
+    if any(unknown):
+        named = "; ".join(f"unknown column `{name}`{_meant(name)}" for name in unknown)
+        return f"{named}; there are {', '.join(COLUMNS)}"
+    if not {"user", "label"} & set(header):
+        expected = "columns `user` or `label` or both, and `pseudonym` if wanted"
+        return f"expected a header with the {expected}; found {', '.join(header) or 'none'}"
+    repeated = next((name for name in header if header.count(name) > 1), "")
+    return f"the column `{repeated}` is there twice" if repeated else ""
+
+
+def _meant(name: str) -> str:
+    near = difflib.get_close_matches(name, COLUMNS, n=1)
+    return f", did you mean `{near[0]}`?" if near else ""
 
 
 def _check_lines(
@@ -192,4 +206,7 @@ def _store(
             new.append(NewInvite(code=code, label=line.shown, pseudonym=line.pseudonym))
         codes.append(PersonalCode(line=line.number, label=line.shown, code=code))
     invites.insert_all(session, new, board_ids=[board.id], created_by=actor.user_id, now=now)
-    return ImportResult(added=tuple(added), already=tuple(already), codes=tuple(codes))
+    absent = tuple(line.user for line in lines if line.user and people.get(line.number) is None)
+    return ImportResult(
+        added=tuple(added), already=tuple(already), codes=tuple(codes), without_account=absent
+    )

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Leaderboard
 from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.services.users import has_invisible
 from kernelcup.services.visibility import UNNAMED
 from kernelcup.storage import members
 
@@ -42,9 +43,9 @@ def check_label(label: str) -> None:
 def check_pseudonym(pseudonym: str) -> None:
     """Raise ``InvalidValue`` if nobody can be shown under this name."""
     fits = 1 <= len(pseudonym) <= LONGEST_PSEUDONYM and pseudonym.isprintable()
-    if not fits or pseudonym != pseudonym.strip():
+    if not fits or pseudonym != pseudonym.strip() or has_invisible(pseudonym):
         raise InvalidValue(
-            f"Pseudonym {pseudonym!r}: expected 1 to {LONGEST_PSEUDONYM} printable characters."
+            f"Pseudonym {pseudonym!r}: expected 1 to {LONGEST_PSEUDONYM} printable characters that can be seen."
         )
     if pseudonym.lower().split()[0] == UNNAMED:
         raise InvalidValue(f"Pseudonym {pseudonym!r}: those without one are called {UNNAMED!r} and a number.")

@@ -7,15 +7,16 @@ practice no hidden cases are in it: else it would try any code on them, past the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Actor, JobState, Leaderboard, Scope, Submission
+from kernelcup.domain import Actor, Device, JobState, Leaderboard, Scope, Submission
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded
 from kernelcup.services import access, admission, pauses
-from kernelcup.services.boards import find_board
+from kernelcup.services.boards import emulated_of, find_board
 from kernelcup.services.limits import check_limits
 from kernelcup.services.rank import board_device
 from kernelcup.services.submissions import show_submission
@@ -45,7 +46,14 @@ class Comparison:
 
 
 def start(
-    db: Database, actor: Actor, first: int, second: int, *, device: str | None = None, now: datetime
+    db: Database,
+    actor: Actor,
+    first: int,
+    second: int,
+    *,
+    device: str | None = None,
+    now: datetime,
+    known_devices: Sequence[Device] | None = None,
 ) -> Comparison:
     """Have two submissions compared, and return where that is.
 
@@ -58,6 +66,7 @@ def start(
         second: Another one of the same leaderboard.
         device: One of the leaderboard's devices; None where it has only one.
         now: When.
+        known_devices: The devices that are configured, to refuse those without times; None if unknown.
 
     Raises:
         NotFound: One of them does not exist for them.
@@ -78,6 +87,8 @@ def start(
         other, _ = _find(session, actor, second)
         _check_pair(board, one, other)
         chosen = _device(session, board, device, actor, now=now)
+        if emulated_of([chosen], known_devices):
+            raise InvalidValue(f"{chosen} is an emulated device, which has no times to compare.")
         check_limits(session, board, [chosen], person=actor, mode=Mode.BENCHMARK, now=now, lock=True)
         made = _store(session, actor, board, one, other, chosen, now=now)
     return show(db, made, viewer=actor)
@@ -117,7 +128,7 @@ def _find(session: Session, actor: Actor, submission_id: int) -> tuple[Submissio
     board = None if submission is None else find_board(session, submission.leaderboard)
     if submission is None or board is None or not access.sees_board(session, actor, board):
         raise NotFound(f"There is no submission {submission_id}.")
-    if actor.user_id != submission.user_id and not access.manages_board(actor, board):
+    if actor.user_id != submission.user_id and not access.inspects_board(actor, board):
         raise Forbidden(f"Submission {submission_id} is somebody else's: only your own can be compared.")
     return submission, board
 

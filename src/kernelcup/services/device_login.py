@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from kernelcup.domain import Actor, Scope
-from kernelcup.errors import InvalidValue, NotFound, RateLimited, ScopeMissing
+from kernelcup.errors import InvalidValue, NotFound, ScopeMissing
 from kernelcup.services import access, secret
 from kernelcup.services.tokens import issue, scopes_of
 from kernelcup.storage import accounts, device_logins
@@ -77,9 +77,11 @@ def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], no
         scopes: What it wants to do.
         now: The time.
 
+    Where too many wait, the one goes that has been silent for the longest: so nobody keeps others from
+    signing in by starting many, and who keeps asking for the token keeps their place.
+
     Raises:
         InvalidValue: No scope, one that only a token made by hand may have, or no name.
-        RateLimited: Too many wait.
     """
     wanted = frozenset(scopes)
     if not wanted or Scope.ACT in wanted:
@@ -91,8 +93,7 @@ def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], no
     device_code = secret.new_secret()
     with db.write() as session:
         device_logins.remove_expired(session, now=now)
-        if device_logins.count(session) >= MOST_WAITING:
-            raise RateLimited("Too many sign-ins wait for their person; try again later.", retry_after_s=60)
+        device_logins.remove_silent(session, keep=MOST_WAITING - 1)
         while True:
             pending = PendingLogin(
                 user_code=new_user_code(),

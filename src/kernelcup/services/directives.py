@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelcup.errors import InvalidDirective
 
 _DIRECTIVE = re.compile(r"(?:#|//)!popcorn(?:\s+(?P<rest>.*))?", re.IGNORECASE)
+_MEANT = re.compile(r"(?:#|//)\s*!?\s*popcorn[\s:]+(?P<rest>(?:leaderboard|gpus?)\b.*)", re.IGNORECASE)
+"""Comments that look like a directive, such as ``# POPCORN leaderboard NAME``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,13 +40,65 @@ def parse_directives(code: str) -> Directives:
     return Directives(leaderboard=board, devices=found.get("gpu", ()))
 
 
+def near_misses(code: str) -> list[str]:
+    """Return a warning with its line for each comment that looks like a directive and is not read as one."""
+    last = _end_of_top(code)
+    found = []
+    for number, line in enumerate(code.removeprefix("\ufeff").split("\n"), start=1):
+        comment = line.strip()
+        match = _DIRECTIVE.fullmatch(comment)
+        if match is None and (meant := _MEANT.fullmatch(comment)):
+            mark = "//" if comment.startswith("//") else "#"
+            found.append(f"line {number}: not a directive; write `{mark}!POPCORN {meant['rest']}`")
+        elif match is not None and number > last:
+            found.append(f"line {number}: not read; directives stand at the top, in the first comment lines")
+    return found
+
+
+def write_directives(code: str, board: str, devices: Sequence[str], *, mark: str = "#") -> str:
+    """Return a template that a leaderboard takes: with its name, and only with devices that it has.
+
+    ``mark`` begins a comment in the template's language.
+    """
+    body = code.removeprefix("\ufeff")
+    lines, last = body.split("\n"), _end_of_top(code)
+    known = {name.lower() for name in devices}
+    top = [f"{mark}!POPCORN leaderboard {board}"]
+    for line in lines[:last]:
+        match = _DIRECTIVE.fullmatch(line.strip())
+        if match is None:
+            top.append(line)
+            continue
+        words = _words(match)
+        wanted = [word for word in words[1:] if word.lower() in known]
+        if words[:1] and words[0].lower() in ("gpu", "gpus") and wanted:
+            top.append(f"{mark}!POPCORN gpus {' '.join(wanted)}")
+    if len(top) > 1 and top[1].startswith("#!/"):
+        top[:2] = [top[1], top[0]]  # an interpreter's line comes first
+    return "\n".join([*top, *lines[last:]])
+
+
+def _words(match: re.Match[str]) -> list[str]:
+    return (match["rest"] or "").replace(",", " ").split()
+
+
+def _end_of_top(code: str) -> int:
+    """Return how many lines the first block of comments has."""
+    count = 0
+    for line in code.removeprefix("\ufeff").split("\n"):
+        if not line.strip().startswith(("#", "//")):
+            break
+        count += 1
+    return count
+
+
 def _directive_lines(code: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in enumerate(code.removeprefix("\ufeff").split("\n"), start=1):
         comment = line.strip()
         if not comment.startswith(("#", "//")):
             return
         if match := _DIRECTIVE.fullmatch(comment):
-            yield number, (match["rest"] or "").replace(",", " ").split()
+            yield number, _words(match)
 
 
 def _directive(number: int, words: list[str]) -> tuple[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from kernelcup.domain import Device
-from kernelcup.errors import ConfigError, StaleLease, StorageUnavailable
+from kernelcup.errors import ConfigError, LaunchError, StaleLease, StorageUnavailable, is_shortage
 from kernelcup.launchers.base import Launcher
 from kernelcup.services import dispatchers, queue
 from kernelcup.services.attempt import Attempt
@@ -20,10 +20,14 @@ from kernelcup.services.calibrations import Calibrations
 from kernelcup.services.fitness import Fitness
 from kernelcup.services.owners import current_owner
 from kernelcup.services.progress import Progress
+from kernelcup.services.screening import Look, screen_file
 from kernelcup.services.submissions import ENDED, show_submission
 from kernelcup.storage import jobs
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
+
+REST_S = 2.0
+"""After a trouble of machine or database no job is started for so long."""
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +50,7 @@ class Dispatcher:
         lease_s: How long a job stays ours without a sign of life.
         heartbeat_s: How often we give one, and so how soon a cancellation is noticed.
         tick_s: How often we look for work and for the dead.
+        look: The static screen.
         calibrate_every: How often :meth:`run_forever` measures what the devices can do; None for never.
     """
 
@@ -63,8 +68,10 @@ class Dispatcher:
         tick_s: float = 0.5,
         max_attempts: int = queue.MAX_ATTEMPTS,
         calibrate_every: timedelta | None = None,
+        look: Look = screen_file,
     ) -> None:
         self._db = db
+        self._look_at = look
         self._devices = {device.name: device for device in devices}
         self._launchers = dict(launchers)
         self._on_progress = on_progress
@@ -79,6 +86,8 @@ class Dispatcher:
         self._progress_lock = threading.Lock()
         self._wake = threading.Event()
         self._next_heartbeat = 0.0
+        self._rests_until = 0.0
+        self._trouble = ""
         self._fitness = Fitness(db, self._launchers, tell=self._tell, clock=clock)
         self._calibrations = Calibrations(db, devices, self._launchers, clock=clock, every=calibrate_every)
         self._check_launchers()
@@ -146,12 +155,22 @@ class Dispatcher:
     def _look(self, devices: Sequence[str], up_to_submission: int | None, *, patient: bool) -> None:
         try:
             self._keep_alive()
-            if not self._draining.is_set():
+            if not self._draining.is_set() and time.monotonic() >= self._rests_until:
                 self._start_jobs(devices, up_to_submission)
-        except StorageUnavailable:
+        except Exception as error:  # a service outlives whatever its machine or database lacks for a while
             if not patient:
                 raise
-            logger.exception("the database does not answer; going on")
+            self._note_trouble(error)
+        else:
+            self._trouble = ""
+
+    def _note_trouble(self, error: Exception) -> None:
+        """Log a trouble once, not at each look, and start nothing for a while."""
+        self._rests_until = time.monotonic() + REST_S
+        is_passing = isinstance(error, StorageUnavailable) or is_shortage(error)
+        if str(error) != self._trouble:
+            self._trouble = str(error)
+            logger.warning("not ready: %s; going on", error, exc_info=None if is_passing else error)
 
     def _keep_alive(self) -> None:
         if time.monotonic() >= self._next_heartbeat:
@@ -172,7 +191,21 @@ class Dispatcher:
             started_at=self._started_at,
             draining=self._draining.is_set(),
             now=self._clock(),
+            in_use={name: self._in_use(device) for name, device in self._devices.items()},
         )
+
+    def _in_use(self, device: Device) -> int:
+        """Return how many slots of a device neither run our jobs nor are free for one."""
+        if self._calibrations.holds(device):
+            return device.slots - self._running(device)
+        try:
+            free = self._launchers[device.launcher].capacity(device)
+        except (LaunchError, OSError):  # what it lacks is told where a job is to start; we are alive
+            return 0
+        return device.slots - self._running(device) - free
+
+    def _running(self, device: Device) -> int:
+        return sum(attempt.lease.job.device == device.name for attempt in self._current())
 
     def _renew(self, attempt: Attempt) -> None:
         try:
@@ -196,11 +229,10 @@ class Dispatcher:
                 self._start(lease)
 
     def _room(self, device: Device) -> int:
-        ours = sum(attempt.lease.job.device == device.name for attempt in self._current())
         if self._calibrations.holds(device):
             return 0
         # A run that was started just now may not show in the launcher's figure yet.
-        return min(device.slots - ours, self._launchers[device.launcher].capacity(device))
+        return min(device.slots - self._running(device), self._launchers[device.launcher].capacity(device))
 
     def _start(self, lease: Lease) -> None:
         device = self._devices[lease.job.device]
@@ -212,16 +244,25 @@ class Dispatcher:
             tell=self._tell,
             clock=self._clock,
             max_attempts=self._max_attempts,
+            look=self._look_at,
         )
         name = f"job-{lease.job.id}"
         thread = threading.Thread(target=self._work, args=[attempt], name=name, daemon=True)
         with self._lock:
             self._active[attempt] = thread
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the machine has no room for another thread
+            with self._lock:
+                del self._active[attempt]
+            queue.hand_back(self._db, lease, reason=str(error), now=self._clock())
+            raise
 
     def _work(self, attempt: Attempt) -> None:
         try:
             attempt.run()
+            if attempt.was_short:
+                self._rests_until = time.monotonic() + REST_S
         finally:
             with self._lock:
                 del self._active[attempt]

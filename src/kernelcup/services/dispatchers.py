@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
@@ -30,12 +30,14 @@ def check_in(
     started_at: datetime,
     draining: bool,
     now: datetime,
+    in_use: Mapping[str, int] | None = None,
 ) -> None:
-    """Store a dispatcher's sign of life."""
+    """Store a dispatcher's sign of life; ``in_use`` counts the slots of each device that others hold."""
     info = DispatcherInfo(
         owner=owner,
         machine=socket.gethostname(),
         devices={device.name: device.slots for device in devices},
+        in_use={name: count for name, count in (in_use or {}).items() if count > 0},
         started_at=started_at,
         seen_at=now,
         draining=draining,

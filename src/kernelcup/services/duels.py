@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import DuelOutcome, Job, Leaderboard, Submission
+from kernelcup.domain import DuelOutcome, Job, Leaderboard, Submission, is_proven
 from kernelcup.errors import RivalDeleted
 from kernelcup.scoring import Score
 from kernelcup.storage import behind, comparisons, ranking, submissions
@@ -71,7 +71,7 @@ def settle(
     in the same band. So does what met somebody else, because the first place changed meanwhile. A result
     that the leaderboard does not take is treated alike: it may be taken one day.
     """
-    if not board.duel:
+    if not board.duel or not is_proven(report.trust):
         return Settled()
     first = ranking.leader(session, board_id=board.id, device=job.device)
     if first is None or first.user_id == submission.user_id or score.score_s >= first.ranked_s:

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Actor
+from kernelcup.domain import Actor, Leaderboard, Visibility
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.services.boards import find_managed
-from kernelcup.storage import audit, exceptions, users
+from kernelcup.storage import audit, exceptions, members, users
 from kernelcup.storage.database import Database
 
 
@@ -29,17 +29,29 @@ def grant_late(
 
     Raises:
         NotFound: There is no such leaderboard or user.
-        InvalidValue: The moment is over already.
+        InvalidValue: The moment is over already, or they may submit until then anyway, or are no member.
     """
     if until <= now:
         raise InvalidValue(f"{until:%Y-%m-%d %H:%M:%S} UTC is over already.")
     with db.write() as session:
         found = find_managed(session, board, actor)
         user_id, name = find_user(session, user)
+        _check_of_use(session, found, user_id, name, until)
         exceptions.put(session, board_id=found.id, user_id=user_id, until=until)
         detail = {"user": name, "until": until.isoformat()}
         audit.record(session, actor, "board.late", f"board:{found.name}", detail, now)
     return LateException(user=name, until=until)
+
+
+def _check_of_use(session: Session, board: Leaderboard, user_id: int, name: str, until: datetime) -> None:
+    """Raise ``InvalidValue`` for an exception that would allow nothing."""
+    if board.deadline is not None and until <= board.deadline:
+        raise InvalidValue(
+            f"Leaderboard {board.name!r} is open until {board.deadline:%Y-%m-%d %H:%M:%S} UTC for everybody; "
+            "an exception has to end later."
+        )
+    if board.visibility is not Visibility.PUBLIC and not members.is_member(session, board.id, user_id):
+        raise InvalidValue(f"{name} is no member of leaderboard {board.name!r}; make them one first.")
 
 
 def revoke_late(db: Database, actor: Actor, board: str, user: str, *, now: datetime) -> None:

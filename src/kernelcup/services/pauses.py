@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
 from kernelcup.errors import InvalidValue, NotFound, Paused
-from kernelcup.services import access
+from kernelcup.services import access, dispatchers
 from kernelcup.services.boards import find_managed
-from kernelcup.storage import audit, pauses
+from kernelcup.storage import audit, boards, pauses
 from kernelcup.storage.database import Database
 from kernelcup.storage.pauses import Pause, PauseScope
 
@@ -21,7 +21,14 @@ LONGEST_REASON = 500
 
 
 def pause(
-    db: Database, actor: Actor, *, scope: PauseScope | str, key: str = "", reason: str = "", now: datetime
+    db: Database,
+    actor: Actor,
+    *,
+    scope: PauseScope | str,
+    key: str = "",
+    reason: str = "",
+    now: datetime,
+    devices: Collection[str] | None = None,
 ) -> Pause:
     """Take no submissions for something until it is unpaused. What waits already is judged.
 
@@ -32,11 +39,18 @@ def pause(
         key: Name of the leaderboard or device; empty for the service.
         reason: Shown to whoever tries to submit.
         now: When it begins.
+        devices: Those that are configured. A device of another name has to be one that a leaderboard has or a
+            dispatcher serves. None: any name will do.
+
+    Raises:
+        NotFound: There is no such leaderboard or device.
     """
     if len(reason) > LONGEST_REASON:
         raise InvalidValue(f"The reason has {len(reason)} characters; {LONGEST_REASON} are allowed.")
     with db.write(durable=True) as session:
         kind, stored, shown = _target(session, actor, scope, key)
+        if kind is PauseScope.DEVICE and devices is not None:
+            shown = _known_device(session, key, devices, now)
         made = Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name)
         pauses.put(session, made)
         (made,) = pauses.every(session, [(kind, stored)])
@@ -118,6 +132,16 @@ def _target(session: Session, actor: Actor, scope: PauseScope | str, key: str) -
     if (kind is PauseScope.SERVICE) != (key == ""):
         raise InvalidValue("A device is paused by its name, the service without a name.")
     return kind, key.lower(), key
+
+
+def _known_device(session: Session, name: str, configured: Collection[str], now: datetime) -> str:
+    """Return a device's name as it is written. Raise ``NotFound`` for one that is nowhere."""
+    known = {each.lower(): each for board in boards.every(session) for each in board.devices}
+    known |= {each.lower(): each for info in dispatchers.alive(session, now) for each in info.devices}
+    known |= {each.lower(): each for each in configured}
+    if name.lower() not in known:
+        raise NotFound(f"There is no device {name!r}; there are {', '.join(sorted(known.values()))}.")
+    return known[name.lower()]
 
 
 _KIND = {PauseScope.LEADERBOARD: "board"}

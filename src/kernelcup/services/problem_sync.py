@@ -13,15 +13,26 @@ from kernelcup.domain import Actor, Device, Role, Scope, Visibility
 from kernelcup.errors import Conflict, InvalidTask, InvalidValue, NotFound, UserError
 from kernelcup.services import access
 from kernelcup.services import boards as board_rules
-from kernelcup.services.board_changes import BoardChanges, UpdatePreview, preview_update, update_board
+from kernelcup.services.board_changes import (
+    KEEP,
+    BoardChanges,
+    Keep,
+    UpdatePreview,
+    preview_update,
+    update_board,
+)
 from kernelcup.services.deadlines import parse_deadline
+from kernelcup.services.judgeable import check_judgeable
+from kernelcup.services.judging import choose_judging
 from kernelcup.services.task_git import FOLDER, fetch_problems
+from kernelcup.services.task_trial import TaskTrial
 from kernelcup.storage import audit, boards
 from kernelcup.storage.database import Database
 from kernelcup.tasks.problem_set import ProblemEntry, survey_problem_set
 from kernelcup.tasks.roots import ENDINGS
 from kernelcup_harness.protocol import HarnessKind
 
+NO_CHANGES = "no changes"
 ANY_TIME = datetime.min.replace(tzinfo=UTC)
 
 
@@ -42,6 +53,14 @@ class SyncError:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Note:
+    """What is to be known of a new leaderboard."""
+
+    name: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SyncResult:
     """What a sync did, or would do."""
 
@@ -51,6 +70,18 @@ class SyncResult:
     updated: list[str] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     errors: list[SyncError] = field(default_factory=list)
+    left_standings: list[str] = field(default_factory=list)
+    """Of those updated: whose earlier results are out of the standings until they are judged again."""
+    devices_left_out: list[Skipped] = field(default_factory=list)
+    """Devices without which a leaderboard was made or updated, and why."""
+
+    notes: list[Note] = field(default_factory=list)
+    """How new leaderboards are judged."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether every problem has its leaderboard, as the repository has it."""
+        return not self.errors and all(each.reason == NO_CHANGES for each in self.skipped)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,10 +99,16 @@ class SyncOptions:
     visibility: Visibility | None = None
     """None makes new ones public and leaves others as they are."""
     harness: HarnessKind | None = None
-    """Whose code judges new ones; None is ours wherever it can."""
+    """Whose code judges new ones; None is ours where the task's own solutions pass under it."""
     rejudge: bool = False
     """Judge results again that can no longer be compared."""
+    devices: Sequence[str] = ()
+    """Instead of those that each problem names."""
+    deadline: datetime | Keep | None = KEEP
+    """Instead of that of each problem; None is no deadline."""
     known_devices: Sequence[Device] | None = None
+    trial: TaskTrial | None = None
+    """Tries the tasks; None where that cannot be done here."""
 
 
 def sync_problem_set(
@@ -93,11 +130,13 @@ def sync_problem_set(
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not make leaderboards.
-        InvalidValue: The repository or the branch cannot be used.
+        InvalidValue: The repository or the branch cannot be used, or a device that was asked for is unknown.
         NotFound: There is no such branch or problem set.
     """
     access.require(actor, Scope.MANAGE, role=Role.CREATOR)
     chosen = options or SyncOptions()
+    if chosen.devices:
+        board_rules.choose_devices(chosen.devices, chosen.known_devices)
     with tempfile.TemporaryDirectory(prefix="kernelcup-sync-") as folder:
         root = Path(folder) / FOLDER
         commit = fetch_problems(actor, repository, branch, root)
@@ -155,13 +194,37 @@ class _Sync:
             if name.lower() in self.done:
                 raise Conflict(f"Another problem has the name {name!r} too.")
             self.done.add(name.lower())
-            deadline = parse_deadline(entry.deadline, ANY_TIME) if entry.deadline else None
             if self.exists(name):
-                self.update(name, entry, deadline)
+                self.update(name, entry, self.deadline(entry))
             else:
-                self.create(name, entry, deadline)
+                self.create(name, entry, self.deadline(entry))
         except UserError as error:
             self.result.errors.append(SyncError(name=name, error=str(error)))
+
+    def deadline(self, entry: ProblemEntry) -> datetime | Keep | None:
+        """Return a problem's deadline: as asked for, else its own, else what the leaderboard has."""
+        if self.options.deadline is not KEEP:
+            return self.options.deadline
+        return parse_deadline(entry.deadline, ANY_TIME) if entry.deadline else KEEP
+
+    def devices(self, name: str, entry: ProblemEntry) -> list[str]:
+        """Return those devices of a problem that can judge it here; note the others.
+
+        Raise ``InvalidValue`` if there is none.
+        """
+        known = self.options.known_devices
+        usable, reasons = list[str](), list[str]()
+        for wanted in self.options.devices or entry.devices:
+            try:
+                chosen = board_rules.choose_devices([wanted], known)
+                check_judgeable(entry.task, chosen, known)
+                usable += chosen
+            except InvalidValue as error:
+                reasons.append(str(error))
+        if reasons and not usable:
+            raise InvalidValue(" ".join(dict.fromkeys(reasons)))
+        self.result.devices_left_out.extend(Skipped(name=name, reason=reason) for reason in reasons)
+        return board_rules.choose_devices(usable, known)
 
     def exists(self, name: str) -> bool:
         """Tell whether the name is taken. Raise unless the leaderboard is the actor's to change."""
@@ -171,34 +234,34 @@ class _Sync:
             board_rules.find_managed(session, name, self.actor)
             return True
 
-    def create(self, name: str, entry: ProblemEntry, deadline: datetime | None) -> None:
+    def create(self, name: str, entry: ProblemEntry, wanted: datetime | Keep | None) -> None:
         """Make a leaderboard."""
+        deadline = None if isinstance(wanted, Keep) else wanted
         if deadline is not None and deadline <= self.now:
-            self.skip(name, f"its deadline {deadline:%Y-%m-%d %H:%M:%S} UTC is over")
+            self.skip(
+                name, f"its deadline {deadline:%Y-%m-%d %H:%M:%S} UTC is over; another one can be given"
+            )
             return
         options = self.options
-        harness = options.harness or board_rules.propose_harness(entry.task)
-        if harness is HarnessKind.OWN and options.harness is None:
-            raise InvalidValue(
-                "only its own harness can judge it, and results would be marked self-measured; "
-                "ask for the harness 'own' if you want that"
-            )
         board_rules.check_board_name(name)
-        devices = board_rules.choose_devices(entry.devices, options.known_devices)
-        board_rules.check_harness(entry.task, harness)
-        if not options.preview:
-            board_rules.create_board(
+        devices = self.devices(name, entry)
+        if options.preview:
+            notes = choose_judging(entry.task, options.harness, devices, None).notes[:1]
+        else:
+            notes = board_rules.make_board(
                 self.db,
                 name=name,
                 task=entry.task,
                 devices=devices,
                 creator=self.creator(),
                 now=self.now,
-                harness=harness,
+                harness=options.harness,
                 deadline=deadline,
                 visibility=options.visibility or Visibility.PUBLIC,
-            )
+                trial=options.trial,
+            ).notes
         self.result.created.append(name)
+        self.result.notes.extend(Note(name=name, note=note) for note in notes)
 
     def creator(self) -> str | Actor:
         """Return whose the new leaderboards are."""
@@ -206,12 +269,10 @@ class _Sync:
             return self.options.creator
         return self.actor
 
-    def update(self, name: str, entry: ProblemEntry, deadline: datetime | None) -> None:
+    def update(self, name: str, entry: ProblemEntry, deadline: datetime | Keep | None) -> None:
         """Change a leaderboard, if there is anything to change and nothing speaks against it."""
         options = self.options
-        changes = BoardChanges(devices=entry.devices)
-        if deadline is not None:
-            changes = dataclasses.replace(changes, deadline=deadline)
+        changes = BoardChanges(devices=self.devices(name, entry), deadline=deadline)
         if options.visibility is not None:
             changes = dataclasses.replace(changes, visibility=options.visibility)
         seen = preview_update(
@@ -239,8 +300,11 @@ class _Sync:
                 force=options.force,
                 now=self.now,
                 known_devices=options.known_devices,
+                trial=options.trial,
             )
         self.result.updated.append(name)
+        if seen.needs_rejudge and not options.rejudge:
+            self.result.left_standings.append(name)
 
     def skip(self, name: str, reason: str) -> None:
         """Note that a leaderboard stays as it is."""
@@ -263,7 +327,7 @@ class _Sync:
 def _against(seen: UpdatePreview, *, force: bool) -> str | None:
     """Return why a leaderboard is left as it is, None if nothing speaks against the change."""
     if not seen.changes_anything:
-        return "no changes"
+        return NO_CHANGES
     if force:
         return None
     if seen.needs_rejudge:

@@ -12,19 +12,34 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Job, JobState, Run
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import Score
 from kernelcup.scoring import score as score_of
+from kernelcup.screen import Screening
 from kernelcup.services import duels, reviews
 from kernelcup.services.boards import find_board
 from kernelcup.services.duels import Settled
+from kernelcup.services.news import results as news_of_results
 from kernelcup.services.owners import is_gone
-from kernelcup.storage import boards, comparisons, events, jobs, paces, pauses, runs, submissions, tasks
+from kernelcup.storage import (
+    boards,
+    comparisons,
+    events,
+    jobs,
+    paces,
+    pauses,
+    runs,
+    screenings,
+    submissions,
+    tasks,
+)
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
 from kernelcup.storage.pauses import PauseScope
@@ -92,19 +107,32 @@ def finish(
     machine: str,
     now: datetime,
     rival: int | None = None,
+    screening: Screening | None = None,
 ) -> Run:
     """Store what came of a job and mark it done.
 
     Args:
         rival: The submission that it was measured against.
+        screening: What the static screen found; it is stored first, since a leaderboard may hold back what
+            has certain tags.
 
     Raises:
         StaleLease: The job is not ours any more.
     """
     with db.write(durable=True) as session:
+        if screening is not None:
+            # In the order in which a deletion locks: the job, then what belongs to its submission.
+            jobs.lock(session, [lease.job.id])
+            _keep_screening(session, lease.job.submission_id, screening)
         return _record(
             session, lease, report, harness_hash=harness_hash, machine=machine, now=now, rival=rival
         )
+
+
+def _keep_screening(session: Session, submission_id: int, screening: Screening) -> None:
+    """Store what the static screen found; nothing if the submission was deleted, which the lease tells next."""
+    with suppress(IntegrityError), session.begin_nested():
+        screenings.insert_if_absent(session, submission_id, screening)
 
 
 def hand_back(db: Database, lease: Lease, *, reason: str = "", now: datetime) -> None:
@@ -226,13 +254,16 @@ def _record(
     score = None if is_comparison else score_of(report, tasks.ranking_by(session, job.task_hash))
     if job.mode is Mode.LEADERBOARD:
         _lock_ranking(session, job)
+    # What an audit has found is looked at, however the run ended.
+    found = bool(report.quarantine)
     # A machine that fails takes nobody the result of an earlier judgement.
-    counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR
-    held = reviews.flags(session, job, report) if counted and score is not None else None
+    counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR or found
+    held = reviews.flags(session, job, report) if counted and (score is not None or found) else None
     state = JobState.DONE if held is None else JobState.QUARANTINED
     why = reason if held is None else held.reason
     started_at = jobs.complete(session, lease, now=now, reason=why, state=state)
-    ranks, settled = _settle(session, job, score, report, rival)
+    judging = _judging(session, job, report)
+    ranks, settled = _settle(session, job, score, report, rival, judging)
     replaces = counted and runs.uncount(session, job.id)
     run = runs.insert(
         session,
@@ -247,6 +278,7 @@ def _record(
         rank_s=settled.rank_s,
         duel=settled.outcome,
         rival=settled.behind or rival,
+        judging=judging,
     )
     told = {"verdict": run.verdict.value, "score_s": run.score_s, "counts": counted}
     events.record(session, job.submission_id, "finished", told, job.id, now)
@@ -268,8 +300,15 @@ def _lock_ranking(session: Session, job: Job) -> None:
         boards.lock(session, submission.leaderboard)
 
 
+def _judging(session: Session, job: Job, report: RunReport) -> str:
+    """Return what judging a job depended on, from the task version and the harness that judged it."""
+    if job.mode is not Mode.LEADERBOARD:
+        return ""
+    return tasks.load(session, job.task_hash).judging(report.harness)
+
+
 def _settle(
-    session: Session, job: Job, score: Score | None, report: RunReport, rival: int | None
+    session: Session, job: Job, score: Score | None, report: RunReport, rival: int | None, judging: str
 ) -> tuple[bool, Settled]:
     """Return whether a result ranks on its leaderboard at all, and what became of its duel."""
     if score is None:
@@ -277,6 +316,8 @@ def _settle(
     submission = submissions.find(session, job.submission_id)
     assert submission is not None
     board = find_board(session, submission.leaderboard)
+    if judging != board.judging:  # the task changed while it was judged
+        return False, Settled()
     settled = duels.settle(
         session, board=board, submission=submission, job=job, score=score, report=report, rival=rival
     )
@@ -290,8 +331,11 @@ def _rank(session: Session, job: Job, run: Run, *, replaces: bool, now: datetime
     if replaces:
         board_id, user_id = submission.leaderboard_id, submission.user_id
         runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
-    else:
-        runs.offer(session, submission=submission, device=job.device, run=run, now=now)
+        return  # another judgement of the same submission is no news
+    board = find_board(session, submission.leaderboard)
+    before = news_of_results.look(session, board, device=job.device, user_id=submission.user_id)
+    if runs.offer(session, submission=submission, device=job.device, run=run, now=now):
+        news_of_results.note(session, before, now)
 
 
 def _internal_error(session: Session, lease: Lease, *, reason: str, backend: Backend) -> RunReport:

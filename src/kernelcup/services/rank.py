@@ -9,14 +9,15 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup import scoring
-from kernelcup.domain import OPERATOR, Actor, DuelOutcome, Leaderboard, Standing
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing
 from kernelcup.errors import Conflict, InvalidValue, UnknownDevice
-from kernelcup.scoring import Span
 from kernelcup.services import visibility
 from kernelcup.services.boards import find_board, find_managed
+from kernelcup.services.news import results as news_of_results
+from kernelcup.services.places import PLACES
 from kernelcup.storage import audit, boards, frozen, ranking
 from kernelcup.storage.database import Database
-from kernelcup.storage.ranking import Ranked, Record
+from kernelcup.storage.ranking import Ranked, Record, State
 
 
 def standings(
@@ -48,19 +49,47 @@ def standings(
     with db.read() as session:
         found = find_board(session, board, viewer)
         name = board_device(found, device)
-        is_frozen = _shows_copy(session, found, viewer)
+        is_frozen = shows_copy(session, found, viewer)
         page = ranking.entries(
             session, board_id=found.id, device=name, frozen=is_frozen, limit=limit, offset=offset
         )
         if not page:
             return []
         until = offset + len(page) + 1  # the one below tells whether the last is tied
-        above = ranking.spans(session, board_id=found.id, device=name, frozen=is_frozen, limit=until)
-        ranks = list(scoring.band_heads(above))
+        ranks = PLACES.ranks(session, board_id=found.id, device=name, frozen=is_frozen, until=until)
         places = scoring.ranked(
-            [each.entry for each in page], ranks[offset:], after=ranks[offset - 1] if offset else None
+            [each.entry for each in page], ranks[offset:until], after=ranks[offset - 1] if offset else None
         )
         return _shown(session, found, places, page, viewer)
+
+
+def frozen_since(db: Database, board: str, *, viewer: Actor, now: datetime) -> datetime | None:
+    """Return of which moment the standings are that somebody sees, None where they see them as they are."""
+    with db.read() as session:
+        since = visibility.hidden_since(find_board(session, board, viewer), viewer)
+    return since if since is not None and since <= now else None
+
+
+def count_places(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
+    """Return how many users stand in a ranking as somebody sees it. It raises what :func:`standings` does."""
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        return ranking.count(
+            session, board_id=found.id, device=name, frozen=shows_copy(session, found, viewer)
+        )
+
+
+def state(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> State:
+    """Return what changes whenever a ranking does that somebody sees. It raises what :func:`standings` does."""
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        return ranking.state(
+            session,
+            board_id=found.id,
+            device=board_device(found, device),
+            frozen=shows_copy(session, found, viewer),
+        )
 
 
 def personal_best(
@@ -73,27 +102,21 @@ def personal_best(
 ) -> Standing | None:
     """Return a user's standing, None for one without a score.
 
-    One's own is live even while the leaderboard is frozen; its rank is among the others' frozen ones,
-    and no duel counts that came after the freeze.
+    While the leaderboard is frozen one's own is frozen, too: a later result among the others' earlier ones could
+    tell several people that they are first.
     """
     with db.read() as session:
         found = find_board(session, board, viewer)
         name, user_id = board_device(found, device), visibility.find_shown(session, found, user, viewer)
         if user_id is None:
             return None
-        is_frozen = _shows_copy(session, found, viewer)
-        own = user_id == viewer.user_id
-        entries = ranking.entries(
-            session, board_id=found.id, device=name, frozen=is_frozen and not own, user_id=user_id
-        )
+        is_frozen = shows_copy(session, found, viewer)
+        entries = ranking.entries(session, board_id=found.id, device=name, frozen=is_frozen, user_id=user_id)
         if not entries:
             return None
         (mine,) = entries
-        if is_frozen and own:
-            mine = _before_duels(session, found, name, mine)
         place = _place_among(session, found, name, mine, frozen=is_frozen)
-        (shown,) = _shown(session, found, [place], [mine], viewer)
-        return shown
+        return None if place is None else _shown(session, found, [place], [mine], viewer)[0]
 
 
 def history(
@@ -158,9 +181,11 @@ def freeze(db: Database, actor: Actor, board: str, at: datetime, now: datetime) 
 def unveil(db: Database, actor: Actor, board: str, now: datetime) -> Leaderboard:
     """Show everybody a leaderboard as it is. Raise ``Conflict`` if it has no freeze."""
     with db.write(durable=True) as session:
+        boards.lock(session, board)
         found = find_managed(session, board, actor)
         if found.freeze_at is None:
             raise Conflict(f"Leaderboard {found.name!r} is not frozen.")
+        news_of_results.unveil(session, found, now)
         frozen.set_freeze(session, found.id, None)
         audit.record(session, actor, "board.unveil", f"board:{found.name}", {}, now)
         return find_board(session, found.name)
@@ -175,8 +200,8 @@ def board_device(board: Leaderboard, name: str) -> str:
     raise UnknownDevice(f"Leaderboard {board.name!r} has no device {name!r}; it has {allowed}.")
 
 
-def _shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
-    """Tell whether somebody sees the copy that was made when the leaderboard froze.
+def shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
+    """Tell whether somebody sees the copy of the standings that was made when the leaderboard froze.
 
     There is none while nothing has changed since: then what is live is what was frozen.
     """
@@ -185,41 +210,13 @@ def _shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
 
 def _place_among(
     session: Session, board: Leaderboard, device: str, mine: Ranked, *, frozen: bool
-) -> Standing:
+) -> Standing | None:
     """Rank one entry among those of all others."""
-    entry = mine.entry
-
-    def others(
-        *,
-        before: tuple[float, int] | None = None,
-        after: tuple[float, int] | None = None,
-        limit: int | None = None,
-    ) -> list[Span]:
-        return ranking.spans(
-            session,
-            board_id=board.id,
-            device=device,
-            frozen=frozen,
-            without=mine.user_id,
-            before=before,
-            after=after,
-            limit=limit,
-        )
-
-    key = (entry.ranked_s, entry.submission_id)
-    above, below = others(before=key), others(after=key, limit=1)
-    ranks = list(scoring.band_heads([*above, entry.span, *below]))
-    (place,) = scoring.ranked([entry], ranks[len(above) :], after=ranks[len(above) - 1] if above else None)
-    return place
-
-
-def _before_duels(session: Session, board: Leaderboard, device: str, mine: Ranked) -> Ranked:
-    """Return one's own entry as it is without a duel since the freeze: that tells how others do."""
-    kept = ranking.entries(session, board_id=board.id, device=device, frozen=True, user_id=mine.user_id)
-    if any(each.entry == mine.entry for each in kept):
-        return mine
-    entry = dataclasses.replace(mine.entry, rank_s=None, duel=DuelOutcome.NONE)
-    return dataclasses.replace(mine, entry=entry)
+    key = (mine.entry.ranked_s, mine.entry.submission_id)
+    above = ranking.count(session, board_id=board.id, device=device, frozen=frozen, above=key)
+    ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=frozen, until=above + 2)
+    places = scoring.ranked([mine.entry], ranks[above : above + 2], after=ranks[above - 1] if above else None)
+    return places[0] if places else None  # the ranking became shorter meanwhile
 
 
 def _shown(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from kernelcup.domain import Run, Task
+from kernelcup.domain import Task
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.storage import jobs, runs, submissions, tasks
 from kernelcup.storage.database import Database
@@ -16,6 +16,7 @@ from kernelcup_harness.protocol import (
     HarnessKind,
     JobSpec,
     Replay,
+    RunReport,
     SampleName,
     StageName,
 )
@@ -23,9 +24,10 @@ from kernelcup_harness.protocol import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundRun:
-    """A run and all that it was made from."""
+    """A run's report and all that it was made from."""
 
-    run: Run
+    run_id: int
+    report: RunReport
     submission_id: int
     device: str
     task: Task
@@ -41,7 +43,8 @@ def find_run(db: Database, run_id: int) -> FoundRun:
         if run is None or job is None:
             raise NotFound(f"There is no run {run_id}.")
         return FoundRun(
-            run=run,
+            run_id=run.id,
+            report=run.report,
             submission_id=job.submission_id,
             device=job.device,
             task=tasks.load(session, run.task_hash),
@@ -64,56 +67,55 @@ def replay_job(
         case: Index of the case in its stage.
         stage: None for the one in which the run ended, else the last.
         input_number: Which input of the case; None for the one on which it failed, else the first.
-        twin: Change the one element that was changed then. Only with ``input_number``.
+        twin: Change the elements that were changed then. Only with ``input_number``.
 
     Raises:
         InvalidValue: The run has no such case, or was not judged by the standard harness.
     """
-    report = found.run.report
+    report = found.report
     if report.harness is not HarnessKind.STANDARD:
         raise InvalidValue("only what the standard harness judged can be replayed: an own harness draws anew")
     if not report.secret_seed:
-        raise InvalidValue(f"run {found.run.id} has no revealed seed: it never began")
-    chosen = stage or _stage(found.run)
+        raise InvalidValue(f"run {found.run_id} has no revealed seed: it never began")
+    chosen = stage or _stage(found)
     sample = SampleName(input=input_number, twin=twin) if input_number is not None else None
     spec = build_job_spec(
         found.task,
-        job_id=f"replay-{found.run.id}",
+        job_id=f"replay-{found.run_id}",
         submission=found.code,
         mode=report.mode,
         backend=backend,
         harness=report.harness,
         secret_seed=report.secret_seed,
     )
-    if found.run.report.stage_report(chosen) is None:
-        has = (
-            ", ".join(stage.name.value for stage in found.run.report.stages if stage.cases)
-            or "none with cases"
-        )
-        raise InvalidValue(f"--stage {chosen.value}: run {found.run.id} has no such stage; it has {has}")
+    # As it was then: its leaderboard may have another bound by now.
+    spec = dataclasses.replace(spec, seeds_below=report.seeds_below)
+    if report.stage_report(chosen) is None:
+        has = ", ".join(stage.name.value for stage in report.stages if stage.cases) or "none with cases"
+        raise InvalidValue(f"--stage {chosen.value}: run {found.run_id} has no such stage; it has {has}")
     _check_case(spec, chosen, case)
-    wanted = sample or _failed_on(found.run, chosen, case) or SampleName(input=0)
+    wanted = sample or _failed_on(report, chosen, case) or SampleName(input=0)
     return dataclasses.replace(spec, replay=Replay(stage=chosen, case=case, sample=wanted))
 
 
-def _stage(run: Run) -> StageName:
-    report = run.report
+def _stage(found: FoundRun) -> StageName:
+    report = found.report
     if report.stage not in (None, StageName.IMPORT):
         assert report.stage is not None
         return report.stage
     with_cases = [stage.name for stage in report.stages if stage.cases]
     if not with_cases:
-        raise InvalidValue(f"run {run.id} ended before its first case: {report.verdict.value}")
+        raise InvalidValue(f"run {found.run_id} ended before its first case: {report.verdict.value}")
     return with_cases[-1]
 
 
-def _failed_on(run: Run, stage: StageName, index: int) -> SampleName | None:
-    result = _result(run, stage, index)
+def _failed_on(report: RunReport, stage: StageName, index: int) -> SampleName | None:
+    result = _result(report, stage, index)
     return None if result is None else result.failed_on
 
 
-def _result(run: Run, stage: StageName, index: int) -> CaseResult | None:
-    found = run.report.stage_report(stage)
+def _result(report: RunReport, stage: StageName, index: int) -> CaseResult | None:
+    found = report.stage_report(stage)
     return next((case for case in found.cases if case.index == index), None) if found else None
 
 

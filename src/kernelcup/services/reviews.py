@@ -15,10 +15,12 @@ from sqlalchemy.orm import Session
 from kernelcup import domain
 from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
 from kernelcup.errors import Conflict, InvalidValue, NotFound
+from kernelcup.screen import Finding, Tag
 from kernelcup.services import access
 from kernelcup.services import evidence as evidence_of
 from kernelcup.services.boards import find_board
 from kernelcup.services.evidence import Held
+from kernelcup.services.news import results as news_of_results
 from kernelcup.storage import audit, boards, events, jobs, reviews, runs, screenings, submissions
 from kernelcup.storage.database import Database
 from kernelcup.storage.reviews import Review
@@ -84,12 +86,12 @@ def open_reviews(
         decided: Those that were decided instead.
         after_id: Only newer reviews than this one.
     """
-    access.require(actor, Scope.MANAGE, role=Role.CREATOR)
+    access.require(actor, Scope.INSPECT, role=Role.CREATOR)
     with db.read() as session:
         board_id = None
         if board is not None:
             found = find_board(session, board)
-            access.check_manages_board(session, actor, found)
+            access.check_inspects_board(session, actor, found)
             board_id = found.id
         return reviews.page(
             session,
@@ -105,7 +107,7 @@ def get_review(db: Database, actor: Actor, review_id: int) -> Review:
     """Return a review. Raise ``NotFound`` where there is none for this person."""
     with db.read() as session:
         review = _find(session, review_id)
-        _check_manages(session, actor, review)
+        _check_inspects(session, actor, review)
         return review
 
 
@@ -124,7 +126,8 @@ def decide(
         raise InvalidValue(f"{decision!r} is no decision: expected {RELEASED!r} or {REJECTED!r}.")
     with db.write(durable=True) as session:
         job_id = _find(session, review_id).job_id
-        board = _check_manages(session, actor, _find(session, review_id))
+        board = _check_inspects(session, actor, _find(session, review_id))
+        access.require(actor, Scope.MANAGE)
         (job,) = jobs.lock(session, [job_id])
         boards.lock(session, board.name)
         review = _find(session, review_id)  # once more: somebody else may have decided meanwhile
@@ -139,7 +142,9 @@ def decide(
             jobs.release(session, job_id)
             submission = submissions.find(session, job.submission_id)
             assert submission is not None
+            before = news_of_results.look(session, board, device=job.device, user_id=submission.user_id)
             _choose_best(session, job, submission, now=now)
+            news_of_results.note(session, before, now)
         detail = {"review": review_id, "job": job_id, "submission": job.submission_id, "decision": decision}
         audit.record(session, actor, "review.decide", f"board:{board.name}", {**detail, "note": note}, now)
         return _find(session, review_id)
@@ -148,10 +153,12 @@ def decide(
 def flags(session: Session, job: Job, report: RunReport) -> Held | None:
     """Return why a result waits for a person before it counts, None if it does not.
 
-    That is what its measurement found, and what in its code the leaderboard wants to be looked at. Code
-    that a person has released before is not held again; each measurement speaks for itself.
+    That is what its measurement found, what in its code the leaderboard wants to be looked at, and that a
+    person has rejected the same code there before. Code that a person has released before is not held
+    again; each measurement speaks for itself.
     """
-    found = [each for each in (evidence_of.of_report(report), _screened(session, job)) if each is not None]
+    looks = (evidence_of.of_report(report), _screened(session, job), _rejected_before(session, job))
+    found = [each for each in looks if each is not None]
     if not found:
         return None
     evidence = {name: value for each in found for name, value in each.evidence.items()}
@@ -165,17 +172,30 @@ def hold(session: Session, job: Job, run: Run, held: Held, *, now: datetime) -> 
 
 def _screened(session: Session, job: Job) -> Held | None:
     submission = submissions.find(session, job.submission_id)
-    screening = screenings.find(session, job.submission_id)
-    if submission is None or screening is None:
+    review_tags = () if submission is None else find_board(session, submission.leaderboard).review_tags
+    if not review_tags:
         return None
-    wanted = find_board(session, submission.leaderboard).review_tags
-    found = [finding for finding in screening.findings if finding.tag in wanted]
+    screening = screenings.find(session, job.submission_id)
+    # Code that was not looked at may have any of the tags.
+    unseen = (Finding(tag=Tag.NO_ANSWER, line=0, column=0, source="", explanation=""),)
+    findings = unseen if screening is None else screening.findings
+    found = [finding for finding in findings if finding.tag in (*review_tags, Tag.NO_ANSWER)]
     if not found or any(review.decision == RELEASED for review in reviews.of_job(session, job.id)):
         return None
-    tags = sorted({finding.tag for finding in found})
+    tags = sorted({str(finding.tag) for finding in found})
     lines = sorted({finding.line for finding in found})
     reason = f"the static screen found {', '.join(tags)}"
     return Held(reason=reason, evidence={"tags": tags, "lines": lines})
+
+
+def _rejected_before(session: Session, job: Job) -> Held | None:
+    submission = submissions.find(session, job.submission_id)
+    if submission is None:
+        return None
+    last = reviews.last_of_code(session, board_id=submission.leaderboard_id, code_hash=submission.code_hash)
+    if last is None or last.decision != REJECTED:
+        return None
+    return Held(reason="a person rejected the same code before", evidence={"rejected_in_review": last.id})
 
 
 def _open(
@@ -212,9 +232,9 @@ def _find(session: Session, review_id: int) -> Review:
     return review
 
 
-def _check_manages(session: Session, actor: Actor, review: Review) -> Leaderboard:
+def _check_inspects(session: Session, actor: Actor, review: Review) -> Leaderboard:
     board = find_board(session, review.leaderboard)
     if not access.sees_board(session, actor, board):
         raise NotFound(f"There is no review {review.id}.")
-    access.check_manages_board(session, actor, board)
+    access.check_inspects_board(session, actor, board)
     return board

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kernelcup.domain import Actor, Run
 from kernelcup.errors import NotFound
 from kernelcup.services import access
 from kernelcup.services.boards import find_board
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.submissions import SubmissionView, show_submission
 from kernelcup.storage import jobs, runs, submissions
 from kernelcup.storage.database import Database
 
 
-def show_run(db: Database, run_id: int, *, viewer: Actor) -> Run:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShownRun:
+    """A run with what the viewer may see of its report, and what it is of."""
+
+    run: Run
+    submission_id: int
+    leaderboard: str
+    device: str
+
+
+def show_run(db: Database, run_id: int, *, viewer: Actor) -> ShownRun:
     """Return a run with what the viewer may see of its report.
 
     A run that no longer counts, such as one that was judged again, is shown to those who manage
@@ -21,15 +33,18 @@ def show_run(db: Database, run_id: int, *, viewer: Actor) -> Run:
         run = runs.find(session, run_id)
         job = None if run is None else jobs.find(session, run.job_id)
         submission = None if job is None else submissions.find(session, job.submission_id)
-        if run is None or submission is None:
+        if run is None or job is None or submission is None:
             raise _missing(run_id)
         board = find_board(session, submission.leaderboard)
         sees_board = access.sees_board(session, viewer, board)
     if not sees_board:
         raise _missing(run_id)
-    if access.manages_board(viewer, board):
-        return run
-    view = show_submission(db, submission.id, viewer=viewer)
+    if not access.inspects_board(viewer, board):
+        run = _visible(show_submission(db, submission.id, viewer=viewer), run_id)
+    return ShownRun(run=run, submission_id=submission.id, leaderboard=board.name, device=job.device)
+
+
+def _visible(view: SubmissionView, run_id: int) -> Run:
     for job_view in view.jobs:
         if job_view.run is not None and job_view.run.id == run_id:
             return job_view.run

@@ -26,7 +26,7 @@ from kernelcup.domain import (
     Submission,
     Visibility,
 )
-from kernelcup.errors import Forbidden, NotFound
+from kernelcup.errors import Forbidden, NotFound, SignInNeeded
 from kernelcup.screen import Screening
 from kernelcup.services import access, queue, visibility
 from kernelcup.services.boards import find_board
@@ -36,6 +36,7 @@ from kernelcup.storage import (
     audit,
     boards,
     comparisons,
+    docket,
     frozen,
     jobs,
     limits,
@@ -227,6 +228,8 @@ def check_follows(
     with db.read() as session:
         submission, board = _find_visible(session, submission_id, viewer)
     if not _sees_all_of(submission, board, viewer):
+        if viewer.role is Role.NOBODY:
+            raise SignInNeeded("Sign in first: its author follows a submission, nobody else.")
         raise Forbidden(f"Submission {submission_id} is somebody else's: only its author follows it.")
 
 
@@ -237,7 +240,7 @@ def screening_of(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) 
     """
     with db.read() as session:
         _, board = _find_visible(session, submission_id, viewer)
-        access.check_manages_board(session, viewer, board)
+        access.check_inspects_board(session, viewer, board)
         return screenings.find(session, submission_id)
 
 
@@ -269,7 +272,11 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
         if not access.manages_board(by, board) and any(job.state is JobState.QUARANTINED for job in found):
             raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
-        audit.record(session, by, "submission.delete", limits.DELETED, _spent(session, submission, now), now)
+        limits.keep_uses(session, submission, now=now)
+        if by.user_id != submission.user_id:
+            detail = {"user": submission.user, "board": submission.leaderboard}
+            audit.record(session, by, "submission.delete", f"submission:{submission_id}", detail, now)
+        docket.keep_of_submission(session, submission_id, now)
         submissions.delete_submission(session, submission_id)
         submissions.delete_unused_code(session, code_hash=submission.code_hash)
         for task_hash in {job.task_hash for job in found} - {board.task_hash}:
@@ -286,21 +293,6 @@ def _choose_bests(session: Session, submission: Submission, board: Leaderboard, 
         frozen.choose_best(session, board_id=board_id, device=device, user_id=user_id, until=board.freeze_at)
 
 
-def _spent(session: Session, submission: Submission, now: datetime) -> dict[str, object]:
-    """Return what a submission used of the limits, in the form that :mod:`storage.limits` reads."""
-    return {
-        "id": submission.id,
-        "user": submission.user,
-        "user_id": submission.user_id,
-        "board": submission.leaderboard,
-        "board_id": submission.leaderboard_id,
-        "mode": submission.mode.value,
-        "devices": list(submission.devices),
-        "created_at": submission.created_at.isoformat(),
-        "gpu": limits.spent_by(session, submission.id, now=now),
-    }
-
-
 def _find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[Submission, Leaderboard]:
     """Return a submission and its leaderboard. Raise ``NotFound``, also for closed ones: no name is told."""
     submission = submissions.find(session, submission_id)
@@ -311,7 +303,7 @@ def _find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[
 
 
 def _sees_all_of(submission: Submission, board: Leaderboard, viewer: Actor) -> bool:
-    return viewer.user_id == submission.user_id or access.manages_board(viewer, board)
+    return viewer.user_id == submission.user_id or access.inspects_board(viewer, board)
 
 
 def _check_touches(session: Session, submission: Submission, board: Leaderboard, actor: Actor) -> None:
@@ -330,7 +322,7 @@ def _redacted(session: Session, board: Leaderboard, job: Job, run: Run | None, v
         return None
     report = redact(
         run.report,
-        sees_all=access.manages_board(viewer, board),
+        sees_all=access.inspects_board(viewer, board),
         done=job.state is JobState.DONE,
         is_own_rival=_is_own_rival(session, job, run, viewer),
         hides_ranked_failure=_may_have_failed_hidden(session, job, run),
@@ -377,17 +369,18 @@ def _seen(
     session: Session, board: Leaderboard | None, viewer: Actor, *, of_user: int | None, with_tag: bool
 ) -> Seen | None:
     """Return which submissions somebody may have in a list, None for all."""
-    if viewer.role is Role.ADMIN:
+    if viewer.role is Role.ADMIN and Scope.INSPECT in viewer.scopes:
         return None
     if board is not None:
-        manages = access.manages_board(viewer, board)
-        hidden = {board.id} if with_tag and not manages else set()
-        return Seen(user_id=viewer.user_id, hidden=hidden, managed={board.id} if manages else set())
+        inspects = access.inspects_board(viewer, board)
+        hidden = {board.id} if with_tag and not inspects else set()
+        return Seen(user_id=viewer.user_id, hidden=hidden, managed={board.id} if inspects else set())
     every = boards.doors(session)
     joined = set() if viewer.user_id is None else members.boards_of(session, viewer.user_id)
-    managed = {each.id for each in every if access.manages_board(viewer, each)}
+    own = {each.id for each in every if access.manages_board(viewer, each)}
+    managed = {each.id for each in every if access.inspects_board(viewer, each)}
     closed = {each.id for each in every if each.visibility is not Visibility.PUBLIC}
-    hidden = closed - joined - managed
+    hidden = closed - joined - own
     if of_user is not None and of_user != viewer.user_id:
         # Else the list of what somebody made would tell who hides behind a pseudonym.
         hidden |= {each.id for each in every if each.pseudonymous and each.id not in managed}

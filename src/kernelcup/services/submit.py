@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from pathlib import PurePosixPath
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Role, Scope, Submission
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Submission
 from kernelcup.errors import (
     EmptyFile,
     FileTooLarge,
@@ -22,22 +21,18 @@ from kernelcup.errors import (
     NotText,
     SignInNeeded,
 )
-from kernelcup.screen import Screening, screen
-from kernelcup.screen.opinion import SecondOpinion, with_opinion
 from kernelcup.services import access, pauses
-from kernelcup.services.admission import ENDINGS, Wish, admit, base_name, check_author
+from kernelcup.services.admission import Wish, admit, base_name, check_author
 from kernelcup.services.directives import parse_directives
 from kernelcup.services.limits import check_limits
 from kernelcup.services.pauses import Stops
 from kernelcup.services.users import check_user_name
-from kernelcup.storage import events, screenings, submissions, users
+from kernelcup.storage import events, submissions, users
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Mode, canonical_hash
 
 LARGEST_FILE_BYTES = 1_000_000
 LONGEST_KEY = 128
-SMALL_BYTES = 64_000
-"""The static screen has looked at a file of this size in a few milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +68,6 @@ def submit(
     now: datetime,
     board: str | None = None,
     devices: Sequence[str] = (),
-    second_opinion: SecondOpinion | None = None,
     idempotency_key: str | None = None,
     client: str = "",
 ) -> Submission:
@@ -81,18 +75,15 @@ def submit(
 
     Checks happen in this order: who it is, bans, the key, a pause of the service, size and encoding,
     directives, leaderboard and access to it, its size limit and pause, file type, opening and deadline,
-    devices and their pauses, limits. Each refusal is a ``UserError`` with a code of its own. The static
-    screen refuses nothing: what it finds is stored with the submission, for reviewers.
-
-    What can change meanwhile is checked again in the transaction that stores the submission, in which
-    nobody else submits for the same user.
+    devices and their pauses, limits. Each refusal is a ``UserError`` with a code of its own. They happen in
+    the transaction that stores the submission, in which nobody else submits for the same user; nothing
+    before it takes longer than to read the file. The static screen looks at it while it is judged.
 
     Args:
         user: Who submits; a name where the operator does for somebody, who is made if need be.
         board: Leaderboard; else the file's directive, else the only one there is.
         devices: Devices; else the file's directive, else the leaderboard's only one.
         now: When the file arrived.
-        second_opinion: Rules beside ours that the static screen asks.
         idempotency_key: The same request with the same key gives the first submission again.
         client: Which door it came through.
     """
@@ -108,16 +99,16 @@ def submit(
         client=client,
         now=now,
     )
-    if len(content) > SMALL_BYTES or second_opinion is not None or not _is_readable(ask):
-        # The look takes long, or who it is, a used key and a pause come before what is wrong with the file.
+    try:
+        code, wish = _read(ask)
+    except InvalidSubmission:
         first = _refuse_early(db, ask)
         if first is not None:
             return first
-    code, wish = _read(ask)
-    screening = screen_file(file_name, code, second_opinion)  # takes too long for a transaction
+        raise
     try:
         with db.write(durable=True) as session:
-            return _store(session, ask, wish, code, screening)
+            return _store(session, ask, wish, code)
     except IntegrityError:
         with db.read() as session:
             first = _first(session, _person(session, ask), ask)
@@ -127,25 +118,14 @@ def submit(
 
 
 def _refuse_early(db: Database, ask: _Request) -> Submission | None:
-    """Raise what refuses a submission, before anything that takes long; return what its key stands for."""
+    """Raise what comes before what is wrong with a file; return what its key stands for."""
     with db.read() as session:
         person = _person(session, ask)
         check_author(session, person)
         first = _first(session, person, ask)
         if first is None:
-            stops = pauses.look(session)
-            stops.check_service()
-            _, wish = _read(ask)
-            _admit(session, ask, wish, person, stops)
+            pauses.look(session).check_service()
         return first
-
-
-def _is_readable(ask: _Request) -> bool:
-    try:
-        _read(ask)
-    except InvalidSubmission:
-        return False
-    return True
 
 
 def _read(ask: _Request) -> tuple[str, Wish]:
@@ -177,12 +157,6 @@ def read_code(content: bytes) -> str:
     return code
 
 
-def screen_file(file_name: str, code: str, second_opinion: SecondOpinion | None = None) -> Screening:
-    """Return what the static screen says about a file. It never refuses one."""
-    is_native = PurePosixPath(base_name(file_name)).suffix.lower() in ENDINGS[Language.CUDA]
-    return with_opinion(screen(code, is_native=is_native), code, second_opinion)
-
-
 def _check_person(user: str | Actor) -> str:
     if not isinstance(user, Actor):
         return check_user_name(user)
@@ -198,8 +172,8 @@ def _check_key(key: str) -> str:
     return key
 
 
-def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Screening) -> Submission:
-    """Check once more all that may have changed while the file was looked at, and store it."""
+def _store(session: Session, ask: _Request, wish: Wish, code: str) -> Submission:
+    """Check all that may refuse it, and store it."""
     _share_board(session, wish)
     if not isinstance(ask.user, Actor):
         users.get_or_create(session, ask.name, now=ask.now)
@@ -211,7 +185,7 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Sc
         return first
     stops = pauses.look(session)
     stops.check_service()
-    target, chosen = _admit(session, ask, wish, person, stops, lock=True)
+    target, chosen = _admit(session, ask, wish, person, stops)
     submission_id, queued = submissions.insert(
         session,
         board=target,
@@ -225,7 +199,6 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str, screening: Sc
         idempotency_key=ask.key,
         request_hash=ask.hash if ask.key is not None else None,
     )
-    screenings.insert(session, submission_id, screening)
     accepted = {"devices": chosen, "mode": wish.mode.value}
     events.record_first(session, submission_id, "accepted", accepted, None, ask.now)
     return Submission(
@@ -275,9 +248,9 @@ def _first(session: Session, person: Actor, ask: _Request) -> Submission | None:
 
 
 def _admit(
-    session: Session, ask: _Request, wish: Wish, person: Actor, stops: Stops, *, lock: bool = False
+    session: Session, ask: _Request, wish: Wish, person: Actor, stops: Stops
 ) -> tuple[Leaderboard, list[str]]:
     viewer = ask.user if isinstance(ask.user, Actor) else OPERATOR
     target, chosen = admit(session, wish, stops, person=person, viewer=viewer, now=ask.now)
-    check_limits(session, target, chosen, person=person, mode=wish.mode, now=ask.now, lock=lock)
+    check_limits(session, target, chosen, person=person, mode=wish.mode, now=ask.now, lock=True)
     return target, chosen

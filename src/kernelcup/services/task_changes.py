@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from kernelcup.domain import Task
+from kernelcup.domain import LEAVES_SCORES, Task
 from kernelcup_harness.protocol import Parameters
 
 LONGEST_DIFF_LINES = 4000
@@ -16,9 +17,11 @@ LONGEST_DIFF_LINES = 4000
 
 Kind = Literal["added", "removed", "changed"]
 
-# Field of a task to why results before and after its change cannot stand in one ranking.
+# Why results before and after a change of a task's key cannot stand in one ranking. Every key but those in
+# ``domain.LEAVES_SCORES`` is such a reason, named by this or else by its own name.
 DECIDES_SCORES: Mapping[str, str] = {
     "lang": "the language is another",
+    "form": "it is written in another form",
     "main": "the task's own harness is another file",
     "cuda": "it is built in another way",
     "ranking_by": "the score is computed in another way",
@@ -27,10 +30,17 @@ DECIDES_SCORES: Mapping[str, str] = {
     "libraries": "other libraries are there",
     "near_twins": "the inputs for checking are made in another way",
     "aliasing": "other outputs are allowed",
+    "non_finite": "other outputs are allowed",
+    "same_dtype": "other outputs are allowed",
     "submission_name": "submissions are stored under another name",
 }
 CASE_GROUPS = ("tests", "benchmarks")
-SETTINGS = (*DECIDES_SCORES, "limits", "devices", "waive_nulls", "work")
+_SHOWN_APART = {"name", "description", "templates", "harness", "sources", *CASE_GROUPS}
+SETTINGS = tuple(
+    field.name
+    for field in dataclasses.fields(Task)
+    if field.name not in _SHOWN_APART and not field.name.startswith("hidden_")
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +96,11 @@ def compare(old: Task, new: Task) -> TaskChanges:
         if _texts(getattr(old, name)) != _texts(getattr(new, name))
     }
     texts = _files(_statement(old), _statement(new))
-    reasons = [DECIDES_SCORES[name] for name in settings if name in DECIDES_SCORES]
+    reasons = [
+        DECIDES_SCORES.get(name, f"{name.replace('_', ' ')} changed")
+        for name in settings
+        if name not in LEAVES_SCORES
+    ]
     reasons += [f"{change.name} was {change.kind}" for change in sources]
     reasons += [f"{group} changed" for group in CASE_GROUPS if any(change.group == group for change in cases)]
     reasons += [f"{name.replace('_', ' ')} changed" for name in hidden]

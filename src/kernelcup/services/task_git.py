@@ -6,10 +6,13 @@ submodules, no credentials.
 
 from __future__ import annotations
 
-import ipaddress
+import json
+import resource
 import socket
 import stat
 import struct
+import subprocess
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +45,7 @@ from dulwich.repo import Repo
 from kernelcup.domain import Actor
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.services import access
+from kernelcup.services.outgoing import Resolve, addresses_of
 from kernelcup.tasks.limits import MAX_FILE_BYTES, MIB
 
 FOLDER = "problems"
@@ -49,7 +53,12 @@ MAX_BYTES = 200 * MIB
 MAX_FILES = 20_000
 MAX_DEPTH = 20
 SILENCE_S = 30.0
-WHOLE_S = 300.0
+WHOLE_S = 120.0
+LIMIT_S = 150.0
+"""For all of it, host names and unpacking included."""
+CPU_S = 60
+MEMORY_BYTES = 1024 * MIB
+"""What a repository of usual size takes is some 100 MiB; a few bytes can unpack to gigabytes."""
 
 # All that dulwich answers to repositories that are none, broken or hostile, and to networks.
 GIT_FAILURES = (
@@ -90,7 +99,50 @@ def fetch_problems(actor: Actor, repository: str, branch: str, into: Path) -> st
         NotFound: It has no such branch.
     """
     check_branch(branch)
-    client, path = _client(actor, repository)
+    check_repository(actor, repository)
+    request = {
+        "repository": repository,
+        "branch": branch,
+        "into": str(into),
+        "memory_bytes": MEMORY_BYTES,
+    }
+    command = [sys.executable, "-P", "-m", __name__, json.dumps(request)]
+    text = ""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        answer = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        text = f"that took longer than {LIMIT_S:g} s"
+    except (OSError, ValueError):
+        text = "that took more memory or time than it may"
+    if text:
+        raise InvalidValue(f"Repository {repository!r} cannot be fetched: {text}")
+    if "missing" in answer:
+        raise NotFound(answer["missing"])
+    if "error" in answer:
+        raise InvalidValue(answer["error"])
+    return str(answer["commit"])
+
+
+def main(request: str) -> None:
+    """Fetch within limits of memory and time: the side that reads what others wrote."""
+    given = json.loads(request)
+    resource.setrlimit(resource.RLIMIT_AS, (given["memory_bytes"], given["memory_bytes"]))
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MAX_BYTES, 2 * MAX_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    try:
+        answer = {"commit": fetch_here(given["repository"], given["branch"], Path(given["into"]))}
+    except NotFound as error:
+        answer = {"missing": str(error)}
+    except InvalidValue as error:
+        answer = {"error": str(error)}
+    sys.stdout.write(json.dumps(answer))
+
+
+def fetch_here(repository: str, branch: str, into: Path) -> str:
+    """Fetch in this process; see ``fetch_problems``, which has checked the address."""
+    client, path = _client(repository)
     with Repo.init_bare(into.parent / f"{into.name}.git", mkdir=True) as store:
         try:
             commit = _fetch(client, path, store, branch)
@@ -110,8 +162,8 @@ def check_branch(branch: str) -> None:
         raise InvalidValue(f"{branch!r} is no name of a branch.")
 
 
-def check_repository(actor: Actor, repository: str) -> None:
-    """Raise ``InvalidValue`` if somebody may not fetch from there."""
+def check_repository(actor: Actor, repository: str, *, resolve: Resolve = socket.getaddrinfo) -> None:
+    """Raise ``InvalidValue`` if they may not fetch from there, or its host does not exist."""
     operator = access.is_operator(actor)
     if operator and "://" not in repository:
         return
@@ -125,21 +177,11 @@ def check_repository(actor: Actor, repository: str) -> None:
         raise InvalidValue(f"Repository {repository!r}: expected {allowed}.")
     if url.username or url.password or not plain or url.query or url.fragment:
         raise InvalidValue("The repository's URL may have no user, password, port, query or fragment.")
-    if not operator and not _is_public(url.hostname):
-        raise InvalidValue(f"Repository {repository!r}: {url.hostname} is no host of the public internet.")
+    if not operator:
+        addresses_of(url.hostname, 443, what=f"Repository {repository!r}", resolve=resolve)
 
 
-def _is_public(host: str) -> bool:
-    """Tell whether a host has only addresses that everybody reaches: others may be of our own network."""
-    try:
-        found = socket.getaddrinfo(host, 443, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):
-        return False
-    return bool(found) and all(ipaddress.ip_address(address[0]).is_global for *_, address in found)
-
-
-def _client(actor: Actor, repository: str) -> tuple[GitClient, str]:
-    check_repository(actor, repository)
+def _client(repository: str) -> tuple[GitClient, str]:
     if "://" not in repository:
         return LocalGitClient(), repository
     url = urlsplit(repository)
@@ -260,3 +302,7 @@ def _plain_name(raw: bytes) -> str | None:
         return None
     odd = not name.isprintable() or "/" in name or "\\" in name or len(raw) > 255
     return None if odd or name in ("", ".", "..") or name.lower() == ".git" else name
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

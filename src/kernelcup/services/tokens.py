@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import Actor, Role, Scope
-from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
+from kernelcup.errors import (
+    Conflict,
+    Forbidden,
+    InvalidValue,
+    NotFound,
+    ScopeMissing,
+    SignInNeeded,
+    StorageUnavailable,
+)
 from kernelcup.services import access, secret
 from kernelcup.services.accounts import sign_in
 from kernelcup.storage import accounts, audit, identities, tokens
@@ -28,6 +38,8 @@ __all__ = [
     "scopes_of",
 ]
 
+logger = logging.getLogger(__name__)
+
 KINDS = ("api", "popcorn")
 LONGEST_NAME = 200
 MOST_TOKENS = 100
@@ -40,7 +52,7 @@ _PARTICIPANT = frozenset({Scope.READ, Scope.SUBMIT})
 _SCOPES: dict[Role, frozenset[Scope]] = {
     Role.NOBODY: frozenset({Scope.READ}),
     Role.PARTICIPANT: _PARTICIPANT,
-    Role.CREATOR: _PARTICIPANT | {Scope.MANAGE},
+    Role.CREATOR: _PARTICIPANT | {Scope.INSPECT, Scope.MANAGE},
     Role.ADMIN: frozenset(Scope),
 }
 
@@ -137,8 +149,8 @@ def revoke_secret(db: Database, plain: str, *, now: datetime) -> None:
 def authenticate(db: Database, plain: str, *, now: datetime) -> Actor:
     """Return for whom a secret stands.
 
-    The scopes are those of the token that the user's role allows now. Who is banned is a
-    participant, whatever the role.
+    The scopes are those of the token that the user's role allows now; all but ``act`` are in ``admin``.
+    Who is banned is a participant, whatever the role.
 
     Raises:
         SignInNeeded: The token is unknown, expired or revoked; nothing says which.
@@ -150,13 +162,23 @@ def authenticate(db: Database, plain: str, *, now: datetime) -> Actor:
         raise SignInNeeded("The token is unknown, expired or revoked; sign in again.")
     used = holder.token.last_used_at
     if used is None or now - used >= USE_NOTED_EVERY:
-        with db.write() as session:
-            tokens.touch(session, holder.token.id, now=now)
+        _note_use(db, holder.token.id, now)
     return _actor(holder)
+
+
+def _note_use(db: Database, token_id: int, now: datetime) -> None:
+    """Note that a token was used, if that can be done at once: reading works where nothing can be written."""
+    try:
+        with db.note() as session:
+            tokens.touch(session, token_id, now=now)
+    except (StorageUnavailable, DBAPIError) as error:
+        logger.info("token %d: its use is not noted: %s", token_id, error)
 
 
 def act_for(db: Database, actor: Actor, *, provider: str, subject: str, login: str, now: datetime) -> Actor:
     """Return the user with an identity that a bot vouches for, who is made at first use.
+
+    For admins a bot acts as for creators, unless its own token has the scope ``admin``.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor's token lacks the scope ``act``.
@@ -171,6 +193,8 @@ def act_for(db: Database, actor: Actor, *, provider: str, subject: str, login: s
     if user is None:
         raise NotFound("The user is gone.")
     role = Role.PARTICIPANT if user.banned_at is not None else user.role
+    if role is Role.ADMIN and Scope.ADMIN not in actor.scopes:
+        role = Role.CREATOR  # else each admin who links an account would make an admin of the bot
     scopes = scopes_of(role) - {Scope.ACT}
     return Actor(user_id=user.id, name=user.name, role=role, scopes=scopes)
 
@@ -276,4 +300,6 @@ def _is_live(token: Token, now: datetime) -> bool:
 def _actor(holder: Holder) -> Actor:
     role = Role.PARTICIPANT if holder.banned else holder.role
     scopes = holder.token.scopes & scopes_of(role)
+    if Scope.ADMIN in scopes:
+        scopes = scopes | (scopes_of(role) - {Scope.ACT})
     return Actor(user_id=holder.user_id, name=holder.user, role=role, scopes=scopes)

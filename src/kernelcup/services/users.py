@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from datetime import datetime
 
@@ -19,6 +20,12 @@ _RESERVED = frozenset({"nobody", "operator", "me", ".", ".."})
 _LOOKALIKE_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
 
 
+# Letters, marks and signs that show nothing, or nothing by themselves, although Unicode counts them as printable.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
 def ensure_user(db: Database, name: str, *, now: datetime) -> str:
     """Make the user unless there is one, and return the name as it was first written."""
     checked = check_user_name(name)
@@ -26,6 +33,17 @@ def ensure_user(db: Database, name: str, *, now: datetime) -> str:
         users.get_or_create(session, checked, now=now)
         found = users.find(session, checked)
     return found[1] if found else checked
+
+
+def creator_here(db: Database, login: str) -> str:
+    """Return whose a leaderboard is that a machine's login makes and that names nobody.
+
+    Theirs, if the login is a user's name. Else the only admin's, since a login such as ``root`` is nobody
+    who competes; without one a user of that name is made.
+    """
+    with db.read() as session:
+        known = users.find(session, login)
+        return known[1] if known is not None else users.only_admin(session) or login
 
 
 def actor_of(db: Database, name: str) -> Actor:
@@ -46,6 +64,8 @@ def check_user_name(name: str) -> str:
         raise InvalidValue(f"User name {name!r}: expected 1 to {LONGEST_NAME} characters.")
     if not normal.isprintable() or normal != normal.strip():
         raise InvalidValue(f"User name {name!r}: expected printable characters, no blanks at its ends.")
+    if has_invisible(normal):
+        raise InvalidValue(f"User name {name!a}: it has characters that cannot be seen; leave them out.")
     return normal
 
 
@@ -62,6 +82,11 @@ def check_account_name(name: str) -> str:
     if users.name_key(normal) in _RESERVED:
         raise InvalidValue(f"User name {name!r} is reserved; choose another.")
     return normal
+
+
+def has_invisible(name: str) -> bool:
+    """Tell whether a name has characters that nobody can see, so that it looks like another one."""
+    return _INVISIBLE.search(name) is not None
 
 
 def is_account_name(name: str) -> bool:

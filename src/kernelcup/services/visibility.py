@@ -20,7 +20,7 @@ _UNNAMED = re.compile(rf"{UNNAMED} (\d{{1,10}})", re.IGNORECASE | re.ASCII)
 
 def is_masked(board: Leaderboard, viewer: Actor) -> bool:
     """Tell whether somebody sees others under their pseudonyms only."""
-    return board.pseudonymous and not access.manages_board(viewer, board)
+    return board.pseudonymous and not access.inspects_board(viewer, board)
 
 
 def shown_names(
@@ -55,7 +55,7 @@ def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -
 
 def hidden_since(board: Leaderboard, viewer: Actor) -> datetime | None:
     """Return from when on somebody does not see how others do, None without a freeze."""
-    return None if access.manages_board(viewer, board) else board.freeze_at
+    return None if access.inspects_board(viewer, board) else board.freeze_at
 
 
 def _unnamed(first: int | None) -> str:

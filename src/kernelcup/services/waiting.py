@@ -127,7 +127,9 @@ class _Looker:
         """Estimate when a slot is free for a job, None where that cannot be told."""
         if self._obstacle(device) is not None:
             return None
-        slots = sum(info.devices[device] for info in _serving(self.alive, device))
+        slots = sum(
+            info.devices[device] - info.in_use.get(device, 0) for info in _serving(self.alive, device)
+        )
         running = jobs.under_way(self._session, device=device)
         if sum(ahead.values()) + len(running) < slots:
             return 0.0
@@ -148,7 +150,11 @@ class _Looker:
             return f"no dispatcher serves {device} now"
         machines = {info.machine for info in serving}
         out = [fault for fault in self._faults if fault.machine in machines and fault.device == device]
-        return f"{device} is out of service: {_worst(out)}" if len(out) >= slots else None
+        if len(out) >= slots:
+            return f"{device} is out of service: {_worst(out)}"
+        if sum(info.in_use.get(device, 0) for info in serving) >= slots:
+            return f"{device} is in use by another program of its machine, or being calibrated"
+        return None
 
 
 def _serving(alive: Sequence[DispatcherInfo], device: str) -> list[DispatcherInfo]:

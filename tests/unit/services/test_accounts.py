@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from builders import NOW, make_actor, make_board
@@ -149,6 +151,38 @@ def test_an_admins_token_without_the_scope_manages_nobody(db) -> None:
     weak = Actor(user_id=root.user_id, name="root", role=Role.ADMIN, scopes=frozenset({Scope.READ}))
     with pytest.raises(ScopeMissing):
         accounts.list_users(db, weak)
+
+
+@pytest.mark.parametrize("way", ["role", "ban"])
+def test_the_last_admin_stays_one(db, way: str) -> None:
+    root = make_actor(db, "root", Role.ADMIN)
+
+    def end(actor) -> None:
+        if way == "ban":
+            accounts.ban(db, actor, "root", reason="a test", now=NOW)
+        else:
+            accounts.set_role(db, actor, "root", Role.PARTICIPANT, now=NOW)
+
+    with pytest.raises(Conflict, match="root is the last admin"):
+        end(root)
+    make_actor(db, "banned", Role.ADMIN)
+    accounts.ban(db, OPERATOR, "banned", reason="a test", now=NOW)
+    with pytest.raises(Conflict, match="root is the last admin"):
+        end(root)
+    make_actor(db, "second", Role.ADMIN)
+    end(root)
+
+
+def test_the_machines_operator_takes_the_last_admin_away(db) -> None:
+    make_actor(db, "root", Role.ADMIN)
+    assert accounts.set_role(db, OPERATOR, "root", Role.PARTICIPANT, now=NOW).role is Role.PARTICIPANT
+
+
+def test_an_admins_token_without_the_scope_reads_no_audit_log(db) -> None:
+    root = make_actor(db, "root", Role.ADMIN)
+    weak = dataclasses.replace(root, scopes=frozenset({Scope.READ, Scope.MANAGE}))
+    with pytest.raises(ScopeMissing, match="--scope admin"):
+        audit.entries(db, weak)
 
 
 def test_an_admin_makes_users_once_for_each_name(db) -> None:

@@ -104,12 +104,6 @@ def test_a_deadline_must_be_ahead_and_after_the_opening(db) -> None:
         make_board(db, opens_at=NOW + timedelta(days=2), deadline=NOW + timedelta(days=1))
 
 
-def test_the_harness_is_what_the_task_asks_for_unless_said_otherwise(db) -> None:
-    task = make_task(harness=HarnessKind.OWN, main="eval.py")
-    assert make_board(db, task=task).harness is HarnessKind.OWN
-    assert make_board(db, name="b2", task=task, harness=HarnessKind.STANDARD).harness is HarnessKind.STANDARD
-
-
 def test_a_task_without_a_harness_cannot_be_judged_by_its_own(db) -> None:
     with pytest.raises(InvalidValue, match="no harness of its own"):
         make_board(db, harness=HarnessKind.OWN)
@@ -227,19 +221,38 @@ def test_settings_that_cannot_be_are_refused(db, settings: dict[str, object]) ->
         make_board(db, **settings)
 
 
-@pytest.mark.parametrize("settings", [{"trust": TrustRule.AUDITED}, {"duel": True}])
-def test_what_an_emulated_device_cannot_prove_is_not_asked_of_it(db, settings: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    ("settings", "backend", "told"),
+    [
+        (
+            {"trust": TrustRule.AUDITED},
+            Backend.EMULATED,
+            "without a GPU, such as 'other', are by the wall clock",
+        ),
+        ({"duel": True}, Backend.EMULATED, "on an emulated device, such as 'other'"),
+    ],
+)
+def test_what_a_device_cannot_prove_is_not_asked_of_it(
+    db, settings: dict[str, object], backend: Backend, told: str
+) -> None:
     """Nobody could rank there, or nobody pass who came first."""
-    known = [make_device(), make_device(name="emulated", backend=Backend.EMULATED)]
-    with pytest.raises(InvalidValue, match="on an emulated device, such as 'emulated'"):
-        make_board(db, devices=["H100", "emulated"], known_devices=known, **settings)
+    known = [make_device(), make_device(name="other", backend=backend)]
+    with pytest.raises(InvalidValue, match=told):
+        make_board(db, devices=["H100", "other"], known_devices=known, **settings)
     board = make_board(db, devices=["H100"], known_devices=known, **settings)
-    changes = BoardChanges(devices=["H100", "emulated"])
-    with pytest.raises(InvalidValue, match="on an emulated device"):
+    changes = BoardChanges(devices=["H100", "other"])
+    with pytest.raises(InvalidValue, match=told):
         update_board(db, OPERATOR, board.name, now=NOW, changes=changes, known_devices=known)
     update_board(
         db, OPERATOR, board.name, now=NOW, changes=BoardChanges(pseudonymous=True), known_devices=known
     )
+
+
+def test_times_of_a_processor_cannot_be_audited() -> None:
+    known = [make_device(name="cpu", backend=Backend.CPU)]
+    with pytest.raises(InvalidValue, match="by the wall clock"):
+        boards.check_proofs(HarnessKind.STANDARD, TrustRule.AUDITED, duel=False, devices=["cpu"], known=known)
+    boards.check_proofs(HarnessKind.STANDARD, TrustRule.ANY, duel=True, devices=["cpu"], known=known)
 
 
 def test_a_closed_board_exists_for_its_members_and_managers_only(db) -> None:
@@ -320,3 +333,71 @@ def test_the_own_harness_needs_a_yes(db, overrides: dict[str, object]) -> None:
     with pytest.raises(InvalidValue, match="self-measured"):
         make_board(db, task=task, creator=grace)
     assert make_board(db, task=task, creator=grace, harness=HarnessKind.OWN).harness is HarnessKind.OWN
+
+
+CPU = make_device(name="cpu", backend=Backend.CPU)
+EMULATED = make_device(name="emulated", backend=Backend.EMULATED)
+
+
+@pytest.mark.first_contact(13, "a board of a task that no device can judge is refused with the reason")
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        ({"lang": Language.CUDA, "main": "eval.cu"}, "only Python tasks can be judged yet"),
+        ({"multi_gpu": True, "main": "eval.py"}, "no device here gives a job more than one GPU"),
+    ],
+)
+def test_a_board_that_no_device_can_judge_is_refused(db, overrides: dict[str, object], told: str) -> None:
+    task = make_task(**overrides)
+    with pytest.raises(InvalidValue, match=told):
+        make_board(db, task=task, harness=HarnessKind.OWN, known_devices=[make_device()])
+    assert boards.list_boards(db) == []
+
+
+@pytest.mark.first_contact(13, "a board whose inputs are made on a GPU is refused on a device without one")
+def test_inputs_on_a_gpu_are_refused_where_there_is_none(db) -> None:
+    known = [EMULATED, CPU]
+    with pytest.raises(InvalidValue, match=r"reference\.py, line 5, .* Use another device: emulated\."):
+        make_board(db, devices=["emulated", "CPU"], known_devices=known)
+    assert make_board(db, devices=["emulated"], known_devices=known).devices == ("emulated",)
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["torch.ones(size)", "torch.ones(size, device='cuda' if torch.cuda.is_available() else 'cpu')"],
+)
+def test_inputs_that_need_no_gpu_are_judged_without_one(db, made: str) -> None:
+    text = f"import torch\ndef generate_input(size, seed):\n    return {made}\n"
+    text += "def unused():\n    return torch.ones(1).cuda()\ndef check_implementation(data, output): ...\n"
+    task = make_task(sources={"reference.py": text})
+    assert make_board(db, task=task, devices=["cpu"], known_devices=[CPU]).devices == ("cpu",)
+
+
+@pytest.mark.parametrize("made", ["torch.ones(size).to('cuda:0')", "helped(size)"])
+def test_inputs_on_a_gpu_are_found_wherever_they_are_made(db, made: str) -> None:
+    text = "def helped(size):\n    return torch.ones(size).cuda()\n"
+    text += f"def generate_input(size, seed):\n    return {made}\n"
+    task = make_task(sources={"reference.py": text + "def check_implementation(data, output): ...\n"})
+    with pytest.raises(InvalidValue, match="makes its inputs on a GPU"):
+        make_board(db, task=task, devices=["cpu"], known_devices=[CPU])
+
+
+@pytest.mark.first_contact(13, "a change that leaves a device unable to judge is refused, too")
+def test_a_change_to_what_no_device_can_judge_is_refused(db) -> None:
+    make_board(db, devices=["emulated"], known_devices=[EMULATED, CPU])
+    for task, changes in (
+        (make_task(multi_gpu=True), BoardChanges()),
+        (None, BoardChanges(devices=["cpu"])),
+    ):
+        with pytest.raises(InvalidValue, match="cannot judge task"):
+            update_board(
+                db, OPERATOR, "double", task=task, changes=changes, known_devices=[EMULATED, CPU], now=NOW
+            )
+    assert boards.get_board(db, "double").devices == ("emulated",)
+
+
+@pytest.mark.first_contact(13, "no message about a harness advises one that does not help either")
+def test_advice_about_harnesses_does_not_mislead(db) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        make_board(db, task=make_task(lang=Language.CUDA), harness=HarnessKind.STANDARD)
+    assert "Use 'own'" not in str(refused.value)

@@ -359,3 +359,22 @@ def test_a_dispatcher_that_is_told_to_stop_ends_its_calibration(scene: Scene) ->
     assert begun.wait(30)
     mine.stop()
     assert calibrations.newest(scene.db) == []
+
+
+def noise(scene: Scene, canaries: list[float], **changes: Any) -> float:
+    """Return what jobs are told of the device's noise after such canaries."""
+    for canary_ns in canaries:
+        scene.canary(canary_ns, **changes)
+    scene.another(every=None).refresh()
+    (facts,) = scene.bench.facts.values()
+    return facts.noise_share
+
+
+@pytest.mark.first_contact(25, "jobs are told what the canaries of their device differ by between runs")
+def test_jobs_are_told_how_much_their_device_differs_between_runs(scene: Scene) -> None:
+    assert noise(scene, [99.5, 100.5] * 10) == pytest.approx(0.005 / 0.6745, rel=0.01)
+
+
+@pytest.mark.first_contact(25, "a few canaries say nothing about noise")
+def test_a_few_canaries_say_nothing_about_noise(scene: Scene) -> None:
+    assert noise(scene, [99.5, 100.5]) == 0.0

@@ -8,7 +8,7 @@ import pytest
 
 from builders import NOW, make_actor
 from kernelcup.domain import NOBODY, OPERATOR, Role, Scope
-from kernelcup.errors import InvalidValue, NotFound, RateLimited, ScopeMissing, SignInNeeded
+from kernelcup.errors import InvalidValue, NotFound, ScopeMissing, SignInNeeded
 from kernelcup.services import device_login, tokens
 from kernelcup.services.device_login import (
     DeviceLogin,
@@ -133,14 +133,17 @@ def test_a_client_without_a_name_is_refused(db) -> None:
         start_device_login(db, client=" \n", scopes=SUBMIT, now=NOW)
 
 
-def test_only_so_many_wait_at_a_time(db, monkeypatch) -> None:
-    monkeypatch.setattr(device_login, "MOST_WAITING", 2)
-    started(db)
-    started(db)
-    with pytest.raises(RateLimited):
-        started(db)
-    later = NOW + timedelta(minutes=15)
-    assert start_device_login(db, client="x", scopes=SUBMIT, now=later).interval_s == 5
+@pytest.mark.first_contact(33, "2,000 pending device logins lock nobody out")
+def test_of_too_many_that_wait_the_one_goes_that_asks_least(db, monkeypatch) -> None:
+    monkeypatch.setattr(device_login, "MOST_WAITING", 3)
+    ada, *silent = (started(db) for _ in range(3))
+    assert polls(db, ada, 5) == ["pending"]
+    newest = start_device_login(db, client="x", scopes=SUBMIT, now=NOW + timedelta(seconds=6))
+    states = [
+        poll_device_login(db, each.device_code, now=NOW + timedelta(seconds=60)).status for each in silent
+    ]
+    assert sorted(states) == ["expired", "pending"]
+    assert polls(db, ada, 90) == polls(db, newest, 90) == ["pending"]
 
 
 def test_an_unknown_device_code_is_over(db) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import logging
+import os
 import threading
 
 import pytest
@@ -10,7 +12,7 @@ from builders import NOW, make_board, make_device, make_report, make_submission
 from fakes import FakeGpuLauncher, FakeLauncher, FakeSeconds
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
-from kernelcup.services import attempt, dispatchers, events, fitness, queue
+from kernelcup.services import attempt, dispatch, dispatchers, events, fitness, queue
 from kernelcup.services.dispatch import Dispatcher
 from kernelcup.services.fitness import SHORTEST_PAUSE, outages, take_out
 from kernelcup.services.progress import (
@@ -26,10 +28,11 @@ from kernelcup.services.progress import (
 )
 from kernelcup.services.submissions import cancel_submission, delete_submission, show_submission
 from kernelcup.services.users import actor_of
+from kernelcup.services.waiting import waiting_of
 from kernelcup.storage import events as storage_events
 from kernelcup.storage import pauses
 from kernelcup.storage.pauses import Pause, PauseScope
-from kernelcup_harness.protocol import Backend, Mode, Verdict
+from kernelcup_harness.protocol import Backend, Finding, Mode, Verdict
 
 DEVICES = (make_device(slots=2), make_device(name="A100"))
 
@@ -171,6 +174,17 @@ def test_a_harness_that_could_not_judge_is_asked_once_more(stage) -> None:
     assert retried.reason == "BadReport: the harness could not judge"
 
 
+@pytest.mark.first_contact(8, "a quarantine is not turned into a free retry by an internal error after it")
+def test_what_an_audit_has_found_is_stored_and_not_tried_again(stage) -> None:
+    submission = stage.submit()
+    found = [Finding(code="below_floor", text="too fast", quarantines=True)]
+    broken = make_report(verdict=Verdict.INTERNAL_ERROR, message="out of memory", stages=[], quarantine=found)
+    stage.dispatcher(FakeLauncher(broken)).run_until_idle()
+    run = stage.run(submission)
+    assert (run.verdict, run.attempt, run.score_s) == (Verdict.INTERNAL_ERROR, 1, None)
+    assert stage.told(JobRetried) == []
+
+
 def test_what_the_harness_cannot_judge_twice_ends_with_its_own_report(stage) -> None:
     submission = stage.submit()
     broken = make_report(verdict=Verdict.INTERNAL_ERROR, message="the reference is broken", stages=[])
@@ -181,6 +195,74 @@ def test_what_the_harness_cannot_judge_twice_ends_with_its_own_report(stage) -> 
         2,
         "the reference is broken",
     )
+
+
+@pytest.mark.first_contact(28, "a launch that lacks files, memory or processes uses no attempt and is no bug")
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN])
+def test_a_launch_that_lacks_something_is_done_later(stage, caplog, monkeypatch, number: int) -> None:
+    monkeypatch.setattr(dispatch, "REST_S", 0.0, raising=False)
+    submission = stage.submit()
+    short = OSError(number, os.strerror(number))
+    wrapped = LaunchError("the harness cannot be started")
+    wrapped.__cause__ = OSError(number, os.strerror(number))
+    stage.dispatcher(FakeLauncher(short, wrapped)).run_until_idle()
+    assert (stage.run(submission).verdict, stage.run(submission).attempt) == (Verdict.ACCEPTED, 1)
+    assert len(stage.told(JobReturned)) == 2
+    assert "should not happen" not in caplog.text
+
+
+class Short(FakeLauncher):
+    """A launcher on a machine that is short of files for a while."""
+
+    left = 3
+
+    def capacity(self, device) -> int:
+        """Say how much room there is, if it can."""
+        if self.left:
+            self.left -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().capacity(device)
+
+
+@pytest.mark.first_contact(28, "no trouble of machine or database ends the dispatcher of a service")
+def test_a_service_outlives_what_its_machine_lacks(stage, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(dispatch, "REST_S", 0.0, raising=False)
+    submission = stage.submit()
+    stop, launcher = threading.Event(), Short()
+    dispatcher = stage.dispatcher(launcher, on_progress=lambda _: stop.set() if launcher.specs else None)
+    with caplog.at_level(logging.WARNING):
+        dispatcher.run_forever(stop)
+    assert launcher.left == 0
+    assert submission.id
+    # Said once, however often it was found.
+    assert [each.message for each in caplog.records].count(
+        "not ready: [Errno 24] Too many open files; going on"
+    ) == 1
+
+
+def test_a_dispatcher_tells_that_another_program_has_its_slots(stage) -> None:
+    class Crowded(FakeLauncher):
+        """A launcher on a machine where another program holds one slot of each device."""
+
+        def capacity(self, device) -> int:
+            return super().capacity(device) - 1
+
+    stop = threading.Event()
+    launcher = Crowded()
+    submission = stage.submit("A100")
+    dispatcher = stage.dispatcher(launcher)
+    looks = threading.Thread(target=dispatcher.run_forever, args=[stop])
+    looks.start()
+    try:
+        while not (alive := dispatchers.list_alive(stage.db, stage.clock())):
+            pass
+        (waits,) = waiting_of(stage.db, submission.id, stage.clock()).values()
+    finally:
+        stop.set()
+        looks.join()
+    assert alive[0].in_use == {"H100": 1, "A100": 1}
+    assert waits.reason == "A100 is in use by another program of its machine, or being calibrated"
+    assert launcher.specs == []
 
 
 def test_a_bug_in_a_launcher_ends_like_a_failed_launch(stage, caplog) -> None:

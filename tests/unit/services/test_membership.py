@@ -195,8 +195,12 @@ def test_a_class_list_makes_members_and_codes(db, boards) -> None:
     ("text", "problems"),
     [
         ("", ["line 1: expected a header"]),
-        ("name\nada\n", ["line 1: expected a header"]),
-        ("user,user\nada,bob\n", ["line 1: expected a header"]),
+        ("name\nada\n", ["line 1: unknown column `name`; there are user, label, pseudonym"]),
+        (
+            "usr,pseudonim\nada,Owl\n",
+            ["line 1: unknown column `usr`, did you mean `user`?; unknown column `pseudonim`, did you mean"],
+        ),
+        ("user,user\nada,bob\n", ["line 1: the column `user` is there twice"]),
         ("pseudonym\nOwl\n", ["line 1: expected a header"]),
         (
             "user,pseudonym\nada,Owl\nADA,\nbob,owl\n,Fox\nx,y,z\nzoe,participant 3\ncyn,Taken\n",

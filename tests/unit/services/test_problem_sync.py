@@ -11,12 +11,12 @@ from sqlalchemy import select
 
 from builders import NOW, make_actor, make_board, make_device, make_report, make_submission
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Visibility
-from kernelcup.errors import Forbidden, NotFound, SignInNeeded
+from kernelcup.errors import Forbidden, InvalidValue, NotFound, SignInNeeded
 from kernelcup.services import boards, problem_sync, queue
 from kernelcup.services.problem_sync import SyncOptions, SyncResult, sync_problem_set
-from kernelcup.services.task_git import fetch_problems
+from kernelcup.services.task_git import fetch_here, fetch_problems
 from kernelcup.storage.tables import AuditRow
-from kernelcup_harness.protocol import HarnessKind
+from kernelcup_harness.protocol import Backend, HarnessKind
 
 REFERENCE = """\
 def generate_input(size: int, seed: int):
@@ -55,6 +55,16 @@ def set_file(*entries: dict[str, Any], deadline: str = "") -> str:
 
 def entry(folder: str, **overrides: Any) -> dict[str, Any]:
     return {"directory": folder, "name": folder, "deadline": "2026-12-31", "gpus": ["H100"], **overrides}
+
+
+@pytest.fixture(autouse=True)
+def _fetched_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fetch in this process: starting another for each sync takes longer than all the rest."""
+
+    def fetch(_actor: Actor, repository: str, branch: str, into: Path) -> str:
+        return fetch_here(repository, branch, into)
+
+    monkeypatch.setattr(problem_sync, "fetch_problems", fetch)
 
 
 @pytest.fixture
@@ -175,13 +185,54 @@ def test_each_problem_stands_for_itself(db, source) -> None:
     repository(source, files)
     result = sync(db, source)
     assert result.created == ["a", "d"]
-    assert skipped(result) == {"past": "its deadline 2025-01-01 23:59:59 UTC is over"}
+    assert skipped(result) == {
+        "past": "its deadline 2025-01-01 23:59:59 UTC is over; another one can be given"
+    }
     found = errors(result)
     assert found.keys() == {"bad", "odd", "health", "none"}
     assert found["bad"].startswith("problems/bad/task.yml:1:")
     assert "B200" in found["odd"]
     assert "reserved" in found["health"]
     assert sync(db, source, preview=True).errors == result.errors
+
+
+@pytest.mark.first_contact(14, "an unknown device is left out and loses no problem")
+def test_an_unknown_device_is_left_out_and_loses_no_problem(db, source) -> None:
+    repository(source, {"problems/set.yaml": set_file(entry("a", gpus=["B200", "h100"]), entry("d"))})
+    result = sync(db, source)
+    assert (result.created, result.errors, result.is_complete) == (["a", "d"], [], True)
+    assert boards.get_board(db, "a").devices == ("H100",)
+    (left,) = result.devices_left_out
+    assert (left.name, "'B200' is not configured here" in left.reason) == ("a", True)
+    assert skipped(sync(db, source)) == {"a": "no changes", "d": "no changes"}
+
+
+@pytest.mark.first_contact(13, "a sync leaves out a device that cannot judge the problem")
+def test_a_device_that_cannot_judge_a_problem_is_left_out(db, source) -> None:
+    reference = REFERENCE.replace("[seed] * size", "torch.ones(size, device='cuda')")
+    files = {"problems/set.yaml": set_file(entry("a", gpus=["cpu", "H100"]))}
+    repository(source, files | task_files("a", reference=reference))
+    devices = [*DEVICES, make_device(name="cpu", backend=Backend.CPU)]
+    assert sync(db, source, known_devices=devices).created == ["a"]
+    assert boards.get_board(db, "a").devices == ("H100",)
+
+
+@pytest.mark.first_contact(14, "other devices can be given for all problems")
+def test_other_devices_can_be_given_for_all_problems(db, source) -> None:
+    assert sync(db, source, devices=["a100"]).created == ["a", "d"]
+    assert boards.get_board(db, "d").devices == ("A100",)
+    with pytest.raises(InvalidValue, match="'B200' is not configured here"):
+        sync(db, source, devices=["B200"])
+
+
+@pytest.mark.first_contact(14, "a deadline that is over can be replaced, also by none")
+@pytest.mark.parametrize("deadline", [None, datetime(2027, 1, 1, tzinfo=UTC)])
+def test_a_deadline_that_is_over_can_be_replaced(db, source, deadline: datetime | None) -> None:
+    repository(source, {"problems/set.yaml": set_file(entry("a", deadline="2025-01-01"))})
+    assert not sync(db, source).is_complete
+    result = sync(db, source, deadline=deadline)
+    assert (result.created, result.is_complete) == (["a"], True)
+    assert boards.get_board(db, "a").deadline == deadline
 
 
 def test_one_set_can_be_chosen(db, source) -> None:
@@ -216,6 +267,7 @@ def test_names_can_be_given_a_prefix_and_boards_be_closed(db, source) -> None:
     assert sync(db, source, prefix="class-", visibility=Visibility.PUBLIC).updated == ["class-a", "class-d"]
 
 
+@pytest.mark.first_contact(12, "board sync follows the same rule and says so")
 def test_our_harness_judges_where_it_can_and_the_own_one_needs_a_yes(db, tmp_path) -> None:
     files = {
         **task_files("ours", main=True),
@@ -225,6 +277,9 @@ def test_our_harness_judges_where_it_can_and_the_own_one_needs_a_yes(db, tmp_pat
     repository(tmp_path / "src", files)
     result = sync(db, tmp_path / "src")
     assert result.created == ["ours"]
+    assert [(each.name, each.note[:31]) for each in result.notes[:1]] == [
+        ("ours", "judged by the standard harness ")
+    ]
     assert "self-measured" in errors(result)["own"]
     assert boards.get_board(db, "ours").harness is HarnessKind.STANDARD
     assert sync(db, tmp_path / "src", harness=HarnessKind.OWN).created == ["own"]

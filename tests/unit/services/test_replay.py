@@ -107,6 +107,6 @@ def test_a_case_that_the_task_has_not_is_refused(found) -> None:
 )
 def test_a_run_that_cannot_be_repeated_says_why(found, report: RunReport, why: str) -> None:
     run = found(make_report())
-    run = dataclasses.replace(run, run=dataclasses.replace(run.run, report=report))
+    run = dataclasses.replace(run, report=report)
     with pytest.raises(InvalidValue, match=why):
         replay_job(run, case=0, backend=Backend.CUDA)

@@ -1,21 +1,30 @@
-"""What the static screen finds is stored with a submission, and never decides about it."""
+"""What the static screen finds is stored with a result, and never decides about a verdict."""
 
 from __future__ import annotations
 
+import dataclasses
+import time
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import delete, func, select
+from sqlalchemy import func, select
 
-from builders import NOW, SUBMISSION, make_board, make_submission
-from kernelcup.domain import OPERATOR
-from kernelcup.errors import DeadlinePassed, NotFound
-from kernelcup.screen import RULES_VERSION, Finding
+from builders import NOW, SUBMISSION, look_at, make_board, make_device, make_report, make_submission
+from fakes import FakeLauncher
+from kernelcup.domain import OPERATOR, JobState
+from kernelcup.errors import Banned, DeadlinePassed, NotFound, RateLimited
+from kernelcup.screen import RULES_VERSION, Finding, Screening, Tag
+from kernelcup.services import limits, queue
+from kernelcup.services.accounts import ban
+from kernelcup.services.dispatch import Dispatcher
+from kernelcup.services.screening import screen_file
 from kernelcup.services.submissions import delete_submission, list_submissions, screening_of, show_submission
-from kernelcup.services.submit import screen_file
 from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow
 
 CHEAT = "import sys\nsys._getframe(1)\nexec('x')\n" + SUBMISSION
+STREAM = b"import torch\n\n\ndef custom_kernel(data):\n    torch.cuda.Stream()\n    return data * 2\n"
+EXPENSIVE = ("s='" + "eval(a) " * 6000 + "'\n" + "exec(s)\n" * 1200).encode()
+"""The screen took ten seconds for this file of 58 kB."""
 
 
 class Odd:
@@ -33,95 +42,189 @@ def count(db, table) -> int:
         return session.execute(select(func.count()).select_from(table)).scalar_one()
 
 
-def test_a_submission_is_screened_when_it_is_accepted(db):
+def run(db, clock, **options) -> None:
+    """Judge all that waits."""
+    dispatcher = Dispatcher(
+        db,
+        devices=[make_device()],
+        launchers={"fake": FakeLauncher()},
+        clock=clock,
+        tick_s=0.005,
+        **options,
+    )
+    dispatcher.run_until_idle()
+
+
+def finish(db, screening: Screening | None = None) -> JobState:
+    """Judge the next job by hand and return what became of it."""
+    lease = queue.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=NOW)
+    assert lease is not None
+    more = {} if screening is None else {"screening": screening}
+    queue.finish(db, lease, report=make_report(), harness_hash="", machine="box", now=NOW, **more)
+    return show_submission(db, lease.job.submission_id).jobs[0].job.state
+
+
+@pytest.mark.first_contact(29, "the screen leaves the request: it looks at a submission while that is judged")
+def test_a_submission_is_screened_when_it_is_judged(db, clock) -> None:
     make_board(db)
-    screening = screening_of(db, make_submission(db, content=CHEAT.encode()).id)
-    assert screening == screen_file("kernel.py", CHEAT)
+    submission = make_submission(db, content=CHEAT.encode())
+    assert screening_of(db, submission.id) is None
+    run(db, clock)
+    screening = screening_of(db, submission.id)
+    assert screening is not None
     assert screening.tags == ("dynamic_execution", "frame_walk")
 
 
-def test_tags_change_nothing_about_the_submission(db):
+def test_a_submission_is_looked_at_once(db, clock) -> None:
+    seen: list[str] = []
+
+    def look(file_name: str, code: str) -> Screening:
+        seen.append(file_name)
+        return Screening(rules_version="test")
+
+    make_board(db, devices=["H100"])
+    submission = make_submission(db)
+    look_at(db, submission)
+    run(db, clock, look=look)
+    make_submission(db)
+    run(db, clock, look=look)
+    assert seen == ["kernel.py"]
+
+
+@pytest.mark.first_contact(29, "ban and limits come before anything that takes long")
+def test_a_file_of_a_banned_user_costs_nothing(db) -> None:
+    make_board(db)
+    make_submission(db)
+    ban(db, OPERATOR, "ada", reason="cheats", now=NOW)
+    before = time.process_time()
+    with pytest.raises(Banned):
+        make_submission(db, content=EXPENSIVE)
+    assert time.process_time() - before < 0.5
+
+
+@pytest.mark.first_contact(29, "ban and limits come before anything that takes long")
+def test_a_file_over_a_limit_costs_nothing(db) -> None:
+    make_board(db)
+    limits.add_limit(db, OPERATOR, text="1/hour", now=NOW)
+    make_submission(db)
+    before = time.process_time()
+    with pytest.raises(RateLimited):
+        make_submission(db, content=EXPENSIVE)
+    assert time.process_time() - before < 0.5
+
+
+@pytest.mark.first_contact(29, "a leaderboard that holds back tags holds back what the screen has not seen")
+def test_what_was_not_looked_at_does_not_rank_where_tags_are_held_back(db) -> None:
+    make_board(db, review_tags=("streams",))
+    make_submission(db)
+    assert finish(db) is JobState.QUARANTINED
+
+
+@pytest.mark.first_contact(29, "the tags that a look beside the judging finds hold back the result")
+def test_tags_count_before_a_result_ranks(db) -> None:
+    make_board(db, review_tags=("streams",))
+    finding = Finding(tag="streams", line=5, column=5, source="", explanation="")
+    for found, state in (((finding,), JobState.QUARANTINED), ((), JobState.DONE)):
+        make_submission(db)
+        assert finish(db, Screening(rules_version="1", findings=found)) is state
+
+
+def test_a_dispatcher_holds_back_what_has_a_tag(db, clock) -> None:
+    make_board(db, review_tags=("streams",))
+    held, fine = make_submission(db, content=STREAM), make_submission(db)
+    run(db, clock)
+    states = [show_submission(db, each.id).jobs[0].job.state for each in (held, fine)]
+    assert states == [JobState.QUARANTINED, JobState.DONE]
+
+
+@pytest.mark.first_contact(29, "a file that keeps the screen too long is held back where tags are")
+def test_a_file_that_the_screen_cannot_finish_is_held_back(db) -> None:
+    make_board(db, review_tags=("streams",))
+    make_submission(db)
+    finding = Finding(tag="no_answer", line=0, column=0, source="", explanation="")
+    assert finish(db, Screening(rules_version="1", findings=(finding,))) is JobState.QUARANTINED
+    assert Tag("no_answer").grave
+
+
+def test_two_jobs_of_a_submission_store_one_screening(db) -> None:
+    make_board(db)
+    submission = make_submission(db)
+    first = look_at(db, submission)
+    look_at(db, submission, lambda _name, _code: dataclasses.replace(first, rules_version="other"))
+    assert screening_of(db, submission.id) == first
+
+
+def test_tags_change_nothing_about_the_submission(db, clock) -> None:
     make_board(db)
     tagged, plain = make_submission(db, content=CHEAT.encode()), make_submission(db)
+    run(db, clock)
     states = [[view.job.state for view in show_submission(db, each.id).jobs] for each in (tagged, plain)]
-    assert states[0] == states[1]
+    assert states == [[JobState.DONE]] * 2
 
 
-def test_a_submission_without_findings_is_screened_all_the_same(db):
+def test_a_submission_without_findings_is_screened_all_the_same(db) -> None:
     make_board(db)
-    screening = screening_of(db, make_submission(db).id)
+    submission = make_submission(db)
+    look_at(db, submission)
+    screening = screening_of(db, submission.id)
     assert screening is not None
     assert (screening.findings, screening.left_out, screening.rules_version) == ((), 0, RULES_VERSION)
 
 
-def test_a_submission_from_before_the_screen_has_no_screening(db):
-    make_board(db)
-    submission = make_submission(db, content=CHEAT.encode())
-    with db.write() as session:
-        session.execute(delete(ScreeningRow))
-    assert screening_of(db, submission.id) is None
-
-
-def test_a_submission_that_is_not_there_has_no_screening_either(db):
+def test_a_submission_that_is_not_there_has_no_screening_either(db) -> None:
     with pytest.raises(NotFound):
         screening_of(db, 1)
 
 
-def test_with_a_submission_its_findings_are_deleted(db):
+def test_with_a_submission_its_findings_are_deleted(db) -> None:
     make_board(db)
     submission, other = (make_submission(db, content=CHEAT.encode()) for _ in range(2))
+    for each in (submission, other):
+        look_at(db, each)
     delete_submission(db, submission.id, by=OPERATOR, now=NOW)
     assert (count(db, ScreeningRow), count(db, ScreeningFindingRow)) == (1, 2)
     assert screening_of(db, other.id) is not None
 
 
-def test_findings_that_were_left_out_stay_counted(db):
+def test_findings_that_were_left_out_stay_counted(db) -> None:
     make_board(db)
     content = b"import os\n" + b"os.environ\n" * 100 + SUBMISSION.encode()
-    screening = screening_of(db, make_submission(db, content=content).id)
+    submission = make_submission(db, content=content)
+    look_at(db, submission)
+    screening = screening_of(db, submission.id)
     assert screening is not None
     assert len(screening.findings) + screening.left_out == 100
 
 
-def test_a_second_opinion_is_stored_whatever_it_says(db):
+def test_a_second_opinion_is_stored_whatever_it_says(db) -> None:
     make_board(db)
-    submission = make_submission(db, content=CHEAT.encode(), second_opinion=Odd())
+    submission = make_submission(db, content=CHEAT.encode())
+    look_at(db, submission, lambda name, code: screen_file(name, code, Odd()))
     screening = screening_of(db, submission.id)
     assert screening is not None
     assert screening.rules_version == f"{RULES_VERSION}, odd 2.0"
     assert screening.tags == ("dynamic_execution", "frame_walk", "odd:text")
     assert screening.findings[-1].source == "a\ufffdb"
-    assert screening.findings[-1].explanation == "half ?"
+    assert screening.findings[-1].explanation == "half \ufffd"
 
 
-def test_submissions_can_be_listed_by_tag(db):
+def test_submissions_can_be_listed_by_tag(db) -> None:
     make_board(db)
-    make_submission(db)
-    tagged = make_submission(db, content=CHEAT.encode())
+    plain, tagged = make_submission(db), make_submission(db, content=CHEAT.encode())
+    for each in (plain, tagged):
+        look_at(db, each)
     assert [each.id for each in list_submissions(db, tag="frame_walk")] == [tagged.id]
     assert list_submissions(db, tag="threads") == []
     assert list_submissions(db, tag="frame_walk", user="nobody") == []
 
 
 @pytest.mark.parametrize("name", ["kernel.cu", "KERNEL.CUH", "a/b.cu"])
-def test_a_cuda_file_is_read_as_cuda(name):
+def test_a_cuda_file_is_read_as_cuda(name) -> None:
     assert screen_file(name, "int f() { return fork(); }").tags == ("subprocess",)
 
 
 def test_a_file_that_is_refused_is_not_looked_at(db) -> None:
-    """Looking takes time, and a second opinion more: nobody gets it for a board that is closed."""
-    asked: list[str] = []
-
-    class Opinion:
-        """Counts."""
-
-        name = "counting"
-
-        def findings(self, text: str) -> list[Finding]:
-            asked.append(text)
-            return []
-
     make_board(db, deadline=NOW + timedelta(seconds=1))
     with pytest.raises(DeadlinePassed):
-        make_submission(db, now=NOW + timedelta(seconds=2), second_opinion=Opinion())
-    assert asked == []
+        make_submission(db, now=NOW + timedelta(seconds=2))
+    assert count(db, ScreeningRow) == 0

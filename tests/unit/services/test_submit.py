@@ -111,7 +111,12 @@ def test_an_unknown_board_is_not_found(db) -> None:
 
 def test_the_ending_must_fit_the_language(db) -> None:
     make_board(db)
-    make_board(db, name="cuda", task=make_task(lang=Language.CUDA, harness=HarnessKind.OWN))
+    make_board(
+        db,
+        name="cuda",
+        task=make_task(lang=Language.CUDA, harness=HarnessKind.OWN),
+        harness=HarnessKind.OWN,
+    )
     with pytest.raises(errors.WrongFileType, match=r"'kernel.cu': expected .* \.py"):
         make_submission(db, board="double", file_name="kernel.cu")
     with pytest.raises(errors.WrongFileType):

@@ -7,11 +7,13 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select, update
 
-from builders import NOW, SUBMISSION, make_actor, make_board, make_submission
+from builders import NOW, SUBMISSION, make_actor, make_board, make_device, make_submission
 from kernelcup import errors
 from kernelcup.domain import OPERATOR, Role, Scope, Visibility
+from kernelcup.services import dispatchers
 from kernelcup.services.exceptions import grant_late, late_exceptions, revoke_late
 from kernelcup.services.pauses import all_pauses, pause, unpause
+from kernelcup.storage import boards, exceptions, users
 from kernelcup.storage.tables import EventRow, JobRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
 
@@ -145,8 +147,25 @@ def test_an_exception_lets_one_user_submit_for_longer(db) -> None:
 def test_an_exception_that_ends_before_the_deadline_shortens_nothing(db) -> None:
     make_board(db, deadline=NOW + 2 * HOUR)
     make_actor(db, "ada")
-    grant_late(db, OPERATOR, "double", "ada", NOW + HOUR, now=NOW)
+    with db.write() as session:  # of a deadline that was earlier
+        board, ada = boards.find(session, "double"), users.find(session, "ada")
+        exceptions.put(session, board_id=board.id, user_id=ada[0], until=NOW + HOUR)
     assert make_submission(db, user="ada", now=NOW + 2 * HOUR).id
+
+
+@pytest.mark.parametrize(
+    ("until", "settings", "text"),
+    [
+        (NOW + HOUR, {"deadline": NOW + 2 * HOUR}, "is open until 2026-06-01 14:00:00 UTC for everybody"),
+        (NOW + HOUR, {"visibility": Visibility.CLOSED}, "ada is no member"),
+    ],
+)
+def test_an_exception_that_allows_nothing_is_refused(db, until, settings, text: str) -> None:
+    make_board(db, **settings)
+    make_actor(db, "ada")
+    with pytest.raises(errors.InvalidValue, match=text):
+        grant_late(db, OPERATOR, "double", "ada", until, now=NOW)
+    assert late_exceptions(db, OPERATOR, "double") == []
 
 
 def test_exceptions_are_given_by_managers_only(db) -> None:
@@ -158,6 +177,22 @@ def test_exceptions_are_given_by_managers_only(db) -> None:
         grant_late(db, OPERATOR, "double", "ada", NOW, now=NOW)
     with pytest.raises(errors.NotFound):
         grant_late(db, OPERATOR, "double", "zoe", NOW + HOUR, now=NOW)
+
+
+@pytest.mark.parametrize("name", ["h100", "A100", "cpu"])
+def test_a_device_is_paused_that_a_leaderboard_a_dispatcher_or_the_configuration_has(db, name: str) -> None:
+    make_board(db, devices=["H100"])
+    dispatchers.check_in(
+        db, owner="elsewhere", devices=[make_device(name="A100")], started_at=NOW, draining=False, now=NOW
+    )
+    assert pause(db, OPERATOR, scope="device", key=name, devices=["cpu"], now=NOW).key.lower() == name.lower()
+
+
+def test_a_device_that_is_nowhere_is_not_paused(db) -> None:
+    make_board(db, devices=["H100"])
+    with pytest.raises(errors.NotFound, match="no device 'emulatd'; there are H100, emulated"):
+        pause(db, OPERATOR, scope="device", key="emulatd", devices=["emulated"], now=NOW)
+    assert all_pauses(db) == []
 
 
 @pytest.mark.parametrize(

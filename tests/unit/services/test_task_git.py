@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+import socket
 import stat
 import struct
 import threading
@@ -24,7 +25,7 @@ from builders import make_actor
 from kernelcup.domain import NOBODY, OPERATOR, Role
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.services import task_git
-from kernelcup.services.task_git import fetch_problems
+from kernelcup.services.task_git import fetch_here, fetch_problems
 
 
 def odd_repository(folder: Path, entries: list[tuple[bytes, int, bytes]]) -> str:
@@ -110,14 +111,14 @@ def test_a_large_repository_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch
     source = repository(tmp_path / "src", {"a.yaml": "a" * 1000})
     monkeypatch.setattr(task_git, "MAX_BYTES", 100)
     with pytest.raises(InvalidValue, match="larger than"):
-        fetch_problems(OPERATOR, source, "main", tmp_path / "out")
+        fetch_here(source, "main", tmp_path / "out")
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = repository(tmp_path / "src", {"a.yaml": "a" * 100_000})
     monkeypatch.setattr(task_git, "MAX_BYTES", 10_000)
     with pytest.raises(InvalidValue, match="it has more than"):
-        fetch_problems(OPERATOR, source, "main", tmp_path / "out")
+        fetch_here(source, "main", tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,27 @@ def test_paths_and_ports_are_for_the_operator_only(db, tmp_path, repository: str
     task_git.check_repository(OPERATOR, repository)
     with pytest.raises(InvalidValue):
         fetch_problems(make_actor(db, "root", Role.ADMIN), repository, "main", tmp_path / "out")
+
+
+@pytest.mark.first_contact(26, "a host that does not resolve is told so")
+@pytest.mark.parametrize(
+    ("addresses", "told"),
+    [
+        (None, "finds no address for the host example.org"),
+        ([], "finds no address for the host example.org"),
+        (["10.0.0.1"], "no host of the public internet"),
+        (["93.184.215.14", "::1"], "no host of the public internet"),
+    ],
+)
+def test_a_host_without_an_address_is_not_called_private(db, addresses: list[str] | None, told: str) -> None:
+    def resolve(*_args: object, **_options: object) -> list[tuple[object, ...]]:
+        if addresses is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(0, 0, 0, "", (address, 443)) for address in addresses]
+
+    root = make_actor(db, "root", Role.ADMIN)
+    with pytest.raises(InvalidValue, match=told):
+        task_git.check_repository(root, "https://example.org/x", resolve=resolve)
 
 
 @pytest.fixture
@@ -225,5 +247,28 @@ def test_what_a_broken_server_sends_is_refused(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # dulwich leaves files of broken packs open
         with pytest.raises(InvalidValue, match="cannot be fetched"):
-            fetch_problems(OPERATOR, "https://example.org/x", "main", tmp_path / "out")
+            fetch_here("https://example.org/x", "main", tmp_path / "out")
         gc.collect()
+
+
+@pytest.mark.first_contact(
+    31, "a small pack that unpacks to much memory is refused, and takes none of the server's"
+)
+def test_what_unpacks_to_more_memory_than_a_sync_may_have_is_refused(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = [(b"a.yaml", stat.S_IFREG | 0o644, bytes(160 << 20))]
+    source = odd_repository(tmp_path / "src", entries)
+    monkeypatch.setattr(task_git, "MEMORY_BYTES", 300 << 20, raising=False)
+    with pytest.raises(InvalidValue, match="cannot be fetched"):
+        fetch_problems(OPERATOR, source, "main", tmp_path / "out")
+
+
+@pytest.mark.first_contact(31, "a sync that hangs ends at its limit of time")
+def test_a_server_that_says_nothing_is_not_waited_for(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_git, "check_repository", lambda *_: None)
+    monkeypatch.setattr(task_git, "LIMIT_S", 0.5, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/set"
+        with pytest.raises(InvalidValue, match=r"longer than 0\.5 s"):
+            fetch_problems(OPERATOR, url, "main", tmp_path / "out")

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from builders import make_actor
+from kernelcup.domain import Role
 from kernelcup.errors import InvalidValue
-from kernelcup.services.users import check_account_name, check_user_name, ensure_user
+from kernelcup.services.users import check_account_name, check_user_name, creator_here, ensure_user
 
 
 def test_a_user_keeps_the_name_as_it_was_first_written(db, clock) -> None:
@@ -35,3 +37,19 @@ def test_nobody_signs_in_under_a_name_of_mixed_alphabets(name: str) -> None:
 @pytest.mark.parametrize("name", ["ада", "Ἀδα", "Zoë-2", "名前ada", "ada.42_x"])
 def test_a_name_of_one_alphabet_is_taken(name: str) -> None:
     assert check_account_name(name)
+
+
+@pytest.mark.parametrize(
+    ("people", "owner"),
+    [
+        ({}, "root"),
+        ({"ada": Role.ADMIN}, "ada"),
+        ({"ada": Role.ADMIN, "Root": Role.PARTICIPANT}, "Root"),
+        ({"ada": Role.ADMIN, "eve": Role.ADMIN}, "root"),
+        ({"ada": Role.PARTICIPANT}, "root"),
+    ],
+)
+def test_a_login_that_is_no_user_stands_for_the_only_admin(db, people, owner: str) -> None:
+    for name, role in people.items():
+        make_actor(db, name, role)
+    assert creator_here(db, "root") == owner

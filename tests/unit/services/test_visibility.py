@@ -8,6 +8,7 @@ import pytest
 from builders import (
     NOW,
     SUBMISSION,
+    look_at,
     make_actor,
     make_board,
     make_case,
@@ -16,9 +17,20 @@ from builders import (
     make_submission,
 )
 from kernelcup import errors
-from kernelcup.domain import NOBODY, OPERATOR, CodePolicy, JobState, Role, Scope, Visibility
+from kernelcup.domain import (
+    NOBODY,
+    OPERATOR,
+    Actor,
+    CodePolicy,
+    JobState,
+    Role,
+    Scope,
+    Submission,
+    Visibility,
+)
 from kernelcup.services import queue
 from kernelcup.services.audit import entries
+from kernelcup.services.best import beside
 from kernelcup.services.exceptions import grant_late
 from kernelcup.services.membership import add_member
 from kernelcup.services.rank import freeze, history, personal_best, standings, unveil
@@ -88,7 +100,7 @@ def test_of_others_one_sees_what_is_ranked_and_its_outcome_only(db, play) -> Non
             with pytest.raises(errors.Forbidden):
                 show_submission(db, hidden.id, viewer=viewer)
         for ask in (get_code, check_follows):
-            with pytest.raises(errors.Forbidden):
+            with pytest.raises((errors.Forbidden, errors.SignInNeeded)):
                 ask(db, ranked.id, viewer=viewer)
     (_, listed) = list_views(db, viewer=NOBODY)
     assert (listed.jobs[0].run.verdict, listed.jobs[0].run.report.stages) == ("accepted", [])
@@ -147,6 +159,7 @@ def test_nothing_of_a_closed_board_exists_for_outsiders(db, play) -> None:
 def test_tags_and_findings_of_the_screen_are_for_managers(db) -> None:
     make_board(db)
     submission = make_submission(db, content=b"import sys\nsys._getframe(1)\n")
+    look_at(db, submission)
     grace = make_actor(db, "grace", Role.CREATOR)
     (tag, *_) = [each.tag for each in screening_of(db, submission.id, viewer=grace).findings]
     assert shown(db, grace, tag=tag) == shown(db, OPERATOR, tag=tag) == [submission.id]
@@ -275,12 +288,50 @@ def test_a_freeze_hides_how_others_do_until_it_is_unveiled(db, play, clock) -> N
         assert (view.submission.id, view.jobs[0].run) == (late.id, None)
     assert show_submission(db, late.id, viewer=ada).jobs[0].run.score_s == pytest.approx(1e-6)
     mine = personal_best(db, "double", "H100", "ada", viewer=ada)
-    assert (mine.rank, mine.submission_id) == (1, late.id)
+    assert (mine.rank, round(mine.score_s * 1e9)) == (2, 2500)
     theirs = personal_best(db, "double", "H100", "ada", viewer=bob)
     assert (theirs.rank, round(theirs.score_s * 1e9)) == (2, 2500)
     unveil(db, OPERATOR, "double", clock())
     assert ranking(db, bob) == ranking(db)
     assert show_submission(db, late.id, viewer=bob).jobs[0].run.score_s == pytest.approx(1e-6)
+
+
+@pytest.mark.first_contact(15, "while a board is frozen no two people are told that they are first")
+def test_no_two_people_are_first_while_a_board_is_frozen(db, play, clock) -> None:
+    make_board(db)
+    play("ada", 3000)
+    freeze(db, OPERATOR, "double", clock(), clock())
+    clock.advance(1)
+    play("bob", 2000)
+    play("cyn", 1000)
+    told = {
+        name: personal_best(db, "double", "H100", name, viewer=make_actor(db, name))
+        for name in ("ada", "bob", "cyn")
+    }
+    assert {name: place.rank for name, place in told.items() if place is not None} == {"ada": 1}
+
+
+@pytest.mark.first_contact(15, "a result after the freeze says since when and until when it is not shown")
+def test_a_result_after_the_freeze_says_that_it_is_not_shown(db, play, clock) -> None:
+    make_board(db)
+    before = play("ada", 3000)
+    frozen_at = clock()
+    freeze(db, OPERATOR, "double", frozen_at, clock())
+    clock.advance(2)
+    after = play("ada", 1000)
+    ada = make_actor(db, "ada")
+
+    def remark_of(submission: Submission, viewer: Actor) -> str:
+        view = show_submission(db, submission.id, viewer=viewer)
+        return next(iter(beside(db, view, viewer=viewer).values())).remark
+
+    assert (
+        remark_of(after, ada)
+        == f"Frozen since {frozen_at:%Y-%m-%d %H:%M:%S} UTC; yours is not shown until the end."
+    )
+    assert remark_of(before, ada) == remark_of(after, OPERATOR) == ""
+    unveil(db, OPERATOR, "double", clock())
+    assert remark_of(after, ada) == ""
 
 
 def test_what_was_sent_before_a_freeze_and_judged_after_it_is_hidden(db, play, clock) -> None:

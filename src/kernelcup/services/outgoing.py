@@ -1,0 +1,75 @@
+"""Where requests of this server may go: hosts of the public internet, and no others unless it is configured."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from kernelcup.errors import InvalidValue
+
+Resolve = Callable[..., Sequence[tuple[Any, ...]]]
+"""As :func:`socket.getaddrinfo`."""
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+"""NAT64: an IPv4 address in the last 32 bits."""
+
+
+def addresses_of(
+    host: str,
+    port: int,
+    *,
+    what: str,
+    resolve: Resolve = socket.getaddrinfo,
+    own_networks: Sequence[Network] = (),
+) -> list[str]:
+    """Return the addresses of a host, all of which may be reached. A request has to go to one of these.
+
+    Args:
+        host: Its name or address.
+        port: Where it listens.
+        what: Begins the error's text, such as "Webhook 'https://...'".
+        resolve: Looks names up.
+        own_networks: Networks that are allowed although they are not public.
+
+    Raises:
+        InvalidValue: It has no address, or one that is not public.
+    """
+    try:
+        found = resolve(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        found = ()
+    if not found:
+        raise InvalidValue(
+            f"{what}: this server finds no address for the host {host}; check its "
+            "spelling, and try again later if it is right."
+        )
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    for address in map(ipaddress.ip_address, addresses):
+        if not (is_public(address) or is_inside(address, own_networks)):
+            raise InvalidValue(f"{what}: {host} is no host of the public internet.")
+    return addresses
+
+
+def is_public(address: Address) -> bool:
+    """Return whether an address is of the public internet, also every IPv4 address that it wraps."""
+    return all(each.is_global and not each.is_multicast for each in (address, *_wrapped(address)))
+
+
+def is_inside(address: Address, networks: Sequence[Network]) -> bool:
+    """Return whether an address belongs to one of some networks; a mapped one counts as what it maps."""
+    plain = address.ipv4_mapped or address if isinstance(address, ipaddress.IPv6Address) else address
+    return any(plain.version == network.version and plain in network for network in networks)
+
+
+def _wrapped(address: Address) -> Iterator[Address]:
+    if isinstance(address, ipaddress.IPv4Address):
+        return
+    candidates = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _TRANSLATED:
+        candidates.append(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
+    yield from (each for each in candidates if each is not None)

@@ -1,0 +1,152 @@
+"""What stands beside a time in a ranking: the reference's, what the device attains, what it is made of."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import OPERATOR, Actor, RankingBy, Standing
+from kernelcup.made_of import MadeOf, made_of
+from kernelcup.scoring import beside_s
+from kernelcup.services import visibility
+from kernelcup.services.boards import find_board
+from kernelcup.services.rank import board_device, shows_copy
+from kernelcup.storage import result_facts as stored
+from kernelcup.storage import tasks
+from kernelcup.storage.database import Database
+from kernelcup_harness.protocol import RunReport
+
+MOST_REMEMBERED = 20_000
+"""Reports and texts never change, and a page of them takes long to read."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Beside:
+    """Other times, combined from the cases as the score is."""
+
+    reference_s: float | None
+    """What the task's reference took in the same run."""
+    attainable_s: float | None
+    """In what time the device can do what the task declares as its work."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResultFacts:
+    """What stands beside a place."""
+
+    reference_s: float | None
+    attainable_s: float | None
+    made_of: MadeOf | None
+    """None where it might tell who it is by, on a pseudonymous leaderboard."""
+
+    def share(self, score_s: float) -> float | None:
+        """Return how much of what the device attains a time is: 1 is all of it."""
+        return None if self.attainable_s is None else self.attainable_s / score_s
+
+    def speedup(self, score_s: float) -> float | None:
+        """Return how many times as fast as the reference a time is."""
+        return None if self.reference_s is None else self.reference_s / score_s
+
+
+NOTHING = ResultFacts(reference_s=None, attainable_s=None, made_of=None)
+
+
+def facts_of(
+    db: Database, board: str, device: str, places: Sequence[Standing], *, viewer: Actor = OPERATOR
+) -> dict[int, ResultFacts]:
+    """Return what stands beside places that somebody sees, by their submissions.
+
+    Raises:
+        NotFound, UnknownDevice: As for the standings.
+    """
+    if not places:
+        return {}
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        own = viewer.name if visibility.is_masked(found, viewer) else None
+        behind = stored.behind(
+            session,
+            board_id=found.id,
+            device=board_device(found, device),
+            frozen=shows_copy(session, found, viewer),
+            submission_ids=[each.submission_id for each in places],
+        )
+        where = str(session.get_bind().engine.url)
+        runs = read_beside(session, {each.run_id for each in behind.values()})
+        texts = _TEXTS.get(
+            where,
+            {each.code_hash for each in behind.values()},
+            lambda missing: {key: made_of(text) for key, text in stored.codes(session, missing).items()},
+        )
+    return {
+        each.submission_id: _facts(
+            runs.get(behind[each.submission_id].run_id),
+            texts.get(behind[each.submission_id].code_hash) if own in (None, each.user) else None,
+        )
+        for each in places
+        if each.submission_id in behind
+    }
+
+
+def read_beside(session: Session, run_ids: Collection[int]) -> dict[int, Beside]:
+    """Return the other times of some runs, by their ids."""
+    where = str(session.get_bind().engine.url)
+    return _RUNS.get(where, run_ids, lambda missing: _read(session, missing))
+
+
+def _facts(beside: Beside | None, made: MadeOf | None) -> ResultFacts:
+    if beside is None:
+        return ResultFacts(reference_s=None, attainable_s=None, made_of=made)
+    return ResultFacts(reference_s=beside.reference_s, attainable_s=beside.attainable_s, made_of=made)
+
+
+def _read(session: Session, run_ids: Collection[int]) -> dict[int, Beside]:
+    found = stored.reports(session, run_ids)
+    rules = {task_hash: tasks.ranking_by(session, task_hash) for task_hash, _ in found.values()}
+    return {run_id: _beside(report, rules[task_hash]) for run_id, (task_hash, report) in found.items()}
+
+
+def _beside(report: RunReport, rule: RankingBy) -> Beside:
+    return Beside(
+        reference_s=beside_s(report, rule, lambda case: case.reference_ns),
+        attainable_s=beside_s(report, rule, lambda case: case.floor_ns),
+    )
+
+
+class Remembered(Generic[K, V]):
+    """What was read and never changes, the most recently used of it."""
+
+    def __init__(self, most: int = MOST_REMEMBERED) -> None:
+        self._known: OrderedDict[tuple[str, K], V] = OrderedDict()
+        self._most = most
+        self._lock = threading.Lock()
+
+    def get(
+        self, where: str, keys: Collection[K], read: Callable[[Collection[K]], Mapping[K, V]]
+    ) -> dict[K, V]:
+        """Return what belongs to some keys of a database; what is not known is read."""
+        with self._lock:
+            found = {key: self._known[where, key] for key in keys if (where, key) in self._known}
+        missing = [key for key in keys if key not in found]
+        fresh = read(missing) if missing else {}
+        with self._lock:
+            for key, value in fresh.items():
+                self._known[where, key] = value
+            for key in keys:
+                if (where, key) in self._known:
+                    self._known.move_to_end((where, key))
+            while len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return found | dict(fresh)
+
+
+_RUNS: Remembered[int, Beside] = Remembered()
+_TEXTS: Remembered[str, MadeOf] = Remembered()

@@ -1,0 +1,43 @@
+"""The static screen looks at a submission while it is judged."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import PurePosixPath
+
+from kernelcup.domain import Language
+from kernelcup.screen import Screening, screen
+from kernelcup.screen.opinion import SecondOpinion, with_opinion
+from kernelcup.services.admission import ENDINGS, base_name
+
+Look = Callable[[str, str], Screening]
+"""Returns what is found in a file of that name with that text; never raises, and ends in time."""
+
+
+def is_native(file_name: str) -> bool:
+    """Tell whether a file is C++ or CUDA."""
+    return PurePosixPath(base_name(file_name)).suffix.lower() in ENDINGS[Language.CUDA]
+
+
+def screen_file(file_name: str, code: str, second_opinion: SecondOpinion | None = None) -> Screening:
+    """Return what the static screen says about a file. It never refuses one."""
+    return with_opinion(screen(code, is_native=is_native(file_name)), code, second_opinion)
+
+
+class Looking:
+    """A look at a file that goes on beside the judging."""
+
+    def __init__(self, look: Look, file_name: str, code: str) -> None:
+        self._look, self._file_name, self._code = look, file_name, code
+        self._found: Screening | None = None
+        self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
+        self._thread.start()
+
+    def found(self) -> Screening | None:
+        """Wait for its end and return what was found; None if the look itself failed."""
+        self._thread.join()
+        return self._found
+
+    def _run(self) -> None:
+        self._found = self._look(self._file_name, self._code)

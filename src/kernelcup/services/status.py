@@ -1,0 +1,189 @@
+"""The state of the service for everybody: devices, queues, and what went wrong or was repaired lately.
+
+No machine and no person is named, and nothing is told of single leaderboards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from kernelcup.domain import Device
+from kernelcup.services import fitness
+from kernelcup.services.waiting import DeviceQueue, queue_status
+from kernelcup.storage import pauses, status
+from kernelcup.storage.database import Database
+from kernelcup.storage.faults import DeviceFault
+from kernelcup.storage.pauses import PauseScope
+from kernelcup.storage.status import Measured, Step
+
+LOOKS_BACK = timedelta(days=14)
+
+
+class IncidentKind(StrEnum):
+    """What kind of trouble there was."""
+
+    MAINTENANCE = "maintenance"
+    DRIFT = "drift"
+    REPAIRED = "repaired"
+    OUTAGE = "outage"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Incident:
+    """Something that went wrong or was repaired."""
+
+    kind: IncidentKind
+    device: str
+    """Empty for the whole service."""
+    since: datetime
+    until: datetime | None
+    """None while it goes on, and for what has no length."""
+    is_open: bool
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceState:
+    """A device as it is now."""
+
+    queue: DeviceQueue
+    description: str
+    out: int
+    """GPUs out of service."""
+    calibrated_at: datetime | None
+    calibrations: int
+    drifts: int
+    """Calibrations of the last days whose canary had drifted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Status:
+    """The service as it is now, and its last days."""
+
+    paused: str | None
+    """Why nothing is taken; None where it is."""
+    devices: tuple[DeviceState, ...]
+    incidents: tuple[Incident, ...]
+    """The newest first."""
+    since: datetime
+
+
+def read_status(db: Database, configured: Sequence[Device], now: datetime) -> Status:
+    """Return the state of the service."""
+    since = now - LOOKS_BACK
+    queues = {each.device: each for each in queue_status(db, now)}
+    told = {each.name: each.description for each in configured}
+    for name in told:
+        queues.setdefault(name, _idle(name))
+    out = fitness.outages(db, now=now)
+    with db.read() as session:
+        steps = status.steps(session, devices=list(queues), since=since)
+        measured = status.measured(session, since=since)
+        stopped = pauses.every(session)
+    service = next((each for each in stopped if each.scope is PauseScope.SERVICE), None)
+    found = [*_maintenance(steps), *_drifts(measured), *_outages(out)]
+    return Status(
+        paused=None if service is None else service.reason,
+        devices=tuple(
+            _state(queues[name], told.get(name, ""), out, measured) for name in sorted(queues, key=str.lower)
+        ),
+        incidents=tuple(sorted(found, key=lambda each: each.since, reverse=True)),
+        since=since,
+    )
+
+
+def _state(
+    queue: DeviceQueue, description: str, out: Sequence[DeviceFault], measured: Sequence[Measured]
+) -> DeviceState:
+    mine = [each for each in measured if each.device == queue.device]
+    return DeviceState(
+        queue=queue,
+        description=description,
+        out=sum(each.device == queue.device for each in out),
+        calibrated_at=mine[-1].at if mine else None,
+        calibrations=len(mine),
+        drifts=sum(not each.good for each in mine),
+    )
+
+
+def _maintenance(steps: Sequence[Step]) -> Iterator[Incident]:
+    """Pair the beginnings and ends of pauses; what an operator put back into service has no length."""
+    begun: dict[str, Step] = {}
+    for step in steps:
+        device = step.target.partition(":")[2]
+        if step.action == "device.up":
+            yield Incident(
+                kind=IncidentKind.REPAIRED,
+                device=device,
+                since=step.at,
+                until=None,
+                is_open=False,
+                reason="back in service",
+            )
+        elif step.action.endswith(".pause"):
+            begun.setdefault(step.target.lower(), step)
+        elif (start := begun.pop(step.target.lower(), None)) is not None:
+            yield _pause(start, step.at)
+    yield from (_pause(start, None) for start in begun.values())
+
+
+def _pause(start: Step, until: datetime | None) -> Incident:
+    return Incident(
+        kind=IncidentKind.MAINTENANCE,
+        device=start.target.partition(":")[2],
+        since=start.at,
+        until=until,
+        is_open=until is None,
+        reason=start.reason,
+    )
+
+
+def _drifts(measured: Sequence[Measured]) -> Iterator[Incident]:
+    """Join calibrations in a row that had drifted; the next good one ends it."""
+    begun: dict[str, datetime] = {}
+    for each in measured:
+        if not each.good:
+            begun.setdefault(each.device, each.at)
+        elif each.device in begun:
+            yield _drift(each.device, begun.pop(each.device), each.at)
+    for device, at in begun.items():
+        yield _drift(device, at, None)
+
+
+def _drift(device: str, since: datetime, until: datetime | None) -> Incident:
+    return Incident(
+        kind=IncidentKind.DRIFT,
+        device=device,
+        since=since,
+        until=until,
+        is_open=until is None,
+        reason="its reference kernel was not as fast as usual",
+    )
+
+
+def _outages(out: Sequence[DeviceFault]) -> Iterator[Incident]:
+    for fault in out:
+        yield Incident(
+            kind=IncidentKind.OUTAGE,
+            device=fault.device,
+            since=fault.since,
+            until=None,
+            is_open=True,
+            reason=fault.reason,
+        )
+
+
+def _idle(device: str) -> DeviceQueue:
+    return DeviceQueue(
+        device=device,
+        queued=0,
+        running=0,
+        slots=0,
+        oldest_queued_at=None,
+        estimated_wait_s=None,
+        dispatchers=0,
+        paused=None,
+    )

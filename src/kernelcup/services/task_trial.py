@@ -1,0 +1,152 @@
+"""Try a task before a leaderboard is made of it: its inputs, its reference, its templates."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from kernelcup.domain import Device, Task
+from kernelcup.errors import LaunchCancelled, LaunchError
+from kernelcup.launchers import lint
+from kernelcup.launchers.base import Launcher
+from kernelcup.launchers.slots import Slots
+from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Verdict
+
+LIMIT_S = 120
+"""For all inputs and answers of the reference, and for all tests of one template."""
+SLOT_S = 20.0
+"""How long to wait for a device that is busy."""
+STAND_IN = Device(name="trial", backend=Backend.EMULATED)
+"""Where none of the devices is of this machine, or none is free: inputs can be made without a GPU too."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tried:
+    """What became of a task that was tried under the standard harness."""
+
+    fault: str = ""
+    """Why the standard harness cannot judge it; empty if the task's own solutions pass."""
+    seeds_below: int | None = None
+    """The largest bound below which seeds make no poorer inputs; None where no seed does."""
+    seeds_poor: bool = False
+    """Whether even the smallest bound that is allowed makes poorer inputs."""
+    seeds_why: str = ""
+    """What larger seeds do."""
+
+
+class TaskTrial(Protocol):
+    """Tries tasks."""
+
+    def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
+        """Try a task for these devices; None where nothing of it can be tried now.
+
+        Args:
+            solutions: Whether each template that the task's own harness accepts must pass, too.
+        """
+        ...
+
+
+class LocalTrial:
+    """Tries tasks on this machine.
+
+    Args:
+        devices: Those of this machine.
+        slots: Their slots.
+        launcher: Judges on them.
+        environ: The environment of which an allowed part is passed on.
+    """
+
+    def __init__(
+        self, *, devices: Sequence[Device], slots: Slots, launcher: Launcher, environ: Mapping[str, str]
+    ) -> None:
+        self._devices = {device.name: device for device in devices}
+        self._slots = slots
+        self._launcher = launcher
+        self._environ = environ
+
+    def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
+        """Try a task for these devices; None where nothing of it can be tried now."""
+        here = [self._devices[name] for name in devices if name in self._devices]
+        for device in [*here[:1], STAND_IN]:
+            try:
+                return self._try(task, device, solutions=solutions)
+            except LaunchCancelled:
+                logger.warning(
+                    "%s: not tried on %s, which other jobs kept busy for %g s; try it yourself: kernelcup task check",
+                    task.name,
+                    device.name,
+                    SLOT_S,
+                )
+            except LaunchError as error:
+                logger.warning("%s: not tried on %s: %s", task.name, device.name, error)
+        return None
+
+    def _try(self, task: Task, device: Device, *, solutions: bool) -> Tried:
+        spec = trial_spec(task, device.backend)
+        with patience(SLOT_S) as cancelled:
+            found = lint.run_lint(
+                spec, device, self._slots, environ=self._environ, nulls=False, cancelled=cancelled
+            )
+        # What fails on the stand-in may work on the real device.
+        fault = "" if device is STAND_IN else found.fault
+        if solutions and not fault and device is not STAND_IN:
+            fault = self._templates_fault(task, device)
+        return Tried(
+            fault=fault,
+            seeds_below=found.seeds_below,
+            seeds_poor=found.seeds_poor,
+            seeds_why=found.seeds_why,
+        )
+
+    def _templates_fault(self, task: Task, device: Device) -> str:
+        """Say which template the task's own harness accepts and the standard one does not."""
+        for name, text in task.templates.items():
+            ours = self._verdict(task, device, text, HarnessKind.STANDARD)
+            if ours is Verdict.ACCEPTED:
+                continue
+            if self._verdict(task, device, text, HarnessKind.OWN) is Verdict.ACCEPTED:
+                return f"its own harness accepts the {name} template, which ends with {ours.value} under ours"
+        return ""
+
+    def _verdict(self, task: Task, device: Device, text: str, harness: HarnessKind) -> Verdict:
+        spec = trial_spec(task, device.backend, submission=text, harness=harness, mode=Mode.TEST)
+        with patience(2 * LIMIT_S) as cancelled:
+            done = self._launcher.run(spec, device, on_event=lambda _: None, cancelled=cancelled)
+        return done.report.verdict
+
+
+def trial_spec(
+    task: Task,
+    backend: Backend,
+    *,
+    submission: str = "",
+    harness: HarnessKind = HarnessKind.STANDARD,
+    mode: Mode = Mode.LEADERBOARD,
+    limit_s: int = LIMIT_S,
+) -> JobSpec:
+    """Return the job that tries a task, with all its cases, or one of its templates."""
+    roomy = dataclasses.replace(task, limits=dataclasses.replace(task.limits, test_s=limit_s))
+    return build_job_spec(
+        roomy, job_id="trial", submission=submission, mode=mode, backend=backend, harness=harness
+    )
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[threading.Event]:
+    """Give an event that is set after some time."""
+    cancelled = threading.Event()
+    timer = threading.Timer(seconds, cancelled.set)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield cancelled
+    finally:
+        timer.cancel()

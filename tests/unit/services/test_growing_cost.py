@@ -1,0 +1,186 @@
+"""What a request costs does not grow with what others, or the same person, did before.
+
+Cost is counted in calls of functions, which is the same on every machine; ``benchmarks/service_growth.py``
+measures the time.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from builders import NOW, make_actor, make_board, make_submission
+from hand_judging import Judging
+from kernelcup import scoring
+from kernelcup.domain import NOBODY, OPERATOR, Standing
+from kernelcup.errors import RateLimited
+from kernelcup.http.popcorn import leaderboards as popcorn
+from kernelcup.services import limits, rank
+from kernelcup.services.submissions import delete_submission
+from kernelcup.storage.database import Database
+
+
+def calls_of(what: Callable[[], Any]) -> int:
+    """Return how many functions are called to do something once more."""
+    what()  # what is remembered for next time does not count
+    count = 0
+
+    def note(_frame: Any, kind: str, _argument: Any) -> None:
+        nonlocal count
+        count += kind in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        what()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def as_entry(each: Standing) -> scoring.Entry:
+    """Return the entry that a standing was made of."""
+    return scoring.Entry(
+        user=each.user,
+        score_s=each.score_s,
+        submission_id=each.submission_id,
+        submitted_at=each.submitted_at,
+        file_name=each.file_name,
+        trust=each.trust,
+        comparable=each.comparable,
+        low_s=each.low_s,
+        high_s=each.high_s,
+        raw_s=each.raw_s,
+        at_floor=each.at_floor,
+    )
+
+
+@pytest.mark.first_contact(32, "an accept costs the same after many rounds of deleting and submitting again")
+def test_deleted_submissions_make_an_accept_no_dearer(db: Database) -> None:
+    make_board(db)
+    limits.add_limit(db, OPERATOR, text="100000/day", now=NOW)
+    ada = make_actor(db, "ada")
+
+    def submit() -> Any:
+        return make_submission(db, user=ada)
+
+    before = calls_of(submit)
+    for _ in range(100):
+        delete_submission(db, submit().id, by=ada, now=NOW)
+    assert calls_of(submit) < 1.3 * before
+
+
+@pytest.mark.first_contact(32, "what was deleted still counts, as exactly as before", held=True)
+@pytest.mark.parametrize("scope", [{}, {"device": "h100"}, {"mode_group": "ranked", "per_user": False}])
+def test_deleting_gives_nothing_back(db: Database, scope) -> None:
+    make_board(db, devices=["H100", "MI300"])
+    limits.add_limit(db, OPERATOR, text="3/hour", now=NOW, **scope)
+    ada = make_actor(db, "ada")
+    for devices in (["MI300", "H100"], ["H100"]):
+        delete_submission(db, make_submission(db, user=ada, devices=devices).id, by=ada, now=NOW)
+    (left,) = limits.budget(db, ada, board="double", device="H100", now=NOW)
+    assert (left.used, left.remaining) == (2, 1)
+    make_submission(db, user=ada, devices=["H100"])
+    with pytest.raises(RateLimited):
+        make_submission(db, user=ada, devices=["H100"])
+
+
+@pytest.mark.first_contact(32, "counting a ranking reads no entries")
+def test_submission_count_costs_the_same_for_a_long_ranking(db: Database, clock) -> None:
+    make_board(db)
+    judging = Judging(db, clock)
+
+    def count() -> dict[str, int]:
+        return popcorn.count("double", "H100", db, NOBODY)
+
+    judging.judge(user="user-0")
+    short = calls_of(count)
+    for number in range(1, 40):
+        judging.judge(1000 + number, user=f"user-{number}")
+    assert count() == {"count": 40}
+    assert calls_of(count) < 1.3 * short
+
+
+@pytest.mark.first_contact(32, "a far page of a ranking is worked out once, not for each request")
+def test_a_far_page_costs_what_a_near_one_does(db: Database, clock, monkeypatch) -> None:
+    from kernelcup.services import places
+
+    make_board(db)
+    judging = Judging(db, clock)
+    for number in range(60):
+        judging.judge(1000 + number % 7, user=f"user-{number}")
+    monkeypatch.setattr(places, "NEAR", 5)
+    near = calls_of(lambda: rank.standings(db, "double", "H100", viewer=NOBODY, limit=4))
+    far = calls_of(lambda: rank.standings(db, "double", "H100", viewer=NOBODY, limit=4, offset=55))
+    assert far < 1.3 * near
+
+
+@pytest.mark.first_contact(32, "a far page follows each change of the ranking", held=True)
+def test_remembered_ranks_follow_the_ranking(db: Database, clock, monkeypatch) -> None:
+    from kernelcup.services import places
+
+    make_board(db)
+    judging = Judging(db, clock)
+    for number in range(12):
+        judging.judge(1000 + 60 * (number % 5), user=f"user-{number}")
+        monkeypatch.setattr(places, "NEAR", 0)
+        paged = [
+            each
+            for offset in range(0, number + 1, 2)
+            for each in rank.standings(db, "double", "H100", limit=2, offset=offset)
+        ]
+        monkeypatch.setattr(places, "NEAR", 1000)
+        assert paged == rank.standings(db, "double", "H100")
+
+
+@pytest.mark.first_contact(32, "a far page is as exact after a change as one that is worked out anew")
+def test_remembered_parts_follow_each_change(db: Database, clock, monkeypatch) -> None:
+    from kernelcup.services import places
+
+    monkeypatch.setattr(places, "PART", 4)
+    monkeypatch.setattr(places, "NEAR", 0)
+    make_board(db)
+    judging = Judging(db, clock)
+    chance = random.Random(7)
+    sent = []
+    for step in range(60):
+        if step % 5 == 4:
+            delete_submission(db, sent.pop(chance.randrange(len(sent))).id, by=OPERATOR, now=NOW)
+        else:
+            sent.append(judging.judge(chance.randrange(1000, 1400, 5), user=f"user-{step}"))
+        remembered = rank.standings(db, "double", "H100")
+        anew = scoring.standings(as_entry(each) for each in remembered)
+        assert [(each.rank, each.tied) for each in remembered] == [(each.rank, each.tied) for each in anew]
+        own = {each.user: rank.personal_best(db, "double", "H100", each.user) for each in remembered[::3]}
+        assert all(own[each.user] == each for each in remembered[::3])
+
+
+@pytest.mark.first_contact(32, "after a change a far page and one's own place read what changed")
+def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkeypatch) -> None:
+    from kernelcup.services import places
+    from kernelcup.storage import ranking
+
+    monkeypatch.setattr(places, "PART", 10)
+    monkeypatch.setattr(places, "NEAR", 5)
+    make_board(db)
+    judging = Judging(db, clock)
+    for number in range(100):
+        judging.judge(1000 + 10 * number, user=f"user-{number}")
+    rank.standings(db, "double", "H100", limit=4, offset=90)
+    judging.judge(1502, user="late")
+    read = []
+    original = ranking.spans
+
+    def spans(*args: Any, **options: Any) -> Any:
+        read.append(original(*args, **options))
+        return read[-1]
+
+    monkeypatch.setattr(ranking, "spans", spans)
+    rank.standings(db, "double", "H100", limit=4, offset=90)
+    mine = rank.personal_best(db, "double", "H100", "user-95")
+    assert mine is not None
+    assert mine.rank == 97
+    assert sum(map(len, read)) < 30

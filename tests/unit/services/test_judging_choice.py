@@ -1,0 +1,143 @@
+"""Whose code judges a leaderboard, and below which bound its seeds are drawn: one rule for every door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from builders import NOW, make_actor, make_task
+from kernelcup.domain import OPERATOR, Role, Task
+from kernelcup.errors import Conflict, OwnHarnessNeeded
+from kernelcup.services import boards
+from kernelcup.services.board_changes import update_board
+from kernelcup.services.judging import MadeBoard
+from kernelcup.services.task_trial import Tried
+from kernelcup.tasks.job_spec import build_job_spec
+from kernelcup_harness.protocol import Backend, HarnessKind, Mode
+
+OWN_MAIN = {"harness": HarnessKind.OWN, "main": "eval.py"}
+
+
+@dataclass
+class FakeTrial:
+    """Tries nothing, and answers what it is told to."""
+
+    answer: Tried | None = field(default_factory=Tried)
+    asked: list[tuple[list[str], bool]] = field(default_factory=list)
+
+    def try_task(self, _task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
+        """Take note of the question."""
+        self.asked.append((list(devices), solutions))
+        return self.answer
+
+
+def made(db, task: Task, **overrides: Any) -> MadeBoard:
+    values = {"name": "double", "task": task, "devices": ["H100"], "creator": "grace", "now": NOW}
+    return boards.make_board(db, **{**values, **overrides})
+
+
+@pytest.mark.first_contact(
+    12, "standard is taken where the task's own solutions pass under it, and that is said"
+)
+def test_the_standard_harness_is_taken_where_the_tasks_own_solutions_pass(db) -> None:
+    trial = FakeTrial()
+    found = made(db, make_task(**OWN_MAIN), trial=trial)
+    assert found.board.harness is HarnessKind.STANDARD
+    assert trial.asked == [(["H100"], True)]
+    (note,) = found.notes
+    assert note.startswith(
+        "judged by the standard harness (its own solutions pass under it), not by its own eval.py"
+    )
+
+
+@pytest.mark.first_contact(12, "where its own solutions fail under ours, its own harness needs a yes")
+def test_a_task_whose_solutions_fail_under_ours_needs_a_yes_to_its_own(db) -> None:
+    trial = FakeTrial(
+        Tried(fault="its own harness accepts the Python template, which ends with wrong_answer")
+    )
+    task = make_task(**OWN_MAIN)
+    with pytest.raises(OwnHarnessNeeded, match="template, which ends with wrong_answer") as raised:
+        made(db, task, trial=trial)
+    assert raised.value.code == "own_harness_needed"
+    asked = made(db, task, trial=trial, harness=HarnessKind.OWN)
+    assert asked.board.harness is HarnessKind.OWN
+    assert asked.notes == ("judged by its own harness (eval.py), as asked; results are marked self-measured",)
+
+
+@pytest.mark.first_contact(12, "the rule is the same for whoever makes the board")
+@pytest.mark.parametrize("as_actor", [True, False])
+def test_an_operator_and_a_creator_get_the_same_harness(db, as_actor: bool) -> None:
+    creator = make_actor(db, "grace", Role.CREATOR) if as_actor else "grace"
+    assert made(db, make_task(**OWN_MAIN), creator=creator).board.harness is HarnessKind.STANDARD
+    only_own = make_task(**OWN_MAIN, sources={"eval.py": "", "other.py": ""})
+    with pytest.raises(OwnHarnessNeeded):
+        made(db, only_own, creator=creator, name="other")
+
+
+def test_nothing_is_tried_for_a_name_that_is_taken(db) -> None:
+    trial = FakeTrial()
+    made(db, make_task())
+    with pytest.raises(Conflict):
+        made(db, make_task(), trial=trial)
+    assert trial.asked == []
+
+
+def test_where_nothing_can_be_tried_that_is_said(db) -> None:
+    assert "nothing was tried here" in made(db, make_task()).notes[1]
+    assert "nothing was tried here" in made(db, make_task(), name="b2", trial=FakeTrial(None)).notes[1]
+
+
+@pytest.mark.first_contact(2, "a board made from a folder without the key takes the proposal and says so")
+def test_a_board_takes_the_bound_that_trying_its_task_proposed(db) -> None:
+    task = make_task()
+    found = made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24, seeds_why="tests.0: one value")))
+    assert found.board.seeds_below == boards.get_board(db, "double").seeds_below == 1 << 24
+    assert (
+        "seeds are drawn below 16777216, larger ones make poorer inputs (tests.0: one value)"
+        in found.notes[1]
+    )
+    # The task version is what the folder is.
+    assert found.board.task_hash == task.content_hash
+
+
+@pytest.mark.first_contact(2, "the task's own key goes before what was proposed")
+def test_the_bound_of_the_task_goes_before_a_proposal(db) -> None:
+    task = make_task(seeds_below=1 << 30)
+    assert made(db, task, trial=FakeTrial(Tried(seeds_below=1 << 24))).board.seeds_below is None
+
+
+@pytest.mark.first_contact(2, "a new version of the task is tried, too")
+def test_an_update_tries_the_new_version(db) -> None:
+    made(db, make_task(), trial=FakeTrial(Tried(seeds_below=1 << 24)))
+    new = make_task(description="Twice.")
+    update = {"db": db, "actor": OPERATOR, "name": "double", "now": NOW, "task": new}
+    assert update_board(**update).board.seeds_below == 1 << 24
+    assert boards.get_board(db, "double").seeds_below == 1 << 24
+    newer = {**update, "task": make_task(description="Thrice.")}
+    assert update_board(**newer, trial=FakeTrial(Tried(seeds_below=1 << 31))).board.seeds_below == 1 << 31
+    assert boards.get_board(db, "double").seeds_below == 1 << 31
+
+
+@pytest.mark.first_contact(2, "what a job draws: the task's bound, else the leaderboard's, else 63 bits")
+@pytest.mark.parametrize(
+    ("key", "proposed", "below"),
+    [
+        (None, None, None),
+        (None, 1 << 24, 1 << 24),
+        (1 << 30, 1 << 24, 1 << 30),
+        ((1 << 63) - 1, 1 << 24, (1 << 63) - 1),
+    ],
+)
+def test_the_bound_of_a_job(key: int | None, proposed: int | None, below: int | None) -> None:
+    task = make_task(seeds_below=key)
+    about: dict[str, Any] = {"job_id": "1", "submission": "", "mode": Mode.TEST, "backend": Backend.EMULATED}
+    assert build_job_spec(task, **about, seeds_below=proposed).seeds_below == below
+
+
+@pytest.mark.first_contact(2, "the identity of folders without the key stays as it was", held=True)
+def test_a_task_without_the_key_keeps_its_identity() -> None:
+    known = "d0893daf1297602f1e58bdae741e6168ff013944e869afc976ce648f7e8d9030"
+    assert make_task().content_hash == known
