@@ -1,0 +1,1 @@
+"""The web site: pages over the same services as the API."""

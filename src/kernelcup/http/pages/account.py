@@ -1,0 +1,154 @@
+"""One's own account: ways to sign in, codes for Discord, invites, tokens."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.responses import RedirectResponse, Response
+
+from kernelcup.domain import Actor, Role, Scope
+from kernelcup.errors import InvalidValue, SignInNeeded, UserError
+from kernelcup.http import auth
+from kernelcup.http.deps import ActorDep, Db, Now, Number
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.http.platform import Platform
+from kernelcup.services import accounts, linking, membership, tokens
+
+router = APIRouter(route_class=PageRoute)
+
+NO_STORE = {"Cache-Control": "no-store"}
+DAYS = (7, 30, 180, 365)
+LONGEST_DAYS = 3650
+
+Text = Annotated[str, Form(max_length=200)]
+
+
+def account_page(request: Request, actor: Actor, status: int = 200, **told: Any) -> Response:
+    """Return the page of somebody's own account, with what just came of one of its forms."""
+    platform: Platform = request.app.state.platform
+    if actor.role is Role.NOBODY:
+        raise SignInNeeded("Sign in to see your account.")
+    known = {"problem": "", "link_code": None, "joined": None} | told
+    user = accounts.get_user(platform.db, actor, actor.name)
+    linked = {each.provider for each in user.identities}
+    return render(
+        request,
+        "account.html",
+        status=status,
+        headers=NO_STORE,
+        user=user,
+        others=[each for each in platform.config.signin if each.name not in linked],
+        **known,
+    )
+
+
+@router.get("/account")
+def show_account(request: Request, actor: ActorDep) -> Response:
+    """Show one's own account."""
+    return account_page(request, actor)
+
+
+@router.post("/account/name")
+def rename(request: Request, db: Db, actor: ActorDep, now: Now, name: Text) -> Response:
+    """Take another name."""
+    auth.check_settings(request, actor)
+    try:
+        accounts.rename(db, actor, actor.name, name, now=now)
+    except UserError as error:
+        return account_page(request, actor, 400, problem=str(error))
+    return RedirectResponse("/account", 303)
+
+
+@router.post("/account/unlink")
+def unlink(request: Request, db: Db, actor: ActorDep, now: Now, provider: Text, subject: Text) -> Response:
+    """Unlink an account at a sign-in provider; the last one stays."""
+    auth.check_settings(request, actor)
+    try:
+        accounts.unlink(db, actor, provider, subject, now=now)
+    except UserError as error:
+        return account_page(request, actor, 400, problem=str(error))
+    return RedirectResponse("/account", 303)
+
+
+@router.post("/account/link-code")
+def make_link_code(request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Show a code to tell the Discord bot."""
+    auth.check_settings(request, actor)
+    return account_page(request, actor, link_code=linking.make_link_code(db, actor, now=now))
+
+
+@router.get("/join")
+def show_join(
+    request: Request, actor: ActorDep, code: Annotated[str, Query(max_length=200)] = ""
+) -> Response:
+    """Ask before an invite is accepted: previews of links open them too."""
+    if actor.role is Role.NOBODY:
+        raise SignInNeeded("Sign in first; then open your invite again.")
+    return render(request, "join.html", headers=NO_STORE, code=code, problem="")
+
+
+@router.post("/account/join")
+def join(request: Request, db: Db, actor: ActorDep, now: Now, code: Text) -> Response:
+    """Accept an invite."""
+    try:
+        joined = membership.join(db, actor, code, now=now)
+    except UserError as error:
+        return render(request, "join.html", status=400, headers=NO_STORE, code=code, problem=str(error))
+    return account_page(request, actor, joined=joined)
+
+
+@router.get("/tokens")
+def show_tokens(request: Request, actor: ActorDep, now: Now) -> Response:
+    """Show one's own tokens and sessions."""
+    return _tokens_page(request, actor, now)
+
+
+@router.post("/tokens")
+def make_token(
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    name: Text = "",
+    scope: Annotated[list[Scope], Form()] = [],  # noqa: B006 (FastAPI copies it)
+    kind: Annotated[str, Form(max_length=20)] = "api",
+    days: Annotated[int, Form(ge=1, le=LONGEST_DAYS)] = 180,
+) -> Response:
+    """Make a token and show its secret, once."""
+    auth.check_settings(request, actor)
+    try:
+        token, secret = tokens.create_token(
+            db, actor, name=name, scopes=scope, kind=kind, now=now, expires_at=now + timedelta(days=days)
+        )
+    except InvalidValue as error:
+        return _tokens_page(request, actor, now, 400, problem=str(error))
+    return _tokens_page(request, actor, now, made=token, secret=secret)
+
+
+@router.post("/tokens/{token_id}/revoke")
+def revoke_token(token_id: Number, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Make a token of one's own useless."""
+    tokens.revoke_token(db, actor, token_id, now)
+    return RedirectResponse("/tokens", 303)
+
+
+def _tokens_page(request: Request, actor: Actor, now: Any, status: int = 200, **told: Any) -> Response:
+    platform: Platform = request.app.state.platform
+    if actor.role is Role.NOBODY:
+        raise SignInNeeded("Sign in to see your tokens.")
+    known = {"problem": "", "made": None, "secret": ""} | told
+    return render(
+        request,
+        "tokens.html",
+        status=status,
+        headers=NO_STORE,
+        tokens=tokens.list_tokens(platform.db, actor, now=now),
+        scopes=sorted(tokens.scopes_of(actor.role) & actor.scopes),
+        usual=(Scope.READ, Scope.SUBMIT),
+        all_days=DAYS,
+        server=platform.config.server.public_url,
+        **known,
+    )

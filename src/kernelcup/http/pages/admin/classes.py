@@ -1,0 +1,169 @@
+"""A class: members, invites, who has come how far, results as a table for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import RedirectResponse, Response
+
+from kernelcup.domain import Actor
+from kernelcup.errors import Conflict, InvalidValue, NotFound
+from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.pages.addresses import address
+from kernelcup.http.pages.admin.forms import Fields, text_of
+from kernelcup.http.pages.figures import TimeScale
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services import boards, membership
+from kernelcup.services.class_progress import MemberProgress, progress_of
+from kernelcup.storage.database import Database
+
+router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
+
+LARGEST_LIST = 1_000_000
+MOST_SHOWN = 500
+COLUMNS = ("user", "pseudonym", "device", "rank", "seconds", "low_s", "high_s", "submission", "submitted_at")
+Text = Annotated[str, Form(max_length=200)]
+
+
+@router.get("/{name}/class")
+def show_class(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
+    """Show members with their progress, and invites."""
+    return _page(request, db, actor, name)
+
+
+@router.get("/{name}/results.csv")
+def export_results(name: str, db: Db, actor: ActorDep) -> Response:
+    """Send what each member has reached on each device, also of those who have nothing yet."""
+    found = progress_of(db, actor, name)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(_rows(found))
+    board = boards.get_board(db, name, viewer=actor)
+    told = {"Content-Disposition": f'attachment; filename="{board.name}-results.csv"'}
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=told)
+
+
+@router.post("/{name}/class/members")
+def add_member(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, user: Text = "", pseudonym: Text = ""
+) -> Response:
+    """Make a user a member, or give a member another pseudonym."""
+    try:
+        membership.add_member(db, actor, name, user, pseudonym=pseudonym.strip() or None, now=now)
+    except (InvalidValue, Conflict, NotFound) as error:
+        return _page(request, db, actor, name, 400, problem=str(error))
+    return _back(name)
+
+
+@router.post("/{name}/class/remove")
+def remove_member(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, user: Text = "", sure: Text = ""
+) -> Response:
+    """End a membership, once that was asked again."""
+    if sure != "yes":
+        boards.check_manages(db, actor, name)
+        board = boards.get_board(db, name, viewer=actor)
+        return render(request, "admin/member_remove.html", board=board, user=user)
+    membership.remove_member(db, actor, name, user, now=now)
+    return _back(name)
+
+
+@router.post("/{name}/class/import")
+def import_members(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, fields: Fields
+) -> Response:
+    """Take in a class list; who has no account gets a code of their own."""
+    try:
+        result = membership.import_members(db, actor, name, _list_of(fields), now=now)
+    except InvalidValue as error:
+        return _page(request, db, actor, name, 400, problems=str(error).splitlines())
+    return _page(request, db, actor, name, imported=result)
+
+
+@router.post("/{name}/class/invites")
+def make_invites(
+    name: str,
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    count: Annotated[int, Form(ge=1, le=1000)] = 1,
+    label: Text = "",
+) -> Response:
+    """Make codes, each of which lets one user in."""
+    try:
+        codes = membership.make_invites(db, actor, [name], count=count, label=label, now=now)
+    except InvalidValue as error:
+        return _page(request, db, actor, name, 400, problem=str(error))
+    return _page(request, db, actor, name, codes=codes)
+
+
+@router.post("/{name}/class/revoke")
+def revoke_invite(name: str, db: Db, actor: ActorDep, now: Now, code: Text = "") -> Response:
+    """Make a code worthless; who joined with it stays a member."""
+    membership.revoke_invite(db, actor, code, now=now)
+    return _back(name)
+
+
+def _list_of(fields: FormData) -> str:
+    sent = fields.get("file")
+    if not (isinstance(sent, UploadFile) and sent.filename):
+        return text_of(fields, "csv")
+    content = sent.file.read(LARGEST_LIST + 1)
+    if len(content) > LARGEST_LIST:
+        raise InvalidValue("The list is larger than 1 MB.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidValue(f"The list is no UTF-8 text: byte {error.start}.") from error
+
+
+def _rows(found: list[MemberProgress]) -> Iterator[list[object]]:
+    for each in found:
+        who = [_plain(each.member.user), _plain(each.member.pseudonym or "")]
+        if not each.bests:
+            yield [*who, *[""] * (len(COLUMNS) - len(who))]
+        for device, best in each.bests.items():
+            figures = [best.rank, best.score_s, best.low_s, best.high_s, best.submission_id]
+            yield [*who, device, *figures, best.submitted_at.isoformat()]
+
+
+def _plain(text: str) -> str:
+    """Return a text that a spreadsheet does not take for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text
+
+
+def _back(name: str) -> Response:
+    return RedirectResponse(address("/admin/boards", name, "class"), 303)
+
+
+def _page(
+    request: Request, db: Database, actor: Actor, name: str, status: int = 200, **told: Any
+) -> Response:
+    found = progress_of(db, actor, name)
+    known: dict[str, Any] = {"problem": "", "problems": [], "imported": None, "codes": []} | told
+    board = boards.get_board(db, name, viewer=actor)
+    return render(
+        request,
+        "admin/class.html",
+        status=status,
+        headers={"Cache-Control": "no-store"},
+        board=board,
+        progress=found[:MOST_SHOWN],
+        count=len(found),
+        done=sum(bool(each.bests) for each in found),
+        scales={
+            device: TimeScale.of(each.bests[device].score_s for each in found if device in each.bests)
+            for device in board.devices
+        },
+        invites=membership.list_invites(db, actor, name, limit=MOST_SHOWN),
+        hidden_code=membership.HIDDEN_CODE,
+        **known,
+    )

@@ -1,0 +1,159 @@
+"""What forms about leaderboards say, read by the rules of the API."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+from pydantic import ValidationError
+from starlette.datastructures import FormData, UploadFile
+
+from kernelcup.domain import CodePolicy, Leaderboard, Task, TrustRule, Visibility
+from kernelcup.errors import InvalidValue
+from kernelcup.http.api.leaderboards import SettingsIn
+from kernelcup.services.board_changes import BoardChanges
+from kernelcup.services.deadlines import parse_opening
+from kernelcup.services.task_upload import load_upload
+from kernelcup_harness.protocol import HarnessKind
+
+MOMENTS = ("opens_at", "deadline", "freeze_at")
+YES_OR_NO = ("pseudonymous", "duel")
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "visibility": tuple(each.value for each in Visibility),
+    "code_policy": tuple(each.value for each in CodePolicy),
+    "trust": tuple(each.value for each in TrustRule),
+    "harness": tuple(each.value for each in HarnessKind),
+}
+MOST_CARRIED = 700_000
+"""Bytes of a task that a page carries from its preview to the update."""
+
+
+async def form_of(request: Request) -> FormData:
+    """Return the form that was sent; it was read when its token was checked."""
+    return await request.form()
+
+
+Fields = Annotated[FormData, Depends(form_of)]
+
+
+def text_of(fields: FormData, name: str) -> str:
+    """Return a text of a form, empty where there is none."""
+    value = fields.get(name, "")
+    return value.strip() if isinstance(value, str) else ""
+
+
+def moment_field(when: datetime | None) -> str:
+    """Return a moment as it is typed in."""
+    return "" if when is None else f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def values_of_board(board: Leaderboard) -> dict[str, Any]:
+    """Return what a form shows of a leaderboard's settings."""
+    chosen = {name: getattr(board, name).value for name in CHOICES}
+    moments = {name: moment_field(getattr(board, name)) for name in MOMENTS}
+    return {
+        "devices": list(board.devices),
+        "pseudonymous": board.pseudonymous,
+        "duel": board.duel,
+        "max_file_bytes": "" if board.max_file_bytes is None else str(board.max_file_bytes),
+        "review_tags": ", ".join(board.review_tags),
+        "event": board.event,
+        **chosen,
+        **moments,
+    }
+
+
+def values_of_fields(fields: FormData) -> dict[str, Any]:
+    """Return what a form says, to be shown again."""
+    texts = ("max_file_bytes", "review_tags", "event", *CHOICES, *MOMENTS)
+    return {
+        "devices": [str(each) for each in fields.getlist("devices")],
+        **{name: bool(text_of(fields, name)) for name in YES_OR_NO},
+        **{name: text_of(fields, name) for name in texts},
+    }
+
+
+NEW_VALUES: Mapping[str, Any] = {
+    **values_of_fields(FormData()),
+    "visibility": Visibility.PUBLIC.value,
+    "code_policy": CodePolicy.NEVER.value,
+    "trust": TrustRule.ANY.value,
+}
+
+
+def settings_of(values: Mapping[str, Any], *, besides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return settings from what a form says.
+
+    Args:
+        values: Of ``values_of_fields``.
+        besides: What the form showed: what stands there as it was is left out, so that moments keep their
+            fractions of a second.
+
+    Raises:
+        InvalidValue: Something cannot be a setting.
+    """
+    said = {name: value for name, value in values.items() if besides is None or value != besides[name]}
+    given: dict[str, Any] = {
+        name: value or None if name in MOMENTS or name == "max_file_bytes" else value
+        for name, value in said.items()
+        if value or besides is not None
+    }
+    if besides is not None and {*given.get("devices", ())} == {*besides["devices"]}:
+        given.pop("devices", None)
+    if given.get("freeze_at"):
+        given["freeze_at"] = parse_opening(given["freeze_at"])
+    if "review_tags" in given:
+        given["review_tags"] = [each.strip() for each in given["review_tags"].split(",") if each.strip()]
+    try:
+        return SettingsIn.model_validate(given).given()
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise InvalidValue("; ".join(told)) from error
+
+
+def changes_of(fields: FormData, board: Leaderboard) -> BoardChanges | None:
+    """Return the changes of settings that a form asks for, None where it has no settings."""
+    if not text_of(fields, "settings"):
+        return None
+    return BoardChanges(**settings_of(values_of_fields(fields), besides=values_of_board(board)))
+
+
+def upload_of(fields: FormData) -> tuple[str, bytes] | None:
+    """Return name and content of the task that was sent, or that the preview carried; None without one.
+
+    Raises:
+        InvalidValue: What was carried cannot be read.
+    """
+    sent = fields.get("task")
+    if isinstance(sent, UploadFile) and sent.filename:
+        return sent.filename, sent.file.read()
+    carried = text_of(fields, "carried")
+    if not carried:
+        return None
+    try:
+        return text_of(fields, "carried_name") or "task.zip", base64.b64decode(carried, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidValue("The task of the preview cannot be read; send it again.") from None
+
+
+def task_of(upload: tuple[str, bytes]) -> Task:
+    """Return the task of an upload. Raise ``InvalidTask`` with all that is wrong, by file and line."""
+    name, content = upload
+    return load_upload({name: content})
+
+
+def carried(upload: tuple[str, bytes] | None) -> dict[str, str]:
+    """Return the hidden values by which a page carries a task. Raise ``InvalidValue`` if it is too large."""
+    if upload is None:
+        return {}
+    name, content = upload
+    if len(content) > MOST_CARRIED:
+        raise InvalidValue(
+            f"A task of more than {MOST_CARRIED // 1000} kB is updated by the command line: "
+            "kernelcup board update NAME --task FILE."
+        )
+    return {"carried_name": name, "carried": base64.b64encode(content).decode()}

@@ -1,0 +1,32 @@
+"""The first page of creators and admins: their leaderboards, and what waits for them."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from kernelcup.domain import Role, Scope
+from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services import access, boards, pauses, reviews
+
+router = APIRouter(route_class=PageRoute)
+
+MOST_REVIEWS = 5
+
+
+@router.get("/admin")
+def show_home(request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Show the leaderboards that one manages, open reviews and pauses."""
+    access.require(actor, Scope.INSPECT, role=Role.CREATOR)
+    found = [each for each in boards.list_boards(db, viewer=actor) if access.manages_board(actor, each)]
+    waiting = reviews.open_reviews(db, actor, limit=MOST_REVIEWS + 1)
+    return render(
+        request,
+        "admin/home.html",
+        boards=found[::-1],
+        reviews=waiting[:MOST_REVIEWS],
+        more_reviews=len(waiting) > MOST_REVIEWS,
+        pauses=pauses.all_pauses(db, actor),
+        now=now,
+    )

@@ -1,0 +1,284 @@
+"""Change a leaderboard: its rules, its task, its results; each change is shown before it is made."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.datastructures import FormData
+from starlette.responses import RedirectResponse, Response
+
+from kernelcup.domain import Actor, Leaderboard, Scope, Standing, TrustRule
+from kernelcup.errors import Conflict, InvalidTask, InvalidValue, UserError
+from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.pages.addresses import address
+from kernelcup.http.pages.admin.forms import (
+    CHOICES,
+    Fields,
+    carried,
+    changes_of,
+    task_of,
+    text_of,
+    upload_of,
+    values_of_board,
+    values_of_fields,
+)
+from kernelcup.http.pages.figures import TimeScale
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.http.platform import Platform
+from kernelcup.services import access, board_changes, boards, pauses, rank, rejudge
+from kernelcup.services.board_changes import UpdatePreview, as_json
+from kernelcup.storage.pauses import PauseScope
+from kernelcup_harness.protocol import TrustLevel
+
+router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
+
+MOST_LEAVING = 50
+Text = Annotated[str, Form(max_length=500)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaving:
+    """Who leaves one ranking by a change."""
+
+    device: str
+    places: list[Standing]
+    of: int
+    """How many stand there now."""
+
+
+@router.get("/{name}")
+def show_board(name: str, request: Request, platform: PlatformDep, actor: ActorDep) -> Response:
+    """Show the rules of a leaderboard, to be changed."""
+    return _page(request, platform, actor, name)
+
+
+@router.post("/{name}/preview")
+def preview(
+    name: str, request: Request, platform: PlatformDep, actor: ActorDep, now: Now, fields: Fields
+) -> Response:
+    """Show what a change would do. Nothing is changed."""
+    board = _managed(platform, actor, name)
+    try:
+        upload = upload_of(fields)
+        hidden = [*_hidden(fields), *carried(upload).items()]
+        found = board_changes.preview_update(
+            platform.db,
+            actor,
+            board.name,
+            task=None if upload is None else task_of(upload),
+            changes=changes_of(fields, board),
+            now=now,
+            known_devices=platform.config.devices,
+        )
+    except (InvalidTask, InvalidValue, Conflict) as error:
+        return _refused(request, platform, actor, board, fields, error)
+    return _preview_page(request, platform, actor, board, found, hidden)
+
+
+@router.post("/{name}/update")
+def update(
+    name: str, request: Request, platform: PlatformDep, actor: ActorDep, now: Now, fields: Fields
+) -> Response:
+    """Make the change that was shown."""
+    board = _managed(platform, actor, name)
+    try:
+        upload = upload_of(fields)
+        board_changes.update_board(
+            platform.db,
+            actor,
+            board.name,
+            task=None if upload is None else task_of(upload),
+            changes=changes_of(fields, board),
+            expected=text_of(fields, "fingerprint"),
+            force=bool(text_of(fields, "force")),
+            rejudge=bool(text_of(fields, "rejudge")),
+            now=now,
+            known_devices=platform.config.devices,
+            trial=platform.trial,
+        )
+    except (InvalidTask, InvalidValue, Conflict) as error:
+        return _refused(request, platform, actor, board, fields, error)
+    return RedirectResponse(address("/admin/boards", board.name), 303)
+
+
+@router.get("/{name}/rejudge")
+def show_rejudge(
+    name: str,
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    device: Annotated[str, Query(max_length=100)] = "",
+    only_best: bool = False,
+) -> Response:
+    """Show what would be judged again."""
+    boards.check_manages(db, actor, name)
+    board = boards.get_board(db, name, viewer=actor)
+    access.require(actor, Scope.MANAGE)
+    plan = rejudge.rejudge_board(
+        db, actor, board.name, device=device or None, only_best=only_best, now=now, dry_run=True
+    )
+    return render(request, "admin/rejudge.html", board=board, plan=plan, device=device, only_best=only_best)
+
+
+@router.post("/{name}/rejudge")
+def do_rejudge(
+    name: str, db: Db, actor: ActorDep, now: Now, device: Text = "", only_best: Text = ""
+) -> Response:
+    """Judge again what was shown."""
+    rejudge.rejudge_board(db, actor, name, device=device or None, only_best=bool(only_best), now=now)
+    return RedirectResponse(address("/admin/boards", name), 303)
+
+
+@router.get("/{name}/unveil")
+def ask_unveil(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
+    """Ask before a frozen ranking is shown."""
+    boards.check_manages(db, actor, name)
+    return render(request, "admin/unveil.html", board=boards.get_board(db, name, viewer=actor))
+
+
+@router.post("/{name}/unveil")
+def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Show everybody the ranking as it is."""
+    rank.unveil(db, actor, name, now=now)
+    return RedirectResponse(address("/admin/boards", name), 303)
+
+
+@router.post("/{name}/freeze")
+def freeze(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Freeze the ranking that others see, now."""
+    rank.freeze(db, actor, name, now, now=now)
+    return RedirectResponse(address("/admin/boards", name), 303)
+
+
+@router.post("/{name}/pause")
+def pause(name: str, db: Db, actor: ActorDep, now: Now, reason: Text = "") -> Response:
+    """Take no submissions until told otherwise."""
+    pauses.pause(db, actor, scope=PauseScope.LEADERBOARD, key=name, reason=reason, now=now)
+    return RedirectResponse(address("/admin/boards", name), 303)
+
+
+@router.post("/{name}/unpause")
+def unpause(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Take submissions again."""
+    pauses.unpause(db, actor, scope=PauseScope.LEADERBOARD, key=name, now=now)
+    return RedirectResponse(address("/admin/boards", name), 303)
+
+
+@router.get("/{name}/delete")
+def ask_delete(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
+    """Ask for the name before a leaderboard is deleted."""
+    boards.check_manages(db, actor, name)
+    board = boards.get_board(db, name, viewer=actor)
+    return render(request, "admin/board_delete.html", board=board, problem="")
+
+
+@router.post("/{name}/delete")
+def delete(name: str, request: Request, db: Db, actor: ActorDep, now: Now, confirm: Text = "") -> Response:
+    """Delete a leaderboard for good."""
+    try:
+        boards.delete_board(db, name, actor, confirm=confirm.strip(), now=now)
+    except InvalidValue as error:
+        board = boards.get_board(db, name, viewer=actor)
+        return render(request, "admin/board_delete.html", status=400, board=board, problem=str(error))
+    return RedirectResponse("/admin", 303)
+
+
+def _managed(platform: Platform, actor: Actor, name: str) -> Leaderboard:
+    boards.check_manages(platform.db, actor, name)
+    return boards.get_board(platform.db, name, viewer=actor)
+
+
+def _hidden(fields: FormData) -> list[tuple[str, str]]:
+    """Return what a preview carries on to the update."""
+    left_out = ("csrf_token", "task", "carried", "carried_name")
+    return [
+        (name, value)
+        for name, value in fields.multi_items()
+        if isinstance(value, str) and name not in left_out
+    ]
+
+
+def _refused(
+    request: Request, platform: Platform, actor: Actor, board: Leaderboard, fields: FormData, error: UserError
+) -> Response:
+    problems = error.problems if isinstance(error, InvalidTask) else []
+    values = values_of_fields(fields) if text_of(fields, "settings") else values_of_board(board)
+    told = "" if problems else str(error)
+    return _page(request, platform, actor, board.name, 400, values=values, problem=told, problems=problems)
+
+
+def _page(
+    request: Request, platform: Platform, actor: Actor, name: str, status: int = 200, **told: Any
+) -> Response:
+    board = _managed(platform, actor, name)
+    known = {"values": values_of_board(board), "problem": "", "problems": []} | told
+    stopped = [
+        each
+        for each in pauses.all_pauses(platform.db, actor)
+        if each.scope is PauseScope.LEADERBOARD and each.key == board.name
+    ]
+    return render(
+        request,
+        "admin/board.html",
+        status=status,
+        board=board,
+        devices=list(dict.fromkeys([*(each.name for each in platform.config.devices), *board.devices])),
+        choices=CHOICES,
+        pause=stopped[0] if stopped else None,
+        **known,
+    )
+
+
+def _preview_page(
+    request: Request,
+    platform: Platform,
+    actor: Actor,
+    board: Leaderboard,
+    found: UpdatePreview,
+    hidden: list[tuple[str, str]],
+) -> Response:
+    leaving = [each for device in board.devices if (each := _leaving(platform, actor, board, device, found))]
+    return render(
+        request,
+        "admin/board_preview.html",
+        board=board,
+        found=found,
+        settings=[(name, _shown(old), _shown(new)) for name, (old, new) in found.settings.items()],
+        leaving=leaving,
+        scale=TimeScale.of(place.score_s for each in leaving for place in each.places),
+        hidden=hidden,
+        needs_force=bool(found.removed_in_use or found.reveals),
+    )
+
+
+def _leaving(
+    platform: Platform, actor: Actor, board: Leaderboard, device: str, found: UpdatePreview
+) -> Leaving | None:
+    """Return who leaves the ranking of one device; the others move up."""
+    places = rank.standings(platform.db, board.name, device, viewer=actor)
+    rule = found.settings.get("trust", (None, board.trust))[1]
+    if found.needs_rejudge or device in _removed(found):
+        gone = places
+    else:
+        stricter = dataclasses.replace(board, trust=TrustRule(str(rule)))
+        gone = [each for each in places if not stricter.takes(TrustLevel(each.trust))]
+    return Leaving(device=device, places=gone[:MOST_LEAVING], of=len(places)) if gone else None
+
+
+def _removed(found: UpdatePreview) -> set[str]:
+    old, new = found.settings.get("devices", ((), ()))
+    return {*old} - {*new}  # type: ignore[misc]
+
+
+def _shown(value: object) -> str:
+    plain = as_json(value)
+    if isinstance(plain, list):
+        return ", ".join(map(str, plain)) or "none"
+    if isinstance(plain, bool):
+        return "yes" if plain else "no"
+    return "none" if plain is None or plain == "" else str(plain)

@@ -1,0 +1,121 @@
+"""Make leaderboards: from a task that is sent, or from a git repository."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from kernelcup.domain import Actor, Role, Scope
+from kernelcup.errors import InvalidTask, InvalidValue, UserError
+from kernelcup.http.deps import ActorDep, Now, PlatformDep
+from kernelcup.http.pages.addresses import address
+from kernelcup.http.pages.admin.forms import (
+    CHOICES,
+    NEW_VALUES,
+    Fields,
+    settings_of,
+    task_of,
+    text_of,
+    upload_of,
+    values_of_fields,
+)
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.http.platform import Platform
+from kernelcup.http.syncing import sync_aside
+from kernelcup.services import access, boards
+from kernelcup.services.problem_sync import SyncOptions
+
+router = APIRouter(prefix="/admin", route_class=PageRoute)
+
+
+@router.get("/boards/new")
+def show_new(request: Request, platform: PlatformDep, actor: ActorDep) -> Response:
+    """Show the forms for a new leaderboard."""
+    return _page(request, platform, actor)
+
+
+@router.post("/boards/new")
+def make_board(
+    request: Request, platform: PlatformDep, actor: ActorDep, now: Now, fields: Fields
+) -> Response:
+    """Make a leaderboard from a task that was sent."""
+    access.require(actor, Scope.MANAGE, role=Role.CREATOR)
+    try:
+        name = _make(platform, actor, now, fields)
+    except UserError as error:
+        problems = error.problems if isinstance(error, InvalidTask) else []
+        told = "" if problems else str(error)
+        values = values_of_fields(fields) | {"name": text_of(fields, "name")}
+        return _page(request, platform, actor, 400, values=values, problem=told, problems=problems)
+    return RedirectResponse(address("/admin/boards", name), 303)
+
+
+@router.post("/problem-sets/sync")
+async def sync(
+    request: Request, platform: PlatformDep, actor: ActorDep, now: Now, fields: Fields
+) -> Response:
+    """Make and update leaderboards from a git repository, or say what that would do."""
+    preview = text_of(fields, "action") != "sync"
+    devices = [str(each) for each in fields.getlist("devices")]
+    options = SyncOptions(
+        preview=preview, devices=devices, trial=platform.trial, known_devices=platform.config.devices
+    )
+    sent = {name: text_of(fields, name) for name in ("repository", "branch", "problem_set")}
+    try:
+        found = await sync_aside(
+            platform,
+            actor,
+            repository=sent["repository"],
+            branch=sent["branch"] or "main",
+            problem_set=sent["problem_set"] or None,
+            options=options,
+            now=now,
+        )
+    except (InvalidTask, InvalidValue) as error:
+        problems = error.problems if isinstance(error, InvalidTask) else []
+        told = "" if problems else str(error)
+        return _page(request, platform, actor, 400, sent=sent, sync_problem=told, sync_problems=problems)
+    return _page(request, platform, actor, sent=sent, synced=found)
+
+
+def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> str:
+    upload = upload_of(fields)
+    if upload is None:
+        raise InvalidValue("Choose the task: a .zip of its folder, or one older .py.")
+    task = task_of(upload)
+    settings = settings_of(values_of_fields(fields))
+    devices = settings.pop("devices", None) or task.devices
+    if not devices:
+        raise InvalidValue("Say which devices: the task proposes none.")
+    made = boards.make_board(
+        platform.db,
+        name=text_of(fields, "name") or task.name,
+        task=task,
+        devices=devices,
+        creator=actor,
+        now=now,
+        known_devices=platform.config.devices,
+        trial=platform.trial,
+        **settings,
+    )
+    return made.board.name
+
+
+def _page(request: Request, platform: Platform, actor: Actor, status: int = 200, **told: Any) -> Response:
+    access.require(actor, Scope.MANAGE, role=Role.CREATOR)
+    known: dict[str, Any] = {
+        "values": {**NEW_VALUES, "name": ""},
+        "problem": "",
+        "problems": [],
+        "sync_problem": "",
+        "sync_problems": [],
+        "sent": {"repository": "", "branch": "", "problem_set": ""},
+        "synced": None,
+    }
+    names = [each.name for each in platform.config.devices]
+    return render(
+        request, "admin/board_new.html", status=status, devices=names, choices=CHOICES, **(known | told)
+    )

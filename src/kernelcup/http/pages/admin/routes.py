@@ -1,0 +1,23 @@
+"""All pages under ``/admin``."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from kernelcup.http.pages.admin import (
+    audit,
+    classes,
+    devices,
+    home,
+    limits,
+    manage,
+    new_boards,
+    reviews,
+    users,
+)
+
+router = APIRouter()
+for _each in (home, new_boards, manage, classes, reviews, devices, users, limits, audit):
+    router.include_router(_each.router)
+
+__all__ = ["router"]

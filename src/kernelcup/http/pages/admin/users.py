@@ -1,0 +1,122 @@
+"""Users, for admins: roles and bans."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.responses import RedirectResponse, Response
+
+from kernelcup.domain import LARGEST_ID, Role
+from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.http.api.accounts import AnyRole
+from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.pages.addresses import address
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services import accounts
+
+router = APIRouter(prefix="/admin", route_class=PageRoute)
+
+PER_PAGE = 50
+ROLES = (Role.PARTICIPANT, Role.CREATOR, Role.ADMIN)
+
+
+@router.get("/users")
+def list_users(
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    query: Annotated[str, Query(max_length=64)] = "",
+    after: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
+) -> Response:
+    """List users, also only those with a text in their name."""
+    return _list(request, db, actor, query, after)
+
+
+@router.post("/users")
+def make_user(
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    name: Annotated[str, Form(max_length=200)],
+    role: Annotated[AnyRole, Form()] = "participant",
+) -> Response:
+    """Make a user who has no identity yet."""
+    try:
+        made = accounts.make_user(db, actor, name, role=Role(role), now=now)
+    except (InvalidValue, Conflict) as error:
+        return _list(request, db, actor, problem=str(error))
+    return RedirectResponse(address("/admin/users", made.name), 303)
+
+
+@router.get("/users/{name}")
+def show_user(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
+    """Show one user."""
+    return _one(request, db, actor, name)
+
+
+@router.post("/users/{name}/role")
+def set_role(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, role: Annotated[AnyRole, Form()]
+) -> Response:
+    """Give a user a role."""
+    try:
+        user = accounts.set_role(db, actor, name, Role(role), now=now)
+    except (InvalidValue, Conflict) as error:
+        return _one(request, db, actor, name, str(error))
+    return RedirectResponse(address("/admin/users", user.name), 303)
+
+
+@router.post("/users/{name}/ban")
+def ban(
+    name: str,
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    reason: Annotated[str, Form(max_length=500)] = "",
+    sure: Annotated[str, Form(max_length=10)] = "",
+) -> Response:
+    """Let a user read only, once that was asked again."""
+    if sure != "yes":
+        user = accounts.get_user(db, actor, name)
+        return render(request, "admin/ban.html", user=user, reason=reason, problem="")
+    try:
+        user = accounts.ban(db, actor, name, reason=reason, now=now)
+    except (InvalidValue, Conflict) as error:
+        user = accounts.get_user(db, actor, name)
+        return render(request, "admin/ban.html", status=400, user=user, reason=reason, problem=str(error))
+    return RedirectResponse(address("/admin/users", user.name), 303)
+
+
+@router.post("/users/{name}/unban")
+def unban(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Lift a ban."""
+    return RedirectResponse(address("/admin/users", accounts.unban(db, actor, name, now=now).name), 303)
+
+
+def _list(
+    request: Request, db: Db, actor: ActorDep, query: str = "", after: int = 0, problem: str = ""
+) -> Response:
+    found = accounts.list_users(db, actor, after_id=after or None, limit=PER_PAGE + 1, query=query or None)
+    shown = found[:PER_PAGE]
+    return render(
+        request,
+        "admin/users.html",
+        status=400 if problem else 200,
+        users=shown,
+        query=query,
+        more=shown[-1].id if len(found) > PER_PAGE else None,
+        roles=ROLES,
+        problem=problem,
+    )
+
+
+def _one(request: Request, db: Db, actor: ActorDep, name: str, problem: str = "") -> Response:
+    accounts.list_users(db, actor, limit=1)  # one's own page is at /account: this is for admins
+    user = accounts.get_user(db, actor, name)
+    return render(
+        request, "admin/user.html", status=400 if problem else 200, user=user, roles=ROLES, problem=problem
+    )

@@ -1,0 +1,84 @@
+"""Style sheet, script and pictures: the hash of their content is in their address, so they never expire."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from kernelcup.errors import NotFound
+
+FOREVER = "public, max-age=31536000, immutable"
+TEXT = ("text/", "application/javascript", "image/svg+xml")
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asset:
+    """A file that pages load."""
+
+    media_type: str
+    digest: str
+    body: bytes
+    compressed: bytes | None
+    """None where compressing gains nothing."""
+
+
+def asset_url(name: str) -> str:
+    """Return the address of a file under ``static/``. Raise ``KeyError`` for one that is not there."""
+    return f"/static/{assets()[name].digest}/{name}"
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """Return all files under ``static/`` by their names, with folders as ``folder/name``."""
+    found: dict[str, Asset] = {}
+    folders = [("", resources.files("kernelcup.http.pages") / "static")]
+    while folders:
+        before, folder = folders.pop()
+        for each in folder.iterdir():
+            if each.is_dir():
+                folders.append((f"{before}{each.name}/", each))
+            else:
+                found[f"{before}{each.name}"] = _asset(each.name, each.read_bytes())
+    return found
+
+
+def _asset(name: str, body: bytes) -> Asset:
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    if kind == "text/javascript" or kind.startswith("text/"):
+        kind = f"{kind}; charset=utf-8"
+    compressed = gzip.compress(body, 9, mtime=0) if kind.startswith(TEXT) else None
+    return Asset(
+        media_type=kind, digest=hashlib.sha256(body).hexdigest()[:12], body=body, compressed=compressed
+    )
+
+
+@router.api_route("/static/{digest}/{name:path}", methods=["GET", "HEAD"])
+async def show_asset(digest: str, name: str, request: Request) -> Response:
+    """Send a file; one of an older page as it is now, for this once."""
+    asset = assets().get(name)
+    if asset is None:
+        raise NotFound(f"There is no file {name!r}.")
+    headers = {
+        "Cache-Control": FOREVER if digest == asset.digest else "no-cache",
+        "Vary": "Accept-Encoding",
+    }
+    if asset.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        headers["Content-Encoding"] = "gzip"
+        return Response(asset.compressed, media_type=asset.media_type, headers=headers)
+    return Response(asset.body, media_type=asset.media_type, headers=headers)
+
+
+@router.api_route("/favicon.ico", methods=["GET", "HEAD"])
+async def show_icon() -> Response:
+    """Send the icon to browsers that ask for it at its old place."""
+    icon = assets()["icon.svg"]
+    return Response(icon.body, media_type=icon.media_type, headers={"Cache-Control": "public, max-age=86400"})

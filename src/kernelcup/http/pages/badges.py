@@ -1,0 +1,104 @@
+"""Pictures for other pages: a badge with somebody's place, a card with the first five.
+
+They show what everybody sees, whoever asks: other sites keep copies of them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated
+from xml.sax.saxutils import escape, quoteattr
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from kernelcup.domain import NOBODY, Standing
+from kernelcup.http.deps import Db, Now
+from kernelcup.http.pages.cards import Card, Line, draw_card
+from kernelcup.http.pages.figures import TimeScale
+from kernelcup.http.pages.files import file_of
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services import boards, rank
+from kernelcup.wording import rank_text, time_text
+
+router = APIRouter(route_class=PageRoute)
+
+SHOWN = 5
+LETTER, ROUND = 7, 10
+"""About how wide a letter is, and the space at the ends of a text."""
+
+DeviceQuery = Annotated[str | None, Query(max_length=100, description="Default: the first one.")]
+
+
+@router.get("/b/{name}/badge.svg")
+def show_badge(
+    name: str,
+    request: Request,
+    db: Db,
+    user: Annotated[str, Query(max_length=200)],
+    device: DeviceQuery = None,
+) -> Response:
+    """Send a picture of somebody's place and time."""
+    board = boards.get_board(db, name, viewer=NOBODY)
+    chosen = device or board.devices[0]
+    place = rank.personal_best(db, board.name, chosen, user, viewer=NOBODY)
+    label = f"{board.name} · {rank.board_device(board, chosen)}"
+    text = "not ranked" if place is None else f"{_rank(place)} · {_time(place)}"
+    return file_of(request, "image/svg+xml", lambda: _svg(label, text).encode(), facts=(label, text))
+
+
+@router.get("/b/{name}/card.png")
+def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery = None) -> Response:
+    """Send a picture of the first five, which other sites show beside a link."""
+    board = boards.get_board(db, name, viewer=NOBODY)
+    chosen = rank.board_device(board, device or board.devices[0])
+    places = rank.standings(db, board.name, chosen, viewer=NOBODY, limit=SHOWN)
+    scale = TimeScale.of(each.score_s for each in places)
+    since = rank.frozen_since(db, board.name, viewer=NOBODY, now=now)
+    card = Card(
+        board=board.name,
+        device=chosen,
+        count=rank.count_places(db, board.name, chosen, viewer=NOBODY),
+        lines=tuple(
+            Line(
+                rank=_rank(each),
+                user=each.user,
+                time=f"{'≤ ' if each.at_floor else ''}{scale.text(each.score_s)} {scale.unit}",
+                score_s=each.score_s,
+            )
+            for each in places
+        ),
+        frozen=since is not None,
+        ended=board.deadline is not None and board.deadline <= now,
+    )
+    return file_of(request, "image/png", lambda: _drawn(card), facts=card)
+
+
+@lru_cache(maxsize=64)
+def _drawn(card: Card) -> bytes:
+    return draw_card(card)
+
+
+def _rank(place: Standing) -> str:
+    return f"#{rank_text(place.rank, tied=place.tied)}"
+
+
+def _time(place: Standing) -> str:
+    return time_text(place.score_s * 1e9, at_floor=place.at_floor)
+
+
+def _svg(label: str, text: str) -> str:
+    left, right = (len(each) * LETTER + 2 * ROUND for each in (label, text))
+    return f"""\
+<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="22" role="img" \
+aria-label={quoteattr(f"{label}: {text}")}>
+<title>{escape(f"{label}: {text}")}</title>
+<clipPath id="r"><rect width="{left + right}" height="22" rx="4"/></clipPath>
+<g clip-path="url(#r)"><rect width="{left}" height="22" fill="#3d4450"/>\
+<rect x="{left}" width="{right}" height="22" fill="#0b6e4f"/></g>
+<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11.5">\
+<text x="{ROUND}" y="15" textLength="{left - 2 * ROUND}" lengthAdjust="spacingAndGlyphs">{escape(label)}</text>\
+<text x="{left + ROUND}" y="15" textLength="{right - 2 * ROUND}" lengthAdjust="spacingAndGlyphs">\
+{escape(text)}</text></g>
+</svg>
+"""

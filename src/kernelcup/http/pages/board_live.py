@@ -1,0 +1,97 @@
+"""Tells pages that a ranking changed: they then fetch themselves again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Header, Query, Request
+from sse_starlette import EventSourceResponse
+
+from kernelcup.domain import Actor, Role
+from kernelcup.errors import UserError
+from kernelcup.http.deps import ActorDep, PlatformDep
+from kernelcup.http.live import PING_S, Message
+from kernelcup.http.platform import Platform
+from kernelcup.http.throttle import watcher_of
+from kernelcup.services import rank
+from kernelcup.storage.ranking import State
+
+POLL_S = 2.0
+"""A change is told at most so much later; one look serves all who watch a ranking."""
+
+router = APIRouter()
+
+Key = tuple[str, str, int | None]
+
+
+@dataclass
+class Looks:
+    """The last look at each ranking that somebody watches."""
+
+    states: dict[Key, tuple[float, State]] = field(default_factory=dict)
+    locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
+
+    async def state(self, platform: Platform, board: str, device: str, viewer: Actor) -> State:
+        """Return in which state a ranking is, as of a moment ago. It raises what ``rank.state`` does."""
+        # Who manages no leaderboard sees what everybody sees.
+        manages = viewer.role in (Role.CREATOR, Role.ADMIN)
+        key = (board.lower(), device.lower(), viewer.user_id if manages else None)
+        async with self.locks.setdefault(key, asyncio.Lock()):
+            at, state = self.states.get(key, (0.0, None))
+            if state is None or time.monotonic() - at > POLL_S / 2:
+                state = await to_thread.run_sync(
+                    lambda: rank.state(platform.db, board, device, viewer=viewer)
+                )
+                self.states[key] = (time.monotonic(), state)
+            return state
+
+
+@router.get("/b/{name}/live")
+async def follow(
+    name: str,
+    request: Request,
+    platform: PlatformDep,
+    actor: ActorDep,
+    device: Annotated[str, Query(max_length=100)],
+    last_event_id: Annotated[str, Header(alias="Last-Event-ID", max_length=100)] = "",
+) -> EventSourceResponse:
+    """Send an event ``standings`` whenever a ranking changes; to whoever comes back also if it has since."""
+    watcher = watcher_of(request, actor)
+    platform.hub.check_room(watcher)
+    looks = _looks(request)
+    first = await to_thread.run_sync(lambda: rank.state(platform.db, name, device, viewer=actor))
+    stream = _changes(platform, looks, name, device, actor, watcher, last_event_id or _name(first))
+    return EventSourceResponse(stream, ping=PING_S, headers={"Cache-Control": "no-store"})
+
+
+async def _changes(
+    platform: Platform, looks: Looks, board: str, device: str, viewer: Actor, watcher: str, last: str
+) -> AsyncIterator[Message]:
+    if not platform.hub.has_room(watcher):
+        return
+    with platform.hub.stream(watcher):
+        while True:
+            try:
+                state = await looks.state(platform, board, device, viewer)
+            except UserError:
+                return  # it was deleted, closed or renamed: the page tells
+            if _name(state) != last:
+                last = _name(state)
+                yield {"event": "standings", "id": last, "data": str(state.entries)}
+            await asyncio.sleep(POLL_S)
+
+
+def _name(state: State) -> str:
+    return f"{state.entries}-{state.newest}-{state.submissions}-{state.scores!r}"
+
+
+def _looks(request: Request) -> Looks:
+    if not hasattr(request.app.state, "looks"):
+        request.app.state.looks = Looks()
+    looks: Looks = request.app.state.looks
+    return looks

@@ -1,0 +1,99 @@
+"""A ranking as a table has it: bands, what stands beside each time, which row is one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelcup.domain import DuelOutcome, Standing
+from kernelcup.http.pages.figures import TimeScale
+from kernelcup.services.result_facts import NOTHING, ResultFacts
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """A place in a ranking."""
+
+    place: Standing
+    facts: ResultFacts
+    heads: bool
+    """Whether its rank is written: those that follow in its band share it."""
+    in_band: bool
+    """Whether the next one shares its rank."""
+    own: bool
+    divides: bool
+    """Whether what is not proven begins here."""
+    duel: bool
+    """Whether a duel decided about its place."""
+
+    @property
+    def share(self) -> float | None:
+        """How much of what the device attains."""
+        return self.facts.share(self.place.score_s)
+
+    @property
+    def speedup(self) -> float | None:
+        """How many times as fast as the reference."""
+        return self.facts.speedup(self.place.score_s)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """A page of a ranking."""
+
+    rows: Sequence[Row]
+    scale: TimeScale
+    first_s: float
+    """The time that is first in the whole ranking."""
+    reference_s: float | None
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether the task declares its work."""
+        return any(each.share is not None for each in self.rows)
+
+    @property
+    def has_speedups(self) -> bool:
+        """Whether the reference was measured."""
+        return any(each.speedup is not None for each in self.rows)
+
+    @property
+    def has_made_of(self) -> bool:
+        """Whether it may be told what results are made of."""
+        return any(each.facts.made_of is not None for each in self.rows)
+
+
+def table_of(
+    places: Sequence[Standing],
+    facts: Mapping[int, ResultFacts],
+    *,
+    first: Standing,
+    own_submission: int | None,
+    reference_s: float | None,
+    follows: Standing | None = None,
+) -> Table:
+    """Return a page of a ranking.
+
+    Args:
+        places: The places of the page.
+        facts: What stands beside them, by their submissions.
+        first: Who is first in the whole ranking.
+        own_submission: The reader's.
+        reference_s: What the reference takes.
+        follows: The first place of the next page.
+    """
+    behind = [*places[1:], follows]
+    rows = [
+        Row(
+            place=each,
+            facts=facts.get(each.submission_id, NOTHING),
+            heads=number == 0 or places[number - 1].rank != each.rank,
+            in_band=after is not None and after.rank == each.rank,
+            own=each.submission_id == own_submission,
+            divides=not each.proven and (number == 0 or places[number - 1].proven),
+            duel=each.duel is not DuelOutcome.NONE,
+        )
+        for number, (each, after) in enumerate(zip(places, behind, strict=True))
+    ]
+    times = [first.score_s, *(each.score_s for each in places), reference_s]
+    return Table(rows=rows, scale=TimeScale.of(times), first_s=first.score_s, reference_s=reference_s)

@@ -1,0 +1,286 @@
+"""Leaderboards: the overview, and each one's ranking, history and duels."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+
+from kernelcup.domain import Actor, Leaderboard, Standing
+from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.pages import wording
+from kernelcup.http.pages.board_rows import Table, table_of
+from kernelcup.http.pages.figures import TimeScale
+from kernelcup.http.pages.plots import Point, Strip, best_over_time, ratios, strips
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services import access, duel_list, overview, rank, visibility
+from kernelcup.services.overview import BoardSummary
+from kernelcup.services.result_facts import facts_of
+from kernelcup.services.submissions import list_views
+from kernelcup.storage.database import Database
+from kernelcup.wording import duel_remark
+
+PAGE = 50
+MOST_IN_CSV = 100_000
+CLOSED_AT_ONCE = 30
+RECORDS = 50
+
+router = APIRouter(route_class=PageRoute)
+
+DeviceName = Annotated[str, Query(max_length=100)]
+Offset = Annotated[int, Query(ge=0, le=10_000_000)]
+
+
+@router.get("/")
+def show_overview(
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    q: Annotated[str, Query(max_length=200)] = "",
+    every: Annotated[bool, Query(alias="all")] = False,
+) -> Response:
+    """Show all leaderboards that somebody sees: open, upcoming, closed."""
+    found = overview.list_summaries(db, viewer=actor, words=q)
+    groups: dict[str, list[BoardSummary]] = {"open": [], "upcoming": [], "closed": []}
+    for each in found:
+        groups[wording.phase(each.board, now)].append(each)
+    groups["open"].sort(key=lambda each: (each.board.deadline is None, each.board.deadline or now))
+    closed = groups["closed"] if every or q else groups["closed"][:CLOSED_AT_ONCE]
+    return render(
+        request,
+        "overview.html",
+        words=q,
+        groups=groups | {"closed": closed},
+        more_closed=len(groups["closed"]) - len(closed),
+        any_at_all=bool(found) or bool(q),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """What stands above each page of a leaderboard."""
+
+    summary: BoardSummary
+    device: str
+    phase: str
+    masked: bool
+    manages: bool
+    frozen_since: datetime | None
+
+    @property
+    def board(self) -> Leaderboard:
+        """The leaderboard."""
+        return self.summary.board
+
+    def url(self, part: str = "", **query: Any) -> str:
+        """Return the address of one of its pages."""
+        path = f"/b/{self.board.name}" + (f"/{part}" if part else "")
+        return f"{path}?{urlencode(query)}" if query else path
+
+
+def head_of(db: Database, name: str, device: str, *, viewer: Actor, now: datetime) -> Head:
+    """Return what stands above each page of a leaderboard.
+
+    Raises:
+        NotFound: It does not exist for the viewer.
+        UnknownDevice: It has no such device.
+    """
+    summary = overview.show_summary(db, name, viewer=viewer)
+    board = summary.board
+    since = visibility.hidden_since(board, viewer)
+    return Head(
+        summary=summary,
+        device=rank.board_device(board, device) if device else board.devices[0],
+        phase=wording.phase(board, now),
+        masked=visibility.is_masked(board, viewer),
+        manages=access.manages_board(viewer, board),
+        frozen_since=since if since is not None and since <= now else None,
+    )
+
+
+@router.get("/b/{name}")
+def show_board(
+    name: str,
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    device: DeviceName = "",
+    after: Offset = 0,
+) -> Response:
+    """Show the ranking of one of a leaderboard's devices."""
+    head = head_of(db, name, device, viewer=actor, now=now)
+    own = _own_place(db, head, actor)
+    table = _table(db, head, actor, own, after)
+    entries = next(each.entries for each in head.summary.devices if each.device == head.device)
+    found = overview.improvements(db, head.board.name, head.device, viewer=actor)
+    points = _points(found, actor, wanted=300)
+    return render(
+        request,
+        "board.html",
+        head=head,
+        current="ranking",
+        table=table,
+        entries=entries,
+        after=after,
+        page=PAGE,
+        own=own,
+        gap=_gap(db, head, actor, own, table, after),
+        latest=_latest(db, head, actor, own),
+        plot=best_over_time(points[0], before_s=points[1]),
+    )
+
+
+@router.get("/b/{name}/standings.csv")
+def download_standings(name: str, db: Db, actor: ActorDep, now: Now, device: DeviceName = "") -> Response:
+    """Send a ranking as a table for other programs."""
+    head = head_of(db, name, device, viewer=actor, now=now)
+    places = rank.standings(db, head.board.name, head.device, viewer=actor, limit=MOST_IN_CSV)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["rank", "user", "seconds", "low_s", "high_s", "submission", "submitted_at", "trust"])
+    for each in places:
+        # A name that begins with a sign of a formula stays text in a spreadsheet.
+        user = f"'{each.user}" if each.user[:1] in "=+-@\t" else each.user
+        row = [each.rank, user, each.score_s, each.low_s, each.high_s, each.submission_id]
+        writer.writerow([*row, each.submitted_at.isoformat(), each.trust])
+    told = {"Content-Disposition": f'attachment; filename="{head.board.name}-{head.device}.csv"'}
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=told)
+
+
+@router.get("/b/{name}/history")
+def show_history(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, device: DeviceName = "", after: Offset = 0
+) -> Response:
+    """Show how the best time became shorter, and all times of those at the top."""
+    head = head_of(db, name, device, viewer=actor, now=now)
+    found = overview.improvements(db, head.board.name, head.device, viewer=actor)
+    points, before_s = _points(found, actor)
+    times = overview.times_of_best(db, head.board.name, head.device, viewer=actor)
+    records = found.records[::-1]
+    return render(
+        request,
+        "history.html",
+        head=head,
+        current="history",
+        plot=best_over_time(points, before_s=before_s, width=860, height=280),
+        strips=strips(
+            [Strip(name=each.user, seconds=each.seconds, own=each.own) for each in times], width=860
+        ),
+        records=records[after : after + RECORDS],
+        leading={each.id for each in _leading(found)},
+        scale=TimeScale.of(each.score_s for each in records),
+        after=after,
+        page=RECORDS,
+        count=len(records),
+        most=overview.MOST_RECORDS,
+    )
+
+
+@router.get("/b/{name}/duels")
+def show_duels(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, device: DeviceName = ""
+) -> Response:
+    """List the duels for the first place."""
+    head = head_of(db, name, device, viewer=actor, now=now)
+    duels = duel_list.list_duels(db, head.board.name, head.device, viewer=actor)
+    return render(request, "duels.html", head=head, current="duels", duels=duels)
+
+
+@router.get("/b/{name}/duels/{number}")
+def show_duel(
+    name: str, number: int, request: Request, db: Db, actor: ActorDep, now: Now, device: DeviceName = ""
+) -> Response:
+    """Show one duel: what was measured in turns, and what came of it."""
+    head = head_of(db, name, device, viewer=actor, now=now)
+    found = duel_list.show_duel(db, head.board.name, head.device, number, viewer=actor)
+    return render(
+        request,
+        "duel.html",
+        head=head,
+        current="duels",
+        duel=found.shown,
+        result=found.result,
+        sentence=wording.duel_text(found.shown, found.result),
+        remark=duel_remark(found.shown.outcome, found.shown.rival_id),
+        plot=ratios(found.result.ratios) if found.result is not None else "",
+    )
+
+
+def _table(db: Database, head: Head, viewer: Actor, own: Standing | None, after: int) -> Table | None:
+    board, device = head.board.name, head.device
+    places = rank.standings(db, board, device, viewer=viewer, limit=PAGE + 1, offset=after)
+    if not places:
+        return None
+    shown, follows = places[:PAGE], places[PAGE] if len(places) > PAGE else None
+    first = shown[0] if after == 0 else rank.standings(db, board, device, viewer=viewer, limit=1)[0]
+    return table_of(
+        shown,
+        facts_of(db, board, device, shown, viewer=viewer),
+        first=first,
+        own_submission=None if own is None else own.submission_id,
+        reference_s=next(each.reference_s for each in head.summary.devices if each.device == device),
+        follows=follows,
+    )
+
+
+def _own_place(db: Database, head: Head, viewer: Actor) -> Standing | None:
+    if viewer.user_id is None:
+        return None
+    return rank.personal_best(db, head.board.name, head.device, viewer.name, viewer=viewer)
+
+
+def _gap(
+    db: Database, head: Head, viewer: Actor, own: Standing | None, table: Table | None, after: int
+) -> Standing | None:
+    """Return the place right above the reader's band, None at the top."""
+    if own is None or own.rank < 2:
+        return None
+    at = own.rank - 2
+    if table is not None and after <= at < after + len(table.rows):
+        return table.rows[at - after].place
+    above = rank.standings(db, head.board.name, head.device, viewer=viewer, limit=1, offset=at)
+    return above[0] if above else None
+
+
+def _latest(db: Database, head: Head, viewer: Actor, own: Standing | None) -> wording.OwnResult | None:
+    """Return what became of the reader's latest submission, if the ranking does not show it."""
+    if viewer.user_id is None:
+        return None
+    views = list_views(db, viewer=viewer, user=viewer.name, board=head.board.name, limit=1)
+    return (
+        wording.own_result(views[0], head.board, head.device, own, since=head.frozen_since) if views else None
+    )
+
+
+def _points(
+    found: overview.Improvements, viewer: Actor, *, wanted: int | None = None
+) -> tuple[list[Point], float | None]:
+    """Return personal bests as points; of more than wanted only the newest, and the best before them."""
+    records = found.records if wanted is None else found.records[-wanted:]
+    left_out = found.records[: len(found.records) - len(records)]
+    times = [each.score_s for each in left_out]
+    if found.before_s is not None:
+        times.append(found.before_s)
+    points = [
+        Point(at=each.at, seconds=each.score_s, name=each.user, own=each.user_id == viewer.user_id)
+        for each in records
+    ]
+    return points, min(times, default=None)
+
+
+def _leading(found: overview.Improvements) -> list[Any]:
+    best = found.before_s
+    leading = []
+    for each in found.records:
+        if best is None or each.score_s < best:
+            best = each.score_s
+            leading.append(each)
+    return leading

@@ -1,0 +1,38 @@
+"""The leaderboards of one event on one page."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.pages.figures import TimeScale
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services import rank
+from kernelcup.services.board_events import boards_of_event
+
+router = APIRouter(route_class=PageRoute)
+
+SHOWN = 3
+
+
+@router.get("/e/{name}")
+def show_event(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Show the leaderboards of an event with who is first on each device."""
+    found = boards_of_event(db, name, actor)
+    firsts = {
+        (board.name, device): rank.standings(db, board.name, device, viewer=actor, limit=SHOWN)
+        for board in found
+        for device in board.devices
+    }
+    times = [place.score_s for places in firsts.values() for place in places]
+    return render(
+        request,
+        "event.html",
+        event=found[0].event,
+        boards=found,
+        firsts=firsts,
+        scale=TimeScale.of(times),
+        now=now,
+    )

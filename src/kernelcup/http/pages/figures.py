@@ -1,0 +1,128 @@
+"""Figures as tables have them: one unit and as many decimals in a whole column, so that points align."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kernelcup.wording import UNITS, duration, percent
+
+MINUS = "\N{MINUS SIGN}"
+NS = 1e9
+SIGNIFICANT = 4
+MOST_DECIMALS = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimeScale:
+    """How the times of one column are written."""
+
+    unit: str
+    size_ns: float
+    decimals: int
+
+    @classmethod
+    def of(cls, seconds: Iterable[float | None]) -> TimeScale:
+        """Choose the unit of the shortest time, and decimals that give it four digits."""
+        known = [each * NS for each in seconds if each is not None and math.isfinite(each) and each > 0]
+        shortest = min(known, default=1e3)
+        unit, size = next((each for each in UNITS if shortest >= each[1]), UNITS[-1])
+        before_point = len(str(int(shortest / size)))
+        return cls(unit=unit, size_ns=size, decimals=min(max(SIGNIFICANT - before_point, 0), MOST_DECIMALS))
+
+    def text(self, seconds: float | None) -> str:
+        """Return a time without its unit: ``27.02``."""
+        if seconds is None or not math.isfinite(seconds):
+            return "–"
+        return f"{seconds * NS / self.size_ns:.{self.decimals}f}"
+
+    def within(self, low_s: float | None, high_s: float | None) -> str:
+        """Return half of an interval: ``± 0.05``; empty where none is known."""
+        if low_s is None or high_s is None or not math.isfinite(high_s - low_s):
+            return ""
+        half = (high_s - low_s) / 2 * NS / self.size_ns
+        smallest = 10.0**-self.decimals
+        return (
+            f"± {half:.{self.decimals}f}"
+            if half >= smallest / 2 or not half
+            else f"< {smallest:.{self.decimals}f}"
+        )
+
+
+def behind_text(seconds: float, first_s: float) -> str:
+    """Return how much longer something takes than the fastest: ``+2.5 %``; empty for the fastest."""
+    if seconds <= first_s or first_s <= 0:
+        return ""
+    more = seconds / first_s - 1
+    return f"+{100 * more:.1f} %" if more < 9.995 else f"{seconds / first_s:.0f}×"
+
+
+def speedup_text(factor: float | None) -> str:
+    """Return how many times as fast something is: ``4.02×``."""
+    if factor is None or not math.isfinite(factor):
+        return ""
+    return f"{factor:.2f}×" if factor < 99.995 else f"{factor:.0f}×"
+
+
+def share_text(share: float | None) -> str:
+    """Return a share in percent: ``74 %``."""
+    return "" if share is None else percent(share)
+
+
+def count_text(count: int) -> str:
+    """Return a number with a thin space between thousands: ``12 345``."""
+    return f"{count:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def bytes_text(count: int) -> str:
+    """Return a size: ``6.2 kB``."""
+    for unit, size in (("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def amount_text(amount: float) -> str:
+    """Return a large number: ``2.1 G``."""
+    for letter, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if amount >= size:
+            return f"{amount / size:.3g} {letter}"
+    return f"{amount:.3g}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a time with its unit: ``27.02 µs``."""
+    scale = TimeScale.of([seconds])
+    return f"{scale.text(seconds)} {scale.unit}"
+
+
+def moment_text(when: datetime) -> str:
+    """Return a moment for readers without JavaScript: ``30 Nov 2026, 23:59 UTC``."""
+    at = when.astimezone(UTC)
+    return f"{at.day} {at:%b %Y, %H:%M} UTC"
+
+
+def machine_time(when: datetime) -> str:
+    """Return a moment for programs: ``2026-11-30T23:59:00Z``."""
+    return f"{when.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def nanoseconds_text(ns: float | None) -> str:
+    """Return a time that stands alone: ``13.42 µs``; empty where none is known."""
+    return "" if ns is None else duration(ns)
+
+
+FILTERS = {
+    "amount": amount_text,
+    "duration": seconds_text,
+    "nanoseconds": nanoseconds_text,
+    "behind": behind_text,
+    "speedup": speedup_text,
+    "share": share_text,
+    "count": count_text,
+    "bytes": bytes_text,
+    "moment": moment_text,
+    "machine_time": machine_time,
+}

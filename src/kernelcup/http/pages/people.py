@@ -1,0 +1,71 @@
+"""A user's page: where they stand, and what they submitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from kernelcup.domain import LARGEST_ID, Actor, Leaderboard
+from kernelcup.http.deps import ActorDep, Db
+from kernelcup.http.pages.figures import TimeScale
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services import boards, visibility
+from kernelcup.services.profile import show_profile
+from kernelcup.services.submissions import JobView, SubmissionView, list_views
+from kernelcup.wording import remark
+
+router = APIRouter(route_class=PageRoute)
+
+PER_PAGE = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One submission on one device."""
+
+    view: SubmissionView
+    job: JobView
+    remark: str
+    """To its author: why it does not rank."""
+
+
+@router.get("/u/{name}")
+def show_user(
+    name: str,
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    before: Annotated[int | None, Query(ge=1, le=LARGEST_ID)] = None,
+) -> Response:
+    """Show a user."""
+    profile = show_profile(db, name, viewer=actor)
+    views = list_views(db, viewer=actor, user=profile.name, before_id=before, limit=PER_PAGE + 1)
+    seen = {each.id: each for each in boards.list_boards(db, viewer=actor)} if profile.is_own else {}
+    rows = [row for view in views[:PER_PAGE] for row in _rows(view, seen, actor)]
+    more = views[PER_PAGE - 1].submission.id if len(views) > PER_PAGE else None
+    return render(
+        request,
+        "user.html",
+        profile=profile,
+        rows=rows,
+        scale=TimeScale.of(each.standing.score_s for each in profile.bests),
+        times=TimeScale.of(each.job.run.score_s for each in rows if each.job.run is not None),
+        before=before,
+        more=more,
+    )
+
+
+def _rows(view: SubmissionView, seen: dict[int, Leaderboard], actor: Actor) -> list[Row]:
+    board = seen.get(view.submission.leaderboard_id)
+    since = None if board is None else visibility.hidden_since(board, actor)
+    return [
+        Row(
+            view=view,
+            job=each,
+            remark="" if board is None else remark(each.job, each.run, board, since=since),
+        )
+        for each in view.jobs
+    ]

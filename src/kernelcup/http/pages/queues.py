@@ -1,0 +1,37 @@
+"""What waits for which device."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from kernelcup.http.deps import Db, Now, PlatformDep
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services.waiting import DeviceQueue, queue_status
+
+router = APIRouter(route_class=PageRoute)
+
+
+@router.get("/queue")
+def show_queue(request: Request, platform: PlatformDep, db: Db, now: Now) -> Response:
+    """Show the queue of each device that is configured or served."""
+    queues = {each.device: each for each in queue_status(db, now)}
+    for device in platform.config.devices:
+        queues.setdefault(device.name, _idle(device.name))
+    told = {each.name: each.description for each in platform.config.devices}
+    return render(
+        request, "queue.html", queues=sorted(queues.values(), key=lambda each: each.device), told=told
+    )
+
+
+def _idle(device: str) -> DeviceQueue:
+    return DeviceQueue(
+        device=device,
+        queued=0,
+        running=0,
+        slots=0,
+        oldest_queued_at=None,
+        estimated_wait_s=None,
+        dispatchers=0,
+        paused=None,
+    )

@@ -1,0 +1,95 @@
+"""Pages out of templates: escaped, compressed, with an `ETag` and strict security headers."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from functools import cache
+from typing import Any
+
+from fastapi import Request
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import Response
+
+from kernelcup.domain import Actor, Role
+from kernelcup.http.pages import csrf, figures, report_words, texts, wording
+from kernelcup.http.pages.assets import asset_url
+from kernelcup.http.platform import Platform
+
+DOCS = "https://kernelcup.readthedocs.io"
+WORTH_COMPRESSING = 1000
+
+SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+CACHING = {"Cache-Control": "private, no-cache", "Vary": "Accept, Accept-Encoding, Cookie"}
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates with their filters and functions."""
+    made = Environment(
+        loader=PackageLoader("kernelcup.http.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.globals |= {"static": asset_url, "docs": DOCS}
+    for module in (figures, report_words, texts, wording):
+        made.filters |= module.FILTERS
+    return made
+
+
+def render(
+    request: Request,
+    template: str,
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    **values: Any,
+) -> Response:
+    """Return a page; 304 where the browser has it already.
+
+    Besides ``values`` every template knows ``viewer`` (the signed-in :class:`Actor`, or None), ``path`` (of
+    this page, with its query), ``csrf_field`` (a form's hidden input) and ``public_url`` (of the service).
+    """
+    text = environment().get_template(template).render(**_surroundings(request), **values)
+    return page_of(request, text.encode(), status=status, headers=headers)
+
+
+def page_of(
+    request: Request, body: bytes, *, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
+    """Return HTML as an answer; 304 where the browser has it already."""
+    told = CACHING | (headers or {}) | SECURITY
+    if status == 200:
+        told["ETag"] = f'W/"{hashlib.sha256(body).hexdigest()[:24]}"'
+        if told["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=told)
+    if len(body) > WORTH_COMPRESSING and "gzip" in request.headers.get("accept-encoding", ""):
+        body = gzip.compress(body, 5, mtime=0)
+        told["Content-Encoding"] = "gzip"
+    return Response(body, status_code=status, headers=told, media_type="text/html; charset=utf-8")
+
+
+def viewer_of(request: Request) -> Actor | None:
+    """Return who is signed in, None for a reader without an account."""
+    actor: Actor | None = getattr(request.state, "actor", None)
+    return actor if actor is not None and actor.role is not Role.NOBODY else None
+
+
+def _surroundings(request: Request) -> dict[str, Any]:
+    query = f"?{request.url.query}" if request.url.query else ""
+    platform: Platform = request.app.state.platform
+    return {
+        "public_url": platform.config.server.public_url,
+        "viewer": viewer_of(request),
+        "path": f"{request.url.path}{query}",
+        "csrf_field": csrf.field(request),
+    }

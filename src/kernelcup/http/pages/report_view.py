@@ -1,0 +1,308 @@
+"""A job and its report as their page shows them: everything that is worked out of them, typed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from kernelcup import lesson_text
+from kernelcup.domain import Job, JobState, Run, Standing
+from kernelcup.http.pages import report_plots, report_words
+from kernelcup.http.pages.figures import NS, TimeScale
+from kernelcup.http.pages.progress_view import Step
+from kernelcup.lessons import Lesson, lessons
+from kernelcup.services.best import Beside
+from kernelcup.services.submissions import JobView
+from kernelcup.services.waiting import Waiting
+from kernelcup.wording import duel_sentence, times_as_fast, trust_text
+from kernelcup_harness.protocol import CaseResult, Mismatch, RunReport, StageReport, Verdict
+
+ENOUGH = 0.05
+"""Phases of less than this share of the whole are told together."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseRow:
+    """A line of a stage's table."""
+
+    case: CaseResult
+    lesson: Lesson | None
+    samples: Markup
+    rate: str
+    over_reference: str
+    over_best: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageTable:
+    """A stage with its cases."""
+
+    stage: StageReport
+    passed: int
+    rows: tuple[CaseRow, ...]
+    scale: TimeScale
+    reach: float
+    overheads: bool
+    """Whether the way there and back was measured of any case."""
+    notes: Mapping[str, str]
+    """What its audits found, with the cases of which that holds."""
+    keys: tuple[str, ...]
+    """The parameters, where all cases have the same few: they head the column."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether any case has a time."""
+        return any(row.lesson is not None for row in self.rows)
+
+    def has(self, what: str) -> bool:
+        """Tell whether any row has a text of this name."""
+        return any(getattr(row, what) for row in self.rows)
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether it is known of any case what the device attains."""
+        return any(row.lesson is not None and row.lesson.share is not None for row in self.rows)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """Why a run was not accepted."""
+
+    title: str
+    case: CaseResult | None
+    message: str
+    mismatch: Mismatch | None
+    map: Markup
+    map_caption: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobPage:
+    """All that is shown of a submission on one device."""
+
+    job: Job
+    run: Run | None
+    waiting: Waiting | None
+    steps: tuple[Step, ...]
+    beside: Beside | None
+    place: Standing | None
+    """The place that it holds in the ranking."""
+    scale: TimeScale
+    failure: Failure | None
+    stages: tuple[StageTable, ...]
+    phases: tuple[tuple[str, float], ...]
+    timeline: Markup
+    environment: tuple[tuple[str, str], ...]
+    facts: tuple[str, ...]
+    """Sentences about the score."""
+    next: str
+
+    @property
+    def report(self) -> RunReport | None:
+        """The report, as much of it as the viewer may see; None while there is none."""
+        return None if self.run is None else self.run.report
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether more than the outcome is shown."""
+        return self.report is not None and bool(self.report.stages or self.report.message)
+
+    @property
+    def profiles(self) -> list[CaseResult]:
+        """The cases that were profiled."""
+        stages = self.report.stages if self.report is not None else []
+        return [case for stage in stages for case in stage.cases if case.profile or case.trace_gz64]
+
+    @property
+    def seconds(self) -> float:
+        """From sending to the result."""
+        return sum(seconds for _, seconds in self.phases)
+
+    @property
+    def checked(self) -> int:
+        """How many answers were checked."""
+        stages = self.report.stages if self.report is not None else []
+        return sum(case.checks for stage in stages for case in stage.cases)
+
+    @property
+    def trust(self) -> str:
+        """How far the time is proven; empty where there is none."""
+        return trust_text(self.report.trust) if self.report is not None and self._is_timed else ""
+
+    @property
+    def trust_means(self) -> str:
+        """What that says."""
+        return report_words.TRUST[self.report.trust] if self.report is not None and self._is_timed else ""
+
+    @property
+    def _is_timed(self) -> bool:
+        return any(table.timed for table in self.stages)
+
+
+def job_page(
+    view: JobView,
+    *,
+    waiting: Waiting | None,
+    steps: Sequence[Step],
+    beside: Beside | None,
+    place: Standing | None,
+    waited_s: float,
+) -> JobPage:
+    """Work out what is shown of a job.
+
+    Args:
+        view: The job and its run, as somebody may see them.
+        waiting: What it waits for.
+        steps: How far it is.
+        beside: What stands beside its result.
+        place: Which place it holds.
+        waited_s: From sending to the run's begin.
+    """
+    run = view.run
+    report = None if run is None else run.report
+    seen = report is not None and bool(report.stages)
+    phases = tuple(_phases(report, waited_s)) if report is not None and seen else ()
+    return JobPage(
+        job=view.job,
+        run=run,
+        waiting=waiting,
+        steps=tuple(steps),
+        beside=beside,
+        place=place,
+        scale=TimeScale.of([None if run is None else run.score_s]),
+        failure=None if report is None else _failure(report),
+        stages=() if report is None else tuple(_tables(report, beside)),
+        phases=phases,
+        timeline=report_plots.timeline(phases),
+        environment=() if report is None else tuple(_environment(report)),
+        facts=() if run is None else tuple(_facts(run, beside)),
+        next=_next(view, report),
+    )
+
+
+def _next(view: JobView, report: RunReport | None) -> str:
+    if view.job.state in (JobState.QUEUED, JobState.RUNNING):
+        return report_words.WAITS_NEXT
+    if view.job.state is JobState.CANCELLED:
+        return "Nothing was judged. Send it again when you like."
+    return "" if report is None else report_words.next_text(report)
+
+
+def _tables(report: RunReport, beside: Beside | None) -> Iterator[StageTable]:
+    best = beside.best if beside is not None else None
+    for stage in report.stages:
+        if not stage.cases:
+            continue
+        learned = lessons(report, stage.name, best)
+        timings = [each.timing for each in stage.cases if each.timing is not None]
+        reach = report_plots.reach_of(timings)
+        yield StageTable(
+            stage=stage,
+            passed=sum(each.verdict is Verdict.ACCEPTED for each in stage.cases),
+            rows=tuple(_row(each, learned.get(each.index), reach) for each in stage.cases),
+            scale=TimeScale.of(each.time_ns / NS for each in learned.values()),
+            reach=reach,
+            overheads=any(each.overhead_ns is not None for each in timings),
+            notes=_notes(stage.cases, learned),
+            keys=report_words.shared_keys(stage.cases),
+        )
+
+
+def _row(case: CaseResult, lesson: Lesson | None, reach: float) -> CaseRow:
+    known = lesson is not None
+    return CaseRow(
+        case=case,
+        lesson=lesson,
+        samples=report_plots.samples(case.timing, reach) if known and case.timing else Markup(""),
+        rate=_rate(lesson) if lesson is not None else "",
+        over_reference=lesson_text.times(lesson.over_reference) if lesson is not None else "",
+        over_best=lesson_text.times(lesson.over_best) if lesson is not None else "",
+    )
+
+
+def _notes(cases: Sequence[CaseResult], learned: Mapping[int, Lesson]) -> dict[str, str]:
+    """Return what audits found, with the cases of which it holds; the way there and back has a column."""
+    audits = {each.index: each.timing.audit for each in cases if each.timing is not None}
+    found = []
+    for index, lesson in learned.items():
+        audit = audits.get(index)
+        told = () if audit is None else tuple(each.text for each in audit.findings)
+        found.append(dataclasses.replace(lesson, notes=told))
+    return lesson_text.notes(found)
+
+
+def _rate(lesson: Lesson) -> str:
+    """Return what is moved or computed each second; where both are known what bounds it is in the share."""
+    moved = lesson_text.rate(lesson.bytes_per_s, "B/s")
+    return moved or lesson_text.rate(lesson.flops_per_s, "FLOP/s")
+
+
+def _failure(report: RunReport) -> Failure | None:
+    """Return what explains a verdict: the first case that was not accepted, else the report's message."""
+    if report.verdict is Verdict.ACCEPTED:
+        return None
+    stage = report.stage_report(report.stage) if report.stage is not None else None
+    case = (
+        next((each for each in stage.cases if each.verdict is not Verdict.ACCEPTED), None) if stage else None
+    )
+    mismatch = case.mismatch if case is not None else None
+    message = case.message if case is not None and case.message else report.message
+    if mismatch is not None:
+        # The table says better what the checker's own lines say.
+        message = "" if message.startswith(f"{mismatch.where}: ") else message.partition("\n")[0]
+    reason = report_words.REASONS.get(report.reason, "")
+    if mismatch is None and not message and not reason:
+        return None
+    return Failure(
+        title=report_words.mismatch_title(mismatch) if mismatch is not None else reason,
+        case=case,
+        message=message,
+        mismatch=mismatch,
+        map=report_plots.error_map(mismatch) if mismatch is not None else Markup(""),
+        map_caption=report_plots.map_caption(mismatch) if mismatch is not None else "",
+        reason=reason if mismatch is not None else "",
+    )
+
+
+def _phases(report: RunReport, waited_s: float) -> Iterator[tuple[str, float]]:
+    """Yield the phases in the order in which they happened, the short ones told together at the end."""
+    found: dict[str, float] = {"queue": max(waited_s, 0.0)}
+    for name, seconds in report.phases.items():
+        told = report_words.PHASES.get(name.partition("/")[0], report_words.OTHER_PHASE)
+        found[told] = found.get(told, 0.0) + max(seconds, 0.0)
+    if len(found) == 1:
+        return
+    total = sum(found.values())
+    rest = found.pop(report_words.OTHER_PHASE, 0.0)
+    for name, seconds in found.items():
+        if seconds >= ENOUGH * total:
+            yield name, seconds
+        else:
+            rest += seconds
+    if rest > 0:
+        yield report_words.OTHER_PHASE, rest
+
+
+def _environment(report: RunReport) -> Iterator[tuple[str, str]]:
+    for key, name in report_words.ENVIRONMENT.items():
+        if value := report.environment.get(key):
+            yield name, str(value)
+    sandbox = report.environment.get("sandbox")
+    if isinstance(sandbox, Mapping) and sandbox.get("kind"):
+        yield "Sandbox", str(sandbox["kind"])
+
+
+def _facts(run: Run, beside: Beside | None) -> Iterator[str]:
+    report = run.report
+    if run.score_s is not None:
+        best = beside.best if beside is not None else None
+        if best is not None and best.score_s > 0 and report.comparable:
+            yield f"{times_as_fast(best.score_s / run.score_s, f'the best, #{best.submission}')}.".capitalize()
+    if report.duel is not None:
+        yield duel_sentence(report.duel, "This submission", "its rival")
+    if not report.comparable and any(case.timing for stage in report.stages for case in stage.cases):
+        yield report_words.EMULATED

@@ -1,0 +1,66 @@
+// Times in the reader's zone, and parts of pages that renew themselves. Every page works without it.
+"use strict";
+
+const UNITS = [["year", 31557600], ["month", 2629800], ["week", 604800], ["day", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+const inFull = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit" });
+const zone = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" });
+
+function relative(seconds) {
+  const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) || UNITS[UNITS.length - 1];
+  const count = Math.floor(Math.abs(seconds) / size);
+  const words = `${count} ${size >= 86400 && count !== 1 ? unit + "s" : unit}`;
+  return seconds < 0 ? `${words} ago` : `in ${words}`;
+}
+
+function showTimes(root) {
+  for (const time of root.querySelectorAll("time[data-time]")) {
+    const when = new Date(time.dateTime);
+    const mode = time.dataset.time;
+    const zoneName = zone.formatToParts(when).find((part) => part.type === "timeZoneName").value;
+    const full = `${inFull.format(when)} ${zoneName}`;
+    const near = relative((when - Date.now()) / 1000);
+    const words = mode === "relative" ? near : mode === "countdown" ? `${near} (${full})` : full;
+    if (time.textContent !== words) time.textContent = words;
+    time.title = mode === "local" ? near : full;
+  }
+}
+
+// <body data-live="URL of a stream" data-live-names="queued finished" data-live-until="done">: at each event the
+// page is fetched again, and the elements with an id and data-refresh take the new content.
+let busy = false;
+let again = false;
+const shown = new Map(); // what the server sent: times were rewritten since
+
+async function refresh() {
+  if (busy) { again = true; return; }
+  busy = true;
+  try {
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (answer.ok) {
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      for (const old of document.querySelectorAll("[data-refresh][id]")) {
+        const fresh = page.getElementById(old.id);
+        if (!fresh || fresh.innerHTML === shown.get(old.id)) continue;
+        shown.set(old.id, fresh.innerHTML);
+        showTimes(fresh);
+        old.replaceChildren(...fresh.childNodes);
+        document.dispatchEvent(new CustomEvent("refreshed", { detail: old }));
+      }
+    }
+  } catch { /* the next event tries again */ }
+  busy = false;
+  if (again) { again = false; setTimeout(refresh, 300); }
+}
+
+function follow(body) {
+  for (const each of document.querySelectorAll("[data-refresh][id]")) shown.set(each.id, each.innerHTML);
+  const stream = new EventSource(body.dataset.live);
+  const until = body.dataset.liveUntil || "";
+  for (const name of (body.dataset.liveNames || "message").split(" ")) stream.addEventListener(name, refresh);
+  if (until) stream.addEventListener(until, () => { stream.close(); refresh(); });
+  addEventListener("pagehide", () => stream.close());
+}
+
+if (document.body.dataset.live) follow(document.body);
+showTimes(document);
+setInterval(() => showTimes(document), 10000);

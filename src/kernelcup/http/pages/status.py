@@ -1,0 +1,20 @@
+"""The state of the service and its last days."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from kernelcup.http.deps import Db, Now, PlatformDep
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services.status import LOOKS_BACK, read_status
+
+router = APIRouter(route_class=PageRoute)
+
+
+@router.get("/status")
+def show_status(request: Request, platform: PlatformDep, db: Db, now: Now) -> Response:
+    """Show devices, queues, and what went wrong or was repaired lately."""
+    found = read_status(db, platform.config.devices, now)
+    return render(request, "status.html", found=found, days=LOOKS_BACK.days)

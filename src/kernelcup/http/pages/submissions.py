@@ -1,0 +1,256 @@
+"""A submission's page: live while it is judged, then its report; its code, and what changed since an earlier one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import RedirectResponse
+
+from kernelcup.clean_text import plain
+from kernelcup.domain import LARGEST_ID, Actor, Standing, Submission
+from kernelcup.errors import Forbidden, InvalidValue, NotFound, UnknownDevice, UserError
+from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.pages import difference, report_words
+from kernelcup.http.pages.progress_view import steps_of
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.report_view import JobPage, job_page
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.http.pages.texts import LARGEST_COLOURED
+from kernelcup.made_of import made_of
+from kernelcup.services import compare, events, rank, waiting
+from kernelcup.services import submissions as service
+from kernelcup.services.best import beside
+from kernelcup.services.events import Event
+from kernelcup.services.submissions import SubmissionView
+from kernelcup.storage.database import Database
+
+EARLIER = 6
+MOST_EVENTS = 500
+LIVE_EVENTS = (
+    "waiting started progress finished queued quarantined released rejected cancelled rejudging done"
+)
+
+router = APIRouter(route_class=PageRoute)
+
+Earlier = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+CaseNumber = Annotated[int, Path(ge=0, le=LARGEST_ID)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Followed:
+    """A submission beside the form that it was sent with."""
+
+    view: SubmissionView
+    jobs: list[JobPage]
+    live: str
+
+
+def followed(db: Database, number: int, actor: Actor, now: datetime) -> Followed:
+    """Return how far a submission of somebody's own is. It raises what looking at it raises."""
+    view = service.show_submission(db, number, viewer=actor)
+    found = _events(db, number) if _follows(db, number, actor) else []
+    return Followed(view=view, jobs=_jobs(db, view, actor, found, now), live=_live(view, found))
+
+
+@router.get("/s/{number}")
+def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Show a submission as far as somebody may see it."""
+    view = service.show_submission(db, number, viewer=actor)
+    follows = _follows(db, number, actor)
+    found = _events(db, number) if follows else []
+    code = _code(db, number, actor, now)
+    return render(
+        request,
+        "submission.html",
+        view=view,
+        submission=view.submission,
+        jobs=_jobs(db, view, actor, found, now),
+        follows=follows,
+        own=actor.user_id is not None and actor.user_id == view.submission.user_id,
+        live=_live(view, found) if follows else "",
+        live_events=LIVE_EVENTS,
+        device_tabs=[(f"#{each}", each, False) for each in view.submission.devices],
+        there_and_back=report_words.THERE_AND_BACK,
+        cancellable=follows and not view.ended,
+        comparison=_comparison(db, view, actor),
+        code=code,
+        made_of=made_of(code) if code is not None else None,
+        shows_code=code is not None and len(code) <= LARGEST_COLOURED,
+        earlier=_earlier(db, view.submission, actor) if follows else [],
+    )
+
+
+@router.get("/s/{number}/diff/{earlier}")
+def show_difference(
+    number: Number, earlier: Earlier, request: Request, db: Db, actor: ActorDep, now: Now
+) -> Response:
+    """Show what changed from an earlier submission of the same user to this one, in text and in time."""
+    new, old = (service.show_submission(db, each, viewer=actor) for each in (number, earlier))
+    _check_pair(new.submission, old.submission)
+    before, after = (plain(service.get_code(db, each, viewer=actor, now=now)) for each in (earlier, number))
+    return render(
+        request,
+        "difference.html",
+        new=new.submission,
+        old=old.submission,
+        lines=difference.lines(before, after, new.submission.file_name),
+        most_lines=difference.MOST_LINES,
+        devices=difference.times(old, new),
+        own=actor.user_id is not None and actor.user_id == new.submission.user_id,
+    )
+
+
+@router.post("/s/{number}/diff/{earlier}")
+def measure_both(number: Number, earlier: Earlier, platform: PlatformDep, actor: ActorDep) -> Response:
+    """Have two submissions measured in turns, which tells more than their times do."""
+    made = compare.start(
+        platform.db,
+        actor,
+        number,
+        earlier,
+        now=platform.clock(),
+        known_devices=platform.config.devices,
+    )
+    return RedirectResponse(f"/s/{made.id}", 303)
+
+
+@router.get("/s/{number}/trace/{job_id}/{case}")
+def download_trace(number: Number, job_id: Number, case: CaseNumber, db: Db, actor: ActorDep) -> Response:
+    """Send the profiler's trace of a case, for a viewer of traces."""
+    view = service.show_submission(db, number, viewer=actor)
+    found = [each.run for each in view.jobs if each.job.id == job_id and each.run is not None]
+    traces = [
+        every.trace_gz64
+        for run in found
+        for stage in run.report.stages
+        for every in stage.cases
+        if every.index == case and every.trace_gz64
+    ]
+    if not traces:
+        raise NotFound(f"Submission {number} has no such trace.")
+    try:
+        body = base64.b64decode(traces[0], validate=True)
+    except binascii.Error:
+        raise NotFound(f"The trace of submission {number} cannot be read.") from None
+    told = {"Content-Disposition": f'attachment; filename="trace-{number}-{case}.json.gz"'}
+    return Response(body, media_type="application/gzip", headers=told)
+
+
+@router.post("/s/{number}/cancel")
+def cancel(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Cancel what is left of a submission."""
+    service.cancel_submission(db, number, by=actor, now=now)
+    return RedirectResponse(f"/s/{number}", 303)
+
+
+@router.post("/s/{number}/delete")
+def delete(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Delete a submission for good."""
+    board = service.show_submission(db, number, viewer=actor).submission.leaderboard
+    service.delete_submission(db, number, by=actor, now=now)
+    return RedirectResponse(f"/b/{board}", 303)
+
+
+def _jobs(
+    db: Database, view: SubmissionView, actor: Actor, found: list[Event], now: datetime
+) -> list[JobPage]:
+    waits = {} if view.ended else waiting.waiting_of(db, view.submission.id, now)
+    told = beside(db, view, viewer=actor)
+    places = _places(db, view, actor)
+    pages = []
+    for each in view.jobs:
+        since = each.job.queued_at or view.submission.created_at
+        began = each.run.started_at if each.run is not None else since
+        pages.append(
+            job_page(
+                each,
+                waiting=waits.get(each.job.id),
+                steps=steps_of(found, each.job.id),
+                beside=told.get(each.job.id),
+                place=places.get(each.job.device),
+                waited_s=(began - since).total_seconds(),
+            )
+        )
+    return pages
+
+
+def _places(db: Database, view: SubmissionView, actor: Actor) -> dict[str, Standing]:
+    """Return the places that a submission holds, by device."""
+    submission, found = view.submission, {}
+    for each in view.jobs:
+        if each.run is None or each.run.score_s is None:
+            continue
+        try:
+            best = rank.personal_best(
+                db, submission.leaderboard, each.job.device, submission.user, viewer=actor
+            )
+        except UnknownDevice:
+            continue  # the leaderboard has it no more
+        if best is not None and best.submission_id == submission.id:
+            found[each.job.device] = best
+    return found
+
+
+def _follows(db: Database, number: int, actor: Actor) -> bool:
+    """Tell whether somebody may watch a submission, which its author and managers may."""
+    try:
+        service.check_follows(db, number, viewer=actor)
+    except UserError:
+        return False
+    return True
+
+
+def _events(db: Database, number: int) -> list[Event]:
+    """Return what happened to a submission; of very much the end."""
+    found = events.since(db, number, 0, limit=MOST_EVENTS)
+    while len(found) >= MOST_EVENTS and (more := events.since(db, number, found[-1].id, limit=MOST_EVENTS)):
+        found = (found + more)[-MOST_EVENTS:]
+    return found
+
+
+def _live(view: SubmissionView, found: list[Event]) -> str:
+    """Return where the page hears of what comes next, empty where nothing will."""
+    if view.ended:
+        return ""
+    after = found[-1].id if found else 0
+    return f"/api/v1/submissions/{view.submission.id}/events?after={after}"
+
+
+def _code(db: Database, number: int, actor: Actor, now: datetime) -> str | None:
+    try:
+        return service.get_code(db, number, viewer=actor, now=now)
+    except Forbidden:
+        return None
+
+
+def _earlier(db: Database, submission: Submission, actor: Actor) -> list[SubmissionView]:
+    """Return what the same user sent to the leaderboard before."""
+    return service.list_views(
+        db,
+        viewer=actor,
+        user=submission.user,
+        board=submission.leaderboard,
+        before_id=submission.id,
+        limit=EARLIER,
+    )
+
+
+def _comparison(db: Database, view: SubmissionView, actor: Actor) -> compare.Comparison | None:
+    """Return which two a submission compares, None for any other."""
+    if view.submission.client != "compare":
+        return None
+    return compare.show(db, view.submission.id, viewer=actor)
+
+
+def _check_pair(new: Submission, old: Submission) -> None:
+    if (new.leaderboard_id, new.user) != (old.leaderboard_id, old.user):
+        raise InvalidValue(
+            f"#{new.id} and #{old.id} are not of one user on one leaderboard: there is nothing to compare."
+        )
+    if new.id == old.id:
+        raise InvalidValue(f"#{new.id} cannot be compared with itself.")

@@ -1,0 +1,177 @@
+"""Submit in a browser: a file, or the text in the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
+from fastapi.responses import RedirectResponse
+
+from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, Role, Task
+from kernelcup.errors import KernelCupError, NotFound, SignInNeeded, UserError
+from kernelcup.http import errors
+from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.http.pages.submissions import LIVE_EVENTS, Followed, followed
+from kernelcup.services import boards, handing_out
+from kernelcup.services import submissions as service
+from kernelcup.services.admission import ENDINGS
+from kernelcup.services.submit import LARGEST_FILE_BYTES, submit
+from kernelcup.storage.database import Database
+from kernelcup_harness.protocol import Mode
+
+STAY = "stay"
+
+router = APIRouter(route_class=PageRoute)
+
+Known = Annotated[int | None, Query(ge=1, le=LARGEST_ID)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filled:
+    """What stands in the form."""
+
+    code: str
+    file_name: str
+    devices: tuple[str, ...]
+    mode: Mode
+    is_template: bool = False
+    """Whether nobody has written anything in it: a draft may take its place."""
+
+
+@router.get("/b/{name}/submit")
+def show_form(
+    name: str,
+    request: Request,
+    platform: PlatformDep,
+    actor: ActorDep,
+    now: Now,
+    device: Annotated[str, Query(max_length=100)] = "",
+    mode: Mode = Mode.TEST,
+    template: Annotated[str, Query(max_length=100)] = "",
+    source: Annotated[int | None, Query(alias="from", ge=1, le=LARGEST_ID)] = None,
+    after: Known = None,
+) -> Response:
+    """Show the form, with a template in it or the text of an earlier submission."""
+    board = boards.get_board(platform.db, name, actor)
+    if actor.role is Role.NOBODY:
+        raise SignInNeeded("Sign in first: a submission is somebody's.")
+    task = handing_out.hand_out(platform.db, name, actor).task
+    devices = _devices(board, device)
+    if source is not None or after is not None:
+        filled = _of_earlier(platform.db, source or after or 0, actor, devices=devices, mode=mode)
+    else:
+        filled = _of_template(task, template, devices=devices, mode=mode)
+    follow = None if after is None else followed(platform.db, after, actor, now)
+    return _render(request, board, task, filled, live=follow)
+
+
+@router.post("/b/{name}/submit")
+def send(
+    name: str,
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    mode: Annotated[Mode, Form()],
+    device: Annotated[list[str] | None, Form()] = None,
+    code: Annotated[str, Form()] = "",
+    file_name: Annotated[str, Form(max_length=1000)] = "",
+    then: Annotated[str, Form(max_length=20)] = "",
+    upload: Annotated[UploadFile | None, File()] = None,
+) -> Response:
+    """Take a submission in; where it is refused, show why beside what was sent."""
+    board = boards.get_board(db, name, actor)
+    chosen_name, content = _sent(code, file_name, upload)
+    try:
+        made = submit(
+            db,
+            user=actor,
+            file_name=chosen_name,
+            content=content,
+            mode=mode,
+            now=now,
+            board=board.name,
+            devices=device or (),
+            client="web",
+        )
+    except UserError as error:
+        if isinstance(error, NotFound):
+            raise
+        filled = Filled(
+            code=content.decode("utf-8", "replace"),
+            file_name=chosen_name,
+            devices=tuple(device or ()),
+            mode=mode,
+        )
+        task = handing_out.hand_out(db, name, actor).task
+        return _render(request, board, task, filled, error=error)
+    return RedirectResponse(
+        f"/b/{board.name}/submit?after={made.id}" if then == STAY else f"/s/{made.id}", 303
+    )
+
+
+def _sent(code: str, file_name: str, upload: UploadFile | None) -> tuple[str, bytes]:
+    """Return the name and content that were sent; a file that was chosen counts before the text."""
+    if upload is not None and upload.filename:
+        return upload.filename, upload.file.read(LARGEST_FILE_BYTES + 1)
+    # Browsers end the lines of a text area as mail does.
+    text = code.replace("\r\n", "\n")
+    return file_name or "submission.py", text.encode("utf-8", "surrogatepass")
+
+
+def _devices(board: Leaderboard, wanted: str) -> tuple[str, ...]:
+    found = tuple(each for each in board.devices if each.lower() == wanted.lower())
+    return found or board.devices[:1]
+
+
+def _of_template(task: Task, wanted: str, *, devices: tuple[str, ...], mode: Mode) -> Filled:
+    language = wanted if wanted in task.templates else next(iter(task.templates), "")
+    code = task.templates.get(language, "")
+    return Filled(
+        code=code, file_name=task.submission_name, devices=devices, mode=mode, is_template=not wanted
+    )
+
+
+def _of_earlier(db: Database, number: int, actor: Actor, *, devices: tuple[str, ...], mode: Mode) -> Filled:
+    """Fill the form with an earlier submission. It raises what looking at that raises."""
+    code = service.get_code(db, number, viewer=actor)
+    earlier = service.show_submission(db, number, viewer=actor).submission
+    return Filled(code=code, file_name=earlier.file_name, devices=earlier.devices or devices, mode=mode)
+
+
+def _render(
+    request: Request,
+    board: Leaderboard,
+    task: Task,
+    filled: Filled,
+    *,
+    live: Followed | None = None,
+    error: KernelCupError | None = None,
+) -> Response:
+    told = None if error is None else errors.body_of(error)
+    if told is not None:
+        told = errors.next_step(told["code"]) | told
+    return render(
+        request,
+        "submit.html",
+        status=200 if error is None else errors.status_of(error),
+        headers=None if error is None else {"Cache-Control": "no-store"} | errors.headers_of(error),
+        board=board,
+        templates=list(task.templates),
+        filled=filled,
+        modes=[
+            (Mode.TEST, "Test", "is it right?"),
+            (Mode.BENCHMARK, "Benchmark", "how fast is it?"),
+            (Mode.PROFILE, "Profile", "where does the time go?"),
+            (Mode.LEADERBOARD, "Ranked", "takes its place in the ranking"),
+        ],
+        endings=ENDINGS[task.lang],
+        largest=min(board.max_file_bytes or LARGEST_FILE_BYTES, LARGEST_FILE_BYTES),
+        error=told,
+        followed=live,
+        live_events=LIVE_EVENTS,
+        stay=STAY,
+    )

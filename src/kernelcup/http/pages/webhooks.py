@@ -1,0 +1,76 @@
+"""The webhooks of a leaderboard, for those who manage it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from starlette.responses import RedirectResponse, Response
+
+from kernelcup.domain import Actor
+from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services import boards
+from kernelcup.services.news import webhooks
+from kernelcup.storage.database import Database
+
+router = APIRouter(route_class=PageRoute)
+
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+def webhooks_page(
+    request: Request, db: Database, actor: Actor, name: str, status: int = 200, **told: Any
+) -> Response:
+    """Return the list of webhooks with what just came of one of its forms."""
+    found = webhooks.list_webhooks(db, actor, name)
+    known = {"problem": "", "made": None} | told
+    return render(
+        request,
+        "webhooks.html",
+        status=status,
+        headers=NO_STORE,
+        board=boards.get_board(db, name, viewer=actor),
+        webhooks=found,
+        **known,
+    )
+
+
+@router.get("/b/{name}/webhooks")
+def show_webhooks(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
+    """Show where the news of a leaderboard are sent, and whether that works."""
+    return webhooks_page(request, db, actor, name)
+
+
+@router.post("/b/{name}/webhooks")
+def add_webhook(
+    name: str,
+    request: Request,
+    platform: PlatformDep,
+    actor: ActorDep,
+    now: Now,
+    url: Annotated[str, Form(max_length=webhooks.LONGEST_URL)],
+) -> Response:
+    """Register a webhook and show its secret this once."""
+    networks = platform.config.webhook_networks
+    try:
+        made = webhooks.add_webhook(platform.db, actor, name, url.strip(), now=now, own_networks=networks)
+    except (InvalidValue, Conflict) as error:
+        return webhooks_page(request, platform.db, actor, name, 400, problem=str(error))
+    return webhooks_page(request, platform.db, actor, name, made=made)
+
+
+@router.post("/b/{name}/webhooks/{number}/enable")
+def enable_webhook(name: str, number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Try a webhook again that was disabled."""
+    webhooks.enable_webhook(db, actor, name, number, now=now)
+    return RedirectResponse(f"/b/{name}/webhooks", 303)
+
+
+@router.post("/b/{name}/webhooks/{number}/remove")
+def remove_webhook(name: str, number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Remove a webhook."""
+    webhooks.remove_webhook(db, actor, name, number, now=now)
+    return RedirectResponse(f"/b/{name}/webhooks", 303)

@@ -1,0 +1,192 @@
+"""Sentences and words of pages that are put together in Python; all others are in the templates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kernelcup.domain import (
+    CodePolicy,
+    JobState,
+    Leaderboard,
+    RankingBy,
+    Standing,
+    Task,
+    TrustRule,
+    Visibility,
+)
+from kernelcup.services.duel_list import ShownDuel
+from kernelcup.services.submissions import JobView, SubmissionView
+from kernelcup.wording import duel_remark, duel_sentence, remark
+from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
+
+ERROR_TITLES = {
+    400: "That cannot be done",
+    401: "Sign in first",
+    403: "That is not allowed",
+    404: "There is no such page",
+    405: "That is not how this page is used",
+    409: "That conflicts with what is there",
+    413: "That is too large",
+    422: "That cannot be read",
+    429: "Too many requests",
+    503: "The server is busy",
+}
+BUG_TITLE = "Something is wrong here"
+
+VERDICT_KINDS = {Verdict.ACCEPTED: "good", Verdict.INTERNAL_ERROR: "warn"}
+"""Style classes of verdicts; all others are ``bad``."""
+
+
+def error_title(status: int) -> str:
+    """Return the heading of an error page."""
+    return ERROR_TITLES.get(status, ERROR_TITLES[400] if status < 500 else BUG_TITLE)
+
+
+def verdict_text(verdict: str) -> str:
+    """Return a verdict in words: ``wrong answer``."""
+    return str(verdict).replace("_", " ")
+
+
+def verdict_kind(verdict: str) -> str:
+    """Return the style class of a verdict: ``good``, ``bad`` or ``warn``."""
+    return VERDICT_KINDS.get(Verdict(verdict), "bad")
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return ``1 person`` or ``41 people``."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def wait_text(seconds: float | None) -> str:
+    """Return an estimate of a wait: ``about 3 min``."""
+    if seconds is None:
+        return "not known"
+    if seconds < 1:
+        return "none"
+    if seconds < 90:
+        return f"about {seconds:.0f} s"
+    return f"about {seconds / 60:.0f} min" if seconds < 5400 else f"about {seconds / 3600:.1f} h"
+
+
+def phase(board: Leaderboard, now: datetime) -> str:
+    """Return ``upcoming``, ``open`` or ``closed``."""
+    if board.deadline is not None and now > board.deadline:
+        return "closed"
+    return "upcoming" if board.opens_at is not None and now < board.opens_at else "open"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnResult:
+    """What became of a submission that the ranking does not show."""
+
+    submission_id: int
+    file_name: str
+    text: str
+    kind: str
+    """The style class of its line."""
+
+
+def own_result(
+    view: SubmissionView, board: Leaderboard, device: str, own: Standing | None, *, since: datetime | None
+) -> OwnResult | None:
+    """Say why a submission of the reader's own is not in a ranking; None if it is, or went elsewhere."""
+    job = next((each for each in view.jobs if each.job.device == device), None)
+    submission = view.submission
+    if job is None or (own is not None and own.submission_id == submission.id):
+        return None
+    text, kind = not_ranked(job, submission.mode, board, own, since=since)
+    return OwnResult(submission_id=submission.id, file_name=submission.file_name, text=text, kind=kind)
+
+
+def not_ranked(
+    view: JobView, mode: Mode, board: Leaderboard, own: Standing | None = None, *, since: datetime | None
+) -> tuple[str, str]:
+    """Say why one's own result does not stand in a ranking, and the style class of that sentence."""
+    job, run = view.job, view.run
+    if job.state is JobState.QUEUED:
+        return "waits to be judged", "told"
+    if job.state is JobState.RUNNING:
+        return "is being judged", "told"
+    if job.state is JobState.CANCELLED:
+        return "is not ranked: it was cancelled", "held"
+    if run is None:
+        return "has no result yet", "told"
+    if run.verdict is not Verdict.ACCEPTED:
+        return f"is not ranked: {verdict_text(run.verdict)}", "wrong"
+    if mode is not Mode.LEADERBOARD:
+        return f"is accepted; a {mode.value} run is not ranked", "told"
+    why = remark(job, run, board, since=since)
+    if why:
+        return f"is judged. {why}", "held"
+    if own is not None and run.score_s is not None and run.score_s >= own.score_s:
+        return "is not ranked: your best is faster", "told"
+    return "is judged", "told"
+
+
+def duel_text(duel: ShownDuel, result: DuelResult | None) -> str:
+    """Say how a duel ended."""
+    if result is None or not duel.rival:
+        return duel_remark(duel.outcome, duel.rival_id)
+    return duel_sentence(result, f"{duel.user}’s #{duel.submission_id}", f"{duel.rival}’s #{duel.rival_id}")
+
+
+SCORES = {
+    RankingBy.LAST: "The time of the last benchmark is the score.",
+    RankingBy.MEAN: "The mean of the times of all benchmarks is the score.",
+    RankingBy.GEOM: "The geometric mean of the times of all benchmarks is the score.",
+}
+
+
+def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
+    """Return what holds on a leaderboard, as words and sentences."""
+    rules = [("Score", SCORES[task.ranking_by])]
+    rules.append(
+        ("Rank", "Those whose 95 % intervals cannot be told apart from the first of a band share its rank.")
+    )
+    rules.append(("Proof", _proof(board)))
+    if board.duel:
+        duel = "A new first place must be faster than the one before when both are measured in turns."
+        rules.append(("Duel", duel))
+    own = (
+        "The task’s own harness judges."
+        if board.harness is HarnessKind.OWN
+        else "KernelCup’s harness judges."
+    )
+    rules.append(("Judge", own))
+    rules.append(("Code", _code(board)))
+    if board.pseudonymous:
+        rules.append(("Names", "Members see each other under pseudonyms."))
+    if board.visibility is Visibility.CLOSED:
+        rules.append(("Access", "Only members see this leaderboard."))
+    if board.max_file_bytes is not None:
+        rules.append(("Size", f"A submission has at most {board.max_file_bytes:,} bytes."))
+    if board.review_tags:
+        rules.append(
+            ("Review", "A person looks at some results before they count: those with certain patterns.")
+        )
+    if task.multi_gpu:
+        rules.append(("GPUs", "A submission may use several GPUs."))
+    if task.libraries:
+        rules.append(("Libraries", ", ".join(task.libraries)))
+    return rules
+
+
+def _proof(board: Leaderboard) -> str:
+    if board.trust is TrustRule.AUDITED:
+        return "Only audited times rank: those that a second clock, out of the submission’s reach, confirms."
+    return "All times rank; those that a second clock does not confirm stand below all others."
+
+
+def _code(board: Leaderboard) -> str:
+    if board.pseudonymous or board.code_policy is CodePolicy.NEVER:
+        return "Nobody sees the code of others."
+    return "The code of ranked results is shown after the deadline."
+
+
+FILTERS = {
+    "wait_text": wait_text,
+    "verdict_text": verdict_text,
+    "verdict_kind": verdict_kind,
+    "plural": plural,
+}

@@ -1,0 +1,40 @@
+"""What submissions are written with, by the words in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernelcup.made_of import made_of
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("import torch\nimport triton\n", ("Triton",)),
+        ("from triton import language as tl\n", ("Triton",)),
+        ("import triton\nfrom triton.experimental import gluon\n", ("Gluon",)),
+        ("import cutlass\nfrom cutlass import cute\n", ("CuTe DSL",)),
+        ("import torch\nSOURCE = '''\n__global__ void f() {}\n'''\n", ("CUDA",)),
+        ("#include <cutlass/gemm.h>\n__global__ void f() {}\n", ("CUTLASS", "CUDA")),
+        ("#include <hip/hip_runtime.h>\n__global__ void f() {}\n", ("HIP",)),
+        ('__global__ void f() { asm volatile("mov"); }\n', ("CUDA", "PTX")),
+        ("import torch\nf = torch.compile(g)\n", ("torch.compile",)),
+        ("import torch\n", ("PyTorch",)),
+        ("x = 1\n", ()),
+        ("# the word triton in a comment\nimport torch\n", ("PyTorch",)),
+    ],
+)
+def test_names_come_from_imports_and_signs(code, names) -> None:
+    assert made_of(code).names == names
+
+
+def test_lines_are_counted_without_empty_ones_and_comments() -> None:
+    assert made_of("import torch\n\n# why\nx = 1  # two\n").lines == 2
+    assert made_of("// why\n#include <a.h>\nint x;\n\n").lines == 2
+    assert made_of("").lines == 0
+
+
+@pytest.mark.parametrize("part", ["asm ", " ", "\n", "\t\n", "import ", "#include ", "_"])
+def test_very_long_text_is_read_at_once(part) -> None:
+    """A quadratic pattern would take minutes for a million characters, and this test would not end."""
+    assert made_of(part * (1_000_000 // len(part))).names == ()

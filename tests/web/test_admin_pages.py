@@ -1,0 +1,232 @@
+"""Reviews, users, devices, limits and the log, as creators and admins use them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from looks import WIDTHS, check_page
+from playwright.sync_api import expect
+
+from builders import NOW, make_board, make_report, make_submission
+from kernelcup.domain import OPERATOR, Role
+from kernelcup.services import accounts, audit, calibrations, limits, pauses, queue, reviews, tokens
+from kernelcup.services.rank import standings
+from kernelcup_harness.calibration_protocol import DeviceCalibration
+from kernelcup_harness.protocol import Backend, Mode
+
+HERE = {"Origin": "http://127.0.0.1:8000"}
+HTML = {"Accept": "text/html"}
+EVIL = "<script>alert(1)</script>"
+PAGES = (
+    "/admin",
+    "/admin/reviews",
+    "/admin/reviews?decided=true",
+    "/admin/reviews/1",
+    "/admin/devices",
+    "/admin/calibrations?machine=m&device=H100",
+    "/admin/users",
+    "/admin/users/ada",
+    "/admin/limits",
+    "/admin/limits?leaderboard=double",
+    "/admin/audit",
+)
+FOR_CREATORS = (
+    "/admin",
+    "/admin/reviews",
+    "/admin/reviews/1",
+    "/admin/limits?leaderboard=double",
+    "/admin/audit",
+)
+
+
+def judged(db, user: str) -> int:
+    """Submit and judge something ranked; return its job."""
+    make_submission(db, board="double", user=user, mode=Mode.LEADERBOARD)
+    lease = queue.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
+    assert lease is not None
+    queue.finish(db, lease, report=make_report([2000.0]), harness_hash="f", machine="m", now=NOW)
+    return lease.job.id
+
+
+@pytest.fixture
+def people(db, person) -> dict[str, Any]:
+    """A board of grace's with a result of ada's under review, and what else admins look at."""
+    found = {
+        "ada": person("ada"),
+        "bob": person("bob"),
+        "grace": person("grace", Role.CREATOR),
+        "eve": person("eve", Role.CREATOR),
+        "root": person("root", Role.ADMIN),
+    }
+    make_board(db, creator="grace")
+    case = {
+        "case": 0,
+        "parameters": {"size": 1024},
+        "score_ns": 2000.0,
+        "claim_ns": 1500.0,
+        "samples_ns": [1, 2],
+    }
+    evidence = {"findings": [{"code": "below_floor", "text": EVIL}], "cases": [case], "note": EVIL}
+    reviews.quarantine(db, OPERATOR, judged(db, "ada"), reason=f"too fast {EVIL}", evidence=evidence, now=NOW)
+    limits.add_limit(db, OPERATOR, text="10/hour", now=NOW)
+    pauses.pause(db, OPERATOR, scope="device", key="MI300", reason=f"repair {EVIL}", now=NOW)
+    device = DeviceCalibration(
+        backend=Backend.CUDA,
+        device_name="H100",
+        at=NOW.isoformat(),
+        copy_bytes_per_s=3e12,
+        read_bytes_per_s=2e12,
+        canary_ns=20_000.0,
+    )
+    calibrations.store(db, device, machine="m", gpu="", device="H100", now=NOW)
+    return found
+
+
+def post(client, path: str, *, page: str = "/account", **data: str):
+    """Send a form with the token of a page."""
+    found = re.search(r'name="csrf_token" value="(\w+)"', client.get(page).text)
+    assert found is not None
+    return client.post(path, data={"csrf_token": found[1], **data}, headers=HERE, follow_redirects=False)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_fits_and_axe_finds_nothing(visitor, people, width) -> None:
+    somebody = visitor(people["root"], width=width, dark=width == 768)
+    page = somebody.open("/admin")
+    for path in PAGES:
+        somebody.open(path, page)
+        check_page(page)
+
+
+def test_others_may_see_none_of_it(client, people, signed_in) -> None:
+    for path in PAGES:
+        assert client.get(path, headers=HTML).status_code == 401, path
+    client.cookies.update(signed_in(people["bob"]))
+    for path in PAGES:
+        assert client.get(path, headers=HTML).status_code in (403, 404), path
+
+
+def test_creators_see_what_is_theirs(client, people, signed_in) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    for path in PAGES:
+        status = client.get(path, headers=HTML).status_code
+        assert status == (200 if path in FOR_CREATORS or "decided" in path else 403), path
+    client.cookies.update(signed_in(people["eve"]))
+    assert client.get("/admin/reviews/1", headers=HTML).status_code in (403, 404)
+    assert "double" not in client.get("/admin").text
+
+
+def test_scripts_in_names_reasons_and_evidence_are_text(client, people, signed_in) -> None:
+    client.cookies.update(signed_in(people["root"]))
+    told = "".join(client.get(path).text for path in PAGES)
+    assert "<script>alert" not in told
+    assert told.count("&lt;script&gt;alert(1)&lt;/script&gt;") >= 4
+
+
+def test_a_reviewer_accepts_a_result_with_a_reason(visitor, people, db) -> None:
+    page = visitor(people["grace"], javascript=False).open("/admin")
+    page.get_by_role("link", name="#1 by ada").click()
+    expect(page.get_by_role("region", name="Evidence")).to_contain_text("below_floor")
+    expect(page.get_by_role("region", name="Code")).to_contain_text("custom_kernel")
+    assert standings(db, "double", "H100") == []
+    page.get_by_label("Why").fill("the floor was wrong <b>")
+    page.get_by_role("button", name="Accept").click()
+    expect(page.get_by_text("Accepted by grace")).to_be_visible()
+    assert [each.user for each in standings(db, "double", "H100")] == ["ada"]
+    assert reviews.get_review(db, OPERATOR, 1).note == "the floor was wrong <b>"
+
+
+def test_a_reviewer_rejects_a_result_and_says_why(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["root"]))
+    path = "/admin/reviews/1/decision"
+    assert post(client, path, decision="rejected", note=" ").status_code == 400
+    assert post(client, path, decision="maybe", note="x").status_code == 400
+    assert reviews.get_review(db, OPERATOR, 1).decision is None
+    assert post(client, path, decision="rejected", note="it replays its answer").status_code == 303
+    assert reviews.get_review(db, OPERATOR, 1).decision == "rejected"
+    assert post(client, path, decision="released", note="x").status_code == 409
+
+
+def test_an_admin_bans_after_being_asked_again(visitor, people, db) -> None:
+    page = visitor(people["root"], width=360, javascript=False).open("/admin/users/ada")
+    page.get_by_role("button", name="Ban …").click()
+    assert accounts.get_user(db, OPERATOR, "ada").banned_at is None
+    page.get_by_label("Why").fill("spam")
+    page.get_by_role("button", name="Ban ada").click()
+    expect(page.get_by_text("spam")).to_be_visible()
+    assert accounts.get_user(db, OPERATOR, "ada").ban_reason == "spam"
+    page.get_by_role("button", name="Lift the ban").click()
+    assert accounts.get_user(db, OPERATOR, "ada").banned_at is None
+
+
+def test_an_admin_gives_roles_and_makes_users(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["root"]))
+    assert post(client, "/admin/users/bob/role", role="creator").status_code == 303
+    assert tokens.authenticate(db, people["bob"].token, now=NOW).role is Role.CREATOR
+    assert post(client, "/admin/users", name="carol").headers["location"] == "/admin/users/carol"
+    assert post(client, "/admin/users", name="carol").status_code == 400
+    assert "carol" in client.get("/admin/users?query=car").text
+    assert "carol" not in client.get("/admin/users?query=ada").text
+
+
+def test_an_admin_pauses_a_device_and_the_service(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["root"]))
+    assert post(client, "/admin/devices/H100/pause", reason="new driver").status_code == 303
+    assert post(client, "/admin/service/pause", reason="moving").status_code == 303
+    assert {(each.scope.value, each.reason) for each in pauses.all_pauses(db)} >= {
+        ("device", "new driver"),
+        ("service", "moving"),
+    }
+    assert "moving" in client.get("/admin/devices").text
+    assert post(client, "/admin/service/unpause").status_code == 303
+    assert post(client, "/admin/devices/H100/unpause").status_code == 303
+    assert [each.key for each in pauses.all_pauses(db)] == ["mi300"]
+
+
+def test_limits_are_added_and_removed(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    assert post(client, "/admin/limits", text="5/hour").status_code == 403
+    assert post(client, "/admin/limits", text="many", leaderboard="double").status_code == 400
+    answer = post(client, "/admin/limits", text="5/hour", leaderboard="double", mode_group="ranked")
+    assert answer.headers["location"] == "/admin/limits?leaderboard=double"
+    (made,) = limits.list_limits(db, OPERATOR, board="double")
+    assert "5 ranked submissions per hour" in client.get(answer.headers["location"]).text
+    assert post(client, f"/admin/limits/{made.id}/remove", leaderboard="double").status_code == 303
+    assert limits.list_limits(db, OPERATOR, board="double") == []
+
+
+def test_the_log_has_what_was_done_and_comes_in_pages(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["root"]))
+    for number in range(55):
+        accounts.make_user(db, OPERATOR, f"user-{number}", role=Role.PARTICIPANT, now=NOW)
+    first = client.get("/admin/audit?action=user.create").text
+    (older,) = re.findall(r'href="(/admin/audit\?[^"]+)" rel="next"', first)
+    second = client.get(older.replace("&amp;", "&")).text
+    assert "user:user-54" in first
+    assert "user:user-0<" in second
+    assert len(audit.entries(db, OPERATOR, action="user.create", limit=100)) == 55
+
+
+def test_forms_of_admins_do_nothing_for_others(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["bob"]))
+    for path in (
+        "/admin/users",
+        "/admin/users/ada/role",
+        "/admin/users/ada/ban",
+        "/admin/users/ada/unban",
+        "/admin/devices/H100/pause",
+        "/admin/devices/MI300/unpause",
+        "/admin/devices/H100/up",
+        "/admin/service/pause",
+        "/admin/service/unpause",
+        "/admin/limits",
+        "/admin/limits/1/remove",
+        "/admin/reviews/1/decision",
+    ):
+        fields = {"name": "x", "role": "admin", "sure": "yes", "reason": "x", "text": "1/hour", "note": "x"}
+        answer = post(client, path, decision="released", **fields)
+        assert answer.status_code in (403, 404), (path, answer.status_code)
+    assert accounts.get_user(db, OPERATOR, "ada").banned_at is None
+    assert [each.scope.value for each in pauses.all_pauses(db)] == ["device"]

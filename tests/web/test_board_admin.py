@@ -1,0 +1,200 @@
+"""Leaderboards made, changed and deleted in the browser."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from looks import WIDTHS, check_page
+from playwright.sync_api import expect
+from test_admin_pages import HERE, HTML, judged, post
+
+from builders import NOW, REFERENCE, make_board, make_task, zip_of
+from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.errors import NotFound
+from kernelcup.services import boards, pauses
+from kernelcup.services.rank import standings
+from kernelcup.tasks.writing import files_of
+
+YML = """\
+description: "<script>alert(1)</script>"
+lang: py
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+tests:
+  - {size: 16, seed: 1}
+benchmarks:
+  - {size: 1024, seed: 2}
+"""
+TASK = {"copy/task.yml": YML.encode(), "copy/reference.py": REFERENCE.encode()}
+BROKEN = TASK | {"copy/task.yml": YML.replace("seed: 1}", "seed: [1]}").encode()}
+PAGES = (
+    "/admin/boards/new",
+    "/admin/boards/double",
+    "/admin/boards/double/rejudge",
+    "/admin/boards/double/unveil",
+    "/admin/boards/double/delete",
+)
+
+
+@pytest.fixture
+def people(db, person) -> dict[str, Any]:
+    """A leaderboard of grace's on which ada stands."""
+    found = {
+        "ada": person("ada"),
+        "eve": person("eve", Role.CREATOR),
+        "grace": person("grace", Role.CREATOR),
+        "root": person("root", Role.ADMIN),
+    }
+    make_board(db, creator="grace")
+    judged(db, "ada")
+    return found
+
+
+def packed(files: dict[str, bytes], name: str = "copy.zip") -> dict[str, Any]:
+    """Return a zip as a browser's file input gives it."""
+    return {"name": name, "mimeType": "application/zip", "buffer": zip_of(files)}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_fit_and_axe_finds_nothing(visitor, people, width) -> None:
+    somebody = visitor(people["grace"], width=width, dark=width == 768)
+    page = somebody.open("/admin")
+    for path in PAGES:
+        somebody.open(path, page)
+        check_page(page)
+
+
+def test_others_may_see_none_of_it(client, people, signed_in) -> None:
+    for path in PAGES:
+        assert client.get(path, headers=HTML).status_code == 401, path
+    client.cookies.update(signed_in(people["ada"]))
+    for path in PAGES:
+        assert client.get(path, headers=HTML).status_code == 403, path
+    client.cookies.update(signed_in(people["eve"]))
+    for path in PAGES[1:]:
+        assert client.get(path, headers=HTML).status_code == 403, path
+
+
+def test_a_board_is_made_from_a_zip_once_its_errors_are_gone(visitor, people, db) -> None:
+    somebody = visitor(people["grace"], width=360, javascript=False)
+    somebody.expects_refusal = True
+    page = somebody.open("/admin/boards/new")
+    page.get_by_label("Task (.zip of its folder)").set_input_files(packed(BROKEN))
+    page.get_by_label("Name (empty: the task's)").fill("copied")
+    page.get_by_label("H100").first.check()
+    page.get_by_role("button", name="Make the leaderboard").click()
+    told = page.get_by_role("alert")
+    expect(told).to_contain_text(re.compile(r"task\.yml:7"))
+    expect(told).to_contain_text("seed")
+    expect(page.get_by_label("Name (empty: the task's)")).to_have_value("copied")
+    expect(page.get_by_label("H100").first).to_be_checked()
+    page.get_by_label("Task (.zip of its folder)").set_input_files(packed(TASK))
+    page.get_by_role("button", name="Make the leaderboard").click()
+    expect(page.get_by_role("heading", name="copied")).to_be_visible()
+    made = boards.get_board(db, "copied")
+    assert (made.creator, made.devices) == ("grace", ("H100",))
+
+
+def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:
+    page = visitor(people["grace"], javascript=False).open("/admin/boards/double")
+    page.get_by_label("Deadline").fill("2030-01-31")
+    page.get_by_label("Who sees it").select_option("closed")
+    page.get_by_role("button", name="Show what changes").first.click()
+    expect(page.get_by_role("region", name="Rules that change").get_by_role("row")).to_have_count(3)
+    expect(page.get_by_text("Nobody's rank changes.")).to_be_visible()
+    assert boards.get_board(db, "double").deadline is None
+    page.get_by_role("button", name="Change it").click()
+    changed = boards.get_board(db, "double")
+    assert changed.visibility is Visibility.CLOSED
+    assert f"{changed.deadline:%Y-%m-%d %H:%M:%S}" == "2030-01-31 23:59:59"
+
+
+def test_a_form_that_says_what_is_changes_nothing(visitor, people) -> None:
+    page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double")
+    page.get_by_role("button", name="Show what changes").first.click()
+    expect(page.get_by_text("nothing would change")).to_be_visible()
+
+
+def test_a_new_task_shows_who_leaves_the_ranking_and_judges_again(visitor, people, db) -> None:
+    task = make_task(benchmarks=[{"size": 4096, "seed": 3}])
+    files = {name: text.encode() for name, text in files_of(task).items()}
+    page = visitor(people["grace"], width=360).open("/admin/boards/double")
+    page.get_by_label("New version").set_input_files(packed(files))
+    page.get_by_role("button", name="Show what changes").last.click()
+    leaving = page.get_by_role("region", name="Who leaves the ranking of H100")
+    expect(leaving).to_contain_text("ada")
+    check_page(page)
+    assert [each.user for each in standings(db, "double", "H100")] == ["ada"]
+    page.get_by_role("button", name="Change it").click()
+    expect(page.get_by_role("heading", name="double")).to_be_visible()
+    assert boards.get_task(db, "double").benchmarks == [{"size": 4096, "seed": 3}]
+    assert standings(db, "double", "H100") == []
+
+
+def test_a_change_after_another_one_is_refused(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    fields = {"settings": "yes", "devices": "H100", "visibility": "closed", "code_policy": "never"}
+    fields |= {"trust": "any", "harness": "standard"}
+    answer = post(client, "/admin/boards/double/update", fingerprint="old", **fields)
+    assert answer.status_code == 400
+    assert "changed since" in answer.text
+    assert boards.get_board(db, "double").visibility is Visibility.PUBLIC
+
+
+def test_what_cannot_be_a_rule_is_told_and_kept_in_the_form(client, people, signed_in) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    fields = {"settings": "yes", "devices": "H100", "deadline": '"><script>alert(1)</script>'}
+    answer = post(client, "/admin/boards/double/preview", **fields)
+    assert answer.status_code == 400
+    assert "is not a moment" in answer.text
+    assert "<script>alert" not in answer.text
+
+
+def test_results_are_judged_again_after_a_look(visitor, people, db) -> None:
+    page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double/rejudge")
+    page.get_by_role("button", name="Judge 1 job again").click()
+    expect(page.get_by_role("heading", name="double")).to_be_visible()
+    assert '<td class="n">1</td>' in page.context.request.get(page.url.split("/admin")[0] + "/queue").text()
+
+
+def test_a_board_is_paused_frozen_and_unveiled(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    assert post(client, "/admin/boards/double/pause", reason="<b>exam</b>").status_code == 303
+    assert "&lt;b&gt;exam" in client.get("/admin/boards/double").text
+    assert post(client, "/admin/boards/double/unpause").status_code == 303
+    assert pauses.all_pauses(db) == []
+    assert post(client, "/admin/boards/double/freeze").status_code == 303
+    assert boards.get_board(db, "double").freeze_at == NOW
+    assert post(client, "/admin/boards/double/unveil").status_code == 303
+    assert boards.get_board(db, "double").freeze_at is None
+
+
+def test_a_board_is_deleted_only_by_its_name(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    assert post(client, "/admin/boards/double/delete", confirm="doubl").status_code == 400
+    assert boards.get_board(db, "double").name == "double"
+    assert post(client, "/admin/boards/double/delete", confirm="double").status_code == 303
+    with pytest.raises(NotFound):
+        boards.get_board(db, "double")
+
+
+def test_a_repository_that_is_none_is_told(client, people, signed_in) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    answer = post(client, "/admin/problem-sets/sync", repository="file:///etc", action="sync")
+    assert answer.status_code == 400
+    assert 'role="alert"' in answer.text
+
+
+def test_forms_do_nothing_for_others(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["eve"]))
+    for what in ("preview", "update", "rejudge", "unveil", "freeze", "pause", "unpause", "delete"):
+        answer = post(client, f"/admin/boards/double/{what}", confirm="double", settings="yes", reason="x")
+        assert answer.status_code == 403, what
+    client.cookies.update(signed_in(people["ada"]))
+    for path in ("/admin/boards/new", "/admin/problem-sets/sync"):
+        assert post(client, path, repository="https://example.org/x").status_code == 403
+    assert [each.name for each in boards.list_boards(db, OPERATOR)] == ["double"]
+    assert HERE["Origin"]

@@ -1,0 +1,265 @@
+"""Leaderboards as pages."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import re
+import zipfile
+from datetime import timedelta
+
+import pytest
+from competition import enter, gray_task
+from looks import WIDTHS, check_page, check_width
+
+from builders import NOW, make_board
+from kernelcup.domain import OPERATOR, Role
+from kernelcup.http.pages import board_live
+from kernelcup.services import rank
+
+PAGES = (
+    "/",
+    "/?q=gray",
+    "/b/grayscale",
+    "/b/grayscale?device=MI300",
+    "/b/grayscale/history",
+    "/b/grayscale/statement",
+    "/b/grayscale/rules",
+    "/b/grayscale/code",
+    "/b/matmul-fp8",
+    "/b/prefixsum",
+    "/b/prefixsum/duels",
+    "/b/prefixsum/duels/83",
+    "/b/top-k",
+    "/queue",
+)
+
+
+@pytest.fixture
+def ada(competition, person):
+    return person("ada")
+
+
+def rows(html):
+    """Return the text of each row of the first table's body."""
+    body = html.split("<tbody>", 1)[1].split("</tbody>", 1)[0]
+    return [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", each)).strip() for each in body.split("<tr")[1:]]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_fit_every_window_and_axe_finds_nothing(visitor, ada, width) -> None:
+    somebody = visitor(ada, width=width, dark=width == 1440)
+    page = somebody.context.new_page()
+    for path in PAGES:
+        check = check_width if width == 768 else check_page
+        check(somebody.open(path, page))
+        assert page.locator("h1").count() == 1, path
+
+
+def test_overview_has_open_upcoming_and_closed_boards_with_best_and_reference(client, competition) -> None:
+    page = client.get("/").text
+    assert page.index("Open") < page.index("grayscale") < page.index("Upcoming") < page.index("top-k")
+    assert page.index("top-k") < page.index("Closed") < page.index("prefixsum")
+    assert "27.02 µs" in page
+    assert "108.5 µs" in page
+    assert "4.02×" in page
+    assert "class-2026" not in page
+
+
+def test_search_finds_names_devices_and_statements(client, competition) -> None:
+    assert "grayscale" in client.get("/?q=luminance").text
+    assert "prefixsum" not in client.get("/?q=luminance").text
+    assert "matmul-fp8" in client.get("/?q=mi300 matrix").text
+    nothing = client.get("/?q=<b>none").text
+    assert "No leaderboard has “&lt;b&gt;none”" in nothing
+
+
+def test_ranking_shows_bands_intervals_shares_and_what_results_are_made_of(client, competition) -> None:
+    first, second, third, *_ = rows(client.get("/b/grayscale").text)
+    assert first.startswith(">  1 grace tma_v9.py 27.02 µs ±") or " 1 grace tma_v9.py 27.02 µs ±" in first
+    assert "1, shared linus vec8.py 27.05 µs" in second
+    assert " 3 ada gray_fused.py 27.70 µs" in third
+    assert "+2.5 %" in third
+    assert "72 %" in third
+    assert "3.92×" in third
+    assert "Triton · 9" in third
+
+
+def test_what_is_not_proven_stands_below_with_a_sentence_and_no_badge(client, competition) -> None:
+    found = rows(client.get("/b/grayscale").text)
+    assert "Not proven" in found[-2]
+    assert "niklaus" in found[-1]
+    assert "bounded" not in " ".join(found)
+
+
+def test_own_row_is_marked_and_the_latest_failure_is_told(client, ada, signed_in) -> None:
+    client.cookies.update(signed_in(ada))
+    page = client.get("/b/grayscale").text
+    assert page.count('class="mine ') == 1
+    assert "<b>gray_vec16.py</b>, is not ranked: wrong answer" in page
+    assert "3 of 9" in page
+
+
+def test_readers_without_account_see_no_row_of_their_own(client, competition) -> None:
+    page = client.get("/b/grayscale").text
+    assert 'class="mine ' not in page
+    assert "Your latest" not in page
+
+
+def test_every_device_has_its_own_ranking(client, competition) -> None:
+    assert "41.00" in client.get("/b/grayscale?device=mi300").text
+    missing = client.get("/b/grayscale?device=TPU", headers={"Accept": "text/html"})
+    assert (missing.status_code, "unknown_device" in missing.text) == (400, True)
+
+
+def test_frozen_board_shows_nothing_from_after_its_freeze(client, person, signed_in, competition) -> None:
+    """Ken came after the freeze, and would be first."""
+    later = "ken"
+    for path in ("", "/history", "/standings.csv", "/rules", "/statement"):
+        page = client.get(f"/b/matmul-fp8{path}").text
+        assert later not in page, path
+        assert "790" not in page, path
+    assert "Frozen since" in client.get("/b/matmul-fp8").text
+    assert "1.60" not in client.get("/").text
+    client.cookies.update(signed_in(person("grace", Role.CREATOR)))
+    assert later in client.get("/b/matmul-fp8").text
+
+
+def test_unveiled_board_shows_all(client, db, competition) -> None:
+    rank.unveil(db, OPERATOR, "matmul-fp8", now=NOW)
+    assert "ken" in client.get("/b/matmul-fp8").text
+
+
+def test_closed_board_exists_for_its_members_only(client, ada, person, signed_in) -> None:
+    for path in (
+        "",
+        "/history",
+        "/statement",
+        "/rules",
+        "/code",
+        "/task.zip",
+        "/standings.csv",
+        "/live?device=H100",
+    ):
+        assert client.get(f"/b/class-2026{path}").status_code == 404, path
+    client.cookies.update(signed_in(ada))
+    page = client.get("/b/class-2026").text
+    assert "owl" in page
+    assert "ken" not in page.replace("token", "")
+    assert "/u/owl" not in page
+    history = client.get("/b/class-2026/history").text
+    assert "owl" in history
+    assert ">ken<" not in history
+
+
+def test_far_pages_are_reached_by_links(client, db) -> None:
+    make_board(db)
+    for number in range(53):
+        enter(db, f"user{number:02}", 20.0 + number, board="double")
+    first = client.get("/b/double").text
+    assert "user49" in first
+    assert "user50" not in first
+    link = re.search(r'href="([^"]+)" rel="next"', first)
+    assert link is not None
+    second = client.get(link[1].replace("&amp;", "&")).text
+    assert "user52" in second
+    assert "51 to 53 of 53" in second
+    assert " 51 user50" in rows(second)[0]
+    assert "ends before this page" in client.get("/b/double?after=500").text
+
+
+def test_board_without_results_says_so(client, db) -> None:
+    make_board(db)
+    page = client.get("/b/double")
+    assert page.status_code == 200
+    assert "Nobody has a time on H100 yet" in page.text
+    assert client.get("/b/double/history").status_code == 200
+
+
+def test_standings_as_csv_have_no_formulas(client, db) -> None:
+    make_board(db)
+    enter(db, "ada", 20.0, board="double")
+    found = list(csv.DictReader(io.StringIO(client.get("/b/double/standings.csv").text)))
+    assert [each["user"] for each in found] == ["ada"]
+    assert float(found[0]["seconds"]) == pytest.approx(40e-6, rel=0.01)  # the last case's
+
+
+def test_task_folder_has_all_but_the_hidden_cases(client, competition) -> None:
+    answer = client.get("/b/grayscale/task.zip")
+    archive = zipfile.ZipFile(io.BytesIO(answer.content))
+    names = archive.namelist()
+    assert "grayscale/reference.py" in names
+    assert all(name.startswith("grayscale/") for name in names)
+    assert "3333" not in "".join(archive.read(name).decode() for name in names)
+    assert client.get("/b/grayscale/task.zip").content == answer.content
+
+
+def test_hidden_cases_are_counted_and_not_shown(client, competition) -> None:
+    page = client.get("/b/grayscale/statement").text
+    assert "1 more case is hidden" in page
+    assert "3333" not in page
+    assert "12.6 M" in page
+
+
+def test_templates_can_be_taken_along(client, competition) -> None:
+    answer = client.get("/b/grayscale/templates/triton")
+    assert "attachment" in answer.headers["content-disposition"]
+    assert "triton.jit" in answer.text
+    assert client.get("/b/grayscale/templates/fortran").status_code == 404
+
+
+def test_duels_are_listed_and_each_has_a_page(client, competition) -> None:
+    listed = client.get("/b/prefixsum/duels").text
+    assert rows(listed)[-1].count("grace") == 1
+    link = re.findall(r'href="(/b/prefixsum/duels/\d+[^"]*)"', listed)[-1]
+    page = client.get(link).text
+    assert "0.9800" in page
+    assert "grace’s #" in page
+    assert client.get("/b/prefixsum/duels/1").status_code == 404
+
+
+def test_script_in_every_text_of_a_board_stays_text(client, db) -> None:
+    evil = "<script>alert(1)</script>"
+    make_board(db, task=dataclasses.replace(gray_task(), description=evil))
+    enter(db, "ada", 20.0, board="double", file_name="<script>.py")
+    for path in ("/", "/b/double", "/b/double/statement", "/b/double/code", "/b/double/history"):
+        assert "<script>" not in client.get(path).text.replace("<script src", ""), path
+
+
+def test_page_of_a_board_is_small(client, competition) -> None:
+    answer = client.get("/b/grayscale", headers={"Accept-Encoding": "gzip"})
+    assert int(answer.headers["content-length"]) < 20_000
+
+
+def test_countdown_is_in_the_readers_zone_and_absolute_without_javascript(visitor, competition) -> None:
+    with_script = visitor().open("/b/grayscale").locator(".lead time").inner_text()
+    without = visitor(javascript=False).open("/b/grayscale").locator(".lead time").inner_text()
+    assert "7 Jun 2026, 14:00 CEST" in with_script
+    assert without == "7 Jun 2026, 12:00 UTC"
+
+
+def test_change_of_the_ranking_is_seen_without_reload(visitor, db, monkeypatch) -> None:
+    monkeypatch.setattr(board_live, "POLL_S", 0.05)
+    make_board(db)
+    enter(db, "ada", 30.0, board="double")
+    page = visitor().open("/b/double")
+    assert page.locator("tbody tr").count() == 1
+    with page.expect_event("requestfinished", lambda request: request.url.endswith("/b/double")):
+        enter(db, "grace", 20.0, board="double", at=NOW + timedelta(minutes=1))
+    page.locator("tbody tr").nth(1).wait_for()
+    assert "grace" in page.locator("tbody tr").first.inner_text()
+    assert "ada" in page.locator("tbody tr").last.inner_text()
+
+
+def test_phone_without_javascript_reaches_the_statement_by_keyboard(visitor, competition) -> None:
+    page = visitor(width=360, javascript=False).open("/")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.get_by_role("link", name="grayscale").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/b/grayscale")
+    page.get_by_role("link", name="Statement").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/statement")
+    assert "Turn an RGB image" in page.locator(".prose").inner_text()

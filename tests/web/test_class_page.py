@@ -1,0 +1,106 @@
+"""A class as its teacher sees it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from looks import WIDTHS, check_page
+from playwright.sync_api import expect
+from test_admin_pages import HTML, judged, post
+
+from builders import NOW, make_board
+from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.services import accounts, membership
+
+PAGE = "/admin/boards/double/class"
+LIST = "user,label,pseudonym\nada,Ada L.,quiet fox\n,<script>alert(1)</script>,\n"
+
+
+@pytest.fixture
+def people(db, person) -> dict[str, Any]:
+    """A closed leaderboard of grace's; ada is in the class and has a result."""
+    found = {
+        "ada": person("ada"),
+        "bob": person("bob"),
+        "eve": person("eve", Role.CREATOR),
+        "grace": person("grace", Role.CREATOR),
+    }
+    make_board(db, creator="grace", visibility=Visibility.CLOSED, pseudonymous=True)
+    membership.add_member(db, OPERATOR, "double", "ada", pseudonym="fox", now=NOW)
+    judged(db, "ada")
+    return found
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_page_fits_and_axe_finds_nothing(visitor, people, db, width) -> None:
+    membership.make_invites(db, OPERATOR, ["double"], count=3, label="autumn", now=NOW)
+    page = visitor(people["grace"], width=width, dark=width == 768).open(PAGE)
+    check_page(page)
+    expect(page.get_by_role("region", name="Members")).to_contain_text("2.000")
+
+
+def test_a_class_list_makes_members_and_codes(visitor, people, db) -> None:
+    page = visitor(people["grace"], width=360, javascript=False).open(PAGE)
+    page.get_by_label("File").set_input_files(
+        {"name": "class.csv", "mimeType": "text/csv", "buffer": (LIST + "bob,,\n").encode()}
+    )
+    page.get_by_role("button", name="Take it in").click()
+    told = page.get_by_role("status")
+    expect(told).to_contain_text("1 new member, 1 code for those without an account")
+    expect(told).to_contain_text("<script>alert(1)</script>,")
+    assert {each.user for each in membership.members(db, OPERATOR, "double")} == {"ada", "bob"}
+
+
+def test_bad_lines_of_a_list_are_told_and_nothing_is_taken_in(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    answer = post(client, f"{PAGE}/import", csv="user\nbob\nbob\n")
+    assert answer.status_code == 400
+    assert "line 3: the same user as in line 2" in answer.text
+    assert [each.user for each in membership.members(db, OPERATOR, "double")] == ["ada"]
+
+
+def test_results_are_exported_with_those_who_have_none(client, people, signed_in, db) -> None:
+    accounts.make_user(db, OPERATOR, "=1+2", role=Role.PARTICIPANT, now=NOW)
+    membership.add_member(db, OPERATOR, "double", "=1+2", now=NOW)
+    client.cookies.update(signed_in(people["grace"]))
+    answer = client.get("/admin/boards/double/results.csv")
+    rows = {each["user"]: each for each in csv.DictReader(io.StringIO(answer.text))}
+    assert float(rows["ada"]["seconds"]) == pytest.approx(2e-6)
+    assert (rows["ada"]["rank"], rows["ada"]["device"], rows["ada"]["pseudonym"]) == ("1", "H100", "fox")
+    assert rows["'=1+2"]["seconds"] == ""
+    assert "attachment" in answer.headers["content-disposition"]
+
+
+def test_codes_are_made_and_revoked(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    answer = post(client, f"{PAGE}/invites", count="2", label="autumn")
+    found = membership.list_invites(db, OPERATOR, "double")
+    assert len(found) == 2
+    assert all(each.code in answer.text for each in found)
+    assert post(client, f"{PAGE}/revoke", code=found[0].code).status_code == 303
+    assert len(membership.list_invites(db, OPERATOR, "double")) == 1
+
+
+def test_a_member_is_removed_after_being_asked_again(visitor, people, db) -> None:
+    page = visitor(people["grace"], width=360, javascript=False).open(PAGE)
+    page.get_by_role("button", name="Remove … ada").click()
+    check = membership.members(db, OPERATOR, "double")
+    assert [each.user for each in check] == ["ada"]
+    page.get_by_role("button", name="Remove ada").click()
+    expect(page.get_by_text("Nobody yet.")).to_be_visible()
+    assert membership.members(db, OPERATOR, "double") == []
+
+
+def test_others_see_no_class_and_change_none(client, people, signed_in, db) -> None:
+    for who in ("ada", "bob", "eve"):
+        client.cookies.update(signed_in(people[who]))
+        for path in (PAGE, "/admin/boards/double/results.csv"):
+            assert client.get(path, headers=HTML).status_code in (403, 404), (who, path)
+        for what in ("members", "remove", "import", "invites", "revoke"):
+            answer = post(client, f"{PAGE}/{what}", user="ada", sure="yes", csv="user\nbob\n", code="X")
+            assert answer.status_code in (403, 404), (who, what)
+    assert [each.user for each in membership.members(db, OPERATOR, "double")] == ["ada"]
+    assert membership.list_invites(db, OPERATOR, "double") == []

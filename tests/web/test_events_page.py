@@ -1,0 +1,79 @@
+"""Leaderboards of one event."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from looks import WIDTHS, check_page
+
+from builders import NOW, make_board
+from hand_judging import Judging
+from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.errors import InvalidValue
+from kernelcup.services.board_changes import BoardChanges, update_board
+from kernelcup.services.rank import freeze
+
+
+def test_an_event_shows_its_boards_and_who_is_first(client, db, clock) -> None:
+    make_board(db, event="Spring-2026", deadline=NOW + timedelta(days=2))
+    make_board(db, name="later", event="spring-2026", deadline=NOW + timedelta(days=9))
+    make_board(db, name="sooner", event="Spring-2026", deadline=NOW + timedelta(days=1))
+    make_board(db, name="alone")
+    Judging(db, clock).judge(1000, board="double")
+    page = client.get("/e/spring-2026").text
+    places = [page.index(f'href="/b/{name}"') for name in ("sooner", "double", "later")]
+    assert places == sorted(places)
+    assert "ada" in page
+    assert "Nobody is ranked yet." in page
+    assert "alone" not in page
+    assert client.get("/e/autumn").status_code == 404
+
+
+def test_an_event_of_closed_boards_does_not_exist_for_strangers(client, db, clock, person) -> None:
+    make_board(db, event="secret", visibility=Visibility.CLOSED)
+    unknown, hidden = client.get("/e/unheard"), client.get("/e/secret")
+    assert hidden.status_code == unknown.status_code == 404
+    assert "double" not in hidden.text
+    make_board(db, name="open", event="secret")
+    assert "double" not in client.get("/e/secret").text
+    root = person("root", Role.ADMIN)
+    assert "double" in client.get("/e/secret", headers=root.headers).text
+
+
+def test_a_frozen_board_stays_as_it_was_on_its_events_page(client, db, clock) -> None:
+    make_board(db, event="spring")
+    judging = Judging(db, clock)
+    judging.judge(2000)
+    freeze(db, OPERATOR, "double", clock(), clock())
+    clock.advance(1)
+    before = client.get("/e/spring").text
+    judging.judge(1000, "eve")
+    assert client.get("/e/spring").text == before
+    assert ">eve<" not in before
+
+
+def test_an_event_is_given_changed_and_taken_away(client, db, person) -> None:
+    grace = person("grace", Role.CREATOR)
+    make_board(db)
+    for event in ("spring", ""):
+        answer = client.patch("/api/v1/leaderboards/double", json={"event": event}, headers=grace.headers)
+        assert answer.json()["event"] == event
+        assert client.get("/api/v1/leaderboards/double").json()["event"] == event
+        assert client.get("/e/spring").status_code == (200 if event else 404)
+
+
+@pytest.mark.parametrize("name", ["a b", "<b>", "../x", "é", "x" * 65, "-x"])
+def test_a_name_that_no_address_can_have_is_refused(db, name: str) -> None:
+    with pytest.raises(InvalidValue):
+        make_board(db, event=name)
+    make_board(db)
+    with pytest.raises(InvalidValue):
+        update_board(db, OPERATOR, "double", changes=BoardChanges(event=name), now=NOW)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_fits_and_is_accessible(visitor, db, clock, width) -> None:
+    make_board(db, event="spring", deadline=NOW + timedelta(days=2))
+    Judging(db, clock).judge(1000)
+    check_page(visitor(width=width).open("/e/spring"))

@@ -1,0 +1,114 @@
+"""Every form of every page, sent by another site, without its token, and by nobody."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from fastapi import APIRouter
+
+from builders import make_board
+from kernelcup.domain import Role
+from kernelcup.http import signin
+from kernelcup.http.pages import routes
+from kernelcup.services.accounts import make_user
+
+HERE = {"Origin": "http://127.0.0.1:8000"}
+HTML = {"Accept": "text/html"}
+VALUES = {"name": "double", "device": "H100", "token_id": "1", "review_id": "1", "limit_id": "1"}
+
+
+def forms_of(router: APIRouter) -> list[str]:
+    """Return the addresses to which forms are posted, with something in their places."""
+    found: set[str] = set()
+
+    def walk(some: Any, prefix: str) -> None:
+        for route in some:
+            if (inner := getattr(route, "original_router", None)) is not None:
+                walk(inner.routes, prefix + route.include_context.prefix)
+            elif "POST" in (getattr(route, "methods", None) or ()):
+                found.add(
+                    re.sub(r"{(\w+)(?::\w+)?}", lambda part: VALUES.get(part[1], "1"), prefix + route.path)
+                )
+
+    walk(router.routes, "")
+    return sorted(found)
+
+
+FORMS = forms_of(routes.router)
+SIGN_IN_FORMS = forms_of(signin.pages)
+
+
+@pytest.fixture
+def root(client, person, signed_in, db):
+    """An admin who is signed in."""
+    make_board(db)
+    somebody = person("root", Role.ADMIN)
+    client.cookies.update(signed_in(somebody))
+    return somebody
+
+
+def test_there_are_forms_to_look_at() -> None:
+    assert len(FORMS) > 30
+    assert "/tokens" in FORMS
+    assert "/admin/boards/double/delete" in FORMS
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_form_without_its_token_is_refused(client, root, path) -> None:
+    for data in ({}, {"csrf_token": ""}, {"csrf_token": "0" * 32}):
+        assert client.post(path, data=data, headers=HERE | HTML).status_code == 403, data
+
+
+@pytest.mark.parametrize("path", FORMS + SIGN_IN_FORMS)
+def test_form_of_another_site_is_refused_even_with_the_token(client, root, path) -> None:
+    found = re.search(r'name="csrf_token" value="(\w+)"', client.get("/account").text)
+    assert found is not None
+    for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {}):
+        data = {"csrf_token": found[1], "user_code": "x"}
+        assert client.post(path, data=data, headers=headers | HTML).status_code == 403, headers
+
+
+@pytest.mark.parametrize("path", FORMS)
+def test_form_with_a_bearer_token_instead_of_a_session_is_refused(client, root, path) -> None:
+    client.cookies.clear()
+    assert client.post(path, headers=HERE | root.headers).status_code == 403
+    assert client.post(path, headers=HERE | HTML).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/account", "/tokens", "/join", "/admin", "/admin/boards/new", "/u/root"])
+def test_no_page_can_be_put_into_a_frame_or_run_other_scripts(client, root, path) -> None:
+    headers = client.get(path, headers=HTML).headers
+    assert headers["x-frame-options"] == "DENY"
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+    assert "script-src 'self'" in headers["content-security-policy"]
+    assert "form-action 'self'" in headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "wanted", ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/\tx"]
+)
+def test_ways_in_lead_to_pages_of_ours_only(client, wanted) -> None:
+    page = client.get("/auth/login", params={"next": wanted}, headers=HTML).text
+    assert "evil.example" not in page.split("<main")[1]
+    assert "javascript:" not in page.split("<main")[1]
+
+
+def test_scripts_in_names_of_people_are_text_everywhere(client, root, db, clock) -> None:
+    from kernelcup.domain import OPERATOR
+
+    evil = "<img src=x onerror=alert(1)>"
+    make_user(db, OPERATOR, evil, role=Role.CREATOR, now=clock())
+    for path in ("/admin/users", "/admin/audit", "/u/%3Cimg%20src=x%20onerror=alert(1)%3E"):
+        page = client.get(path, headers=HTML)
+        assert page.status_code == 200, path
+        assert "<img src=x" not in page.text
+        assert "&lt;img src=x" in page.text
+
+
+def test_a_nul_in_a_form_is_refused(client, root) -> None:
+    found = re.search(r'name="csrf_token" value="(\w+)"', client.get("/account").text)
+    assert found is not None
+    data = {"csrf_token": found[1], "name": "a\0b"}
+    assert client.post("/account/name", data=data, headers=HERE | HTML).status_code == 422

@@ -1,0 +1,253 @@
+"""Accounts, tokens and profiles as people use them in a browser."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+from looks import check_page
+from playwright.sync_api import expect
+
+from builders import NOW, make_board, make_report, make_submission
+from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
+from kernelcup.config import Config
+from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.providers import SignInSection
+from kernelcup.services import accounts, membership, queue
+from kernelcup_harness.protocol import Mode
+
+HERE = {"Origin": "http://127.0.0.1:8000"}
+HTML = {"Accept": "text/html"}
+
+
+@pytest.fixture
+def provider() -> Iterator[FakeProvider]:
+    with fake_provider() as each:
+        yield each
+
+
+@pytest.fixture
+def config(config: Config, provider: FakeProvider) -> Config:
+    """The configuration with GitHub, which is the fake one."""
+    section = SignInSection(
+        client_id="kernelcup",
+        authorize_url=f"{provider.url}/authorize",
+        token_url=f"{provider.url}/token",
+        api_url=provider.url,
+    )
+    return dataclasses.replace(
+        config, signin_sections=(("github", section),), environ={"KERNELCUP_GITHUB_SECRET": CLIENT_SECRET}
+    )
+
+
+def judged(db, user: str, board: str = "double", seconds: float = 1e-6) -> int:
+    """Submit and judge something ranked."""
+    sent = make_submission(db, board=board, user=user, mode=Mode.LEADERBOARD)
+    lease = queue.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
+    assert lease is not None
+    report = make_report([seconds * 1e9])
+    queue.finish(db, lease, report=report, harness_hash="f", machine="m", now=NOW)
+    return sent.id
+
+
+def token_of(page: str) -> str:
+    found = re.search(r'name="csrf_token" value="(\w+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def post(client, path: str, **data: str):
+    """Send a form of the account page."""
+    token = token_of(client.get("/account").text)
+    return client.post(path, data={"csrf_token": token, **data}, headers=HERE, follow_redirects=False)
+
+
+def test_a_person_signs_in_with_a_provider_and_out(visitor, provider) -> None:
+    somebody = visitor()
+    page = somebody.open("/queue")
+    # The provider's own page is played by its answer: it says yes and sends the browser back.
+    with page.expect_navigation():
+        page.get_by_role("link", name="Sign in").click()
+    check_page(page)
+    begun = somebody.context.request.get(
+        somebody.url + page.get_by_role("link", name="Sign in with GitHub").get_attribute("href"),
+        max_redirects=0,
+    )
+    back = provider.allow(begun.headers["location"])
+    somebody.open(f"/auth/callback/github?{urlencode(back)}", page)
+    assert page.url == somebody.url + "/queue"
+    for link in ("ada", "account"):
+        with page.expect_navigation():
+            page.get_by_role("link", name=link, exact=True).click()
+    check_page(page)
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("link", name="Sign in", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_token_made_in_the_page_opens_the_api(visitor, person, http, javascript) -> None:
+    page = visitor(person("ada"), width=360, javascript=javascript).open("/tokens")
+    page.get_by_label("What it is for").fill("<i>CI</i> of my kernels")
+    page.get_by_role("button", name="Make a token").click()
+    secret = page.locator("#made pre").inner_text().strip()
+    headers = {"Authorization": f"Bearer {secret}"}
+    assert http.get("/api/v1/me", headers=headers).json()["name"] == "ada"
+    if javascript:
+        check_page(page)
+    page.goto(page.url)
+    assert secret not in page.content()
+    page.get_by_role("row", name="<i>CI</i> of my kernels").get_by_role("button").click()
+    assert http.get("/api/v1/me", headers=headers).status_code == 401
+
+
+def test_a_command_line_is_let_in_by_keyboard_alone(visitor, person, http) -> None:
+    begun = http.post("/api/v1/auth/device", json={"client": "kernelcup on <box>"}).json()
+    page = visitor(person("ada"), width=360).open("/auth/device")
+    check_page(page)
+    page.keyboard.type(begun["user_code"])
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Let it in").focus()
+    check_page(page)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("It is let in")).to_be_visible()
+    got = http.post("/api/v1/auth/device/token", json={"device_code": begun["device_code"]}).json()
+    assert got["user"] == "ada"
+
+
+def test_profile_shows_bests_and_history(visitor, person, db) -> None:
+    person("ada")
+    make_board(db)
+    best = judged(db, "ada", seconds=2e-6)
+    judged(db, "ada", seconds=5e-6)
+    page = visitor(width=360).open("/u/ada")
+    check_page(page)
+    bests = page.get_by_role("region", name="Personal bests")
+    expect(bests.get_by_role("row")).to_have_count(2)
+    expect(bests).to_contain_text(f"#{best}")
+    expect(page.get_by_role("region", name="Submissions").get_by_role("row")).to_have_count(3)
+
+
+def test_profile_of_others_leaves_out_where_they_have_a_pseudonym(client, person, db, signed_in) -> None:
+    make_board(db, pseudonymous=True)
+    person("ada")
+    judged(db, "ada")
+    assert "double" not in client.get("/u/ada").text
+    client.cookies.update(signed_in(accounts_person(db, "ada")))
+    assert "double" in client.get("/u/ada").text
+
+
+def accounts_person(db, name: str):
+    """Return somebody who is there already, as ``signed_in`` takes them."""
+    from kernelcup.services.users import actor_of
+    from service import Person
+
+    return Person(actor=actor_of(db, name), token="")
+
+
+def test_profile_of_others_leaves_out_closed_boards(client, person, db) -> None:
+    make_board(db, visibility=Visibility.CLOSED)
+    person("ada")
+    membership.add_member(db, OPERATOR, "double", "ada", now=NOW)
+    judged(db, "ada")
+    assert "double" not in client.get("/u/ada").text
+
+
+def test_history_comes_in_pages(client, person, db, signed_in) -> None:
+    ada = person("ada")
+    make_board(db)
+    for _ in range(31):
+        make_submission(db, user="ada")
+    client.cookies.update(signed_in(ada))
+    first = client.get("/u/ada").text
+    (address,) = re.findall(r'href="(/u/ada\?before=\d+)"', first)
+    second = client.get(address).text
+    numbers = [set(re.findall(r'href="/s/(\d+)"', text)) for text in (first, second)]
+    assert (len(numbers[0]), len(numbers[1])) == (30, 1)
+    assert not numbers[0] & numbers[1]
+
+
+def test_unknown_user_is_told_so(client) -> None:
+    assert client.get("/u/nobody-at-all", headers=HTML).status_code == 404
+
+
+def test_own_submission_says_why_it_does_not_rank(client, person, db, signed_in) -> None:
+    from kernelcup.services import reviews
+
+    ada = person("ada")
+    make_board(db)
+    judged(db, "ada")
+    reviews.quarantine(db, OPERATOR, 1, reason="too fast <b>", now=NOW)
+    assert "A person looks at this result" not in client.get("/u/ada").text
+    client.cookies.update(signed_in(ada))
+    told = client.get("/u/ada").text
+    assert "A person looks at this result" in told
+    assert "too fast &lt;b&gt;" in told
+
+
+def test_account_pages_need_somebody_who_is_signed_in(client) -> None:
+    for path in ("/account", "/tokens", "/join"):
+        answer = client.get(path, headers=HTML)
+        assert answer.status_code == 401
+        assert f"/auth/login?next={path}" in answer.text
+
+
+def test_an_invite_opens_its_boards_after_a_click(visitor, person, db) -> None:
+    make_board(db, visibility=Visibility.CLOSED)
+    (code,) = membership.make_invites(db, OPERATOR, ["double"], now=NOW)
+    ada = person("ada")
+    page = visitor(ada, width=360).open(f"/join?code={code}")
+    check_page(page)
+    assert membership.members(db, OPERATOR, "double") == []
+    page.get_by_role("button", name="Join").click()
+    expect(page.get_by_role("status")).to_contain_text("You belong to double now.")
+    assert [each.user for each in membership.members(db, OPERATOR, "double")] == ["ada"]
+
+
+def test_a_code_that_is_none_is_told_beside_the_form(client, person, signed_in) -> None:
+    client.cookies.update(signed_in(person("ada")))
+    answer = post(client, "/account/join", code='"><script>alert(1)</script>')
+    assert answer.status_code == 400
+    assert "There is no such invite code." in answer.text
+    assert "<script>alert" not in answer.text
+
+
+def test_a_link_code_is_shown_for_the_bot(client, person, signed_in) -> None:
+    client.cookies.update(signed_in(person("ada")))
+    answer = post(client, "/account/link-code")
+    assert re.search(r"/link code:[A-Z0-9]{4}-[A-Z0-9]{4}", answer.text)
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_user_renames_themself(client, person, signed_in, db) -> None:
+    client.cookies.update(signed_in(person("ada")))
+    person("bob")
+    assert post(client, "/account/name", name="bob").status_code == 400
+    assert post(client, "/account/name", name="lovelace").status_code == 303
+    assert accounts.get_user(db, OPERATOR, "lovelace").name == "lovelace"
+
+
+def test_a_participant_gets_no_token_with_more_than_their_role(client, person, signed_in) -> None:
+    client.cookies.update(signed_in(person("ada")))
+    answer = post(client, "/tokens", name="x", scope="admin")
+    assert answer.status_code == 403
+    assert 'value="admin"' not in client.get("/tokens").text
+
+
+def test_a_token_of_somebody_else_is_not_there(client, person, signed_in, db) -> None:
+    from kernelcup.services import tokens
+
+    bob = person("bob", Role.PARTICIPANT)
+    (theirs,) = tokens.list_tokens(db, OPERATOR, now=NOW, for_user="bob")
+    client.cookies.update(signed_in(person("ada")))
+    assert post(client, f"/tokens/{theirs.id}/revoke").status_code == 404
+    assert tokens.authenticate(db, bob.token, now=NOW).name == "bob"
+
+
+def test_a_banned_user_reads_why(client, person, signed_in, db) -> None:
+    ada = person("ada")
+    accounts.ban(db, OPERATOR, "ada", reason="<b>spam</b>", now=NOW)
+    client.cookies.update(signed_in(ada))
+    assert "&lt;b&gt;spam&lt;/b&gt;" in client.get("/account").text

@@ -1,0 +1,317 @@
+"""A submission's page: live while it is judged, then its report, and what changed since an earlier one."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import re
+
+import pytest
+import reports
+from looks import WIDTHS, check_page
+
+from builders import NOW, make_board, make_case, make_stage, make_submission
+from kernelcup.domain import CodePolicy, Role
+from kernelcup.services import queue
+from kernelcup.services.progress import ProgressNotes
+from kernelcup_harness.protocol import CapturedOutput, Difference, Mode, StageName, TrustLevel, Verdict
+
+OURS = {"Origin": "http://127.0.0.1:8000"}
+EVIL = "<script>window.evil = 1</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def ada(db, person, client, signed_in):
+    """A participant, signed in, and a leaderboard."""
+    make_board(db, devices=["H100", "MI300"])
+    ada = person("ada")
+    client.cookies.update(signed_in(ada))
+    return ada
+
+
+def judged(db, report, **overrides):
+    return reports.judged(db, report, **({"devices": ["H100"]} | overrides))
+
+
+def token_of(page: str) -> str:
+    found = re.search(r'name="csrf_token" value="(\w+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def test_report_has_each_case_with_time_interval_samples_and_share(db, client, ada) -> None:
+    judged(db, reports.ranked(), file_name="gray.py")
+    page = client.get("/s/1").text
+    assert "gray.py" in page
+    assert "512 × 512" in page
+    assert "± 0.004" in page
+    assert page.count('class="strip"') == 5
+    assert "60 samples from" in page
+    assert "41 %" in page
+    assert "3.92x" in page
+    assert "rank 1" in page
+    assert "The interval is wide" in page
+    assert "3.6 s from sending to the result" in page
+    assert 'href="/api/v1/submissions/1"' in page
+    assert "What to do next" in page
+    assert '<span class="k">def</span>' in page
+
+
+def test_wall_clock_times_say_what_of_them_is_the_way_there_and_back(db, client, ada) -> None:
+    judged(db, reports.ranked(level=TrustLevel.WALL_CLOCK))
+    page = client.get("/s/1").text
+    assert "There and back" in page
+    assert ">0.915<" in page
+    assert "By the wall clock" in page
+
+
+def test_wrong_answer_shows_where_and_what_to_do(db, client, ada) -> None:
+    judged(db, reports.wrong(), file_name="vec16.py")
+    page = client.get("/s/1").text
+    assert "320 of 1,000,000 elements are wrong, off by 0.9821 at most" in page
+    assert "height=1000, width=1000, seed=5236" in page
+    assert page.count("<title>300 wrong</title>") == 1
+    assert page.count('class="right"') == 24 * 48 - 3
+    assert "[999, 984]" in page
+    assert "kernelcup run board:double vec16.py" in page
+    assert "block 1" in page
+
+
+def test_compiler_output_is_shown_with_its_reason(db, client, ada) -> None:
+    judged(db, reports.broken())
+    page = client.get("/s/1").text
+    assert "It could not be compiled." in page
+    assert "identifier &#34;tid&#34; is undefined" in page
+    assert "warning: unused variable" in page
+    assert "mend what the compiler names" in page
+
+
+def test_profile_has_its_table_and_its_trace(db, client, ada) -> None:
+    judged(db, reports.profiled())
+    page = client.get("/s/1").text
+    assert "Self CUDA time total: 24.570us" in page
+    (address,) = re.findall(r'href="(/s/1/trace/[^"]+)"', page)
+    trace = client.get(address)
+    assert gzip.decompress(trace.content) == b'{"traceEvents": []}'
+    assert "attachment" in trace.headers["content-disposition"]
+    assert client.get("/s/1/trace/1/7").status_code == 404
+
+
+def test_hidden_case_that_failed_shows_nothing_of_its_input(db, client, ada) -> None:
+    report = reports.wrong()
+    stage = report.stages[0]
+    hidden = dataclasses.replace(stage.cases[-1], hidden=True)
+    stage = dataclasses.replace(stage, cases=[*stage.cases[:-1], hidden])
+    judged(db, dataclasses.replace(report, stages=[stage]))
+    page = client.get("/s/1").text
+    assert "hidden" in page
+    assert "Withheld" in page
+    for secret in ("5236", "[999, 984]", "0.48213", "elements are wrong", 'class="map"', "block 1"):
+        assert secret not in page, secret
+
+
+def test_what_ranked_code_printed_stays_withheld(db, client, ada) -> None:
+    judged(db, reports.ranked(stdout=CapturedOutput(text="secret 4711", total_bytes=11)))
+    page = client.get("/s/1").text
+    assert "secret 4711" not in page
+    assert "written while the submission was ranked" in page
+
+
+def test_others_see_the_outcome_of_a_ranked_submission_only(db, client, ada, person, signed_in) -> None:
+    judged(db, reports.ranked(), file_name="gray.py")
+    client.cookies.update(signed_in(person("bob")))
+    page = client.get("/s/1").text
+    assert "337.4 µs" in page
+    for kept in ("triton.jit", "height", "strip", "h100-3", "Delete", "What changed", "data-live"):
+        assert kept not in page, kept
+
+
+def test_submission_of_others_that_is_not_ranked_is_refused(db, client, ada, person, signed_in) -> None:
+    judged(db, reports.wrong())
+    judged(db, reports.profiled())
+    client.cookies.update(signed_in(person("bob")))
+    for path in ("/s/1", "/s/2/diff/1", "/s/2/trace/2/0", "/b/double/submit?from=1"):
+        assert client.get(path).status_code == 403, path
+    form = {"csrf_token": token_of(client.get("/b/double/submit").text)}
+    for path in ("/s/1/cancel", "/s/1/delete", "/s/2/diff/1"):
+        assert client.post(path, data=form, headers=OURS, follow_redirects=False).status_code == 403, path
+    assert client.get("/s/77").status_code == 404
+
+
+def test_code_is_shown_to_others_once_the_leaderboard_publishes_it(
+    db, clock, client, person, signed_in
+) -> None:
+    deadline = NOW.replace(day=2)
+    make_board(db, deadline=deadline, code_policy=CodePolicy.AFTER_DEADLINE)
+    judged(db, reports.ranked())
+    client.cookies.update(signed_in(person("bob")))
+    assert "triton" not in client.get("/s/1").text
+    clock.advance(3 * 86400)
+    assert "triton" in client.get("/s/1").text
+
+
+def test_who_manages_the_leaderboard_sees_all_of_it(db, client, ada, person, signed_in) -> None:
+    judged(db, reports.wrong())
+    client.cookies.update(signed_in(person("root", Role.ADMIN)))
+    page = client.get("/s/1").text
+    assert "[999, 984]" in page
+    assert "Delete" not in page
+
+
+def test_waiting_submission_tells_its_place_and_why(db, client, ada) -> None:
+    for _ in range(2):
+        make_submission(db, devices=["H100"])
+    page = client.get("/s/2").text
+    assert "number 2 in the queue" in page
+    assert "no dispatcher serves H100 now" in page
+    assert "/api/v1/submissions/2/events?after=" in page
+    assert "Look again" in page
+
+
+def test_author_cancels_and_deletes_by_forms(db, client, ada) -> None:
+    make_submission(db, devices=["H100"])
+    form = {"csrf_token": token_of(client.get("/s/1").text)}
+    assert client.post("/s/1/cancel", data={}, headers=OURS).status_code == 403
+    assert "cancelled by ada" in client.post("/s/1/cancel", data=form, headers=OURS).text
+    gone = client.post("/s/1/delete", data=form, headers=OURS, follow_redirects=False)
+    assert gone.headers["location"] == "/b/double"
+    assert client.get("/s/1").status_code == 404
+
+
+def test_difference_has_changed_lines_and_times_side_by_side(db, client, ada) -> None:
+    judged(db, reports.ranked(factor=1.06), content=reports.CODE.replace("1024", "512").encode())
+    judged(db, reports.ranked())
+    page = client.get("/s/2/diff/1").text
+    assert page.count("−5.7 %") == 5
+    assert page.count(">sure<") == 5
+    assert '<tr class="out"><td class="no">19</td>' in page
+    assert '<tr class="in"><td class="no"></td><td class="no">19</td>' in page
+    assert "What changed since #1" in client.get("/s/2").text
+    assert client.get("/s/1/diff/1").status_code == 400
+
+
+def test_difference_between_two_people_is_refused_to_managers_too(db, client, ada, person, signed_in) -> None:
+    judged(db, reports.ranked())
+    judged(db, reports.ranked(), user="bob")
+    client.cookies.update(signed_in(person("root", Role.ADMIN)))
+    assert client.get("/s/2/diff/1").status_code == 400
+
+
+def test_two_submissions_are_measured_in_turns_on_demand(db, client, ada) -> None:
+    make_board(db, name="one")
+    for _ in range(2):
+        judged(db, reports.ranked(), board="one")
+    form = {"csrf_token": token_of(client.get("/s/2/diff/1").text)}
+    page = client.post("/s/2/diff/1", data=form, headers=OURS)
+    assert page.url.path == "/s/3"
+    assert "in turns" in page.text
+    assert 'href="/s/1"' in page.text
+
+
+def evil_report():
+    first = [Difference(position=[0], expected=EVIL, actual=EVIL)]
+    report = reports.wrong(
+        message=EVIL,
+        stdout=CapturedOutput(text=EVIL, total_bytes=1),
+        stderr=CapturedOutput(text=EVIL, total_bytes=1),
+        environment={"device": EVIL, "torch": EVIL},
+    )
+    (stage,) = report.stages
+    bad = stage.cases[-1]
+    assert bad.mismatch is not None
+    mismatch = dataclasses.replace(bad.mismatch, where=EVIL, first=first, rule=EVIL)
+    bad = dataclasses.replace(bad, message=f"{EVIL}\n{EVIL}", mismatch=mismatch, parameters={EVIL: EVIL})
+    return dataclasses.replace(report, stages=[dataclasses.replace(stage, cases=[*stage.cases[:-1], bad])])
+
+
+def test_nothing_of_a_submission_becomes_markup(db, visitor, ada) -> None:
+    judged(
+        db, evil_report(), file_name=f"{EVIL}.py".replace("/", "\N{DIVISION SLASH}"), content=EVIL.encode()
+    )
+    judged(db, reports.ranked(), content=f"{EVIL}\n{reports.CODE}".encode(), file_name="a<b>&'\".py")
+    browser = visitor(ada)
+    for path in ("/s/1", "/s/2/diff/1", "/b/double/submit?after=1"):
+        page = browser.open(path)
+        assert page.evaluate("window.evil") is None, path
+        assert page.locator("img").count() == 0, path
+        assert page.locator("main script").count() == 0, path
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("dark", [False, True])
+def test_reports_fit_every_window_and_axe_finds_nothing(db, visitor, ada, width, dark) -> None:
+    judged(db, reports.ranked(level=TrustLevel.WALL_CLOCK))
+    judged(db, reports.wrong())
+    judged(db, reports.profiled())
+    browser = visitor(ada, width=width, dark=dark)
+    page = browser.open("/s/1")
+    check_page(page)
+    for path in ("/s/2", "/s/3", "/s/2/diff/1"):
+        check_page(browser.open(path, page))
+
+
+def test_page_follows_a_run_to_its_verdict_without_reload(db, visitor, ada) -> None:
+    make_submission(db, devices=["H100"])
+    page = visitor(ada).open("/s/1")
+    page.evaluate("window.first = true")
+    assert page.get_by_text("number 1 in the queue").is_visible()
+    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
+    assert lease is not None
+    notes = ProgressNotes(db, lease.job, clock=lambda: NOW)
+    notes.take({"event": "stage", "stage": "ranked", "cases": 5})
+    notes.take({"event": "case", "stage": "ranked", "case": 2})
+    page.get_by_text("3 of 5").wait_for()
+    queue.finish(db, lease, report=reports.ranked(), harness_hash="f", machine="m", now=NOW)
+    page.get_by_text("Of peak").wait_for()
+    assert page.locator("h1 .verdict").inner_text() == "accepted"
+    assert page.get_by_role("button", name="Cancel it").count() == 0
+    assert page.evaluate("window.first")
+
+
+def test_page_of_a_run_works_without_javascript(db, visitor, ada) -> None:
+    make_submission(db, devices=["H100"])
+    page = visitor(ada, javascript=False).open("/s/1")
+    reports.finish(db, reports.ranked())
+    page.get_by_role("link", name="Look again").click()
+    assert page.locator("h1 .verdict").inner_text() == "accepted"
+
+
+def test_steps_are_of_the_latest_attempt(db, client, ada) -> None:
+    make_submission(db, devices=["H100"], mode=Mode.TEST)
+    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
+    assert lease is not None
+    notes = ProgressNotes(db, lease.job, clock=lambda: NOW)
+    notes.take({"event": "stage", "stage": "test", "cases": 10})
+    notes.take({"event": "stage_end", "stage": "test", "verdict": "accepted"})
+    assert "10 of 10" in client.get("/s/1").text
+    queue.hand_back(db, lease, reason="the machine is lost", now=NOW)
+    page = client.get("/s/1").text
+    assert "10 of 10" not in page
+    assert "number 1 in the queue" in page
+
+
+def test_stages_without_a_time_list_their_cases(db, client, ada) -> None:
+    failed = make_case(None, index=1, parameters={"n": 2}, verdict=Verdict.RUNTIME_ERROR, message="boom")
+    stage = make_stage(
+        [*reports.tests(1), failed], name=StageName.TEST, verdict=Verdict.RUNTIME_ERROR, planned_cases=5
+    )
+    judged(
+        db,
+        reports.wrong(verdict=Verdict.RUNTIME_ERROR, stages=[stage], message="boom"),
+    )
+    page = client.get("/s/1").text
+    assert "1 of 5 right" in page
+    assert "3 not run" in page
+    assert "boom" in page
+
+
+def test_old_report_without_a_map_has_its_table(db, client, ada) -> None:
+    report = reports.wrong()
+    (stage,) = report.stages
+    bad = stage.cases[-1]
+    assert bad.mismatch is not None
+    bad = dataclasses.replace(bad, mismatch=dataclasses.replace(bad.mismatch, tiles=[], shape=[]))
+    judged(db, dataclasses.replace(report, stages=[dataclasses.replace(stage, cases=[bad])]))
+    page = client.get("/s/1").text
+    assert "[999, 984]" in page
+    assert 'class="map"' not in page

@@ -1,0 +1,118 @@
+"""Texts of others become harmless HTML, points become small pictures."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from datetime import timedelta
+from xml.etree import ElementTree
+
+import pytest
+
+from builders import NOW
+from kernelcup.http.pages.figures import TimeScale, behind_text, bytes_text, speedup_text
+from kernelcup.http.pages.plots import Point, Strip, best_over_time, strips
+from kernelcup.http.pages.texts import LARGEST_COLOURED, code, coloured, markdown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>alert(1)</script>",
+        "<img src=x onerror=alert(1)>",
+        "[a](javascript:alert(1))",
+        "[a](data:text/html;base64,PHN2Zz4=)",
+        "![a](https://elsewhere.example/a.png)",
+        "```python\n</code></pre><script>alert(1)</script>\n```",
+        '```"><script>alert(1)</script>\nx\n```',
+        "    </code></pre><script>alert(1)</script>",
+        "<https://ok.example/'onmouseover='alert(1)>",
+    ],
+)
+def test_statement_brings_no_script_and_no_picture(text) -> None:
+    html = str(markdown(text))
+    root = ElementTree.fromstring(f"<div>{html}</div>")
+    for each in root.iter():
+        assert each.tag not in ("script", "img", "style", "iframe")
+        assert not [name for name in each.attrib if name.startswith("on")]
+        assert not each.get("href", "").startswith(("javascript:", "data:"))
+
+
+def test_headings_of_a_statement_stand_below_the_pages_own() -> None:
+    assert "<h2>Task</h2>" in markdown("# Task")
+    assert "<h1" not in markdown("# Task\n\nTitle\n=====")
+
+
+def test_code_keeps_every_character_in_whatever_language() -> None:
+    for name in ("a.py", "a.cu", "Triton", "Python", "x.unknown", ""):
+        text = "\n\n__global__ void f(int a[2]) {} // <b>&\n\n"
+        shown = ElementTree.fromstring(str(code(text, name)))
+        assert "".join(shown.itertext()) == text, name
+
+
+def test_long_code_has_one_colour() -> None:
+    assert "<span" not in coloured("x = 1\n" * LARGEST_COLOURED, "a.py")
+
+
+def test_times_of_a_column_have_one_unit_and_as_many_decimals() -> None:
+    scale = TimeScale.of([27.0249e-6, 108.5e-6, None])
+    assert (scale.text(27.0249e-6), scale.text(108.5e-6), scale.unit) == ("27.02", "108.50", "µs")
+    assert scale.within(26.97e-6, 27.07e-6) == "± 0.05"
+    assert scale.within(27.024e-6, 27.025e-6) == "< 0.01"
+    assert scale.within(None, 1.0) == ""
+    assert TimeScale.of([]).text(None) == "–"
+    assert TimeScale.of([2.5e-9]).unit == "ns"
+
+
+def test_behind_and_speedup_stay_short() -> None:
+    assert (behind_text(1.0, 1.0), behind_text(1.025, 1.0), behind_text(470.0, 1.0)) == ("", "+2.5 %", "470×")
+    assert (speedup_text(4.016), speedup_text(1234.0), speedup_text(None)) == ("4.02×", "1234×", "")
+    assert (bytes_text(12), bytes_text(6200), bytes_text(2_500_000)) == ("12 bytes", "6.2 kB", "2.5 MB")
+
+
+def points(count):
+    """Return as many personal bests, of which every tenth is the best so far."""
+    return [
+        Point(
+            at=NOW + timedelta(hours=number),
+            seconds=1e-3 / (1 + number) if number % 10 == 0 else 2e-3,
+            name=f"user<{number}>",
+        )
+        for number in range(count)
+    ]
+
+
+def test_plot_shows_every_improvement_and_names_it() -> None:
+    root = ElementTree.fromstring(str(best_over_time(points(100))))
+    titles = [each.text for each in root.iter() if each.tag == "title"]
+    assert len(titles) == 10
+    assert titles[0] == "1 ms, user<0>, 1 Jun 2026, 12:00 UTC"
+    assert root.get("aria-label", "").endswith("10 improvements")
+
+
+def test_plot_of_what_was_slower_than_before_has_no_improvement() -> None:
+    plot = best_over_time(points(5), before_s=1e-6)
+    assert "0 improvements" in plot
+    assert 'class="step"' in plot
+
+
+def test_plot_of_a_thousand_points_is_small_and_inside_its_frame() -> None:
+    plot = str(best_over_time(points(1000), width=640, height=260))
+    assert len(gzip.compress(plot.encode())) < 20_000
+    for x, y in re.findall(r'cx="([-\d.]+)" cy="([-\d.]+)"', plot):
+        assert 0 <= float(x) <= 640
+        assert 0 <= float(y) <= 260
+
+
+def test_plot_of_one_point_and_of_none_is_drawn() -> None:
+    assert ElementTree.fromstring(str(best_over_time(points(1)))).get("role") == "img"
+    assert best_over_time([]) == ""
+    assert strips([Strip(name="ada", seconds=[])]) == ""
+
+
+def test_strips_have_a_row_for_each_user_and_mark_the_best() -> None:
+    rows = [Strip(name="ada", seconds=[2e-6, 1e-6]), Strip(name="a" * 30, seconds=[3e-6], own=True)]
+    root = ElementTree.fromstring(str(strips(rows)))
+    kinds = [each.get("class") for each in root.iter() if each.tag == "circle"]
+    assert kinds == ["ghost", "mark", "mark own"]
+    assert any((each.text or "").endswith("…") for each in root.iter() if each.tag == "text")
