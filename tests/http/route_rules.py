@@ -85,6 +85,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/leaderboards/{name}/freeze"): Route(who=Who.MANAGER, values=BOARD, json={}),
     ("POST", "/leaderboards/{name}/unveil"): Route(who=Who.MANAGER, values=BOARD, status=409),
     ("GET", "/leaderboards/{name}/task"): Route(who=Who.EVERYBODY, values=BOARD),
+    ("GET", "/leaderboards/{name}/task/definition"): Route(who=Who.EVERYBODY, values=BOARD),
     ("GET", "/leaderboards/{name}/task/files/{file}"): Route(
         who=Who.EVERYBODY, values={**BOARD, "file": "reference.py"}
     ),
@@ -172,4 +173,16 @@ ROUTES: dict[tuple[str, str], Route] = {
         who=Who.CREATOR, json={"repository": "/etc", "branch": "main"}, status=400
     ),
     ("GET", "/stats"): Route(who=Who.ADMIN),
+    ("GET", "/news"): Route(who=Who.EVERYBODY),
+    ("GET", "/news/addressed"): Route(who=Who.ADMIN),
+    ("GET", "/leaderboards/{name}/webhooks"): Route(who=Who.MANAGER, values=BOARD),
+    ("POST", "/leaderboards/{name}/webhooks"): Route(
+        who=Who.MANAGER, values=BOARD, json={"url": "https://93.184.215.14/hook"}, status=201
+    ),
+    ("POST", "/leaderboards/{name}/webhooks/{webhook_id}/enable"): Route(
+        who=Who.MANAGER, values={**BOARD, "webhook_id": "1"}, status=404
+    ),
+    ("DELETE", "/leaderboards/{name}/webhooks/{webhook_id}"): Route(
+        who=Who.MANAGER, values={**BOARD, "webhook_id": "1"}, status=404
+    ),
 }

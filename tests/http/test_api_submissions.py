@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import httpx
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from builders import NOW, SUBMISSION, make_board, make_case, make_report, make_stage, make_task
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.services import queue
+from kernelcup.services.board_changes import update_board
+from kernelcup.services.rank import freeze
 from kernelcup.services.submissions import cancel_submission
 from kernelcup_harness.protocol import DuelResult, Timing, Work
 
@@ -30,11 +33,11 @@ def submit(client, who, **changes):
     return client.post("/api/v1/submissions", json=body, headers=headers)
 
 
-def judge(db, report=None):
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=NOW)
+def judge(db, report=None, now=NOW):
+    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=now)
     assert lease is not None
     return queue.finish(
-        db, lease, report=report or make_report(), harness_hash="f" * 64, machine="m", now=NOW
+        db, lease, report=report or make_report(), harness_hash="f" * 64, machine="m", now=now
     )
 
 
@@ -74,9 +77,9 @@ def test_a_request_that_is_repeated_with_its_key_is_done_once(client, ada, board
     [
         ({"code": ""}, 400, "empty_file"),
         ({"code": "x" * 1_050_000}, 413, "file_too_large"),
-        ({"code": "x" * 1_200_000}, 422, "invalid_request"),
+        ({"code": "x" * 1_200_000}, 413, "file_too_large"),
         ({"code": "a\0b"}, 400, "not_text"),
-        ({"code": "\ud800"}, 422, "invalid_request"),
+        ({"code": "\ud800"}, 400, "not_text"),
         ({"leaderboard": "other"}, 404, "not_found"),
         ({"devices": ["B200"]}, 400, "unknown_device"),
         ({"devices": []}, 400, "device_needed"),
@@ -214,6 +217,46 @@ def test_standings_and_their_history_are_shown_to_everybody(client, ada, board, 
     assert mine["rank"] == 1
 
 
+@pytest.mark.first_contact(
+    11, "neither the API nor the existing client's routes rank results of an earlier version"
+)
+def test_every_route_leaves_out_results_of_an_earlier_task_version(client, ada, person, board, db) -> None:
+    submit(client, ada)
+    judge(db, make_report([2000.0]))
+    update_board(db, OPERATOR, "double", task=make_task(benchmarks=[{"size": 64, "seed": 1}]), now=NOW)
+    bob = person("bob")
+    submit(client, bob)
+    judge(db, make_report([9000.0]))
+    standings = "/api/v1/leaderboards/double/standings/H100"
+    (place,) = client.get(standings).json()["items"]
+    assert (place["rank"], place["user"]) == (1, "bob")
+    assert client.get(f"{standings}/me", headers=ada.headers).json() is None
+    (entry,) = client.get("/submissions/double/H100").json()
+    assert (entry["rank"], entry["user_name"]) == (1, "bob")
+    (job,) = client.get("/api/v1/submissions/1", headers=ada.headers).json()["jobs"]
+    assert "judged against an earlier version of the task" in job["remark"]
+
+
+@pytest.mark.first_contact(
+    15, "the API says since when standings are frozen, and places nobody by later results"
+)
+def test_a_freeze_is_told_with_the_standings(client, ada, person, board, db, clock) -> None:
+    submit(client, ada)
+    judge(db, make_report([2000.0]))
+    freeze(db, OPERATOR, "double", NOW, clock())
+    clock.advance(5)
+    bob = person("bob")
+    number = submit(client, bob).json()["id"]
+    judge(db, make_report([1000.0]), now=clock())
+    standings = "/api/v1/leaderboards/double/standings/H100"
+    page = client.get(standings, headers=bob.headers).json()
+    assert [each["user"] for each in page["items"]] == ["ada"]
+    assert page["frozen_since"] == "2026-06-01T12:00:00Z"
+    assert client.get(f"{standings}/me", headers=bob.headers).json() is None
+    (job,) = client.get(f"/api/v1/submissions/{number}", headers=bob.headers).json()["jobs"]
+    assert job["remark"] == "Frozen since 2026-06-01 12:00:00 UTC; yours is not shown until the end."
+
+
 def test_the_queue_is_shown(client, ada, board) -> None:
     submit(client, ada)
     (queue_of_h100,) = client.get("/api/v1/queue").json()
@@ -298,3 +341,12 @@ def test_a_comparison_needs_a_device_where_there_are_several(client, ada, board)
     answer = client.post("/api/v1/compare", json={"first": 1, "second": 2}, headers=ada.headers)
     assert answer.status_code == 400
     assert "H100, MI300" in answer.json()["error"]["message"]
+
+
+def test_stream_begins_behind_an_event_on_demand(http, db, ada, board) -> None:
+    submit(http, ada)
+    judge(db)
+    history = http.get("/api/v1/submissions/1/history", headers=ada.headers).json()["items"]
+    after = history[-2]["id"]
+    told = http.get(f"/api/v1/submissions/1/events?after={after}", headers=ada.headers).text
+    assert re.findall(r"^id: (\d+)", told, re.MULTILINE) == [str(history[-1]["id"])]

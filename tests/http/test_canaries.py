@@ -327,14 +327,15 @@ def test_what_is_kept_of_who_did_what_has_no_secret(client, scene) -> None:
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        (f"[database]\nurl = 'postgresql://cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n", 0),
+        ("", 0),
+        (f"[database]\nurl = 'postgresql://cup:{DATABASE_PASSWORD}@127.0.0.1:1/cup'\n", None),
         (f"[database]\nurl = 'mysql://cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n", None),
         (f"[database]\nurl = 'postgresql//cup:{DATABASE_PASSWORD}@127.0.0.1/cup'\n", None),
         (f"[database]\npassword = '{DATABASE_PASSWORD}'\n", None),
         (f"[database]\nurl = ['{DATABASE_PASSWORD}']\n", None),
         (f"[signin.github]\nclient_id = 'x'\nclient_secret = '{DATABASE_PASSWORD}'\n", None),
     ],
-    ids=range(6),
+    ids=range(7),
 )
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_the_check_of_the_configuration_tells_no_secret(

@@ -31,7 +31,7 @@ def follow(client: Any, path: str, headers: dict[str, str]) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("who", "status"),
-    [("nobody", 403), ("bob", 403), ("eve", 403), ("ada", 200), ("grace", 200), ("root", 200)],
+    [("nobody", 401), ("bob", 403), ("eve", 403), ("ada", 200), ("grace", 200), ("root", 200)],
 )
 def test_only_author_and_managers_follow(client, scene, who, status) -> None:
     headers = scene[who].headers if who in scene else {}

@@ -277,10 +277,12 @@ def test_one_address_starts_only_so_many_sign_ins(browser) -> None:
     assert int(answers[-1].headers["retry-after"]) > 0
 
 
-def test_pages_load_nothing_and_run_nothing(browser) -> None:
+def test_pages_load_ours_only_and_are_not_kept(browser) -> None:
     for path in ("/auth/login", "/auth/device"):
         answer = browser.get(path)
-        assert "<script" not in answer.text
+        loaded = re.findall(r'<(?:script|link)[^>]+(?:src|href)="([^"]+)"', answer.text)
+        assert loaded
+        assert all(each.startswith(("/static/", "/feed.atom")) for each in loaded)
         assert "default-src 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["cache-control"] == "no-store"
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from anyio import to_thread
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.middleware.sessions import SessionMiddleware
 
 from kernelcup import __version__
 from kernelcup.http import errors, health, popcorn, signin
 from kernelcup.http.api import routers
+from kernelcup.http.deps import refuse_nul
 from kernelcup.http.metrics import Metrics
 from kernelcup.http.middleware import BodyLimit, Surroundings
+from kernelcup.http.pages import routes as pages
 from kernelcup.http.platform import Platform
+from kernelcup.http.room import THREADS
 from kernelcup.http.schemas import ERRORS
 
 COOKIE = "kernelcup_browser"
@@ -28,8 +32,27 @@ that stay. Lists come in pages: give `next` of a page as `after` for the one tha
 """
 
 
-THREADS = 8
-"""Requests that one process works on at once. More only wait for each other: Python runs one at a time."""
+class Application(FastAPI):
+    """The application, whose description says how to sign in."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the description of all routes."""
+        if self.openapi_schema is None:
+            describe_sign_in(super().openapi())
+        return super().openapi()
+
+
+def describe_sign_in(schema: dict[str, Any]) -> None:
+    """Add to a description that requests carry a token: all that change something, and others may."""
+    token = {"type": "http", "scheme": "bearer", "description": "A token of `kernelcup login`."}
+    schema.setdefault("components", {})["securitySchemes"] = {"token": token}
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            if path.startswith("/api/v1/auth/"):
+                operation["security"] = []
+            elif path.startswith("/api/v1/"):
+                needed: list[dict[str, Any]] = [{"token": []}]
+                operation["security"] = [{}, *needed] if method in ("get", "head") else needed
 
 
 @asynccontextmanager
@@ -41,7 +64,7 @@ async def few_threads(_: FastAPI) -> AsyncIterator[None]:
 
 def create_app(platform: Platform) -> FastAPI:
     """Build the application over its parts."""
-    app = FastAPI(
+    app = Application(
         title="KernelCup",
         version=__version__,
         description=DESCRIPTION,
@@ -51,16 +74,20 @@ def create_app(platform: Platform) -> FastAPI:
         # An address with one slash too many is no address: a redirect would lose the token.
         redirect_slashes=False,
         lifespan=few_threads,
+        dependencies=[Depends(refuse_nul)],
     )
     metrics = Metrics()
     metrics.watch_queue(platform.db, platform.clock)
     app.state.platform = platform
     app.state.metrics = metrics
+    app.state.health = health.Watch(lambda: health.checks_of(platform))
+    app.state.figures = health.Watch(metrics.render)
     errors.install(app)
     app.include_router(health.router)
     app.include_router(signin.router)
     for router in routers:
         app.include_router(router, prefix="/api/v1", responses=ERRORS)
+    app.include_router(pages.router)
     # Last: their addresses begin with names of leaderboards.
     app.include_router(popcorn.router)
     app.add_middleware(

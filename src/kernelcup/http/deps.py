@@ -6,12 +6,23 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import Depends, Path, Query
+from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
 from starlette.requests import HTTPConnection
 
 from kernelcup.domain import LARGEST_ID, Actor
 from kernelcup.http import auth
 from kernelcup.http.platform import Platform
 from kernelcup.storage.database import Database
+
+
+async def refuse_nul(connection: HTTPConnection) -> None:
+    """Raise for an address with a NUL character: nothing has such a name, and databases take none."""
+    if "\0" in connection.scope["path"] or b"%00" in connection.scope.get("query_string", b""):
+        place = "path" if "\0" in connection.scope["path"] else "query"
+        raise RequestValidationError(
+            [{"type": "nul", "loc": (place,), "msg": "a NUL character is not allowed"}]
+        )
 
 
 # `async`, because a plain function would be called in a thread of its own, for nothing.
@@ -34,11 +45,17 @@ async def get_now(platform: PlatformDep) -> datetime:
     return platform.clock()
 
 
-def get_actor(connection: HTTPConnection, platform: PlatformDep) -> Actor:
+async def get_actor(connection: HTTPConnection) -> Actor:
     """Return who asks. Raise ``SignInNeeded`` for a token that is of no use."""
-    actor = auth.resolve(connection, platform.db, platform.clock())
-    connection.state.actor = actor
+    if not hasattr(connection.state, "actor"):
+        await run_in_threadpool(_resolve, connection)
+    actor: Actor = connection.state.actor
     return actor
+
+
+def _resolve(connection: HTTPConnection) -> None:
+    platform: Platform = connection.app.state.platform
+    connection.state.actor = auth.resolve(connection, platform.db, platform.clock())
 
 
 Db = Annotated[Database, Depends(get_db)]

@@ -1,4 +1,4 @@
-"""Errors as JSON: one shape, stable codes.
+"""Errors as JSON, and as pages for browsers: one shape, stable codes.
 
 ``{"error": {"code": ..., "message": ..., "request_id": ...}}`` and, where there is more to say,
 ``next`` (what to do), ``problems`` (of a task), ``details`` (of a request), ``retry_after_s``.
@@ -11,11 +11,14 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from kernelcup import errors
+from kernelcup.clean_text import clean_json
 from kernelcup.http.middleware import HEADERS
+from kernelcup.http.pages.failures import error_page, wants_page
+from kernelcup.next_steps import NEXT_STEPS
 
 STATUS: tuple[tuple[type[errors.KernelCupError], int], ...] = (
     (errors.NotFound, 404),
@@ -24,6 +27,7 @@ STATUS: tuple[tuple[type[errors.KernelCupError], int], ...] = (
     (errors.Forbidden, 403),
     (errors.LeaderboardClosed, 403),
     (errors.Paused, 503),
+    (errors.Overloaded, 503),
     (errors.RateLimited, 429),
     (errors.FileTooLarge, 413),
     (errors.UserError, 400),
@@ -39,6 +43,9 @@ CODES = {
     429: "rate_limited",
 }
 RETRY_STORAGE_S = 2
+RETRY_SHORT_S = 10
+MOST_DETAILS = 20
+LONGEST_PLACE = 200
 
 logger = logging.getLogger(__name__)
 
@@ -86,49 +93,99 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
 
 def answer(
     request: Request, status: int, body: dict[str, Any], headers: dict[str, str] | None = None
-) -> JSONResponse:
-    """Return the one shape."""
-    told = {**body, "request_id": getattr(request.state, "request_id", "")}
-    return JSONResponse({"error": told}, status_code=status, headers=headers)
+) -> Response:
+    """Return the one shape, to browsers as a page."""
+    told = {**next_step(body["code"]), **body, "request_id": getattr(request.state, "request_id", "")}
+    if wants_page(request):
+        return error_page(request, status, clean_json(told), headers)
+    return JSONResponse({"error": clean_json(told)}, status_code=status, headers=headers)
 
 
-async def on_kernelcup_error(request: Request, error: Exception) -> JSONResponse:
+def next_step(code: str) -> dict[str, list[str]]:
+    """Return what to do after an error that says nothing better itself."""
+    return {"next": [NEXT_STEPS[code]]} if code in NEXT_STEPS else {}
+
+
+def headers_of(error: errors.KernelCupError) -> dict[str, str]:
+    """Return what a deliberate error tells programs: how to sign in, when to come again."""
+    if isinstance(error, errors.RateLimited):
+        return {"Retry-After": str(error.retry_after_s)}
+    if isinstance(error, errors.StorageUnavailable):
+        return {"Retry-After": str(RETRY_STORAGE_S)}
+    return {"WWW-Authenticate": "Bearer"} if isinstance(error, errors.SignInNeeded) else {}
+
+
+async def on_kernelcup_error(request: Request, error: Exception) -> Response:
     """Answer a deliberate error."""
     assert isinstance(error, errors.KernelCupError)
-    headers = {}
-    if isinstance(error, errors.RateLimited):
-        headers["Retry-After"] = str(error.retry_after_s)
-    if isinstance(error, errors.StorageUnavailable):
-        headers["Retry-After"] = str(RETRY_STORAGE_S)
-    if isinstance(error, errors.SignInNeeded):
-        headers["WWW-Authenticate"] = "Bearer"
+    headers = headers_of(error)
     if not isinstance(error, errors.UserError):
         logger.error("request failed: %s", error)
     return answer(request, status_of(error), body_of(error), headers)
 
 
-async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
+async def on_invalid_request(request: Request, error: Exception) -> Response:
     """Answer a request that does not fit its form: name every place, repeat no value."""
     assert isinstance(error, RequestValidationError)
-    details = [
-        {"where": ".".join(str(part) for part in each["loc"]), "text": each["msg"]} for each in error.errors()
+    details = [{"where": where, "text": text} for where, text in _places(error)]
+    return answer(
+        request, 422, {"code": "invalid_request", "message": invalid_text(error), "details": details}
+    )
+
+
+def _unreadable(cause: BaseException | None) -> dict[str, Any] | None:
+    """Return why a body could not be read as JSON, where the framework only says that it could not."""
+    if isinstance(cause, UnicodeDecodeError):
+        return {"type": "encoding", "loc": ("body", cause.start), "msg": "The body is no UTF-8 text."}
+    if isinstance(cause, RecursionError):
+        return {"type": "depth", "loc": ("body",), "msg": "The JSON is nested too deeply."}
+    return None
+
+
+def invalid_text(error: RequestValidationError) -> str:
+    """Return what does not fit in one line: the first places, and how many more there are."""
+    more = len(error.errors()) - MOST_DETAILS
+    # What is a sentence comes first; of other words the place is the subject.
+    shown = [
+        f"{text.rstrip('.')} ({where})" if text.endswith(".") else f"{where}: {text}"
+        for where, text in _places(error)
     ]
-    text = "; ".join(f"{each['where']}: {each['text']}" for each in details)
-    return answer(request, 422, {"code": "invalid_request", "message": text, "details": details})
+    return "; ".join([*shown, f"and {more} more"] if more > 0 else shown)
 
 
-async def on_http_error(request: Request, error: Exception) -> JSONResponse:
+def _places(error: RequestValidationError) -> list[tuple[str, str]]:
+    """Return the first places that do not fit; a key is as long as its sender likes."""
+    found = error.errors()[:MOST_DETAILS]
+    return [
+        (
+            ".".join(str(part) for part in each["loc"])[:LONGEST_PLACE],
+            each["msg"].removeprefix("Value error, "),
+        )
+        for each in found
+    ]
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
     """Answer what the framework refuses."""
     assert isinstance(error, HTTPException)
+    if (unreadable := _unreadable(error.__cause__)) is not None:
+        return await on_invalid_request(request, RequestValidationError([unreadable]))
     code = CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "server_error")
     headers = dict(error.headers or {})
     return answer(request, error.status_code, {"code": code, "message": str(error.detail)}, headers)
 
 
-async def on_bug(request: Request, error: Exception) -> JSONResponse:
+async def on_bug(request: Request, error: Exception) -> Response:
     """Answer what should not happen: the cause is in the log under the request's id."""
+    if errors.is_shortage(error):
+        logger.error("request failed: %s", error)
+        short = errors.Overloaded("The server is short of files or memory now.", retry_after_s=RETRY_SHORT_S)
+        return answer(request, 503, body_of(short), {**_alone(request), **headers_of(short)})
     logger.exception("this should not happen", exc_info=error)
     text = "This is a bug in KernelCup, not yours; please report it with the request's id."
-    # Nothing of ours is around this answer that would add them.
-    headers = {**HEADERS, "Cache-Control": "no-store", "X-Request-Id": request.state.request_id}
-    return answer(request, 500, {"code": "bug", "message": text}, headers)
+    return answer(request, 500, {"code": "bug", "message": text}, _alone(request))
+
+
+def _alone(request: Request) -> dict[str, str]:
+    """Return the headers of an answer around which nothing of ours is that would add them."""
+    return {**HEADERS, "Cache-Control": "no-store", "X-Request-Id": request.state.request_id}

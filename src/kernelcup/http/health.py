@@ -2,49 +2,90 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
-from kernelcup.errors import KernelCupError
-from kernelcup.http.deps import PlatformDep
+from kernelcup.errors import KernelCupError, StorageUnavailable
+from kernelcup.http.platform import Platform
 from kernelcup.services import dispatchers
 from kernelcup.storage import schema
 
 router = APIRouter(include_in_schema=False)
 
+PATIENCE_S = 3.0
+T = TypeVar("T")
 
-@router.get("/healthz")
-def healthz(platform: PlatformDep) -> JSONResponse:
-    """Ask the database, and for a dispatcher that lives. 503 where one of them is missing."""
-    checks: dict[str, Any] = {}
+
+class Watch(Generic[T]):
+    """Looks from a thread of its own: requests that hang leave it alone, and it hangs for nobody.
+
+    However many ask at once, there is one look at a time.
+    """
+
+    def __init__(self, look: Callable[[], T], *, patience_s: float = PATIENCE_S) -> None:
+        self._look = look
+        self._patience_s = patience_s
+        self._task: asyncio.Task[T] | None = None
+
+    async def ask(self) -> T:
+        """Return what is seen. Raise ``StorageUnavailable`` if that takes too long."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(to_thread.run_sync(self._look, limiter=CapacityLimiter(1)))
+        done, _ = await asyncio.wait({self._task}, timeout=self._patience_s)
+        if not done:
+            raise StorageUnavailable(f"database: no answer within {self._patience_s:g} s")
+        return self._task.result()
+
+
+def checks_of(platform: Platform) -> dict[str, str]:
+    """Ask the database, and for a dispatcher that lives."""
+    checks: dict[str, str] = {}
     try:
         current = schema.current_revision(platform.db)
         checks["database"] = "ok" if current == schema.newest_revision() else f"at revision {current}"
         alive = dispatchers.list_alive(platform.db, platform.clock())
         checks["dispatcher"] = "ok" if alive else "none gave a sign of life"
+        if platform.db.write_trouble is not None:
+            checks["database"] = "cannot be written"
     except KernelCupError:
         checks["database"] = "does not answer"
+    return checks
+
+
+@router.get("/healthz")
+async def healthz(request: Request) -> JSONResponse:
+    """Tell what works. 503 where something is missing."""
+    watch: Watch[dict[str, str]] = request.app.state.health
+    try:
+        checks = await watch.ask()
+    except StorageUnavailable:
+        checks = {"database": "does not answer"}
     fine = all(value == "ok" for value in checks.values())
     return JSONResponse(
-        {"status": "ok" if fine else "failing", "checks": checks}, status_code=200 if fine else 503
+        {"status": "ok" if fine else "not ready", "checks": checks}, status_code=200 if fine else 503
     )
 
 
 @router.get("/health")
-def health(platform: PlatformDep) -> JSONResponse:
+async def health(request: Request) -> JSONResponse:
     """Answer under the older name."""
-    return healthz(platform)
+    return await healthz(request)
 
 
+# `async`, so that it needs none of the threads that requests may keep busy.
 @router.get("/livez")
-def livez() -> PlainTextResponse:
+async def livez() -> PlainTextResponse:
     """Answer while the process serves requests."""
     return PlainTextResponse("ok")
 
 
 @router.get("/metrics")
-def metrics(request: Request) -> Response:
+async def metrics(request: Request) -> Response:
     """Return the figures for Prometheus."""
-    return Response(request.app.state.metrics.render(), media_type="text/plain; version=0.0.4")
+    watch: Watch[bytes] = request.app.state.figures
+    return Response(await watch.ask(), media_type="text/plain; version=0.0.4")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 
 from anyio import to_thread
 
-from kernelcup.errors import StorageUnavailable
+from kernelcup.errors import RateLimited, StorageUnavailable
 from kernelcup.services import events
 from kernelcup.storage.database import Database
 from kernelcup.storage.events import Event
@@ -23,6 +24,10 @@ GAP_S = 30.0
 """Events are numbered before they are committed, so an earlier one may turn up later. So long a number
 that was left out is looked for; then its transaction has failed."""
 MOST_GAPS = 500
+
+MOST_STREAMS = 20
+"""Of one person at once, in each process."""
+RETRY_S = 10
 
 logger = logging.getLogger(__name__)
 
@@ -39,15 +44,46 @@ class EventHub:
         self._gaps: dict[int, float] = {}
         self._newest: int | None = None
         self._task: asyncio.Task[None] | None = None
+        self._streams: Counter[str] = Counter()
 
     @property
     def watchers(self) -> int:
         """How many watch."""
         return sum(len(boxes) for boxes in self._mailboxes.values())
 
+    def has_room(self, watcher: str) -> bool:
+        """Return whether one more stream of this watcher may begin."""
+        return self._streams[watcher] < MOST_STREAMS
+
+    def check_room(self, watcher: str) -> None:
+        """Raise ``RateLimited`` if somebody has as many streams as they may have."""
+        if not self.has_room(watcher):
+            raise RateLimited(
+                f"You have {MOST_STREAMS} live streams open already; end one of these streams first.",
+                retry_after_s=RETRY_S,
+            )
+
     @asynccontextmanager
-    async def watch(self, submission_id: int) -> AsyncIterator[Mailbox]:
-        """Open a mailbox for one submission's events."""
+    async def watch(self, submission_id: int, watcher: str) -> AsyncIterator[Mailbox]:
+        """Open a mailbox for one submission's events. Raise ``RateLimited``, as ``check_room`` does."""
+        with self.stream(watcher):
+            async with self._mailbox(submission_id) as mailbox:
+                yield mailbox
+
+    @contextmanager
+    def stream(self, watcher: str) -> Iterator[None]:
+        """Count one more stream of a watcher. Raise ``RateLimited``, as ``check_room`` does."""
+        self.check_room(watcher)
+        self._streams[watcher] += 1
+        try:
+            yield
+        finally:
+            self._streams[watcher] -= 1
+            if not self._streams[watcher]:
+                del self._streams[watcher]
+
+    @asynccontextmanager
+    async def _mailbox(self, submission_id: int) -> AsyncIterator[Mailbox]:
         mailbox: Mailbox = asyncio.Queue()
         self._mailboxes.setdefault(submission_id, set()).add(mailbox)
         if self._task is None or self._task.done():

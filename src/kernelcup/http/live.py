@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from typing import Any
 
 from anyio import to_thread
@@ -28,38 +29,60 @@ PAGE = 200
 Message = dict[str, Any]
 
 
-async def follow(platform: Platform, submission_id: int, *, after_id: int) -> AsyncIterator[Message]:
-    """Yield what happened since an event, then what happens, until the submission is done."""
+async def follow(
+    platform: Platform, submission_id: int, *, after_id: int, watcher: str
+) -> AsyncIterator[Message]:
+    """Yield what happened since an event, then what happens, until the submission is done or deleted.
+
+    Args:
+        platform: The process's parts.
+        submission_id: What is followed.
+        after_id: The last event that is known.
+        watcher: Who follows: each may have so many streams.
+    """
     sent: set[int] = set()
-    last_waiting: Message | None = None
-    async with platform.hub.watch(submission_id) as mailbox:
-        ended = False
+    ended = False
+    if not platform.hub.has_room(watcher):
+        return  # others of theirs began at the same moment; a client that asks again is refused with the reason
+    async with platform.hub.watch(submission_id, watcher) as mailbox:
         async for event in _backlog(platform, submission_id, after_id):
             sent.add(event.id)
             ended = _ends(event, ended)
             yield _message(event)
-        if not ended and await to_thread.run_sync(_is_over, platform, submission_id):
-            # It ended before we looked, or while the backlog was read.
-            async for event in _backlog(platform, submission_id, max(sent, default=after_id)):
-                yield _message(event)
+        if ended:
             return
-        told = None if ended else await _waiting(platform, submission_id)
-        if told is not None:
-            last_waiting = told
+        async with aclosing(_news(platform, submission_id, mailbox)) as news:
+            async for each in news:
+                if not isinstance(each, Event):
+                    yield each
+                elif each.id > after_id and each.id not in sent:
+                    sent.add(each.id)
+                    yield _message(each)
+                    if _ends(each, False):
+                        return
+        # It ended before we looked, or it was deleted, and its events with it.
+        async for event in _backlog(platform, submission_id, max(sent, default=after_id)):
+            yield _message(event)
+
+
+async def _news(
+    platform: Platform, submission_id: int, mailbox: asyncio.Queue[Event]
+) -> AsyncGenerator[Event | Message, None]:
+    """Yield events as they come, and now and then where a job waits, until nothing waits or runs any more."""
+    last: Message | None = None
+    while True:
+        told = await _waiting(platform, submission_id)
+        if told is None and await to_thread.run_sync(_is_over, platform, submission_id):
+            return
+        if told is not None and told != last:
+            last = told
             yield told
-        while not ended:
-            try:
-                event = await asyncio.wait_for(mailbox.get(), timeout=_pause(platform))
-            except TimeoutError:
-                told = await _waiting(platform, submission_id)
-                if told is not None and told != last_waiting:
-                    last_waiting = told
-                    yield told
-                continue
-            if event.id > after_id and event.id not in sent:
-                sent.add(event.id)
-                ended = _ends(event, ended)
-                yield _message(event)
+        with suppress(TimeoutError):
+            until = asyncio.get_running_loop().time() + _pause(platform)
+            while True:
+                async with asyncio.timeout_at(until):
+                    event = await mailbox.get()
+                yield event
 
 
 async def _backlog(platform: Platform, submission_id: int, after_id: int) -> AsyncIterator[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -12,9 +13,19 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kernelcup.http.metrics import Metrics
+from kernelcup.next_steps import NEXT_STEPS
 
 LARGEST_BODY_BYTES = 16 << 20
-"""More than a task may have; a submission is refused by its own, smaller limit."""
+"""Of an upload: more than a task may have; a submission is refused by its own, smaller limit."""
+
+LARGEST_JSON_BYTES = 4 << 20
+"""The largest submission fits, also with each of its characters escaped."""
+
+UNKNOWN_BODY_BYTES = 64 << 10
+"""While nobody knows who asks: the forms and codes of sign-in."""
+
+BODY_SILENCE_S = 20.0
+"""A client that sends nothing for so long in the middle of its request is not waited for."""
 
 API = "/api/v1"
 
@@ -29,8 +40,19 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 logger = structlog.get_logger(__name__)
 
 
-class BodyTooLarge(Exception):
-    """The request has more bytes than any may have."""
+class BodyRefused(Exception):
+    """A request's body is not read any further."""
+
+    def __init__(self, status: int, code: str, text: str) -> None:
+        super().__init__(text)
+        self.status, self.code = status, code
+
+
+def allow_body(scope: Scope) -> None:
+    """Let a request whose sender is known have as large a body as its kind may have."""
+    kind = dict(scope["headers"]).get(b"content-type", b"")
+    is_upload = kind.lower().startswith(b"multipart/form-data")
+    scope["state"]["body_limit"] = LARGEST_BODY_BYTES if is_upload else LARGEST_JSON_BYTES
 
 
 class Surroundings:
@@ -84,58 +106,88 @@ class Surroundings:
 
 
 class BodyLimit:
-    """Refuses bodies that are too large, whatever their header says."""
+    """Refuses bodies that are too large or too slow, whatever their header says.
 
-    def __init__(self, app: ASGIApp, *, limit: int = LARGEST_BODY_BYTES) -> None:
+    A request may have little until its route knows who asks and calls ``allow_body``.
+    """
+
+    def __init__(self, app: ASGIApp, *, silence_s: float = BODY_SILENCE_S) -> None:
         self._app = app
-        self._limit = limit
+        self._silence_s = silence_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        read = 0
-        started = refused = False
-
-        async def counted() -> Message:
-            nonlocal read, refused
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > self._limit:
-                refused = True
-                raise BodyTooLarge
-            return message
+        body = _Body(scope, receive, self._silence_s)
+        started = False
 
         async def watched(message: Message) -> None:
             nonlocal started
-            if refused and not started and message.get("status") != 413:
+            if body.refusal is not None and not started and message.get("status") != body.refusal.status:
                 return  # whatever reads bodies takes our refusal for a broken one, and says so
             started = True
             await send(message)
 
         try:
-            await self._app(scope, counted, watched)
-        except BodyTooLarge:
+            await self._app(scope, body.receive, watched)
+        except BodyRefused:
             if started:
                 raise
-        if refused and not started:
-            await _refuse(scope, send, self._limit)
+        if body.refusal is not None and not started:
+            await _refuse(scope, send, body.refusal)
 
 
-async def _refuse(scope: Scope, send: Send, limit: int) -> None:
+class _Body:
+    """What is read of one request's body."""
+
+    def __init__(self, scope: Scope, receive: Receive, silence_s: float) -> None:
+        self.refusal: BodyRefused | None = None
+        self._scope = scope
+        self._receive = receive
+        self._silence_s = silence_s
+        self._read = 0
+        self._whole = False
+
+    async def receive(self) -> Message:
+        """Return the next message; what comes after the body is waited for as long as it takes."""
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._silence_s):
+                message = await self._receive()
+        except TimeoutError:
+            text = f"The request did not go on for {self._silence_s:g} s. Send it again."
+            raise self._refused(408, "request_timeout", text) from None
+        self._read += len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
+        limit = self._scope["state"].get("body_limit", UNKNOWN_BODY_BYTES)
+        if self._read > limit:
+            raise self._refused(
+                413, "file_too_large", f"The request is too large: {limit:,} bytes are allowed."
+            )
+        return message
+
+    def _refused(self, status: int, code: str, text: str) -> BodyRefused:
+        self.refusal = BodyRefused(status, code, text)
+        return self.refusal
+
+
+async def _refuse(scope: Scope, send: Send, refusal: BodyRefused) -> None:
     from starlette.responses import JSONResponse
 
     told = {
-        "code": "file_too_large",
-        "message": f"A request may have {limit:,} bytes.",
+        "code": refusal.code,
+        "message": str(refusal),
+        "next": [NEXT_STEPS[refusal.code]],
         "request_id": scope["state"]["request_id"],
     }
 
     async def nothing() -> Message:
         return {"type": "http.disconnect"}
 
-    await JSONResponse({"error": told}, status_code=413)(scope, nothing, send)
+    await JSONResponse({"error": told}, status_code=refusal.status)(scope, nothing, send)
 
 
 def _route(scope: Scope) -> str:

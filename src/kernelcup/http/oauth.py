@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import httpx
-from authlib.integrations.starlette_client import OAuth, OAuthError
+from authlib.deprecate import AuthlibDeprecationWarning
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kernelcup.errors import SignInFailed
 from kernelcup.providers import SignInProvider
+
+with warnings.catch_warnings():
+    # It would rather have httpx2, and says so to whoever starts a server.
+    warnings.simplefilter("ignore", AuthlibDeprecationWarning)
+    from authlib.integrations.starlette_client import OAuth, OAuthError
 
 TIMEOUT_S = 10
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from kernelcup.config import Config
 from kernelcup.errors import ConfigError
 from kernelcup.http.hub import EventHub
-from kernelcup.screen.opinion import SecondOpinion
+from kernelcup.http.room import Room
 from kernelcup.services.dispatch import utc_now
+from kernelcup.services.task_trial import TaskTrial
 from kernelcup.storage.database import Database
 
 SECRET_VARIABLE = "KERNELCUP_SECRET"
@@ -29,8 +30,10 @@ class Platform:
     clock: Callable[[], datetime] = utc_now
     secret: str
     """Signs the cookies of browsers."""
-    second_opinion: SecondOpinion | None = None
+    trial: TaskTrial | None = None
+    """Tries tasks before leaderboards are made of them; None where this machine cannot."""
     hub: EventHub = field(init=False)
+    room: Room = field(default_factory=Room)
 
     def __post_init__(self) -> None:
         self.hub = EventHub(self.db, clock=self.clock)

@@ -7,9 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from kernelcup.domain import DuelOutcome, Run, Standing, Submission
+from kernelcup.domain import DuelOutcome, Standing, Submission
 from kernelcup.lessons import Best, as_objects
 from kernelcup.services.best import Beside
+from kernelcup.services.runs import ShownRun
 from kernelcup.services.submissions import JobView, SubmissionView
 from kernelcup.services.waiting import Waiting
 from kernelcup_harness.protocol import Mode, to_json
@@ -156,6 +157,7 @@ class StandingOut(BaseModel):
     submitted_at: datetime
     file_name: str
     trust: str
+    proven: bool = Field(description="False for what ranks below all proven results.")
     comparable: bool
 
     @classmethod
@@ -170,6 +172,9 @@ class RunOut(BaseModel):
 
     id: int
     job: int
+    submission: int
+    leaderboard: str
+    device: str
     attempt: int
     task_hash: str
     verdict: str
@@ -190,11 +195,15 @@ class RunOut(BaseModel):
     report: dict[str, Any]
 
     @classmethod
-    def of(cls, run: Run) -> RunOut:
+    def of(cls, shown: ShownRun) -> RunOut:
         """Show a run."""
+        run = shown.run
         return cls(
             id=run.id,
             job=run.job_id,
+            submission=shown.submission_id,
+            leaderboard=shown.leaderboard,
+            device=shown.device,
             attempt=run.attempt,
             task_hash=run.task_hash,
             verdict=run.verdict.value,

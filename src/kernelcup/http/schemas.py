@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from kernelcup.domain import (
     CodePolicy,
@@ -16,14 +16,15 @@ from kernelcup.domain import (
 )
 from kernelcup.errors import InvalidValue
 from kernelcup.services.boards import VisibleTask
+from kernelcup.services.handing_out import HandedOut, templates_of
 from kernelcup.services.waiting import DeviceQueue
 from kernelcup.storage.events import Event
 from kernelcup_harness.protocol import HarnessKind, Mode, to_json
 
 T = TypeVar("T")
 
-LONGEST_CODE = 1_100_000
-"""A little more than a submission may have: its own error says it better."""
+MOST_KEYS = 100
+"""Of a request: no form has half as many."""
 
 
 def moment(parse: Callable[[str], datetime]) -> Callable[[object], object]:
@@ -40,10 +41,62 @@ def moment(parse: Callable[[str], datetime]) -> Callable[[object], object]:
     return read
 
 
-class Form(BaseModel):
+def in_utc(value: datetime) -> datetime:
+    """Return a moment in UTC. Raise ``ValueError`` where it has none, or is from before computers."""
+    try:
+        utc = value.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{value.isoformat()} lies outside of the years 1970 to 9999") from error
+    if utc < EARLIEST:
+        raise ValueError(f"{value.isoformat()} lies outside of the years 1970 to 9999")
+    return utc
+
+
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+
+Moment = Annotated[AwareDatetime, AfterValidator(in_utc)]
+"""A moment of a request that every database can store, and every clock show."""
+
+
+def has_nul(value: object) -> bool:
+    """Tell whether a text somewhere in a JSON value has a NUL."""
+    open_: list[object] = [value]
+    while open_:
+        match open_.pop():
+            case str(text) if "\0" in text:
+                return True
+            case dict() as found:
+                open_ += [*found.keys(), *found.values()]
+            case list() as found:
+                open_ += found
+    return False
+
+
+class Body(BaseModel):
+    """A request whose texts have no NUL, which no database takes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_nul(cls, value: object) -> object:
+        if isinstance(value, dict):
+            odd = [key for key in value if key in cls.model_fields and key != "code" and has_nul(value[key])]
+            if odd:
+                raise ValueError(f"a NUL character is not allowed, here in {', '.join(odd)}")
+        return value
+
+
+class Form(Body):
     """A request: unknown keys are refused, so that a misspelt one is noticed."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_keys(cls, value: object) -> object:
+        """Refuse what no form looks like at once: of each unknown key there would be an error."""
+        if isinstance(value, dict) and len(value) > MOST_KEYS:
+            raise ValueError(f"has {len(value):,} keys; at most {MOST_KEYS} are read")
+        return value
 
 
 class Page(BaseModel, Generic[T]):
@@ -138,12 +191,23 @@ class LeaderboardOut(BaseModel):
     max_file_bytes: int | None
     trust: TrustRule = Field(description="`audited`: other times are shown, but not ranked.")
     duel: bool = Field(description="Whether a new first place must win against the one before.")
+    notice: str = Field(description="What others see of participants against the promise; mostly empty.")
+    seeds_below: int | None = Field(
+        description="Seeds are drawn below this where the task says nothing; null: 63 bits."
+    )
+    event: str = Field(description="The event that it is part of; empty for none.")
     created_at: datetime
 
     @classmethod
     def of(cls, board: Leaderboard) -> LeaderboardOut:
         """Show a leaderboard."""
         return cls(**{name: getattr(board, name) for name in cls.model_fields})
+
+
+class CreatedOut(LeaderboardOut):
+    """A new leaderboard."""
+
+    notes: list[str] = Field(description="How it is judged, and why so.")
 
 
 class TaskOut(BaseModel):
@@ -172,10 +236,10 @@ class TaskOut(BaseModel):
         task = visible.task
         return cls(
             name=task.name,
-            content_hash=task.content_hash,
+            content_hash=visible.board.task_hash,
             description=task.description,
             lang=task.lang.value,
-            harness=task.harness,
+            harness=visible.board.harness,
             ranking_by=task.ranking_by.value,
             multi_gpu=task.multi_gpu,
             tests=[dict(case) for case in task.tests],
@@ -185,8 +249,27 @@ class TaskOut(BaseModel):
             hidden_cases=[dict(case) for case in (*task.hidden_tests, *task.hidden_benchmarks)],
             limits={name: float(value) for name, value in to_json(task.limits).items()},
             files=sorted(task.sources),
-            templates=list(task.templates),
+            templates=list(templates_of(visible.board, task)),
             submission_name=task.submission_name,
+        )
+
+
+class DefinitionOut(BaseModel):
+    """A leaderboard's task, from which a folder can be made."""
+
+    task: dict[str, Any] = Field(
+        description="Its texts, cases and limits under the leaderboard's name, judged by its harness."
+    )
+    hidden_tests: int
+    hidden_benchmarks: int
+
+    @classmethod
+    def of(cls, handed: HandedOut) -> DefinitionOut:
+        """Show a task as it is handed out."""
+        return cls(
+            task=dict(handed.task.to_json()),
+            hidden_tests=handed.hidden_tests,
+            hidden_benchmarks=handed.hidden_benchmarks,
         )
 
 
@@ -221,7 +304,7 @@ class SubmissionIn(Form):
     devices: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=50)
     mode: Mode = Mode.LEADERBOARD
     file_name: str = Field(default="submission.py", min_length=1, max_length=255)
-    code: str = Field(max_length=LONGEST_CODE)
+    code: str = Field(description="At most 1,000,000 bytes of UTF-8; more is answered with 413.")
 
 
 class EventOut(BaseModel):
@@ -266,10 +349,10 @@ class Reason(Form):
 class At(Form):
     """A moment."""
 
-    at: AwareDatetime | None = Field(default=None, description="Null: now.")
+    at: Moment | None = Field(default=None, description="Null: now.")
 
 
 class Until(Form):
     """A moment up to which something holds."""
 
-    until: AwareDatetime
+    until: Moment

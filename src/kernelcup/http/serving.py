@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
+import resource
 import socket
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kernelcup.errors import ConfigError
 from kernelcup.http.app import create_app
@@ -23,6 +26,17 @@ GRACE_S = 5
 """So long may requests take that are under way when the service ends; streams are cut."""
 
 BACKLOG = 2048
+
+MOST_CONNECTIONS = 2048
+"""Of one process; less where it may open few files."""
+HEAD_S = 10.0
+"""So long may a client take from its connection, or its first byte, to the end of its request's head."""
+MOST_FILES = 65_536
+
+REFUSAL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n"
+    b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 26\r\n\r\nToo many connections now.\r\n"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -68,10 +82,89 @@ def steady() -> None:
     sys.setswitchinterval(0.001)
 
 
+def raise_file_limit() -> int:
+    """Let this process open as many files as it may, within reason, and return how many these are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return MOST_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+class Door(HttpToolsProtocol):
+    """A connection: there are so many at most, and each has to say in time what it wants."""
+
+    most = MOST_CONNECTIONS
+    most_of_one = MOST_CONNECTIONS // 2
+    """From one address, unless it is a proxy's."""
+    head_s = HEAD_S
+    _head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, or refuse it at once."""
+        super().connection_made(transport)
+        if self._is_one_too_many():
+            transport.write(REFUSAL)
+            transport.close()
+            return
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what comes; between two requests, the next one's head has to come in time."""
+        super().data_received(data)
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self._head is None and self.timeout_keep_alive_task is None:
+            self._await_head()
+
+    def on_headers_complete(self) -> None:
+        """Begin with a request."""
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a connection."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _is_one_too_many(self) -> bool:
+        if len(self.connections) > self.most:
+            return True
+        if not self.client or len(self.connections) <= self.most_of_one:
+            return False
+        clients = [getattr(each, "client", None) or ("",) for each in self.connections]
+        ours = [client for client in clients if client[0] == self.client[0]]
+        return len(ours) > self.most_of_one
+
+    def _await_head(self) -> None:
+        self._head = self.loop.call_later(self.head_s, self._is_late)
+
+    def _stop_waiting(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _is_late(self) -> None:
+        self._head = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+def door(files: int, *, behind_proxy: bool) -> type[Door]:
+    """Return the kind of connections of a process that may open so many files.
+
+    Half of the files are for the database, jobs and the log.
+    """
+    most = min(MOST_CONNECTIONS, max(files // 2, 1))
+    return type("Door", (Door,), {"most": most, "most_of_one": most if behind_proxy else max(most // 2, 1)})
+
+
 class WebServer:
     """Serves HTTP from a thread of this process."""
 
-    def __init__(self, platform: Platform, sock: socket.socket) -> None:
+    def __init__(
+        self, platform: Platform, sock: socket.socket, *, connections: type[Door] | None = None
+    ) -> None:
         server = platform.config.server
         quiet_uvicorn()
         self._sock = sock
@@ -81,6 +174,7 @@ class WebServer:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                http=connections or door(raise_file_limit(), behind_proxy=bool(server.trusted_proxies)),
                 proxy_headers=bool(server.trusted_proxies),
                 forwarded_allow_ips=list(server.trusted_proxies),
                 timeout_graceful_shutdown=GRACE_S,

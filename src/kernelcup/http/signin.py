@@ -10,10 +10,12 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import NOBODY, Actor, Role
 from kernelcup.errors import Conflict, NotFound, SignInNeeded, UserError
-from kernelcup.http import auth, oauth, plain_pages
+from kernelcup.http import auth, oauth
 from kernelcup.http.api import accounts as accounts_api
 from kernelcup.http.api import sign_in as sign_in_api
 from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.pages.account import account_page
+from kernelcup.http.pages.rendering import render
 from kernelcup.http.platform import Platform
 from kernelcup.http.schemas import ERRORS
 from kernelcup.http.throttle import throttled
@@ -22,6 +24,7 @@ from kernelcup.services import accounts, device_login, login_links, tokens
 
 HOME = "/auth/login"
 NEXT, LINKING = "next", "linking"
+NO_STORE = {"Cache-Control": "no-store"}
 
 pages = APIRouter(include_in_schema=False)
 
@@ -30,22 +33,13 @@ NextPath = Annotated[str, Query(alias="next", max_length=500)]
 
 
 @pages.get(HOME)
-def show_sign_in(platform: PlatformDep, actor: ActorDep, next_path: NextPath = HOME) -> Response:
-    """Show who is signed in, and the ways in."""
-    providers = platform.config.signin
-    if actor.role is Role.NOBODY:
-        return plain_pages.page("Sign in", plain_pages.ways_in(providers, local_path(next_path)))
-    links = [
-        plain_pages.link(f"/auth/login/{each.name}?link=true", f"Link your {each.title} account")
-        for each in providers
-    ]
-    return plain_pages.page(
-        "Signed in",
-        plain_pages.text(f"You are {actor.name} ({actor.role.value})."),
-        *links,
-        plain_pages.link("/auth/device", "Let a command line in"),
-        plain_pages.form("/auth/logout", plain_pages.button("Sign out")),
-    )
+def show_sign_in(
+    request: Request, platform: PlatformDep, actor: ActorDep, next_path: NextPath = HOME
+) -> Response:
+    """Show the ways in; to those who are in, their account."""
+    if actor.role is not Role.NOBODY:
+        return account_page(request, actor)
+    return _ways_in(request, platform, local_path(next_path), "")
 
 
 @pages.get("/auth/login/{provider}", dependencies=[Depends(throttled("login", 30))])
@@ -85,14 +79,10 @@ async def end_sign_in(provider: str, request: Request, platform: PlatformDep, ac
 
 
 @pages.get("/auth/link/{secret}", dependencies=[Depends(throttled("link", 30))])
-def show_link(secret: str, db: Db, now: Now) -> Response:
+def show_link(secret: str, request: Request, db: Db, now: Now) -> Response:
     """Ask before a one-time link is used: previews of links open them too."""
     name = login_links.login_link_user(db, secret, now)
-    return plain_pages.page(
-        "Sign in",
-        plain_pages.text(f"This link signs you in as {name}, once."),
-        plain_pages.form(f"/auth/link/{secret}", plain_pages.button(f"Sign in as {name}")),
-    )
+    return render(request, "sign_in_link.html", headers=NO_STORE, name=name, secret=secret)
 
 
 @pages.post("/auth/link/{secret}", dependencies=[Depends(throttled("link", 30))])
@@ -116,12 +106,11 @@ def sign_out(request: Request, platform: PlatformDep) -> Response:
 
 
 @pages.get("/auth/device")
-def ask_for_code(platform: PlatformDep, actor: ActorDep) -> Response:
+def ask_for_code(request: Request, platform: PlatformDep, actor: ActorDep) -> Response:
     """Ask for the code that a command line shows. No link carries one, so that nobody can send it."""
     if actor.role is Role.NOBODY:
-        ways = plain_pages.ways_in(platform.config.signin, "/auth/device")
-        return plain_pages.page("Let a command line in", plain_pages.text("Sign in first."), ways)
-    return _code_page()
+        return _ways_in(request, platform, "/auth/device", "to let a command line in")
+    return _code_page(request)
 
 
 @pages.post("/auth/device", dependencies=[Depends(throttled("user_code", 20))])
@@ -141,11 +130,12 @@ def decide_on_code(
         if decision in ("approve", "deny"):
             approve = decision == "approve"
             device_login.approve_device_login(db, actor, user_code, approve=approve, now=now)
-            told = "It is let in; go back to it." if approve else "It was refused."
-            return plain_pages.page("Done", plain_pages.text(told))
-        return _decision_page(actor, device_login.find_device_login(db, user_code, now))
+            return render(request, "device_done.html", headers=NO_STORE, is_in=approve)
+        pending = device_login.find_device_login(db, user_code, now)
+        granted = ", ".join(sorted(pending.scopes & actor.scopes)) or "nothing"
+        return render(request, "device_decide.html", headers=NO_STORE, pending=pending, granted=granted)
     except UserError as error:
-        return _code_page(str(error))
+        return _code_page(request, str(error))
 
 
 def local_path(path: str) -> str:
@@ -154,33 +144,16 @@ def local_path(path: str) -> str:
     return path if is_local and "\\" not in path and path.isprintable() else HOME
 
 
-def _code_page(problem: str = "") -> Response:
-    parts = [plain_pages.text(problem)] if problem else []
-    typing = plain_pages.field("user_code", "Code that the command line shows")
-    parts.append(plain_pages.form("/auth/device", typing, plain_pages.button("Continue")))
-    return plain_pages.page("Let a command line in", *parts, status=400 if problem else 200)
+def _ways_in(request: Request, platform: Platform, next_path: str, purpose: str) -> Response:
+    providers = platform.config.signin
+    return render(
+        request, "sign_in.html", headers=NO_STORE, providers=providers, next_path=next_path, purpose=purpose
+    )
 
 
-def _decision_page(actor: Actor, pending: device_login.PendingLogin) -> Response:
-    granted = pending.scopes & actor.scopes
-    rows = [
-        ("Client", pending.client),
-        ("Code", pending.user_code),
-        ("Asked at", f"{pending.created_at:%Y-%m-%d %H:%M} UTC"),
-        ("It may then", ", ".join(sorted(granted)) or "nothing"),
-        ("As", actor.name),
-    ]
-    warning = "Let it in only if you started it yourself just now. Whoever sent you this code is after your account."
-    return plain_pages.page(
-        "Let a command line in?",
-        plain_pages.facts(rows),
-        plain_pages.text(warning),
-        plain_pages.form(
-            "/auth/device",
-            plain_pages.hidden("user_code", pending.user_code),
-            plain_pages.button("Let it in", name="decision", value="approve"),
-            plain_pages.button("Refuse", name="decision", value="deny"),
-        ),
+def _code_page(request: Request, problem: str = "") -> Response:
+    return render(
+        request, "device_code.html", status=400 if problem else 200, headers=NO_STORE, problem=problem
     )
 
 

@@ -10,6 +10,7 @@ from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 
+from kernelcup.domain import Actor
 from kernelcup.errors import RateLimited
 
 RETRY_S = 60
@@ -43,6 +44,11 @@ def address_of(request: Request) -> str:
     if address.version == 4:
         return str(address)
     return str(ipaddress.ip_network((address, 64), strict=False).network_address)
+
+
+def watcher_of(request: Request, actor: Actor) -> str:
+    """Return as whom somebody follows events: a person, else an address."""
+    return f"user {actor.user_id}" if actor.user_id is not None else address_of(request)
 
 
 def _limiter(request: Request) -> FixedWindowRateLimiter:

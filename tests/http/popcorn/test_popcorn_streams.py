@@ -15,6 +15,7 @@ from builders import NOW, SUBMISSION, make_case, make_report, make_stage, make_t
 from kernelcup.domain import OPERATOR, JobState, TrustRule
 from kernelcup.http.popcorn import results
 from kernelcup.services.board_changes import BoardChanges, update_board
+from kernelcup.services.rank import freeze
 from kernelcup.services.submissions import cancel_submission, show_submission
 from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, TrustLevel, Verdict
 from popcorn_client import ApplicationError, PopcornClient, form
@@ -91,7 +92,35 @@ def test_why_a_score_does_not_rank_is_told(db, board, waiting_cli, finish) -> No
     report = make_report(trust=TrustLevel.BOUNDED)
     cli = waiting_cli(lambda: finish(report), *[lambda: None] * 9)
     text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
-    assert "Not ranked: this leaderboard ranks audited times only, and this one is bounded." in text
+    assert (
+        "Not ranked: this leaderboard ranks audited times only, and this one is not proven (bounded)." in text
+    )
+
+
+@pytest.mark.first_contact(
+    9, "the existing client's users read how far their time is proven, and where it ranks"
+)
+@pytest.mark.parametrize(
+    ("trust", "told"),
+    [(TrustLevel.AUDITED, "s, audited"), (TrustLevel.BOUNDED, "s, not proven (bounded)")],
+)
+def test_how_far_a_score_is_proven_is_told(waiting_cli, finish, board, trust: TrustLevel, told: str) -> None:
+    cli = waiting_cli(lambda: finish(make_report(trust=trust)), *[lambda: None] * 9)
+    text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
+    assert told in text
+    below = "It ranks below all results that are proven." in text
+    assert below is (trust is TrustLevel.BOUNDED)
+
+
+@pytest.mark.first_contact(
+    15, "the existing client's users are told that theirs is not shown while a board is frozen"
+)
+def test_a_freeze_is_told_with_the_result(db, board, waiting_cli, finish, clock) -> None:
+    freeze(db, OPERATOR, board.name, clock(), clock())
+    clock.advance(5)
+    cli = waiting_cli(lambda: finish(make_report()), *[lambda: None] * 9)
+    text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
+    assert "Frozen since 2026-06-01 12:00:00 UTC; yours is not shown until the end." in text
 
 
 def test_figures_of_a_tasks_own_harness_are_told() -> None:

@@ -12,12 +12,13 @@ from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import NotFound, SignInNeeded
 from kernelcup.http import auth
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number
+from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Done, Form, Page, Reason
 from kernelcup.services import accounts, audit, tokens
 from kernelcup.services.accounts import User
 from kernelcup.services.tokens import Token
 
-router = APIRouter()
+router = APIRouter(route_class=ApiRoute)
 
 UserName = Annotated[str, Path(min_length=1, max_length=100)]
 AnyRole = Literal["participant", "creator", "admin"]
@@ -216,11 +217,10 @@ def change_user(
     """Change the name (oneself; for admins anybody) or the role (for admins)."""
     if body.name is not None:
         auth.check_settings(request, actor)
-    if body.role is not None:
-        accounts.set_role(db, actor, name, Role(body.role), now=now)
-    if body.name is not None:
-        return UserOut.of(accounts.rename(db, actor, name, body.name, now=now))
-    return UserOut.of(accounts.get_user(db, actor, name))
+    if body.name is None and body.role is None:
+        return UserOut.of(accounts.get_user(db, actor, name))
+    role = None if body.role is None else Role(body.role)
+    return UserOut.of(accounts.change(db, actor, name, new_name=body.name, role=role, now=now))
 
 
 @router.post("/users/{name}/ban", tags=["users"])

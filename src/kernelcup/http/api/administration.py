@@ -6,14 +6,19 @@ import dataclasses
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
+from kernelcup.http.api.leaderboards import Ending
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, PlatformDep
-from kernelcup.http.schemas import Form, Page
-from kernelcup.services import problem_sync, rejudge, reviews, stats
+from kernelcup.http.route import ApiRoute
+from kernelcup.http.schemas import Form, Moment, Page
+from kernelcup.http.syncing import sync_aside
+from kernelcup.services import rejudge, reviews, stats
+from kernelcup.services.board_changes import KEEP
 from kernelcup.services.problem_sync import SyncOptions
+from kernelcup_harness.protocol import HarnessKind
 
-router = APIRouter(tags=["administration"])
+router = APIRouter(tags=["administration"], route_class=ApiRoute)
 
 
 class RejudgeIn(Form):
@@ -52,6 +57,16 @@ class SyncIn(Form):
     problem_set: str | None = Field(default=None, max_length=200)
     force: bool = Field(default=False, description="Also where entries have to be judged again.")
     preview: bool = Field(default=False, description="Change nothing, say what would change.")
+    devices: list[Annotated[str, Field(max_length=100)]] = Field(
+        default=[], max_length=50, description="Instead of those that each problem names."
+    )
+    deadline: Ending | None = Field(
+        default=None, description="Instead of each problem's own; null for no deadline, left out for theirs."
+    )
+    harness: HarnessKind | None = Field(
+        default=None,
+        description="Of new ones; null: the standard one where the task's own solutions pass under it.",
+    )
 
 
 @router.post("/leaderboards/{name}/rejudge")
@@ -107,15 +122,23 @@ def decide(review_id: Number, body: DecisionIn, db: Db, actor: ActorDep, now: No
 
 
 @router.post("/problem-sets/sync")
-def sync(body: SyncIn, platform: PlatformDep, actor: ActorDep, now: Now) -> dict[str, Any]:
-    """Make and update leaderboards from a git repository."""
-    found = problem_sync.sync_problem_set(
-        platform.db,
+async def sync(body: SyncIn, platform: PlatformDep, actor: ActorDep, now: Now) -> dict[str, Any]:
+    """Make and update leaderboards from a git repository. Each person syncs one at a time."""
+    found = await sync_aside(
+        platform,
         actor,
         repository=body.repository,
         branch=body.branch,
         problem_set=body.problem_set,
-        options=SyncOptions(force=body.force, preview=body.preview, known_devices=platform.config.devices),
+        options=SyncOptions(
+            force=body.force,
+            preview=body.preview,
+            devices=body.devices,
+            deadline=body.deadline if "deadline" in body.model_fields_set else KEEP,
+            harness=body.harness,
+            trial=platform.trial,
+            known_devices=platform.config.devices,
+        ),
         now=now,
     )
     return dataclasses.asdict(found)
@@ -127,7 +150,7 @@ def show_stats(
     actor: ActorDep,
     now: Now,
     leaderboard: Annotated[str | None, Query(max_length=200)] = None,
-    since: AwareDatetime | None = None,
+    since: Moment | None = None,
 ) -> dict[str, Any]:
     """Count submissions, runs, waiting times and GPU time: of a leaderboard, for admins of all."""
     return dataclasses.asdict(stats.stats(db, actor, board=leaderboard, since=since, now=now))

@@ -7,13 +7,14 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from kernelcup.http.deps import ActorDep, Db, Now, Number
+from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Form
 from kernelcup.services import compare
 from kernelcup.services.compare import Comparison
 from kernelcup_harness.protocol import to_json
 
-router = APIRouter(prefix="/compare", tags=["comparisons"])
+router = APIRouter(prefix="/compare", tags=["comparisons"], route_class=ApiRoute)
 
 
 class CompareIn(Form):
@@ -49,12 +50,17 @@ class ComparisonOut(BaseModel):
 
 
 @router.post("", status_code=201)
-def start(body: CompareIn, response: Response, db: Db, actor: ActorDep, now: Now) -> ComparisonOut:
+def start(
+    body: CompareIn, response: Response, platform: PlatformDep, db: Db, actor: ActorDep, now: Now
+) -> ComparisonOut:
     """Have two of your submissions measured in turns; managers of the leaderboard may take any two.
 
     It waits in the queue like what is not ranked. Follow it as the submission of the same number.
     """
-    found = compare.start(db, actor, body.first, body.second, device=body.device, now=now)
+    known = platform.config.devices
+    found = compare.start(
+        db, actor, body.first, body.second, device=body.device, now=now, known_devices=known
+    )
     response.headers["Location"] = f"/api/v1/compare/{found.id}"
     return ComparisonOut.of(found)
 

@@ -6,20 +6,21 @@ import dataclasses
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
-from pydantic import AwareDatetime, BeforeValidator, Field, Json
+from pydantic import BeforeValidator, Field, Json
 
 from kernelcup.domain import CodePolicy, Role, Scope, Task, TrustRule, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.http import schemas
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
-from kernelcup.http.schemas import Done, LeaderboardOut, Page, moment
+from kernelcup.http.route import ApiRoute
+from kernelcup.http.schemas import CreatedOut, Done, LeaderboardOut, Moment, Page, moment
 from kernelcup.services import access, board_changes, boards, rank, rejudge
 from kernelcup.services.board_changes import BoardChanges
 from kernelcup.services.deadlines import parse_end, parse_opening
 from kernelcup.services.task_upload import load_upload
 from kernelcup_harness.protocol import HarnessKind
 
-router = APIRouter(prefix="/leaderboards", tags=["leaderboards"])
+router = APIRouter(prefix="/leaderboards", tags=["leaderboards"], route_class=ApiRoute)
 
 Files = Annotated[
     list[UploadFile],
@@ -28,12 +29,12 @@ Files = Annotated[
 
 
 Opening = Annotated[
-    AwareDatetime,
+    Moment,
     BeforeValidator(moment(parse_opening)),
     Field(description="A date alone means its start; without a zone UTC.", examples=["2026-12-01"]),
 ]
 Ending = Annotated[
-    AwareDatetime,
+    Moment,
     BeforeValidator(moment(parse_end)),
     Field(description="A date alone means its end; without a zone UTC.", examples=["2026-12-20 23:59"]),
 ]
@@ -53,9 +54,10 @@ class SettingsIn(schemas.Form):
     code_policy: CodePolicy | None = None
     max_file_bytes: int | None = Field(default=None, ge=1, le=1_000_000)
     review_tags: list[Annotated[str, Field(max_length=64)]] | None = Field(default=None, max_length=100)
-    freeze_at: AwareDatetime | None = None
+    freeze_at: Moment | None = None
     trust: TrustRule | None = None
     duel: bool | None = None
+    event: str | None = Field(default=None, max_length=100, description="Of which event; empty for none.")
 
     def given(self) -> dict[str, Any]:
         """Return what was said: null takes away what may be absent. Raise ``InvalidValue``."""
@@ -75,7 +77,7 @@ class CreateIn(SettingsIn):
 class FreezeIn(schemas.Form):
     """When a ranking freezes."""
 
-    at: AwareDatetime | None = Field(default=None, description="Null: now.")
+    at: Moment | None = Field(default=None, description="Null: now.")
 
 
 @router.get("")
@@ -99,8 +101,8 @@ def create(
     now: Now,
     files: Files,
     settings: Annotated[Json[CreateIn], Form(description="JSON: name, devices, deadline, ...")],
-) -> LeaderboardOut:
-    """Make a leaderboard from a task."""
+) -> CreatedOut:
+    """Make a leaderboard from a task; `notes` say how it is judged, and why so."""
     access.require(actor, Scope.MANAGE, role=Role.CREATOR)
     task = read_task(files)
     values = settings.given()
@@ -108,7 +110,7 @@ def create(
     devices = values.pop("devices", None) or task.devices
     if not devices:
         raise InvalidValue("Say which devices: the task proposes none.")
-    board = boards.create_board(
+    made = boards.make_board(
         platform.db,
         name=name,
         task=task,
@@ -116,9 +118,10 @@ def create(
         creator=actor,
         now=now,
         known_devices=platform.config.devices,
+        trial=platform.trial,
         **values,
     )
-    return LeaderboardOut.of(board)
+    return CreatedOut(**LeaderboardOut.of(made.board).model_dump(), notes=list(made.notes))
 
 
 @router.patch("/{name}")
@@ -128,9 +131,14 @@ def change(
     platform: PlatformDep,
     actor: ActorDep,
     now: Now,
-    force: Annotated[bool, Query(description="Take devices away that have submissions.")] = False,
+    force: Annotated[
+        bool, Query(description="Take away devices with submissions; reveal names or code.")
+    ] = False,
 ) -> LeaderboardOut:
-    """Change settings; null takes an opening, a deadline, a freeze or a size limit away."""
+    """Change settings; null takes an opening, a deadline, a freeze or a size limit away.
+
+    Results under another harness leave the standings until they are judged again.
+    """
     updated = board_changes.update_board(
         platform.db,
         actor,
@@ -180,7 +188,10 @@ def replace_task(
         str | None, Query(max_length=100, description="`fingerprint` of the preview that you looked at.")
     ] = None,
 ) -> LeaderboardOut:
-    """Replace the task of a leaderboard."""
+    """Replace the task of a leaderboard.
+
+    Results that cannot be compared with new ones leave the standings until they are judged again.
+    """
     boards.check_manages(platform.db, actor, name)
     updated = board_changes.update_board(
         platform.db,
@@ -190,6 +201,7 @@ def replace_task(
         expected=expected,
         now=now,
         known_devices=platform.config.devices,
+        trial=platform.trial,
     )
     if judge_again:
         rejudge.rejudge_board(platform.db, actor, name, now=now)

@@ -11,12 +11,13 @@ from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Forbidden
 from kernelcup.http import auth
 from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Done, Form
 from kernelcup.http.throttle import throttled_by
 from kernelcup.services import access, linking
 from kernelcup.storage.identities import Identity
 
-router = APIRouter(tags=["account"])
+router = APIRouter(tags=["account"], route_class=ApiRoute)
 
 slowly = throttled_by("link", 5, auth.named_identity)
 """Nobody guesses codes: so many tries a minute has an account at Discord."""

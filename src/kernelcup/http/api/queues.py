@@ -9,12 +9,13 @@ from pydantic import BaseModel
 
 from kernelcup.domain import Role, Scope
 from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import QueueOut
 from kernelcup.services import access, fitness
 from kernelcup.services.waiting import queue_status
 from kernelcup.storage.faults import DeviceFault
 
-router = APIRouter(tags=["queue"])
+router = APIRouter(tags=["queue"], route_class=ApiRoute)
 
 
 class DeviceOut(BaseModel):

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from kernelcup.http.deps import ActorDep, Db, Now, Number
+from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Done, Form, Reason, Until
 from kernelcup.services import exceptions, limits, membership, pauses
 
-router = APIRouter(tags=["rules"])
+router = APIRouter(tags=["rules"], route_class=ApiRoute)
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -156,9 +157,12 @@ def start_service(db: Db, actor: ActorDep, now: Now) -> Done:
 
 
 @router.put("/pauses/{scope}/{key}")
-def pause(scope: str, key: str, body: Reason, db: Db, actor: ActorDep, now: Now) -> Done:
+def pause(
+    scope: str, key: str, body: Reason, db: Db, platform: PlatformDep, actor: ActorDep, now: Now
+) -> Done:
     """Pause a `leaderboard` or a `device`."""
-    pauses.pause(db, actor, scope=scope, key=key, reason=body.reason, now=now)
+    known = [device.name for device in platform.config.devices]
+    pauses.pause(db, actor, scope=scope, key=key, reason=body.reason, now=now, devices=known)
     return Done()
 
 

@@ -9,10 +9,11 @@ from kernelcup.domain import Run
 from kernelcup.errors import NotFound
 from kernelcup.http.deps import ActorDep, Db, Number
 from kernelcup.http.results import RunOut
+from kernelcup.http.route import ApiRoute
 from kernelcup.services.runs import show_run
 from kernelcup_harness.protocol import dumps
 
-router = APIRouter(prefix="/runs/{run_id}", tags=["runs"])
+router = APIRouter(prefix="/runs/{run_id}", tags=["runs"], route_class=ApiRoute)
 
 
 class ArtifactOut(BaseModel):
@@ -32,14 +33,14 @@ def show(run_id: Number, db: Db, actor: ActorDep) -> RunOut:
 @router.get("/artifacts")
 def list_artifacts(run_id: Number, db: Db, actor: ActorDep) -> list[ArtifactOut]:
     """List the files of a run: its report, what it printed, and profiles."""
-    found = artifacts(show_run(db, run_id, viewer=actor))
+    found = artifacts(show_run(db, run_id, viewer=actor).run)
     return [ArtifactOut(name=name, media_type=kind, size=len(body)) for name, (kind, body) in found.items()]
 
 
 @router.get("/artifacts/{name}", response_class=Response)
 def get_artifact(run_id: Number, name: str, db: Db, actor: ActorDep) -> Response:
     """Download one file of a run."""
-    found = artifacts(show_run(db, run_id, viewer=actor))
+    found = artifacts(show_run(db, run_id, viewer=actor).run)
     if name not in found:
         raise NotFound(f"Run {run_id} has no artifact {name!r}; it has {', '.join(found)}.")
     kind, body = found[name]

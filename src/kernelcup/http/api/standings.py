@@ -6,14 +6,15 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from kernelcup.http.deps import ActorDep, After, Db, Limit
+from kernelcup.http.deps import ActorDep, After, Db, Limit, Now
 from kernelcup.http.results import StandingOut
+from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Page
 from kernelcup.services import rank
 
-router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["standings"])
+router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["standings"], route_class=ApiRoute)
 
 
 class RecordOut(BaseModel):
@@ -26,20 +27,29 @@ class RecordOut(BaseModel):
     at: datetime
 
 
+class StandingsPage(Page[StandingOut]):
+    """A part of a ranking."""
+
+    frozen_since: datetime | None = Field(
+        description="When it froze, if it did: later results, yours too, are not shown until the end."
+    )
+
+
 @router.get("")
 def show_standings(
-    name: str, device: str, db: Db, actor: ActorDep, after: After = None, limit: Limit = 100
-) -> Page[StandingOut]:
+    name: str, device: str, db: Db, actor: ActorDep, now: Now, after: After = None, limit: Limit = 100
+) -> StandingsPage:
     """Show the ranking, the fastest first. Who cannot be told apart shares a rank."""
     offset = after or 0
     found = rank.standings(db, name, device, viewer=actor, limit=limit + 1, offset=offset)
     page = [StandingOut.of(each) for each in found[:limit]]
-    return Page(items=page, next=offset + limit if len(found) > limit else None)
+    since = rank.frozen_since(db, name, viewer=actor, now=now)
+    return StandingsPage(items=page, next=offset + limit if len(found) > limit else None, frozen_since=since)
 
 
 @router.get("/me")
 def show_mine(name: str, device: str, db: Db, actor: ActorDep) -> StandingOut | None:
-    """Show your own place; null while you have none."""
+    """Show your own place; null while you have none. While the ranking is frozen it is that of the freeze."""
     found = rank.personal_best(db, name, device, actor.name, viewer=actor)
     return None if found is None else StandingOut.of(found)
 

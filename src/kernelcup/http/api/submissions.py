@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
@@ -13,13 +13,15 @@ from kernelcup.domain import LARGEST_ID
 from kernelcup.http import live
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.results import SubmissionOut
+from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
+from kernelcup.http.throttle import watcher_of
 from kernelcup.services import events, waiting
 from kernelcup.services import submissions as service
 from kernelcup.services.best import beside
 from kernelcup.services.submit import submit
 
-router = APIRouter(prefix="/submissions", tags=["submissions"])
+router = APIRouter(prefix="/submissions", tags=["submissions"], route_class=ApiRoute)
 
 IdempotencyKey = Annotated[
     str | None,
@@ -69,7 +71,6 @@ def create(
         now=now,
         board=body.leaderboard,
         devices=body.devices,
-        second_opinion=platform.second_opinion,
         idempotency_key=key,
         client=client,
     )
@@ -137,17 +138,23 @@ def list_events(
 @router.get("/{submission_id}/events", response_class=Response, responses=STREAM)
 def follow(
     submission_id: Number,
+    request: Request,
     platform: PlatformDep,
     actor: ActorDep,
     last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=LARGEST_ID)] = 0,
+    after: Annotated[
+        int, Query(ge=0, le=LARGEST_ID, description="Begin after this event, such as the last of `history`.")
+    ] = 0,
 ) -> EventSourceResponse:
     """Follow a submission live, as server-sent events that end with `done`.
 
     Each has an `id`; a client that comes back with `Last-Event-ID` misses nothing. Beside what
     happened, `waiting` tells place and estimate while a job waits.
     """
+    watcher = watcher_of(request, actor)
+    platform.hub.check_room(watcher)
     service.check_follows(platform.db, submission_id, viewer=actor)
-    stream = live.follow(platform, submission_id, after_id=last_event_id)
+    stream = live.follow(platform, submission_id, after_id=max(last_event_id, after), watcher=watcher)
     return EventSourceResponse(stream, ping=live.PING_S, headers={"Cache-Control": "no-store"})
 
 

@@ -7,17 +7,25 @@ from fastapi.responses import PlainTextResponse
 
 from kernelcup.errors import NotFound
 from kernelcup.http.deps import ActorDep, Db
-from kernelcup.http.schemas import TEXT, FileOut, TaskOut
+from kernelcup.http.route import ApiRoute
+from kernelcup.http.schemas import TEXT, DefinitionOut, FileOut, TaskOut
 from kernelcup.services import boards
+from kernelcup.services.handing_out import hand_out
 from kernelcup.tasks.judging_code import judging_code
 
-router = APIRouter(prefix="/leaderboards/{name}", tags=["tasks"])
+router = APIRouter(prefix="/leaderboards/{name}", tags=["tasks"], route_class=ApiRoute)
 
 
 @router.get("/task")
 def show_task(name: str, db: Db, actor: ActorDep) -> TaskOut:
     """Show a leaderboard's task: statement, cases, limits. Hidden cases are counted."""
     return TaskOut.of(boards.visible_task(db, name, viewer=actor))
+
+
+@router.get("/task/definition")
+def show_definition(name: str, db: Db, actor: ActorDep) -> DefinitionOut:
+    """Show the whole task as `kernelcup board get` makes a folder of it. Hidden cases are left out."""
+    return DefinitionOut.of(hand_out(db, name, actor))
 
 
 @router.get("/task/files/{file:path}")
@@ -31,8 +39,8 @@ def show_file(name: str, file: str, db: Db, actor: ActorDep) -> FileOut:
 
 @router.get("/templates/{language}")
 def show_template(name: str, language: str, db: Db, actor: ActorDep) -> FileOut:
-    """Show a starting point for a submission."""
-    task = boards.get_task(db, name, viewer=actor)
+    """Show a starting point for a submission, with the leaderboard's directives."""
+    task = hand_out(db, name, actor).task
     known = {each.lower(): each for each in task.templates}
     wanted = known.get(language.lower())
     if wanted is None:
@@ -44,13 +52,11 @@ def show_template(name: str, language: str, db: Db, actor: ActorDep) -> FileOut:
 
 @router.get("/starter", response_class=Response, responses=TEXT)
 def show_starter(name: str, db: Db, actor: ActorDep) -> PlainTextResponse:
-    """Return the first template with the leaderboard's directive, ready to be submitted."""
-    board = boards.get_board(db, name, viewer=actor)
-    task = boards.get_task(db, name, viewer=actor)
+    """Return the first template, ready to be submitted."""
+    task = hand_out(db, name, actor).task
     if not task.templates:
         raise NotFound(f"{task.name} has no template.")
-    text = next(iter(task.templates.values()))
-    return PlainTextResponse(f"#!POPCORN leaderboard {board.name}\n{text}")
+    return PlainTextResponse(next(iter(task.templates.values())))
 
 
 @router.get("/harness")

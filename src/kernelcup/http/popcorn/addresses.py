@@ -7,7 +7,6 @@ import re
 from starlette.convertors import Convertor, register_url_convertor
 
 from kernelcup.services.boards import RESERVED_NAMES
-from kernelcup_harness.protocol import Mode
 
 
 class BoardConvertor(Convertor[str]):
@@ -25,9 +24,9 @@ class BoardConvertor(Convertor[str]):
 
 
 class ModeConvertor(Convertor[str]):
-    """One of the modes, in any case."""
+    """What is sent as a mode, in any case; the route refuses what is none, and names those that there are."""
 
-    regex = f"(?i:{'|'.join(Mode)})"
+    regex = "[^/]+"
 
     def convert(self, value: str) -> str:
         """Return the mode in small letters."""
@@ -42,4 +41,4 @@ register_url_convertor("popcorn_board", BoardConvertor())
 register_url_convertor("popcorn_mode", ModeConvertor())
 
 BOARD = "{leaderboard:popcorn_board}"
-MODE = "{mode:popcorn_mode}"
+ANY_MODE = "{mode:popcorn_mode}"

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kernelcup.domain import Actor, Visibility
 from kernelcup.errors import Conflict, NotFound
@@ -16,6 +16,7 @@ from kernelcup.http.popcorn.figures import figures
 from kernelcup.http.popcorn.identity import Admin
 from kernelcup.http.popcorn.route import PopcornRoute
 from kernelcup.http.popcorn.submissions import check_page, show_in_full
+from kernelcup.http.schemas import Body
 from kernelcup.services import accounts, board_changes, boards, limits, pauses, stats
 from kernelcup.services import submissions as service
 from kernelcup.services.board_changes import BoardChanges
@@ -30,13 +31,13 @@ LARGEST_PAGE = 1000
 Category = Literal["test", "leaderboard"]
 
 
-class VisibilityIn(BaseModel):
+class VisibilityIn(Body):
     """Who sees a leaderboard."""
 
     visibility: Visibility
 
 
-class RateLimitIn(BaseModel):
+class RateLimitIn(Body):
     """How often each user may submit to a leaderboard in an hour."""
 
     mode_category: Category

@@ -5,6 +5,7 @@ Nothing of a hidden case is told but its number and verdict, whoever asks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -67,11 +68,17 @@ def _lines(report: RunReport, stage: StageReport | None, case: CaseResult | None
 
 def _mismatch(case: CaseResult) -> Iterable[str]:
     found = case.mismatch
-    if found is None:
+    if found is None or _counts(case.message, found.wrong):
         return
     rule = f" ({found.rule})" if found.rule else ""
-    yield f"{found.wrong} of {found.total} elements of {found.where} are wrong{rule}"
+    yield f"{found.wrong} of {found.total} elements of {found.where} are wrong{found.kinds}{rule}"
     yield from (_difference(each) for each in found.first)
+
+
+def _counts(message: str, wrong: int) -> bool:
+    """Tell whether the checker's own text counts the wrong elements: then it has said what we would."""
+    count, word = rf"(?<![\w.]){wrong}(?![\w.]*\w)", r"\belements?\b"
+    return re.search(rf"{count}.*{word}|{word}.*{count}", message) is not None
 
 
 def _difference(each: Difference) -> str:

@@ -2,62 +2,94 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Header, HTTPException, Request
+from fastapi.dependencies.models import Dependant
 
 from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.errors import SignInNeeded
-from kernelcup.http.deps import Db, Now
+from kernelcup.http.platform import Platform
 from kernelcup.services import access, tokens
 
 HOW = "run `kernelcup login --popcorn`, which writes it to ~/.popcorn.yaml"
+
+CLIENT_HEADERS = ("X-Popcorn-Cli-Id", "X-Web-Auth-Id")
 
 CliId = Annotated[str | None, Header(alias="X-Popcorn-Cli-Id", max_length=500)]
 WebId = Annotated[str | None, Header(alias="X-Web-Auth-Id", max_length=500)]
 Authorization = Annotated[str | None, Header(max_length=500)]
 
 
-def get_visitor(request: Request, db: Db, now: Now, cli_id: CliId = None, web_id: WebId = None) -> Actor:
+def visitor_of(request: Request) -> Actor:
     """Return who asks, ``NOBODY`` without a header. Raise ``SignInNeeded`` for a header of no use."""
-    secret = cli_id or web_id
+    cli_id = request.headers.get("X-Popcorn-Cli-Id")
+    secret = cli_id or request.headers.get("X-Web-Auth-Id")
     if not secret:
         return NOBODY
-    try:
-        actor = tokens.authenticate(db, secret, now=now)
-    except SignInNeeded as error:
-        header = "X-Popcorn-Cli-Id" if cli_id else "X-Web-Auth-Id"
-        raise SignInNeeded(f"Invalid or unauthorized {header}: {HOW}.") from error
-    request.state.actor = actor
-    return actor
+    header = "X-Popcorn-Cli-Id" if cli_id else "X-Web-Auth-Id"
+    return _known(request, secret, f"Invalid or unauthorized {header}: {HOW}.")
 
 
-Visitor = Annotated[Actor, Depends(get_visitor)]
-
-
-def get_caller(visitor: Visitor) -> Actor:
+def caller_of(request: Request) -> Actor:
     """Return who asks; somebody has to."""
+    visitor = visitor_of(request)
     if visitor is NOBODY:
         # 400 and not 401: the existing service says it so, and clients know it.
         raise HTTPException(400, f"Missing X-Web-Auth-Id or X-Popcorn-Cli-Id header: {HOW}.")
     return visitor
 
 
-def get_admin(request: Request, db: Db, now: Now, authorization: Authorization = None) -> Actor:
+def admin_of(request: Request) -> Actor:
     """Return the admin who asks, by a token of theirs that has the scope ``admin``."""
-    kind, _, secret = (authorization or "").partition(" ")
+    kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
         raise SignInNeeded("Missing header `Authorization: Bearer TOKEN`: set POPCORN_ADMIN_TOKEN.")
-    try:
-        actor = tokens.authenticate(db, secret.strip(), now=now)
-    except SignInNeeded as error:
-        raise SignInNeeded(
-            "Invalid admin token: POPCORN_ADMIN_TOKEN has to be a token of an admin with the scope `admin`."
-        ) from error
-    request.state.actor = actor
+    text = "Invalid admin token: POPCORN_ADMIN_TOKEN has to be a token of an admin with the scope `admin`."
+    actor = _known(request, secret.strip(), text)
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     return actor
 
 
+def _known(request: Request, secret: str, refusal: str) -> Actor:
+    """Return whose secret it is; it is looked up once for each request."""
+    if not hasattr(request.state, "actor"):
+        platform: Platform = request.app.state.platform
+        try:
+            request.state.actor = tokens.authenticate(platform.db, secret, now=platform.clock())
+        except SignInNeeded as error:
+            raise SignInNeeded(refusal) from error
+    actor: Actor = request.state.actor
+    return actor
+
+
+def get_visitor(request: Request, cli_id: CliId = None, web_id: WebId = None) -> Actor:
+    """Return who asks, ``NOBODY`` without a header."""
+    del cli_id, web_id  # named for the limit of their length
+    return visitor_of(request)
+
+
+def get_caller(request: Request, cli_id: CliId = None, web_id: WebId = None) -> Actor:
+    """Return who asks; somebody has to."""
+    del cli_id, web_id
+    return caller_of(request)
+
+
+def get_admin(request: Request, authorization: Authorization = None) -> Actor:
+    """Return the admin who asks."""
+    del authorization
+    return admin_of(request)
+
+
+def needed_by(dependant: Dependant) -> Callable[[Request], Actor] | None:
+    """Return what says who asks for a route, None where it is for everybody."""
+    wanted = {each.call for each in dependant.dependencies}
+    if get_admin in wanted:
+        return admin_of
+    return caller_of if get_caller in wanted else None
+
+
+Visitor = Annotated[Actor, Depends(get_visitor)]
 Caller = Annotated[Actor, Depends(get_caller)]
 Admin = Annotated[Actor, Depends(get_admin)]

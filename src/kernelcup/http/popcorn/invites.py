@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, HTTPException
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kernelcup.http.deps import Db, Now
 from kernelcup.http.popcorn import shapes
 from kernelcup.http.popcorn.identity import Admin
 from kernelcup.http.popcorn.route import PopcornRoute
+from kernelcup.http.schemas import Body
 from kernelcup.services import boards, membership
 from kernelcup.storage.invites import Invite
 
@@ -19,7 +20,7 @@ router = APIRouter(prefix="/admin", route_class=PopcornRoute)
 MOST_CODES = 10_000
 
 
-class InvitesIn(BaseModel):
+class InvitesIn(Body):
     """Which leaderboards the codes open, and how many."""
 
     leaderboards: list[str] | None = Field(default=None, max_length=100)

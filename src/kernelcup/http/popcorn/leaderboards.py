@@ -59,7 +59,7 @@ def count(
 ) -> dict[str, int]:
     """Count the users of a ranking, or how often one of them got better."""
     if user_id is None:
-        return {"count": len(rank.standings(db, leaderboard, gpu, viewer=visitor))}
+        return {"count": rank.count_places(db, leaderboard, gpu, viewer=visitor)}
     found = rank.history(db, leaderboard, gpu, viewer=visitor, user=user_id, limit=LARGEST_PAGE)
     return {"count": len(found)}
 

@@ -8,18 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from kernelcup.domain import Actor, Leaderboard, Task, Visibility
+from kernelcup.domain import Actor, Task, Visibility
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.deps import Now, PlatformDep
 from kernelcup.http.platform import Platform
 from kernelcup.http.popcorn.identity import Admin
 from kernelcup.http.popcorn.route import PopcornRoute
-from kernelcup.services import board_changes, boards, problem_sync
+from kernelcup.http.schemas import Body
+from kernelcup.http.syncing import sync_aside
+from kernelcup.services import board_changes, boards
 from kernelcup.services.board_changes import BoardChanges
+from kernelcup.services.judging import MadeBoard
 from kernelcup.services.problem_sync import SyncOptions
 from kernelcup.tasks.loader import load_task
+from kernelcup_harness.protocol import HarnessKind
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)
 
@@ -27,14 +31,15 @@ OPEN_FOR = timedelta(days=365)
 ENDING = "-dev"
 
 
-class FolderIn(BaseModel):
+class FolderIn(Body):
     """A folder of the server."""
 
     directory: str = Field(min_length=1, max_length=500)
     visibility: Visibility = Visibility.PUBLIC
+    harness: HarnessKind | None = None
 
 
-class ProblemsIn(BaseModel):
+class ProblemsIn(Body):
     """A problem set in a git repository."""
 
     repository: str = Field(default="gpu-mode/reference-kernels", min_length=1, max_length=500)
@@ -42,6 +47,7 @@ class ProblemsIn(BaseModel):
     problem_set: str | None = Field(default=None, max_length=200)
     force: bool = False
     visibility: Visibility | None = None
+    harness: HarnessKind | None = None
 
 
 @router.post("/leaderboards")
@@ -51,15 +57,16 @@ def create(body: FolderIn, platform: PlatformDep, admin: Admin, now: Now) -> dic
     task = load_task(folder)
     if not task.devices:
         raise InvalidValue(f"{body.directory}: its task.yml has no `gpus`; name the devices there.")
-    board = _put(platform, admin, f"{folder.name}{ENDING}", task, body.visibility, now)
-    return {"status": "ok", "leaderboard": board.name}
+    made = _put(platform, admin, f"{folder.name}{ENDING}", task, body, now)
+    harness = made.board.harness.value
+    return {"status": "ok", "leaderboard": made.board.name, "harness": harness, "notes": list(made.notes)}
 
 
 @router.post("/update-problems")
-def update(body: ProblemsIn, platform: PlatformDep, admin: Admin, now: Now) -> dict[str, Any]:
+async def update(body: ProblemsIn, platform: PlatformDep, admin: Admin, now: Now) -> dict[str, Any]:
     """Make and update leaderboards from a git repository."""
-    found = problem_sync.sync_problem_set(
-        platform.db,
+    found = await sync_aside(
+        platform,
         admin,
         repository=_address(body.repository),
         branch=body.branch,
@@ -67,7 +74,9 @@ def update(body: ProblemsIn, platform: PlatformDep, admin: Admin, now: Now) -> d
         options=SyncOptions(
             force=body.force,
             visibility=body.visibility,
+            harness=body.harness,
             known_devices=platform.config.devices,
+            trial=platform.trial,
         ),
         now=now,
     )
@@ -75,38 +84,50 @@ def update(body: ProblemsIn, platform: PlatformDep, admin: Admin, now: Now) -> d
         "status": "ok",
         "created": list(found.created),
         "updated": list(found.updated),
-        "skipped": [{"name": each.name, "reason": each.reason} for each in found.skipped],
+        "skipped": [
+            {"name": each.name, "reason": each.reason} for each in (*found.skipped, *found.devices_left_out)
+        ],
         "errors": [{"name": each.name, "error": each.error} for each in found.errors],
+        "notes": [{"name": each.name, "note": each.note} for each in found.notes],
     }
 
 
-def _put(
-    platform: Platform, admin: Actor, name: str, task: Task, visibility: Visibility, now: Now
-) -> Leaderboard:
+def _put(platform: Platform, admin: Actor, name: str, task: Task, body: FolderIn, now: Now) -> MadeBoard:
     """Make or update a leaderboard. The existing service deletes the old one with its submissions."""
     known = platform.config.devices
     deadline = now + OPEN_FOR
     try:
         board = boards.get_board(platform.db, name, viewer=admin)
     except NotFound:
-        return boards.create_board(
+        return boards.make_board(
             platform.db,
             name=name,
             task=task,
             devices=task.devices,
             creator=admin,
             now=now,
-            harness=task.harness,
+            harness=body.harness,
             deadline=deadline,
             known_devices=known,
-            visibility=visibility,
+            visibility=body.visibility,
+            trial=platform.trial,
         )
+    harness = board.harness if body.harness is None else body.harness
     changes = BoardChanges(
-        deadline=deadline, devices=task.devices, harness=task.harness, visibility=visibility
+        deadline=deadline, devices=task.devices, harness=harness, visibility=body.visibility
     )
-    return board_changes.update_board(
-        platform.db, admin, board.name, now=now, task=task, changes=changes, force=True, known_devices=known
-    ).board
+    updated = board_changes.update_board(
+        platform.db,
+        admin,
+        board.name,
+        now=now,
+        task=task,
+        changes=changes,
+        force=True,
+        known_devices=known,
+        trial=platform.trial,
+    )
+    return MadeBoard(board=updated.board, notes=())
 
 
 def _folder(root: Path | None, directory: str) -> Path:

@@ -15,6 +15,7 @@ from kernelcup.http.popcorn.failures import failure, one_line
 from kernelcup.http.popcorn.shapes import MODES, iso
 from kernelcup.services.reports import was_ranked
 from kernelcup.services.submissions import JobView, SubmissionView
+from kernelcup.wording import trust_text
 from kernelcup_harness.protocol import (
     CaseResult,
     HarnessKind,
@@ -55,7 +56,7 @@ def report_text(view: JobView, submission: SubmissionView, remark: str = "") -> 
         for stage in view.run.report.stages:
             lines += _stage_lines(stage)
         if view.run.score_s is not None:
-            lines.append(f"> score: {view.run.score_s:.9g} s")
+            lines.append(f"> score: {view.run.score_s:.9g} s, {trust_text(view.run.report.trust)}")
         if remark:
             lines.append(f"> {one_line(remark)}")
     return "\n".join(lines) + "\n"

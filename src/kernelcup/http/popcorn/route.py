@@ -10,15 +10,20 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import Receive, Scope, Send
 
-from kernelcup.errors import KernelCupError, RateLimited, SignInNeeded
-from kernelcup.http.errors import body_of, status_of
-from kernelcup.http.middleware import LARGEST_BODY_BYTES, BodyTooLarge
+from kernelcup.errors import KernelCupError, Overloaded, is_shortage
+from kernelcup.http.auth import SAFE_METHODS
+from kernelcup.http.errors import RETRY_SHORT_S, body_of, headers_of, invalid_text, status_of
+from kernelcup.http.middleware import BodyRefused, allow_body
+from kernelcup.http.platform import Platform
+from kernelcup.http.popcorn.identity import needed_by
+from kernelcup.http.route import change
 
 BUG = "This is a bug in KernelCup, not yours; please report it with the request's id"
 
@@ -33,10 +38,17 @@ class PopcornRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         """Return the handler with answers for errors around it."""
         handler = super().get_route_handler()
+        know = needed_by(self.dependant)
 
         async def answer(request: Request) -> Response:
             try:
-                return await handler(request)
+                platform: Platform = request.app.state.platform
+                platform.room.check()
+                if know is None or request.method in SAFE_METHODS:
+                    return await handler(request)
+                actor = await run_in_threadpool(know, request)
+                allow_body(request.scope)
+                return await change(platform.room, actor, request, handler)
             except Exception as error:  # every kind has to end in the one shape
                 return as_response(request, error)
 
@@ -56,10 +68,11 @@ def as_response(request: Request, error: Exception) -> Response:
     headers: dict[str, str] = {}
     if isinstance(error, StarletteHTTPException):
         headers.update(error.headers or {})
-    if isinstance(error, RateLimited):
-        headers["Retry-After"] = str(error.retry_after_s)
-    if isinstance(error, SignInNeeded):
-        headers["WWW-Authenticate"] = "Bearer"
+    if is_shortage(error):
+        error = Overloaded("The server is short of files or memory now.", retry_after_s=RETRY_SHORT_S)
+        status, text = told(error)
+    if isinstance(error, KernelCupError):
+        headers.update(headers_of(error))
     if status >= 500:
         request_id = getattr(request.state, "request_id", "")
         text = f"{text.rstrip('.')} ({request_id})." if request_id else text
@@ -73,11 +86,11 @@ def told(error: Exception) -> tuple[int, str]:
         body = body_of(error)
         return status_of(error), " ".join([str(body["message"]), *body.get("next", [])])
     if isinstance(error, RequestValidationError):
-        places = [(".".join(str(part) for part in each["loc"]), each["msg"]) for each in error.errors()]
-        return 422, "; ".join(f"{where}: {text}" for where, text in places)
+        return 422, invalid_text(error)
     # A body is read inside the framework, which takes our refusal for a body that it cannot read.
-    if isinstance(error, BodyTooLarge) or isinstance(error.__cause__, BodyTooLarge):
-        return 413, f"The request is too large: {LARGEST_BODY_BYTES:,} bytes are allowed."
+    refusal = error if isinstance(error, BodyRefused) else error.__cause__
+    if isinstance(refusal, BodyRefused):
+        return refusal.status, str(refusal)
     if isinstance(error, StarletteHTTPException):
         return error.status_code, str(error.detail)
     return 500, BUG

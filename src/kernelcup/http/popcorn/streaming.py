@@ -14,25 +14,42 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any, cast
 
 from anyio import to_thread
-from fastapi import APIRouter, UploadFile
+from fastapi import APIRouter, Request, UploadFile
 from sse_starlette import EventSourceResponse
+from starlette.datastructures import Headers
+from starlette.routing import Match
+from starlette.types import Scope
 
 from kernelcup.domain import Actor
 from kernelcup.errors import KernelCupError
 from kernelcup.http import live
 from kernelcup.http.deps import Now, PlatformDep
 from kernelcup.http.platform import Platform
-from kernelcup.http.popcorn.addresses import BOARD, MODE
+from kernelcup.http.popcorn.addresses import ANY_MODE, BOARD
 from kernelcup.http.popcorn.failures import summary
-from kernelcup.http.popcorn.identity import Caller
+from kernelcup.http.popcorn.identity import CLIENT_HEADERS, Caller
 from kernelcup.http.popcorn.results import full_result, is_result, report_text
 from kernelcup.http.popcorn.route import PopcornRoute, told
 from kernelcup.http.popcorn.submitting import take
+from kernelcup.http.throttle import watcher_of
 from kernelcup.services.best import beside
 from kernelcup.services.submissions import SubmissionView, show_submission
 from kernelcup_harness.protocol import Mode
 
-router = APIRouter(route_class=PopcornRoute)
+
+class StreamRoute(PopcornRoute):
+    """A route whose address begins with any name: what is no mode is only answered to a client that says who asks."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Leave an address that is neither of ours nor asked for by the client to others."""
+        match, found = super().matches(scope)
+        if match is Match.NONE or found["path_params"]["mode"] in list(Mode):
+            return match, found
+        known = any(name in Headers(scope=scope) for name in CLIENT_HEADERS)
+        return (match, found) if known else (Match.NONE, {})
+
+
+router = APIRouter(route_class=StreamRoute)
 
 STATUS_S = 15.0
 """So often somebody who waits is told something."""
@@ -43,27 +60,33 @@ NO_PING_S = 24 * 3600
 Message = dict[str, Any]
 
 
-@router.post(f"/{BOARD}/{{gpu}}/{MODE}", response_class=EventSourceResponse)
+@router.post(f"/{BOARD}/{{gpu}}/{ANY_MODE}", response_class=EventSourceResponse)
 def submit_and_stay(
     leaderboard: str,
     gpu: str,
     mode: Mode,
     file: UploadFile,
+    request: Request,
     platform: PlatformDep,
     caller: Caller,
     now: Now,
 ) -> EventSourceResponse:
     """Submit a file and follow it. Who goes away cancels nothing."""
+    watcher = watcher_of(request, caller)
+    platform.hub.check_room(watcher)
     submission = take(platform, caller, file, leaderboard, gpu, mode, now)
-    stream = _stream(platform, caller, submission.id)
+    stream = _stream(platform, caller, submission.id, watcher)
     # The client splits events at "\n\n" and knows no other end of a line.
     return EventSourceResponse(stream, sep="\n", ping=NO_PING_S, headers={"Cache-Control": "no-store"})
 
 
-async def _stream(platform: Platform, caller: Actor, submission_id: int) -> AsyncIterator[Message]:
+async def _stream(
+    platform: Platform, caller: Actor, submission_id: int, watcher: str
+) -> AsyncIterator[Message]:
     begun = time.monotonic()
     text = f"Submission {submission_id} was accepted"
-    follower = cast("AsyncGenerator[Message, None]", live.follow(platform, submission_id, after_id=0))
+    follow = live.follow(platform, submission_id, after_id=0, watcher=watcher)
+    follower = cast("AsyncGenerator[Message, None]", follow)
     waits: asyncio.Task[Message | None] | None = None
     try:
         yield _status(text, begun)
@@ -136,12 +159,21 @@ def _news(event: Message) -> str | None:
         case "started":
             return "The run has begun"
         case "progress":
-            return f"Stage {data.get('stage')}: case {data.get('case')} of {data.get('cases')}"
+            return _progress(data)
         case "queued":
             return f"It waits again: {data.get('reason')}"
         case "finished":
             return f"The run has ended: {data.get('verdict')}"
     return None
+
+
+def _progress(data: dict[str, Any]) -> str:
+    """Return how far a stage is: of its beginning and its end no case is told."""
+    case, cases = data.get("case"), data.get("cases")
+    where = "" if cases is None else f": {cases} case{'' if cases == 1 else 's'}"
+    return (
+        f"Stage {data.get('stage')}{where if case is None or cases is None else f': case {case} of {cases}'}"
+    )
 
 
 def _wait(job: dict[str, Any]) -> str:

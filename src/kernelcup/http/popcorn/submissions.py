@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Forbidden
@@ -13,6 +13,7 @@ from kernelcup.http.deps import Db, Now, Number
 from kernelcup.http.popcorn import shapes
 from kernelcup.http.popcorn.identity import Caller
 from kernelcup.http.popcorn.route import PopcornRoute
+from kernelcup.http.schemas import Body
 from kernelcup.services import access, membership, waiting
 from kernelcup.services import submissions as service
 
@@ -21,7 +22,7 @@ router = APIRouter(prefix="/user", route_class=PopcornRoute)
 LARGEST_OFFSET = 10_000
 
 
-class JoinIn(BaseModel):
+class JoinIn(Body):
     """An invite code."""
 
     code: str | None = Field(default=None, max_length=200)
@@ -52,6 +53,7 @@ def show(submission_id: Number, db: Db, caller: Caller, now: Now) -> dict[str, A
 @router.delete("/submissions/{submission_id}")
 def delete(submission_id: Number, db: Db, caller: Caller, now: Now) -> dict[str, Any]:
     """Delete one's own submission for good."""
+    access.require(caller, Scope.SUBMIT)
     check_own(service.show_submission(db, submission_id, viewer=caller), caller)
     service.delete_submission(db, submission_id, by=caller, now=now)
     return {"status": "ok", "submission_id": submission_id}

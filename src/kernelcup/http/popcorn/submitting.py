@@ -10,7 +10,7 @@ from kernelcup.domain import Actor, Scope, Submission
 from kernelcup.http.deps import Now, PlatformDep
 from kernelcup.http.platform import Platform
 from kernelcup.http.popcorn import shapes
-from kernelcup.http.popcorn.addresses import BOARD, MODE
+from kernelcup.http.popcorn.addresses import ANY_MODE, BOARD
 from kernelcup.http.popcorn.identity import Caller, WebId
 from kernelcup.http.popcorn.route import PopcornRoute
 from kernelcup.services import access, waiting
@@ -23,7 +23,7 @@ router = APIRouter(route_class=PopcornRoute)
 CLIENT = "popcorn"
 
 
-@router.post(f"/submission/{BOARD}/{{gpu}}/{MODE}", status_code=202)
+@router.post(f"/submission/{BOARD}/{{gpu}}/{ANY_MODE}", status_code=202)
 def submit_in_background(
     leaderboard: str,
     gpu: str,
@@ -62,7 +62,6 @@ def take(
         now=now,
         board=leaderboard,
         devices=[gpu],
-        second_opinion=platform.second_opinion,
         client=CLIENT,
     )
 

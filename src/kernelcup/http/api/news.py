@@ -1,0 +1,160 @@
+"""News of leaderboards, and the webhooks that are told of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from kernelcup.domain import LARGEST_ID
+from kernelcup.http import schemas
+from kernelcup.http.deps import ActorDep, Db, Limit, Now, Number, PlatformDep
+from kernelcup.http.route import ApiRoute
+from kernelcup.http.schemas import Done, Page
+from kernelcup.services.news import stream, webhooks
+from kernelcup.services.news.stream import Addressed, Item
+from kernelcup.storage.news import NewsKind
+from kernelcup.storage.webhooks import Webhook
+
+router = APIRouter(tags=["news"], route_class=ApiRoute)
+
+
+class NewsOut(BaseModel):
+    """A piece of news."""
+
+    id: int = Field(description="Grows with time; webhooks send it as `news-ID`.")
+    kind: NewsKind
+    at: datetime
+    board: str = Field(serialization_alias="leaderboard")
+    device: str
+    submission: int | None
+    user: str = Field(description="Whose submission it is; empty where it is about none.")
+    score_s: float | None
+    tied: bool = Field(description="Whether others share the first place.")
+    other: str = Field(
+        serialization_alias="before", description="Who held the place before; empty for nobody."
+    )
+    personal: bool = Field(description="Whether it is told to you alone.")
+    moment: datetime | None = Field(serialization_alias="deadline")
+    text: str = Field(examples=["ada takes the first place of vectoradd on H100 with 13.42 µs."])
+
+    @classmethod
+    def of(cls, item: Item) -> NewsOut:
+        """Show a piece of news."""
+        return cls(**{name: getattr(item, name) for name in cls.model_fields})
+
+
+class AddressedOut(NewsOut):
+    """A piece of news for one person, with their account at a sign-in provider."""
+
+    subject: str = Field(description="The account's number at the provider.")
+    login: str
+
+    @classmethod
+    def told(cls, found: Addressed) -> AddressedOut:
+        """Show a piece of news and whom it addresses."""
+        values = {name: getattr(found.item, name) for name in NewsOut.model_fields}
+        return cls(**values, subject=found.subject, login=found.login)
+
+
+class AddressedPageOut(BaseModel):
+    """News for single persons."""
+
+    items: list[AddressedOut]
+    newest: int = Field(description="Give it as `after` next time.")
+
+
+class WebhookIn(schemas.Form):
+    """A webhook to register."""
+
+    url: str = Field(min_length=1, max_length=webhooks.LONGEST_URL, examples=["https://example.org/hook"])
+
+
+class WebhookOut(BaseModel):
+    """A webhook of a leaderboard."""
+
+    id: int
+    leaderboard: str
+    url: str
+    created_by: str
+    created_at: datetime
+    failures: int = Field(description="Failed attempts since the last success.")
+    last_error: str
+    succeeded_at: datetime | None
+    disabled_at: datetime | None = Field(description="When it was given up; null while it is in use.")
+    waiting: int = Field(description="News that it has not taken yet.")
+
+    @classmethod
+    def of(cls, webhook: Webhook) -> WebhookOut:
+        """Show a webhook."""
+        return cls(**{name: getattr(webhook, name) for name in cls.model_fields})
+
+
+class NewWebhookOut(WebhookOut):
+    """A webhook that was just registered."""
+
+    secret: str = Field(description="Verifies messages; shown this once.")
+
+
+@router.get("/news")
+def show_news(
+    db: Db,
+    actor: ActorDep,
+    leaderboard: Annotated[str | None, Query(max_length=200, description="Only of this one.")] = None,
+    after: Annotated[
+        int | None, Query(ge=0, le=LARGEST_ID, description="Only newer than this; else the newest.")
+    ] = None,
+    limit: Limit = 50,
+) -> Page[NewsOut]:
+    """Show news of the leaderboards that you see, the oldest first."""
+    found = stream.items(db, actor, board=leaderboard, after_id=after, limit=limit + 1)
+    more = after is not None and len(found) > limit
+    page = found[:limit] if after is not None else found[-limit:]
+    return Page(items=[NewsOut.of(each) for each in page], next=page[-1].id if more else None)
+
+
+@router.get("/news/addressed")
+def show_addressed(
+    db: Db,
+    actor: ActorDep,
+    after: Annotated[
+        int | None, Query(ge=0, le=LARGEST_ID, description="None: only say which is newest.")
+    ] = None,
+    provider: Annotated[str, Query(max_length=50)] = "discord",
+    limit: Limit = 50,
+) -> AddressedPageOut:
+    """Show news that address one person each, to a bot that tells them."""
+    newest = stream.newest_id(db) if after is None else after
+    found = stream.addressed(db, actor, provider=provider, after_id=newest, limit=limit)
+    return AddressedPageOut(items=[AddressedOut.told(each) for each in found.items], newest=found.newest)
+
+
+@router.get("/leaderboards/{name}/webhooks")
+def list_webhooks(name: str, db: Db, actor: ActorDep) -> Page[WebhookOut]:
+    """List the webhooks of a leaderboard."""
+    return Page(items=[WebhookOut.of(each) for each in webhooks.list_webhooks(db, actor, name)])
+
+
+@router.post("/leaderboards/{name}/webhooks", status_code=201)
+def add_webhook(
+    name: str, body: WebhookIn, platform: PlatformDep, actor: ActorDep, now: Now
+) -> NewWebhookOut:
+    """Have a leaderboard's news sent to an https address."""
+    networks = platform.config.webhook_networks
+    made = webhooks.add_webhook(platform.db, actor, name, body.url, now=now, own_networks=networks)
+    return NewWebhookOut(**WebhookOut.of(made.webhook).model_dump(), secret=made.secret)
+
+
+@router.post("/leaderboards/{name}/webhooks/{webhook_id}/enable")
+def enable_webhook(name: str, webhook_id: Number, db: Db, actor: ActorDep, now: Now) -> WebhookOut:
+    """Try a webhook again that was disabled; what waits for it is sent."""
+    return WebhookOut.of(webhooks.enable_webhook(db, actor, name, webhook_id, now=now))
+
+
+@router.delete("/leaderboards/{name}/webhooks/{webhook_id}")
+def remove_webhook(name: str, webhook_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
+    """Remove a webhook, with what waits for it."""
+    webhooks.remove_webhook(db, actor, name, webhook_id, now=now)
+    return Done()

@@ -1,0 +1,63 @@
+"""Requests of this server to others: to an address that was checked, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+import httpx
+
+from kernelcup import __version__
+from kernelcup.services.news.delivery import DeliveryFailed
+
+WHOLE_S = 10.0
+"""For connecting, sending and the head of the answer together."""
+
+
+class HttpSender:
+    """Posts with httpx. Proxies of the environment are not used: they would look the name up again."""
+
+    def __init__(self, *, whole_s: float = WHOLE_S) -> None:
+        self._whole_s = whole_s
+
+    def post(self, url: str, addresses: Sequence[str], headers: Mapping[str, str], body: bytes) -> int:
+        """Send to the first address that takes a connection. Raise ``DeliveryFailed``."""
+        try:
+            return asyncio.run(self._within(url, addresses, headers, body))
+        except TimeoutError:
+            raise DeliveryFailed(f"it did not answer within {self._whole_s:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
+            raise DeliveryFailed(str(error) or type(error).__name__) from error
+
+    async def _within(
+        self, url: str, addresses: Sequence[str], headers: Mapping[str, str], body: bytes
+    ) -> int:
+        async with (
+            asyncio.timeout(self._whole_s),
+            httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=self._whole_s) as client,
+        ):
+            for address in addresses[:-1]:
+                try:
+                    return await _post(client, url, address, headers, body)
+                except httpx.ConnectError:
+                    continue
+            return await _post(client, url, addresses[-1], headers, body)
+
+
+async def _post(
+    client: httpx.AsyncClient, url: str, address: str, headers: Mapping[str, str], body: bytes
+) -> int:
+    """Send to an address as to the host of the URL; the answer's body is not read."""
+    parts = urlsplit(url)
+    named = {"Host": parts.netloc, "User-Agent": f"KernelCup/{__version__}", **headers}
+    request = client.build_request(
+        "POST",
+        httpx.URL(url).copy_with(host=address),
+        content=body,
+        headers=named,
+        extensions={"sni_hostname": parts.hostname or ""},
+    )
+    answer = await client.send(request, stream=True)
+    await answer.aclose()
+    return answer.status_code

@@ -1,0 +1,38 @@
+"""Syncs of repositories take minutes: they have threads of their own."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+
+from anyio import CapacityLimiter, to_thread
+
+from kernelcup.domain import Actor
+from kernelcup.http.platform import Platform
+from kernelcup.services import problem_sync
+from kernelcup.services.problem_sync import SyncOptions, SyncResult
+
+
+async def sync_aside(
+    platform: Platform,
+    actor: Actor,
+    *,
+    repository: str,
+    branch: str,
+    problem_set: str | None,
+    options: SyncOptions,
+    now: datetime,
+) -> SyncResult:
+    """Sync in a thread that no other request waits for. Raise ``RateLimited`` while others do."""
+    work = partial(
+        problem_sync.sync_problem_set,
+        platform.db,
+        actor,
+        repository=repository,
+        branch=branch,
+        problem_set=problem_set,
+        options=options,
+        now=now,
+    )
+    with platform.room.sync(actor):  # which bounds the threads
+        return await to_thread.run_sync(work, limiter=CapacityLimiter(1))

@@ -1,0 +1,331 @@
+"""Many connections, many requests and slow ones: the service refuses what is too much and goes on."""
+
+from __future__ import annotations
+
+import errno
+import resource
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from anyio import to_thread
+from sqlalchemy import event, text
+
+from builders import SUBMISSION, make_board, make_submission
+from kernelcup.domain import Role
+from kernelcup.errors import Overloaded, RateLimited, StorageUnavailable
+from kernelcup.http.platform import Platform
+from kernelcup.http.serving import WebServer, listen, url_of
+from kernelcup.services import problem_sync
+from kernelcup.storage.database import Database
+
+FILES = 512
+SUBMISSIONS = "/api/v1/submissions"
+
+
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    """Let this process open few files for a while."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.fixture
+def serve(platform: Platform) -> Iterator[Callable[..., str]]:
+    """Return what starts a web server with limits of its own and returns its address."""
+    running: list[tuple[WebServer, socket.socket]] = []
+
+    def start(**limits: Any) -> str:
+        from kernelcup.http.serving import Door
+
+        sock = listen("127.0.0.1", 0)
+        server = WebServer(platform, sock, connections=type("Door", (Door,), limits))
+        running.append((server, sock))
+        server.wait_until_ready()
+        return url_of(sock)
+
+    yield start
+    for server, sock in running:
+        server.stop()
+        sock.close()
+
+
+def connect(url: str) -> socket.socket:
+    """Open a connection and send nothing."""
+    host, port = url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def submit(url: str, headers: dict[str, str]) -> httpx.Response:
+    body = {"leaderboard": "double", "devices": ["H100"], "code": SUBMISSION}
+    return httpx.post(f"{url}{SUBMISSIONS}", json=body, headers=headers, timeout=20)
+
+
+@pytest.mark.first_contact(28, "the server raises its soft limit of files")
+def test_a_server_opens_as_many_files_as_it_may(few_files) -> None:
+    from kernelcup.http.serving import raise_file_limit
+
+    assert raise_file_limit() > FILES
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > FILES
+
+
+@pytest.mark.first_contact(28, "connections are capped, and those too many are refused with Retry-After")
+def test_a_connection_too_many_is_refused_and_the_others_go_on(serve) -> None:
+    url = serve(most=3)
+    idle = [connect(url) for _ in range(3)]
+    with connect(url) as late:
+        answer = late.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"Retry-After: " in answer
+    idle.pop().close()
+    for _ in range(100):
+        try:
+            assert httpx.get(f"{url}/livez").text == "ok"
+            break
+        except (httpx.TransportError, AssertionError):
+            continue  # its end was not seen yet
+    else:
+        pytest.fail("nobody was let in again")
+    for each in idle:
+        each.close()
+
+
+@pytest.mark.first_contact(28, "one address has a part of the connections")
+def test_one_address_does_not_take_all_connections(serve) -> None:
+    url = serve(most=10, most_of_one=1)
+    with connect(url) as _, connect(url) as second:
+        assert second.recv(4096).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.first_contact(28, "a connection that does not say in time what it wants is closed")
+@pytest.mark.parametrize("sent", [b"", b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ", b"\r\n"])
+def test_a_head_that_does_not_come_is_not_waited_for(serve, sent: bytes) -> None:
+    url = serve(head_s=0.05)
+    with connect(url) as slow:
+        if sent:
+            slow.sendall(sent)
+        assert slow.recv(4096) == b""
+
+
+def test_a_request_that_takes_longer_than_its_head_may_is_answered(serve, person, db) -> None:
+    make_board(db)
+    url = serve(head_s=0.5)
+    with httpx.Client(base_url=url) as client:
+        for _ in range(3):
+            assert client.get("/api/v1/leaderboards").status_code == 200
+
+
+@pytest.mark.first_contact(28, "each person has so many event streams at once")
+def test_one_person_has_so_many_streams(server_url, person, db, platform) -> None:
+    make_board(db)
+    ada, bob = person("ada"), person("bob")
+    number = make_submission(db).id
+    address = f"{server_url}{SUBMISSIONS}/{number}/events"
+    with httpx.Client() as client:
+        open_ones = [client.stream("GET", address, headers=ada.headers) for _ in range(20)]
+        lines = [each.__enter__().iter_lines() for each in open_ones]
+        for each in lines:
+            next(each)
+        refused = client.get(address, headers=ada.headers, timeout=5)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limited")
+        assert int(refused.headers["Retry-After"]) > 0
+        assert client.get(f"{server_url}{SUBMISSIONS}", headers=bob.headers).status_code == 200
+        for each in open_ones:
+            each.__exit__(None, None, None)
+
+
+@pytest.mark.first_contact(28, "a server that is short of files says 503, not that it has a bug")
+def test_a_server_that_is_short_of_files_says_so(client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("kernelcup.http.api.queues.queue_status", short, raising=False)
+    monkeypatch.setattr("kernelcup.services.waiting.queue_status", short, raising=False)
+    answer = client.get("/api/v1/queue")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
+    assert "Retry-After" in answer.headers
+
+
+@pytest.mark.first_contact(31, "one long write of the database stops neither readers nor /livez")
+def test_one_long_write_stops_no_reader(server_url, person, db) -> None:
+    make_board(db)
+    ada = person("ada")
+    assert httpx.get(f"{server_url}/api/v1/me", headers=ada.headers).status_code == 200  # notes the use
+    end = threading.Event()
+
+    def write() -> None:
+        with db.write():
+            end.wait(20)
+
+    with ThreadPoolExecutor(40) as pool:
+        writer = pool.submit(write)
+        waiting = [pool.submit(submit, server_url, ada.headers) for _ in range(20)]
+        try:
+            for path in ("/livez", "/healthz", "/api/v1/leaderboards", "/api/v1/submissions") * 5:
+                assert httpx.get(f"{server_url}{path}", headers=ada.headers, timeout=4).status_code in (
+                    200,
+                    503,
+                )
+            assert httpx.get(f"{server_url}/livez", timeout=1).text == "ok"
+        finally:
+            end.set()
+        assert {each.result().status_code for each in waiting} <= {201, 503}
+        writer.result()
+
+
+@pytest.mark.first_contact(31, "syncs that hang stop no other request, /livez included")
+def test_syncs_that_hang_stop_nobody(server_url, person, monkeypatch: pytest.MonkeyPatch) -> None:
+    end, begun = threading.Event(), threading.Event()
+
+    def hang(*_: object) -> str:
+        begun.set()
+        end.wait(20)
+        raise StorageUnavailable("the test is over")
+
+    monkeypatch.setattr(problem_sync, "fetch_problems", hang)
+    grace = person("grace", Role.CREATOR).headers
+    body = {"repository": "https://example.org/x"}
+
+    def sync() -> int:
+        return httpx.post(
+            f"{server_url}/api/v1/problem-sets/sync", json=body, headers=grace, timeout=30
+        ).status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        first = pool.submit(sync)
+        begun.wait(10)
+        others = [pool.submit(sync) for _ in range(11)]
+        try:
+            for path in ("/livez", "/api/v1/leaderboards"):
+                assert httpx.get(f"{server_url}{path}", timeout=3).status_code == 200
+            assert {each.result(timeout=10) for each in others} == {429}
+        finally:
+            end.set()
+        assert first.result() == 503
+
+
+@pytest.mark.first_contact(31, "health has a thread of its own: a database that hangs is told within seconds")
+def test_health_answers_while_the_database_hangs(app, client) -> None:
+    from kernelcup.http.health import Watch
+
+    end = threading.Event()
+
+    def look() -> dict[str, str]:
+        end.wait(20)
+        return {}
+
+    app.state.health = Watch(look, patience_s=0.05)
+    try:
+        for _ in range(3):
+            answer = client.get("/healthz")
+            assert (answer.status_code, answer.json()["status"]) == (503, "not ready")
+            assert answer.json()["checks"] == {"database": "does not answer"}
+        assert client.get("/livez").text == "ok"
+    finally:
+        end.set()
+
+
+@pytest.mark.first_contact(29, "overload is refused at once with Retry-After")
+def test_who_would_wait_too_long_is_refused_at_once(client, person, db, platform) -> None:
+    from kernelcup.http.room import Room
+
+    make_board(db)
+    ada = person("ada")
+    platform.room = Room(most_waiting=0)
+    body = {"leaderboard": "double", "devices": ["H100"], "code": SUBMISSION}
+    for method, path in (("POST", SUBMISSIONS), ("GET", SUBMISSIONS)):
+        answer = client.request(method, path, json=body, headers=ada.headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
+        assert int(answer.headers["Retry-After"]) > 0
+    # The existing client understands one shape only.
+    answer = client.get("/leaderboards")
+    assert answer.status_code == 503
+    assert set(answer.json()) == {"detail"}
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+@pytest.mark.first_contact(29, "whoever cannot be served soon is told so instead of waiting")
+def test_a_writer_waits_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kernelcup.http import room as rooms
+
+    monkeypatch.setattr(rooms, "PATIENCE_S", 0.01)
+
+    async def crowd() -> None:
+        room = rooms.Room(writers=1)
+        async with room.writer():
+            with pytest.raises(Overloaded):
+                async with room.writer():
+                    pytest.fail("two wrote at once")
+        async with room.writer():
+            pass
+
+    anyio.run(crowd)
+
+
+@pytest.mark.first_contact(29, "one person has so many requests under way at once")
+def test_one_person_has_so_many_requests_at_once(person) -> None:
+    from kernelcup.http.room import MOST_OF_ONE, Room
+
+    room, ada, bob = Room(), person("ada").actor, person("bob").actor
+    held = [room.person(ada) for _ in range(MOST_OF_ONE)]
+    for each in held:
+        each.__enter__()
+    with pytest.raises(RateLimited), room.person(ada):
+        pytest.fail("one too many")
+    with room.person(bob):
+        pass
+    for each in held:
+        each.__exit__(None, None, None)
+    with room.person(ada):
+        pass
+
+
+def test_threads_are_few(app, client) -> None:
+    async def count() -> float:
+        return to_thread.current_default_thread_limiter().total_tokens
+
+    assert client.portal.call(count) == 10
+
+
+def damage(db: Database) -> None:
+    """Write rubbish over all pages of a SQLite database but the first."""
+    path = Path(str(db.engine.url.database))
+    with db.engine.connect() as connection:
+        connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
+    db.engine.dispose()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+
+
+@pytest.mark.first_contact(28, "a damaged page of the database is 503 and not ready, never a bug")
+def test_a_damaged_database_is_not_ready(client, db) -> None:
+    make_board(db)
+    damage(db)
+    answer = client.get("/api/v1/leaderboards")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage_unavailable")
+    assert "Retry-After" in answer.headers
+    health = client.get("/healthz")
+    assert (health.status_code, health.json()["status"]) == (503, "not ready")
+
+
+@pytest.mark.first_contact(28, "a database that turned read-only is 503 and not ready")
+def test_a_read_only_database_is_not_ready(client, db, person) -> None:
+    ada = person("ada")
+    make_board(db)
+    event.listen(db.engine, "connect", lambda connection, _: connection.execute("PRAGMA query_only=ON"))
+    db.engine.dispose()
+    body = {"leaderboard": "double", "devices": ["H100"], "code": SUBMISSION}
+    answer = client.post(SUBMISSIONS, json=body, headers=ada.headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage_unavailable")
+    health = client.get("/healthz")
+    assert (health.status_code, health.json()["status"]) == (503, "not ready")
+    assert health.json()["checks"]["database"] == "cannot be written"

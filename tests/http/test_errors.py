@@ -1,0 +1,128 @@
+"""Errors over HTTP: each says what to do, and one thing is refused in one way."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import pytest
+from scenes import play
+
+from kernelcup import errors
+from kernelcup.domain import Role, Scope
+from kernelcup.http.errors import CODES
+from kernelcup.next_steps import NEXT_STEPS
+
+API = "/api/v1"
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def scene(stored) -> dict[str, Any]:
+    return stored(play)
+
+
+def test_every_code_of_an_error_has_a_next_step() -> None:
+    module = importlib.import_module(errors.__name__)
+    kinds = [each for _, each in inspect.getmembers(module, inspect.isclass)]
+    ours = {each.code for each in kinds if issubclass(each, errors.UserError)} - {errors.UserError.code}
+    assert ours | set(CODES.values()) <= set(NEXT_STEPS)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/leaderboards/nothing", "not_found"),
+        ("GET", "/nothing", "not_found"),
+        ("PUT", "/submissions", "method_not_allowed"),
+        ("GET", "/submissions?limit=x", "invalid_request"),
+        ("POST", "/submissions", "invalid_request"),
+        ("GET", "/users", "forbidden"),
+    ],
+)
+def test_an_error_says_what_to_do_next(client, person, method: str, path: str, code: str) -> None:
+    error = client.request(method, API + path, headers=person("ada").headers).json()["error"]
+    assert (error["code"], error["next"]) == (code, [NEXT_STEPS[code]])
+
+
+def test_somebody_without_a_token_is_told_how_to_sign_in(client) -> None:
+    error = client.post(f"{API}/submissions", json={"code": "x"}).json()["error"]
+    assert error["next"] == [NEXT_STEPS["sign_in_needed"]]
+
+
+def test_a_request_that_is_cut_off_says_what_to_do_next(client) -> None:
+    answer = client.post(f"{API}/auth/device", json={"client": "x" * 100_000})
+    assert answer.json()["error"]["next"] == [NEXT_STEPS["file_too_large"]]
+
+
+@pytest.mark.parametrize("size", [1_000_001, 1_050_000, 1_200_000, 3_900_000, 5_000_000])
+def test_a_text_that_is_too_large_is_refused_in_one_way(client, person, scene, size: int) -> None:
+    sent = {"code": "#" * size, "leaderboard": "double", "devices": ["H100"]}
+    answer = client.post(f"{API}/submissions", json=sent, headers=person("carl").headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "file_too_large")
+
+
+@pytest.mark.parametrize(
+    ("body", "where", "text"),
+    [
+        (b'{"code": "\xff"}', "body.10", "The body is no UTF-8 text."),
+        (b'{"code": ' + b"[" * 100_000, "body", "The JSON is nested too deeply."),
+    ],
+    ids=["latin-1", "deep"],
+)
+def test_a_body_that_cannot_be_read_names_its_place(
+    client, person, body: bytes, where: str, text: str
+) -> None:
+    answer = client.post(f"{API}/submissions", content=body, headers={**person("ada").headers, **JSON})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (422, "invalid_request")
+    assert error["details"] == [{"where": where, "text": text}]
+
+
+def test_an_unknown_key_of_the_address_is_refused_by_name(client) -> None:
+    answer = client.get(f"{API}/leaderboards", params={"limit": 5, "lmit": 5})
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (422, "invalid_request")
+    assert error["details"] == [{"where": "query.lmit", "text": "is unknown; known here: after, limit"}]
+
+
+def test_an_unknown_key_is_refused_where_something_changes(client, person) -> None:
+    answer = client.post(f"{API}/submissions?dry_run=1", json={"code": "x"}, headers=person("ada").headers)
+    assert answer.json()["error"]["details"] == [
+        {"where": "query.dry_run", "text": "is unknown; this address takes none"}
+    ]
+
+
+def test_who_asks_is_known_before_an_unknown_key_is_refused(client) -> None:
+    answer = client.get(f"{API}/leaderboards?foo=1", headers={"Authorization": "Bearer kc_nothing"})
+    assert answer.status_code == 401
+
+
+def test_the_existing_client_may_send_any_key(client) -> None:
+    assert client.get("/leaderboards", params={"foo": "1"}).status_code == 200
+
+
+def test_a_participant_is_not_sent_for_a_scope_that_they_cannot_have(client, scene) -> None:
+    for method, path in (("PATCH", ""), ("GET", "/members"), ("GET", "/invites")):
+        json = {} if method == "PATCH" else None
+        answer = client.request(
+            method, f"{API}/leaderboards/double{path}", json=json, headers=scene["bob"].headers
+        )
+        assert answer.json()["error"]["code"] == "forbidden", path
+        assert "managed by grace" in answer.json()["error"]["message"]
+
+
+def test_a_creator_whose_token_lacks_the_scope_is_told_which(client, scene, person) -> None:
+    weak = person("grace", Role.CREATOR, scopes=frozenset({Scope.READ}))
+    error = client.patch(f"{API}/leaderboards/double", json={}, headers=weak.headers).json()["error"]
+    assert (error["code"], "'manage'" in error["message"]) == ("scope_missing", True)
+
+
+def test_the_description_says_how_to_sign_in(client) -> None:
+    described = client.get(f"{API}/openapi.json").json()
+    assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    boards = described["paths"][f"{API}/leaderboards"]
+    assert boards["post"]["security"] == [{"token": []}]
+    assert boards["get"]["security"] == [{}, {"token": []}]
+    assert described["paths"][f"{API}/auth/device"]["post"]["security"] == []

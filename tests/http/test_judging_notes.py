@@ -1,0 +1,107 @@
+"""Every door by which a leaderboard is made says whose code judges it, and none chooses in silence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from kernelcup.domain import Role
+from kernelcup.http.platform import Platform
+from kernelcup.services import boards
+from kernelcup.services.task_trial import Tried
+from kernelcup_harness.protocol import HarnessKind
+
+YML = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+  - {name: eval.py, source: eval.py}
+config: {main: eval.py}
+lang: py
+gpus: [H100]
+benchmarks:
+  - {size: 64, seed: 2}
+"""
+REFERENCE = """\
+def generate_input(size, seed): return [seed] * size
+def check_implementation(data, output): return data == output
+"""
+FITS = {"task.yml": YML, "reference.py": REFERENCE, "eval.py": ""}
+FAILS = {**FITS, "reference.py": "def other(): ...\n"}
+
+
+class FoundPoor:
+    """A trial that finds a bound."""
+
+    def try_task(self, *_: Any, **__: Any) -> Tried:
+        """Find that large seeds are no good."""
+        return Tried(seeds_below=1 << 24, seeds_why="tests.0: one value")
+
+
+def create(client: TestClient, headers: dict[str, str], files: dict[str, str], **settings: Any) -> Any:
+    form = {"settings": json.dumps({"name": "shipped", **settings})}
+    parts = [("files", (name, text)) for name, text in files.items()]
+    return client.post("/api/v1/leaderboards", headers=headers, data=form, files=parts)
+
+
+@pytest.mark.first_contact(12, "the API says whose code judges, and what was proposed")
+def test_the_reply_of_the_api_says_it(client, platform: Platform, person) -> None:
+    platform.trial = FoundPoor()
+    grace = person("grace", Role.CREATOR)
+    body = create(client, grace.headers, FITS).json()
+    assert (body["harness"], body["seeds_below"]) == ("standard", 1 << 24)
+    assert body["notes"][0].startswith("judged by the standard harness (its own solutions pass under it)")
+    assert "seeds are drawn below 16777216" in body["notes"][1]
+    task = client.get("/api/v1/leaderboards/shipped/task", headers=grace.headers).json()
+    assert task["harness"] == "standard"
+
+
+@pytest.mark.first_contact(12, "the API refuses own without a yes, by a code of its own")
+def test_the_api_needs_a_yes_to_the_tasks_own_harness(client, person) -> None:
+    grace = person("grace", Role.CREATOR)
+    refused = create(client, grace.headers, FAILS)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "own_harness_needed")
+    body = create(client, grace.headers, FAILS, harness="own").json()
+    assert body["harness"] == "own"
+    assert body["notes"] == [
+        "judged by its own harness (eval.py), as asked; results are marked self-measured"
+    ]
+
+
+@pytest.fixture
+def folder(platform: Platform, tmp_path: Path) -> Path:
+    """A folder of the server that ships its own harness."""
+    object.__setattr__(platform.config, "problem_dir", tmp_path / "problems")
+    folder = tmp_path / "problems" / "shipped"
+    folder.mkdir(parents=True)
+    for name, text in FITS.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+@pytest.mark.first_contact(12, "popcorn admin follows the same rule and says so")
+def test_popcorn_says_it_and_replaces_no_harness_in_silence(client, db, person, folder: Path) -> None:
+    root = person("root", Role.ADMIN)
+
+    def put(**more: str) -> Any:
+        body = {"directory": "shipped", **more}
+        return client.post("/admin/leaderboards", headers=root.headers, json=body)
+
+    made = put().json()
+    assert made["harness"] == "standard"
+    assert made["notes"][0].startswith(
+        "judged by the standard harness (its files fit), not by its own eval.py"
+    )
+    assert put(harness="own").json()["harness"] == "own"
+    # Brought up to date, it keeps what somebody chose.
+    assert put().json()["harness"] == "own"
+    assert boards.get_board(db, "shipped-dev").harness is HarnessKind.OWN
+    (folder / "reference.py").write_text(FAILS["reference.py"])
+    folder.rename(folder.with_name("other"))
+    refused = client.post("/admin/leaderboards", headers=root.headers, json={"directory": "other"})
+    assert refused.status_code == 400
+    assert "can be judged by its own harness only" in refused.json()["detail"]
