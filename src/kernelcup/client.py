@@ -13,6 +13,7 @@ import httpx
 
 from kernelcup import __version__, errors
 from kernelcup.errors import InvalidTask, InvalidValue, Problem, RateLimited, ServerUnavailable, UserError
+from kernelcup.next_steps import NEXT_STEPS
 
 TIMEOUT_S = 30.0
 SILENCE_S = 60.0
@@ -193,7 +194,9 @@ def read_error(server: str, status: int, body: Any) -> errors.KernelCupError:
     else:
         error = (kind or InvalidValue)(message)
     for note in told.get("next") or []:
-        error.add_note(str(note))
+        # What is said of every error of that code is for other clients: commands have hints of their own.
+        if note != NEXT_STEPS.get(code):
+            error.add_note(str(note))
     return error
 
 

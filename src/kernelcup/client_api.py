@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from kernelcup.client import TIMEOUT_S, Client, NotReached, StreamEvent, Upload
-from kernelcup.client_forms import BoardInfo, BudgetInfo, SubmissionInfo, TaskInfo, standing_of_json
-from kernelcup.domain import Standing
+from kernelcup.client_forms import (
+    BoardInfo,
+    BudgetInfo,
+    SubmissionInfo,
+    TaskInfo,
+    moment,
+    standing_of_json,
+)
+from kernelcup.domain import Standing, Task
 from kernelcup.errors import RateLimited, ServerUnavailable
 from kernelcup_harness.protocol import Mode, ProtocolError
 
@@ -176,11 +184,22 @@ class Api:
                 },
             }
 
+    def whole_task(self, board: str) -> Task:
+        """Return a leaderboard's task without its hidden cases, to be run or written down here."""
+        with self._reading():
+            return Task.from_json(self._client.request("GET", f"{_board(board)}/task/definition")["task"])
+
     def standings(self, board: str, device: str, *, limit: int | None = None) -> list[Standing]:
         """Return the ranking of a leaderboard on a device."""
         path = f"{_board(board)}/standings/{quote(device, safe='')}"
         with self._reading():
             return [standing_of_json(each) for each in self._pages(path, {}, limit)]
+
+    def frozen_since(self, board: str, device: str) -> datetime | None:
+        """Return of which moment the standings are that one sees, None where they are live."""
+        path = f"{_board(board)}/standings/{quote(device, safe='')}"
+        with self._reading():
+            return moment(self._client.request("GET", path, params={"limit": 1}).get("frozen_since"))
 
     def my_place(self, board: str, device: str) -> Standing | None:
         """Return one's own place, None while there is none."""
@@ -189,13 +208,15 @@ class Api:
             found = self._client.request("GET", path)
             return None if found is None else standing_of_json(found)
 
-    def create_board(self, settings: Settings, files: Mapping[str, bytes]) -> BoardInfo:
-        """Make a leaderboard from a task's files."""
+    def create_board(self, settings: Settings, files: Mapping[str, bytes]) -> tuple[BoardInfo, Sequence[str]]:
+        """Make a leaderboard from a task's files; return it, and how it is judged and why so."""
         form = {"settings": json.dumps(dict(settings))}
         with self._reading():
-            return BoardInfo.of_json(
-                self._client.request("POST", "/leaderboards", form=form, files=_parts(files))
+            # The server tries the task first.
+            body = self._client.request(
+                "POST", "/leaderboards", form=form, files=_parts(files), timeout_s=LONG_S
             )
+            return BoardInfo.of_json(body), list(map(str, body["notes"]))
 
     def preview(self, board: str, settings: Settings, files: Mapping[str, bytes] | None) -> dict[str, Any]:
         """Return what an update would change."""
@@ -209,7 +230,11 @@ class Api:
         with self._reading():
             return BoardInfo.of_json(
                 self._client.request(
-                    "PUT", f"{_board(board)}/task", params={"expected": expected}, files=_parts(files)
+                    "PUT",
+                    f"{_board(board)}/task",
+                    params={"expected": expected},
+                    files=_parts(files),
+                    timeout_s=LONG_S,
                 )
             )
 
@@ -264,11 +289,17 @@ class Api:
         self.ask(lambda _: None, method, path, json=json)
 
     def pages(
-        self, read: Callable[[Any], T], path: str, params: Mapping[str, str], *, limit: int | None
+        self,
+        read: Callable[[Any], T],
+        path: str,
+        params: Mapping[str, str],
+        *,
+        limit: int | None,
+        after: int | None = None,
     ) -> list[T]:
         """Return the items of a list that comes in pages."""
         with self._reading():
-            return [read(each) for each in self._pages(path, params, limit)]
+            return [read(each) for each in self._pages(path, params, limit, after)]
 
     def _submission(self, body: Any) -> SubmissionInfo:
         with self._reading():
@@ -277,8 +308,10 @@ class Api:
     def _text(self, path: str) -> str:
         return str(self._client.request("GET", path)["text"])
 
-    def _pages(self, path: str, params: Mapping[str, str], limit: int | None) -> Iterator[Any]:
-        left, after = limit, None
+    def _pages(
+        self, path: str, params: Mapping[str, str], limit: int | None, after: int | None = None
+    ) -> Iterator[Any]:
+        left = limit
         while left is None or left > 0:
             wanted: dict[str, str | int | bool] = {
                 **params,

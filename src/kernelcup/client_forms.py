@@ -159,8 +159,14 @@ class BoardInfo:
     max_file_bytes: int | None
     trust: TrustRule
     duel: bool
+    seeds_below: int | None
+    """Bound of seeds where the task has none; None for 63 bits."""
     review_tags: tuple[str, ...] | None
     """None where a server does not tell them."""
+    notice: str
+    """What participants have to know of changes; empty where there is nothing."""
+    event: str
+    """The event that it is part of; empty for none."""
 
     @classmethod
     def of(cls, board: Leaderboard) -> BoardInfo:
@@ -187,7 +193,10 @@ class BoardInfo:
             max_file_bytes=body["max_file_bytes"],
             trust=TrustRule(body["trust"]),
             duel=bool(body["duel"]),
+            seeds_below=body["seeds_below"],
             review_tags=None if tags is None else tuple(map(str, tags)),
+            notice=str(body.get("notice", "")),
+            event=str(body.get("event", "")),
         )
 
 

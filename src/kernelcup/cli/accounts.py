@@ -1,19 +1,24 @@
-"""``kernelcup admin user``, ``admin token`` and ``admin audit``, on the machine that has the database."""
+"""``kernelcup admin user``, ``admin token`` and ``admin audit``, with this machine's database or a server."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.cli.options import (
+    ConfigOption,
+    JsonOption,
+    LimitOption,
+    LocalOption,
+    ServerOption,
+    UserArgument,
+)
 
 if TYPE_CHECKING:
+    from kernelcup.client_api import Api
     from kernelcup.domain import Role, Scope
     from kernelcup.services.accounts import User
     from kernelcup.services.audit import AuditEntry
@@ -23,9 +28,7 @@ if TYPE_CHECKING:
 user = typer.Typer(help="Make, list and change users.", no_args_is_help=True)
 token = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
 
-NameArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 RoleText = "participant, creator or admin"
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")]
 
 
 @user.command("list")
@@ -36,14 +39,26 @@ def list_users(
     ] = None,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """List users."""
+    from kernelcup.cli.place import given, open_place, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
-    with _database(config) as db:
-        found = accounts.list_users(db, OPERATOR, after_id=after, limit=limit, query=query)
+    with open_place(server, local, config) as place:
+        found = place.ask(
+            lambda db: accounts.list_users(db, OPERATOR, after_id=after, limit=limit, query=query),
+            lambda api: api.pages(
+                reader(accounts.User),
+                "/users",
+                given(query=query),
+                limit=limit,
+                after=after,
+            ),
+        )
     if as_json:
         typer.echo(json.dumps({"users": [user_object(each) for each in found]}))
         return
@@ -53,92 +68,128 @@ def list_users(
 
 @user.command("add")
 def add(
-    name: NameArgument,
+    name: UserArgument,
     role: Annotated[str, typer.Option("--role", help=RoleText + ".")] = "participant",
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Make a user who signs in with tokens."""
+    from kernelcup.cli.place import open_place, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
-    with _database(config) as db:
-        made = accounts.make_user(db, OPERATOR, name, role=read_role(role), now=_now())
+    wanted = read_role(role)
+    with open_place(server, local, config) as place:
+        made = place.ask(
+            lambda db: accounts.make_user(db, OPERATOR, name, role=wanted, now=_now()),
+            lambda api: api.ask(
+                reader(accounts.User), "POST", "/users", json={"name": name, "role": wanted.value}
+            ),
+        )
+        option = place.option
     _tell(made, as_json=as_json)
     if not as_json:
-        typer.echo(f"Next: kernelcup admin token create {made.name}")
+        typer.echo(f"Next: kernelcup admin token create {made.name}{option}")
 
 
 @user.command("role")
 def change_role(
-    name: NameArgument,
+    name: UserArgument,
     role: Annotated[str, typer.Argument(metavar="ROLE", help=RoleText + ".")],
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Give a user a role; tokens lose at once what it does not allow."""
+    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
-    with _database(config) as db:
-        _tell(accounts.set_role(db, OPERATOR, name, read_role(role), now=_now()), as_json=as_json)
+    wanted = read_role(role)
+    with open_place(server, local, config) as place:
+        changed = place.ask(
+            lambda db: accounts.set_role(db, OPERATOR, name, wanted, now=_now()),
+            lambda api: api.ask(
+                reader(accounts.User), "PATCH", path_of("users", name), json={"role": wanted.value}
+            ),
+        )
+    _tell(changed, as_json=as_json)
 
 
 @user.command("ban")
 def ban(
-    name: NameArgument,
+    name: UserArgument,
     reason: Annotated[str, typer.Option("--reason", help="Why; the user sees it.")],
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Let a user read only."""
+    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
-    with _database(config) as db:
-        _tell(accounts.ban(db, OPERATOR, name, reason=reason, now=_now()), as_json=as_json)
+    with open_place(server, local, config) as place:
+        banned = place.ask(
+            lambda db: accounts.ban(db, OPERATOR, name, reason=reason, now=_now()),
+            lambda api: api.ask(
+                reader(accounts.User), "POST", path_of("users", name, "ban"), json={"reason": reason}
+            ),
+        )
+    _tell(banned, as_json=as_json)
 
 
 @user.command("unban")
-def unban(name: NameArgument, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def unban(
+    name: UserArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
     """Lift a ban."""
+    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
-    with _database(config) as db:
-        _tell(accounts.unban(db, OPERATOR, name, now=_now()), as_json=as_json)
+    with open_place(server, local, config) as place:
+        freed = place.ask(
+            lambda db: accounts.unban(db, OPERATOR, name, now=_now()),
+            lambda api: api.ask(reader(accounts.User), "DELETE", path_of("users", name, "ban")),
+        )
+    _tell(freed, as_json=as_json)
 
 
 @token.command("create")
 def create_token(
-    name: NameArgument,
+    name: UserArgument,
     label: Annotated[str, typer.Option("--name", help="What the token is for.")] = "made by the operator",
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", help="read, submit, manage, admin, act; default: all of the role but act."),
+        typer.Option(
+            "--scope", help="read, submit, inspect, manage, admin, act; default: all of the role but act."
+        ),
     ] = None,
     days: Annotated[
         int, typer.Option("--days", min=1, max=3650, help="It expires after so many days.")
     ] = 180,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Make a token for a user and print its secret, this once."""
-    from kernelcup.domain import OPERATOR, Scope
-    from kernelcup.services import accounts, tokens
+    from kernelcup.cli.place import open_place
 
-    now = _now()
-    with _database(config) as db:
-        role = accounts.get_user(db, OPERATOR, name).role
-        scopes = read_scopes(scope) if scope else tokens.scopes_of(role) - {Scope.ACT}
-        made, secret = tokens.create_token(
-            db,
-            OPERATOR,
-            name=label,
-            scopes=scopes,
-            now=now,
-            expires_at=now + timedelta(days=days),
-            for_user=name,
+    wanted = read_scopes(scope) if scope else None
+    with open_place(server, local, config) as place:
+        made, secret = place.ask(
+            lambda db: _token_here(db, name, label, wanted, days),
+            lambda api: _token_there(api, name, label, wanted, days),
         )
     if as_json:
         typer.echo(json.dumps({**token_object(made), "secret": secret}))
@@ -148,13 +199,25 @@ def create_token(
 
 
 @token.command("list")
-def list_tokens(name: NameArgument, as_json: JsonOption = False, config: ConfigOption = None) -> None:
+def list_tokens(
+    name: UserArgument,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
     """List a user's tokens that can be used, sessions of browsers too."""
+    from kernelcup.cli.place import open_place
     from kernelcup.domain import OPERATOR
     from kernelcup.services import tokens
 
-    with _database(config) as db:
-        found = tokens.list_tokens(db, OPERATOR, now=_now(), for_user=name)
+    with open_place(server, local, config) as place:
+        found = place.ask(
+            lambda db: tokens.list_tokens(db, OPERATOR, now=_now(), for_user=name),
+            lambda api: api.ask(
+                lambda body: [token_of(each) for each in body], "GET", "/tokens", params={"user": name}
+            ),
+        )
     if as_json:
         typer.echo(json.dumps({"tokens": [token_object(each) for each in found]}))
         return
@@ -166,14 +229,20 @@ def list_tokens(name: NameArgument, as_json: JsonOption = False, config: ConfigO
 def revoke_token(
     token_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the token.")],
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Make a token useless."""
+    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.services import tokens
 
-    with _database(config) as db:
-        tokens.revoke_token(db, OPERATOR, token_id, _now())
+    with open_place(server, local, config) as place:
+        place.do(
+            lambda db: tokens.revoke_token(db, OPERATOR, token_id, _now()),
+            lambda api: api.tell("DELETE", path_of("tokens", token_id)),
+        )
     typer.echo(json.dumps({"revoked": token_id}) if as_json else f"token {token_id} is revoked")
 
 
@@ -187,15 +256,27 @@ def audit(
     ] = None,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Show who used which right, the newest first."""
+    from kernelcup.cli.place import given, open_place, reader
     from kernelcup.cli.texts import plain
     from kernelcup.domain import OPERATOR
-    from kernelcup.services.audit import entries
+    from kernelcup.services.audit import AuditEntry, entries
 
-    with _database(config) as db:
-        found = entries(db, OPERATOR, target=target, action=action, before_id=before, limit=limit)
+    with open_place(server, local, config) as place:
+        found = place.ask(
+            lambda db: entries(db, OPERATOR, target=target, action=action, before_id=before, limit=limit),
+            lambda api: api.pages(
+                reader(AuditEntry),
+                "/audit",
+                given(target=target, action=action),
+                limit=limit,
+                after=before,
+            ),
+        )
     if as_json:
         typer.echo(json.dumps({"audit": [audit_object(each) for each in found]}))
         return
@@ -294,9 +375,46 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-@contextmanager
-def _database(config: Path | None) -> Iterator[Database]:
-    from kernelcup.cli import platform
+def _token_here(
+    db: Database, name: str, label: str, wanted: frozenset[Scope] | None, days: int
+) -> tuple[Token, str]:
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services import accounts, tokens
 
-    with platform.open_database(platform.load_config(config)) as db:
-        yield db
+    now = _now()
+    return tokens.create_token(
+        db,
+        OPERATOR,
+        name=label,
+        scopes=wanted or _usual_scopes(accounts.get_user(db, OPERATOR, name).role),
+        now=now,
+        expires_at=now + timedelta(days=days),
+        for_user=name,
+    )
+
+
+def _token_there(
+    api: Api, name: str, label: str, wanted: frozenset[Scope] | None, days: int
+) -> tuple[Token, str]:
+    from kernelcup.cli.place import path_of, reader
+    from kernelcup.services import accounts
+
+    if wanted is None:
+        wanted = _usual_scopes(api.ask(reader(accounts.User), "GET", path_of("users", name)).role)
+    body = {"name": label, "scopes": sorted(wanted), "days": days, "user": name}
+    return api.ask(lambda told: (token_of(told), str(told["secret"])), "POST", "/tokens", json=body)
+
+
+def token_of(body: dict[str, Any]) -> Token:
+    """Read a token from a server's form; revoked ones are not in its lists."""
+    from kernelcup.cli.place import reader
+    from kernelcup.services.tokens import Token
+
+    return reader(Token)({**body, "revoked_at": None})
+
+
+def _usual_scopes(role: Role) -> frozenset[Scope]:
+    from kernelcup.domain import Scope
+    from kernelcup.services import tokens
+
+    return tokens.scopes_of(role) - {Scope.ACT}

@@ -29,6 +29,7 @@ from kernelcup.cli import (
     settings,
     submissions,
     task,
+    webhooks,
 )
 
 app = typer.Typer(
@@ -65,6 +66,7 @@ app.command("run")(judging.run)
 app.add_typer(task.app, name="task")
 board.app.command("update")(board_admin.update)
 board.app.command("sync")(board_admin.sync)
+board.app.add_typer(webhooks.app, name="webhook")
 app.add_typer(board.app, name="board")
 app.command("submit")(competing.submit)
 app.command("screen")(screening.screen)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kernelcup.cli import board_settings as settings_of
 from kernelcup.cli.options import (
     BoardArgument,
+    BoardHarnessOption,
     ConfigOption,
-    HarnessOption,
     JsonOption,
     LocalOption,
     ServerOption,
@@ -23,6 +25,8 @@ from kernelcup.cli.options import (
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kernelcup.cli.venue import Venue
     from kernelcup.client_forms import BoardInfo
 
@@ -51,7 +55,8 @@ def create(
     review_tag: settings_of.ReviewTagOption = None,
     trust: settings_of.TrustOption = None,
     duel: settings_of.DuelOption = None,
-    harness: HarnessOption = None,
+    event: settings_of.EventOption = None,
+    harness: BoardHarnessOption = None,
     user: UserOption = None,
     as_json: JsonOption = False,
     server: ServerOption = None,
@@ -74,18 +79,54 @@ def create(
         review_tags=review_tag,
         trust=trust,
         duel=duel,
+        event=event,
     )
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
     with open_venue(server, local, config) as venue:
-        board = venue.create_board(task, name=name, devices=device or (), settings=given, user=user)
+        board, notes = make(venue, task, name, device or (), given, user, may_ask=not as_json)
     if as_json:
-        typer.echo(json.dumps(as_object(board)))
+        typer.echo(json.dumps({**as_object(board), "notes": list(notes)}))
         return
     accepted = ", ".join(board.devices)
     typer.echo(plain(f"leaderboard {board.name} takes submissions on {accepted}; {times(board)}"))
+    if venue.server is None and user is None:
+        typer.echo(plain(f"It is {board.creator}'s; --user NAME makes it somebody else's."))
+    for note in notes:
+        typer.echo(plain(note))
     typer.echo(f"Next: kernelcup submit FILE --board {board.name}{venue.option}")
+
+
+def make(
+    venue: Venue,
+    task: str,
+    name: str | None,
+    devices: Sequence[str],
+    settings: dict[str, Any],
+    user: str | None,
+    *,
+    may_ask: bool,
+) -> tuple[BoardInfo, Sequence[str]]:
+    """Make a leaderboard; ask first where only the task's own harness can judge it.
+
+    Raise ``OwnHarnessNeeded`` where nobody can be asked.
+    """
+    from kernelcup.cli.working import working
+    from kernelcup.errors import OwnHarnessNeeded
+    from kernelcup_harness.protocol import HarnessKind
+
+    try:
+        with working(f"{task} is tried, then its leaderboard is made"):
+            return venue.create_board(task, name=name, devices=devices, settings=settings, user=user)
+    except OwnHarnessNeeded as error:
+        if not may_ask or not sys.stdin.isatty():
+            error.add_note(f"kernelcup board create {shlex.quote(task)} --harness own{venue.option}")
+            raise
+        typer.echo(plain(str(error)))
+        typer.confirm("Make it with the task's own harness?", abort=True)
+    own = {**settings, "harness": HarnessKind.OWN}
+    return venue.create_board(task, name=name, devices=devices, settings=own, user=user)
 
 
 @app.command("list")
@@ -130,8 +171,62 @@ def show(
             return
         task = venue.task(name)
     typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}"))
+    if board.notice:
+        typer.echo(plain(f"Mind: {board.notice}"))
     typer.echo(f"{rules_text(board)}\n")
     describe(task)
+
+
+@app.command()
+def get(
+    name: BoardArgument,
+    directory: Annotated[
+        Path | None,
+        typer.Argument(metavar="DIR", help="A new or empty folder; default: one named as the leaderboard."),
+    ] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Write a leaderboard's task into a folder: statement, reference, cases, templates.
+
+    Hidden cases are left out. The folder is a task like any other, to run and to change.
+    """
+    from kernelcup.cli.venue import open_venue
+    from kernelcup.tasks.writing import template_files, write_task
+
+    with open_venue(server, local, config) as venue:
+        task = venue.whole_task(find_board(venue, name).name)
+    written = write_task(task, Path(task.name) if directory is None else directory)
+    if as_json:
+        typer.echo(json.dumps({"leaderboard": task.name, "files": [str(path) for path in written]}))
+        return
+    for path in written:
+        typer.echo(plain(str(path)))
+    first = written[0]
+    place = first.parent if first.name == "task.yml" else first
+    template = next(iter(template_files(task).values()), None)
+    file = "FILE" if template is None else str(first.parent / template)
+    typer.echo(f"Next: {shlex.join(['kernelcup', 'run', str(place), file])}")
+
+
+@app.command()
+def template(
+    name: BoardArgument,
+    language: Annotated[str | None, typer.Option("--language", "-l", help="Python, Triton, ...")] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Print a starting point for a submission, with the leaderboard's directive."""
+    from kernelcup.cli.task import pick_template, print_sources
+    from kernelcup.cli.venue import open_venue
+
+    with open_venue(server, local, config) as venue:
+        task = venue.whole_task(find_board(venue, name).name)
+    print_sources(pick_template(task, language), as_json=as_json)
 
 
 @app.command()
@@ -176,9 +271,13 @@ def find_board(venue: Venue, name: str) -> BoardInfo:
 
 
 def times(board: BoardInfo) -> str:
-    """Say when a leaderboard opens and closes."""
+    """Say when a leaderboard opens, closes and freezes."""
     opens = f"opens {moment(board.opens_at)}; " if board.opens_at is not None else ""
-    return opens + ("no deadline" if board.deadline is None else f"closes {moment(board.deadline)}")
+    closes = "no deadline" if board.deadline is None else f"closes {moment(board.deadline)}"
+    if board.freeze_at is None:
+        return opens + closes
+    is_frozen = board.freeze_at <= datetime.now(UTC)
+    return f"{opens}{closes}; {'frozen since' if is_frozen else 'freezes'} {moment(board.freeze_at)}"
 
 
 def rules_text(board: BoardInfo) -> str:
@@ -191,7 +290,10 @@ def rules_text(board: BoardInfo) -> str:
 
 def moment(utc: datetime) -> str:
     """Return a moment in UTC, and as clocks show it here if that is something else."""
-    local = utc.astimezone()
+    try:
+        local = utc.astimezone()
+    except OverflowError:  # the last hours of the year 9999, east of UTC
+        local = utc
     here = f" ({local:%Y-%m-%d %H:%M %Z} here)" if local.utcoffset() else ""
     return f"{utc:%Y-%m-%d %H:%M:%S} UTC{here}"
 
@@ -214,6 +316,9 @@ def as_object(board: BoardInfo) -> dict[str, object]:
         "max_file_bytes": board.max_file_bytes,
         "trust": board.trust.value,
         "duel": board.duel,
+        "notice": board.notice,
+        "seeds_below": board.seeds_below,
+        "event": board.event,
     }
     if board.review_tags is not None:
         body["review_tags"] = list(board.review_tags)

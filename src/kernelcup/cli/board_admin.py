@@ -13,6 +13,7 @@ import typer
 from kernelcup.cli import board_settings as settings_of
 from kernelcup.cli.options import (
     BoardArgument,
+    BoardHarnessOption,
     ConfigOption,
     HarnessOption,
     JsonOption,
@@ -22,6 +23,8 @@ from kernelcup.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kernelcup.cli.place import Place
     from kernelcup.cli.venue import Update, Venue
     from kernelcup.services.board_changes import Affected, UpdatePreview
@@ -33,7 +36,9 @@ PreviewOption = Annotated[bool, typer.Option("--preview", help="Only say what wo
 RejudgeOption = Annotated[
     bool, typer.Option("--rejudge", help="Judge results again that can no longer be compared.")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Also take away devices with submissions.")]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Also take away devices with submissions, or reveal names or code.")
+]
 
 
 def update(
@@ -52,6 +57,7 @@ def update(
     review_tag: settings_of.ReviewTagOption = None,
     trust: settings_of.TrustOption = None,
     duel: settings_of.DuelOption = None,
+    event: settings_of.EventOption = None,
     harness: HarnessOption = None,
     preview: PreviewOption = False,
     rejudge: RejudgeOption = False,
@@ -64,7 +70,7 @@ def update(
 ) -> None:
     """Change a leaderboard's settings or task, after a look at what that changes.
 
-    The word none takes a deadline, an opening, a freeze, a size limit or the review tags away.
+    The word none takes a deadline, an opening, a freeze, a size limit, an event or the review tags away.
     """
     from kernelcup.cli import options
     from kernelcup.cli.venue import Update, open_venue
@@ -81,6 +87,7 @@ def update(
         review_tags=review_tag,
         trust=trust,
         duel=duel,
+        event=event,
     )
     if device:
         given["devices"] = device
@@ -127,7 +134,16 @@ def change(
     if done.rejudged_jobs is not None:
         typer.echo(f"{done.rejudged_jobs} ranked results are judged again")
     elif seen.needs_rejudge:
-        typer.echo("Its ranked results were left as they are; --rejudge would have judged them again.")
+        typer.echo(left_standings([done.board], venue.option))
+
+
+def left_standings(names: Sequence[str], option: str) -> str:
+    """Say that results left the standings, and how they come back."""
+    lines = "\n".join(f"  kernelcup admin rejudge {name}{option}" for name in names)
+    return (
+        "Earlier results cannot be compared with new ones: they left the standings until they are judged again:\n"
+        + lines
+    )
 
 
 def show_preview(seen: UpdatePreview) -> None:
@@ -158,8 +174,12 @@ def show_consequences(seen: UpdatePreview) -> None:
     if seen.reasons:
         typer.echo(plain(f"results before and after cannot be compared: {'; '.join(seen.reasons)}"))
     if seen.needs_rejudge:
+        typer.echo("those before leave the standings until they are judged again (--rejudge does it at once)")
+    if seen.needs_rejudge:
         for each in seen.affected:
             typer.echo(f"  {each.device}: {each.entries} standings, {each.jobs} ranked results{taking(each)}")
+    for what in seen.reveals:
+        typer.echo(f"against the promise when people submitted, {what}; that needs --force and is told them")
     for device in seen.removed_in_use:
         typer.echo(plain(f"there are submissions on {device}; taking it away needs --force"))
 
@@ -203,6 +223,7 @@ def preview_object(seen: UpdatePreview) -> dict[str, Any]:
         "affected": [dataclasses.asdict(each) for each in seen.affected],
         "estimated_gpu_s": seen.estimated_gpu_s,
         "removed_in_use": list(seen.removed_in_use),
+        "reveals": list(seen.reveals),
     }
 
 
@@ -215,8 +236,17 @@ def sync(
         str | None, typer.Option("--problem-set", help="Name of one problems/*.yaml; default: all.")
     ] = None,
     prefix: Annotated[str, typer.Option("--prefix", help="Put before the leaderboards' names.")] = "",
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device", "-d", help="Instead of the devices that each problem names; may be repeated."
+        ),
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option("--deadline", help="Instead of each problem's own; none for no deadline.")
+    ] = None,
     closed: settings_of.ClosedOption = None,
-    harness: HarnessOption = None,
+    harness: BoardHarnessOption = None,
     preview: PreviewOption = False,
     rejudge: RejudgeOption = False,
     force: Annotated[
@@ -230,18 +260,24 @@ def sync(
 ) -> None:
     """Make and update the leaderboards of a git repository's problem sets.
 
-    A server fetches from an https URL, and takes of the options --branch, --problem-set, --preview and
-    --force.
+    A device that is not configured here or cannot judge a problem is left out; the problem keeps the others.
+    Exit code 0 if every problem has its leaderboard as the repository has it, 3 if one was left as it is.
+    The standard harness judges new ones where a task's own solutions pass under it; where only the task's
+    own harness can, --harness own says yes. A server fetches from an https URL, and takes of the options
+    --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
     """
-    from kernelcup.cli import options
+    from kernelcup.cli import exits, options
     from kernelcup.cli.place import open_place
     from kernelcup.domain import Visibility
+    from kernelcup.services.board_changes import KEEP
+    from kernelcup.services.deadlines import parse_deadline
     from kernelcup.services.problem_sync import SyncOptions
 
     kind = options.read_harness(harness)
+    until = None if deadline in (None, settings_of.NONE) else parse_deadline(deadline, datetime.now(UTC))
     with open_place(server, local, config) as place:
         if place.server is not None:
-            refuse_local_options(prefix=prefix, closed=closed, harness=harness, rejudge=rejudge, user=user)
+            refuse_local_options(prefix=prefix, closed=closed, rejudge=rejudge, user=user)
         chosen = SyncOptions(
             force=force,
             preview=preview,
@@ -250,12 +286,21 @@ def sync(
             visibility=None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC,
             harness=kind,
             rejudge=rejudge,
+            devices=tuple(device or ()),
+            deadline=KEEP if deadline is None else until,
         )
         result = work_sync(place, repository, branch=branch, problem_set=problem_set, chosen=chosen)
+        option = place.option
+        is_here = place.server is None and user is None and bool(result.created) and not result.preview
+        local_owner = place.board(result.created[0]).creator if is_here else ""
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(result)))
     else:
-        show_sync(result)
+        show_sync(result, option)
+        if local_owner and result.created:
+            typer.echo(f"They are {local_owner}'s; --user NAME makes new ones somebody else's.")
+    if not result.is_complete:
+        raise typer.Exit(exits.USER_ERROR)
 
 
 def work_sync(
@@ -266,11 +311,15 @@ def work_sync(
     from kernelcup.cli.place import reader
     from kernelcup.client_api import LONG_S
     from kernelcup.domain import OPERATOR
+    from kernelcup.services.board_changes import Keep
     from kernelcup.services.problem_sync import SyncResult, sync_problem_set
 
     def here(db: Database) -> SyncResult:
         options = dataclasses.replace(
-            chosen, creator=platform.user_name(chosen.creator), known_devices=place.config.devices
+            chosen,
+            creator=platform.creator_name(db, chosen.creator),
+            known_devices=place.config.devices,
+            trial=platform.make_trial(place.config),
         )
         return sync_problem_set(
             db,
@@ -282,22 +331,26 @@ def work_sync(
             now=datetime.now(UTC),
         )
 
-    wanted = {
+    wanted: dict[str, object] = {
         "repository": repository,
         "branch": branch,
         "problem_set": problem_set,
         "force": chosen.force,
         "preview": chosen.preview,
+        "harness": chosen.harness and chosen.harness.value,
     }
+    # Left out unless asked for: an older server does not know them.
+    if chosen.devices:
+        wanted["devices"] = list(chosen.devices)
+    if not isinstance(chosen.deadline, Keep):
+        wanted["deadline"] = None if chosen.deadline is None else chosen.deadline.isoformat()
     return place.ask(
         here,
         lambda api: api.ask(reader(SyncResult), "POST", "/problem-sets/sync", json=wanted, timeout_s=LONG_S),
     )
 
 
-def refuse_local_options(
-    *, prefix: str, closed: bool | None, harness: str | None, rejudge: bool, user: str | None
-) -> None:
+def refuse_local_options(*, prefix: str, closed: bool | None, rejudge: bool, user: str | None) -> None:
     """Raise ``InvalidValue`` for options of a sync that a server does not take."""
     from kernelcup.cli.remote import refuse_user
     from kernelcup.errors import InvalidValue
@@ -306,7 +359,6 @@ def refuse_local_options(
     given = {
         "--prefix": bool(prefix),
         "--closed/--public": closed is not None,
-        "--harness": harness is not None,
         "--rejudge": rejudge,
     }
     for name, is_given in given.items():
@@ -317,7 +369,7 @@ def refuse_local_options(
             )
 
 
-def show_sync(result: SyncResult) -> None:
+def show_sync(result: SyncResult, option: str) -> None:
     """Print what a sync did, for people."""
     from kernelcup.cli.texts import plain
 
@@ -325,32 +377,48 @@ def show_sync(result: SyncResult) -> None:
     typer.echo(f"commit {result.commit}")
     for name in result.created:
         typer.echo(f"{name}: {would}created")
+    for told in result.notes:
+        typer.echo(plain(f"{told.name}: {told.note}"))
     for name in result.updated:
         typer.echo(f"{name}: {would}updated")
+    for each in result.devices_left_out:
+        typer.echo(plain(f"{each.name}: a device is left out. {each.reason}"))
     for each in result.skipped:
         typer.echo(plain(f"{each.name}: skipped, {each.reason}"))
     for problem in result.errors:
         typer.echo(plain(f"{problem.name}: error: {problem.error}"))
+    if result.left_standings and not result.preview:
+        typer.echo(left_standings(result.left_standings, option))
 
 
 def stats(
     board: Annotated[str | None, typer.Option("--board", help="Only of this leaderboard.")] = None,
     last_day: Annotated[bool, typer.Option("--last-day", help="Only what was submitted since then.")] = False,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Show how much was submitted and judged."""
     from datetime import timedelta
 
-    from kernelcup.cli import platform
+    from kernelcup.cli.place import given, open_place, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services.board_changes import as_json as plain_value
+    from kernelcup.services.stats import Stats
     from kernelcup.services.stats import stats as figures
 
     now = datetime.now(UTC)
-    with platform.open_database(platform.load_config(config)) as db:
-        found = figures(
-            db, OPERATOR, board=board, since=now - timedelta(days=1) if last_day else None, now=now
+    since = now - timedelta(days=1) if last_day else None
+    with open_place(server, local, config) as place:
+        found = place.ask(
+            lambda db: figures(db, OPERATOR, board=board, since=since, now=now),
+            lambda api: api.ask(
+                reader(Stats),
+                "GET",
+                "/stats",
+                params=given(leaderboard=board, since=None if since is None else since.isoformat()),
+            ),
         )
     if as_json:
         body = {name: plain_value(getattr(found, name)) for name in found.__slots__}
@@ -377,7 +445,7 @@ def show_stats(found: Stats) -> None:
             delays = (seconds(each.mean_delay_s), seconds(each.longest_delay_s))
             cells = (each.device, each.runs, each.passed, each.scored, *delays, seconds(each.run_s))
             table.add_row(*map(render.cell, cells))
-        render.print_table(out, "Devices", table)
+        render.print_table(out, "Devices", table, drop=("longest delay", "scored", "mean delay"))
     if found.top_users:
         table = render.new_table("user", "run time", right=("run time",))
         for user in found.top_users:

@@ -55,6 +55,10 @@ DuelOption = Annotated[
     ),
 ]
 
+EventOption = Annotated[
+    str | None, typer.Option("--event", metavar="NAME", help="The event that it is part of.")
+]
+
 
 def read(
     now: datetime,
@@ -69,6 +73,7 @@ def read(
     review_tags: list[str] | None,
     trust: str | None = None,
     duel: bool | None = None,
+    event: str | None = None,
 ) -> dict[str, Any]:
     """Return those settings that were given; the word none is None. Raise ``InvalidValue``."""
     from kernelcup.domain import Visibility
@@ -91,6 +96,8 @@ def read(
         found["max_file_bytes"] = None if max_file_bytes == NONE else read_bytes(max_file_bytes)
     if review_tags:
         found["review_tags"] = [] if review_tags == [NONE] else review_tags
+    if event is not None:
+        found["event"] = "" if event == NONE else event
     proofs = {"trust": None if trust is None else read_trust(trust), "duel": duel}
     return found | {name: value for name, value in proofs.items() if value is not None}
 

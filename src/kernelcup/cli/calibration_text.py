@@ -22,7 +22,13 @@ def show(known: Sequence[tuple[CalibrationRecord, Sequence[CalibrationRecord]]])
     for latest, past in known:
         for record in past or [latest]:
             table.add_row(*map(render.cell, cells(record)))
-    render.print_table(render.console(), "Calibrations", table, "times in UTC; * the canary had drifted")
+    render.print_table(
+        render.console(),
+        "Calibrations",
+        table,
+        "times in UTC; * the canary had drifted",
+        drop=("matrix Tflop/s", "C", "launch us", "since", "read GB/s", "gpu"),
+    )
 
 
 def cells(record: CalibrationRecord) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def compare(
     there is no server, this machine does it now and nothing is stored. At a server it waits in the
     queue like what is not ranked: your own may be compared, and any of a leaderboard that you manage.
 
-    Exit codes as for `kernelcup run`, of A.
+    Exit codes as for `kernelcup run`, of A; 9 where nothing was compared.
     """
     from kernelcup.cli import platform
     from kernelcup.cli.remote import RemoteVenue
@@ -142,7 +142,8 @@ def compare_there(venue: RemoteVenue, first: int, second: int, device: str | Non
     """Have a server compare two submissions, and wait for it."""
     from kernelcup.cli import exits
     from kernelcup.domain import JobState
-    from kernelcup_harness.protocol import Verdict
+    from kernelcup.wording import is_compared
+    from kernelcup_harness.protocol import DuelResult, Verdict, from_json
 
     body = {"first": first, "second": second, "device": device}
     made = venue.api.ask(dict, "POST", "/compare", json=body)
@@ -155,7 +156,9 @@ def compare_there(venue: RemoteVenue, first: int, second: int, device: str | Non
     else:
         typer.echo(plain(done["sentence"] or no_result(done["verdict"] or done["state"], f"#{first}")))
     verdict = None if done["verdict"] is None else Verdict(done["verdict"])
-    raise typer.Exit(exits.of_jobs([(JobState(done["state"]), verdict)]))
+    duel = None if done["duel"] is None else from_json(DuelResult, done["duel"])
+    code = exits.of_jobs([(JobState(done["state"]), verdict)])
+    raise typer.Exit(exits.NO_RESULT if code == exits.OK and not is_compared(duel) else code)
 
 
 def measure(
@@ -194,7 +197,7 @@ def show_report(
         given: What names them in JSON: paths, or numbers of submissions.
     """
     from kernelcup.cli import exits, render
-    from kernelcup.wording import duel_sentence
+    from kernelcup.wording import duel_sentence, is_compared
     from kernelcup_harness.protocol import to_json
 
     sentence = "" if report.duel is None else duel_sentence(report.duel, *names)
@@ -217,7 +220,8 @@ def show_report(
         typer.echo(plain(sentence or no_result(report.verdict.value, names[0])))
         if report.duel is None and render.wants_a_gpu(report):
             typer.echo("This task wants a GPU: without one there are no times to compare.")
-    raise typer.Exit(exits.VERDICTS[report.verdict])
+    code = exits.VERDICTS[report.verdict]
+    raise typer.Exit(exits.NO_RESULT if code == exits.OK and not is_compared(report.duel) else code)
 
 
 def no_result(why: str, first: str) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -63,9 +67,11 @@ def submit(
         UnknownDevice,
     )
 
+    content = platform.read_file(file)
+    warn_near_misses(content.decode("utf-8", "replace"))
     ask = Ask(
         file_name=os.fsencode(file.name).decode("utf-8", "replace"),
-        content=platform.read_file(file),
+        content=content,
         mode=options.read_mode(mode),
         board=board,
         devices=tuple(device or ()),
@@ -94,6 +100,14 @@ def submit(
             finish(venue, submission.id, as_json=as_json, silent=not wait)
 
 
+def warn_near_misses(code: str) -> None:
+    """Say on stderr which comments look like a directive and are not read as one."""
+    from kernelcup.services.directives import near_misses
+
+    for text in near_misses(code):
+        typer.echo(plain(f"warning: {text}"), err=True)
+
+
 def say_queued(venue: Venue, submission_id: int) -> None:
     """Say where a submission waits that nobody waits for, and how to come back to it."""
     from kernelcup.cli.following import waiting_text
@@ -107,6 +121,10 @@ def say_queued(venue: Venue, submission_id: int) -> None:
 
 def watch(
     submission_id: SubmissionId,
+    timeout_s: Annotated[
+        float | None,
+        typer.Option("--timeout", min=0.001, max=1e6, metavar="SECONDS", help="Wait no longer; ends with 9."),
+    ] = None,
     as_json: JsonOption = False,
     server: ServerOption = None,
     local: LocalOption = False,
@@ -126,8 +144,38 @@ def watch(
         open_venue(server, local, config) as venue,
         platform.pointing_to(listing(venue), NotFound),
     ):
-        venue.watch(submission_id, quiet=as_json)
+        with no_longer_than(
+            timeout_s, f"submission {submission_id}", f"kernelcup watch {submission_id}{venue.option}"
+        ):
+            venue.watch(submission_id, quiet=as_json)
         finish(venue, submission_id, as_json=as_json)
+
+
+@contextmanager
+def no_longer_than(timeout_s: float | None, what: str, back: str) -> Iterator[None]:
+    """Raise ``WaitOver`` in the middle of a wait that takes longer; ``back`` is how to take it up again.
+
+    By a timer of the process: a stream of a server that says nothing would not give way to a look at
+    the clock. It goes off again each second: a library that is cleaning up may swallow what is raised.
+    """
+    from kernelcup.errors import WaitOver
+
+    if timeout_s is None:
+        yield
+        return
+
+    def give_up(_number: int, _frame: object) -> None:
+        error = WaitOver(f"{what} has not ended within {timeout_s:g} s; it goes on")
+        error.add_note(back)
+        raise error
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def cancel(
@@ -173,20 +221,27 @@ def standings(
 ) -> None:
     """Show the ranking of a leaderboard, one for each device."""
     from kernelcup.cli import render
-    from kernelcup.cli.board import find_board
+    from kernelcup.cli.board import find_board, moment
     from kernelcup.cli.venue import open_venue
+    from kernelcup.wording import frozen_text
 
     with open_venue(server, local, config) as venue:
         found = find_board(venue, only_board(venue) if board is None else board)
         devices = [board_device(found, device)] if device is not None else list(found.devices)
         tables = {name: venue.standings(found.name, name, limit=limit) for name in devices}
+        since = None if found.freeze_at is None else venue.frozen_since(found.name, devices[0])
     if as_json:
         body = {name: [place_object(place) for place in places] for name, places in tables.items()}
-        typer.echo(json.dumps({"leaderboard": found.name, "standings": body}))
+        frozen = None if since is None else since.isoformat()
+        typer.echo(json.dumps({"leaderboard": found.name, "standings": body, "frozen_since": frozen}))
         return
     out = render.console()
     for name, places in tables.items():
         render.standings(out, found, name, places)
+    if since is not None:
+        typer.echo(frozen_text(since))
+    elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):
+        typer.echo(f"Frozen for others since {moment(found.freeze_at)}; you see the standings as they are.")
 
 
 def board_device(board: BoardInfo, device: str) -> str:
@@ -227,5 +282,6 @@ def place_object(place: Standing) -> dict[str, object]:
         "submitted_at": place.submitted_at.isoformat(),
         "file_name": place.file_name,
         "trust": place.trust,
+        "proven": place.proven,
         "comparable": place.comparable,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import shlex
 import shutil
@@ -36,11 +37,13 @@ ENTRIES = (
 )
 BOARDS = ("vectoradd", "softmax")
 MARKER = "made-by-kernelcup-demo"
+CREATOR = "demo"
+SITE = "site"
 
 
 def demo(
     directory: Annotated[
-        Path, typer.Option("--directory", help="Where its database and its page go.")
+        Path, typer.Option("--directory", help="Where its database and its site go.")
     ] = Path("kernelcup-demo"),
 ) -> None:
     """Show a whole competition on this machine.
@@ -60,7 +63,7 @@ def demo(
     settings = Config.load(None, environ | {"KERNELCUP_HOME": str(folder)})
     terminal = sys.stdout.isatty()
     width = None if terminal else 110
-    out = render.PlainConsole(highlight=False, soft_wrap=not terminal, record=True, width=width)
+    out = render.PlainConsole(highlight=False, soft_wrap=not terminal, width=width)
     device = platform.pick_device(settings, None)
     settings = with_or_without_sandbox(settings)
     with platform.open_database(settings) as db:
@@ -68,10 +71,49 @@ def demo(
         make_boards(db, settings, device)
         wrong = compete(out, db, settings, device)
         show_results(out, db, device, wrong)
+        page = write_pages(db, settings, folder / SITE)
     next_steps(out, directory, wrong, time.monotonic() - began)
-    page = folder / "index.html"
-    out.save_html(str(page), clear=False)
-    typer.echo(f"The same as a page: {page}")
+    show_site(out, directory, page, wrong)
+
+
+def write_pages(db: Database, settings: Config, folder: Path) -> Path:
+    """Write the site as the demo's creator sees it, and return its first page."""
+    import secrets
+
+    import structlog
+
+    from kernelcup.domain import OPERATOR, Scope
+    from kernelcup.http.platform import Platform
+    from kernelcup.http.static_site import write_site
+    from kernelcup.services import tokens
+    from kernelcup.services.submissions import list_submissions
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    platform = Platform(db=db, config=settings, secret=secrets.token_hex())
+    reader, token = tokens.create_token(
+        db,
+        OPERATOR,
+        name="demo site",
+        scopes=[Scope.READ, Scope.INSPECT],
+        now=datetime.now(UTC),
+        for_user=CREATOR,
+    )
+    try:
+        every = list_submissions(db, limit=len(ENTRIES))
+        return write_site(platform, folder, token=token, also=[f"/s/{each.id}" for each in every])
+    finally:
+        tokens.revoke_token(db, OPERATOR, reader.id, datetime.now(UTC))
+
+
+def show_site(out: Console, directory: Path, page: Path, wrong: Submission) -> None:
+    """Say where the site is, and how to serve it."""
+    home = f"KERNELCUP_HOME={shlex.quote(str(directory))}"
+    command = "kernelcup" if shutil.which("kernelcup") else shlex.quote(sys.argv[0])
+    out.print("\nThe leaderboards and reports as pages, which open from the disk:", markup=False)
+    out.print(f"  {page.as_uri()}", markup=False)
+    out.print(f"  {page.with_name('s').as_uri()}/{wrong.id}.html  (the wrong answer)", markup=False)
+    out.print("The same with sign-in and submitting:", markup=False)
+    out.print(f"  {home} {command} serve", markup=False)
 
 
 def with_or_without_sandbox(settings: Config) -> Config:
@@ -99,6 +141,7 @@ def clear(folder: Path) -> None:
     (folder / MARKER).touch()
     for name in ("kernelcup.db", "kernelcup.db-wal", "kernelcup.db-shm", "index.html"):
         (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / SITE, ignore_errors=True)
 
 
 def make_boards(db: Database, settings: Config, device: Device) -> None:
@@ -112,7 +155,7 @@ def make_boards(db: Database, settings: Config, device: Device) -> None:
             name=name,
             task=platform.find_task(name),
             devices=[device.name],
-            creator="demo",
+            creator=CREATOR,
             now=datetime.now(UTC),
             known_devices=settings.devices,
         )

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kernelcup.client_api import Api
     from kernelcup.config import Config
     from kernelcup.domain import Device
+    from kernelcup.storage.database import Database
     from kernelcup.storage.faults import DeviceFault
 
 admin = typer.Typer(help="What operators do, and who manages leaderboards.", no_args_is_help=True)
@@ -31,20 +33,35 @@ def devices(
         int, typer.Option("--history", min=0, max=1000, help="Show so many calibrations of each device.")
     ] = 0,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """List this machine's devices, what all machines' can do, and the GPUs that are out of service."""
-    from kernelcup.cli import calibration_text, platform
+    """List the devices, and the GPUs that are out of service.
+
+    At a server: its devices, with what waits for them. Here: this machine's, and what those of all
+    machines can do.
+    """
+    from kernelcup.cli.place import open_place
+
+    with open_place(server, local, config) as place:
+        place.do(
+            lambda db: list_here(db, place.config, history, as_json=as_json),
+            lambda api: list_there(api, history, as_json=as_json),
+        )
+
+
+def list_here(db: Database, settings: Config, history: int, *, as_json: bool) -> None:
+    """Print this machine's devices."""
+    from kernelcup.cli import calibration_text
     from kernelcup.services import calibrations
     from kernelcup.services.fitness import outages
 
-    settings = platform.load_config(config)
-    with platform.open_database(settings) as db:
-        out = outages(db, now=datetime.now(UTC))
-        known = [
-            (latest, calibrations.history(db, latest, limit=history) if history else [])
-            for latest in calibrations.newest(db)
-        ]
+    out = outages(db, now=datetime.now(UTC))
+    known = [
+        (latest, calibrations.history(db, latest, limit=history) if history else [])
+        for latest in calibrations.newest(db)
+    ]
     rows = [(device, free_slots(settings, device, out)) for device in settings.devices]
     if as_json:
         body = {
@@ -60,6 +77,54 @@ def devices(
         typer.echo("Nothing was calibrated yet; `kernelcup serve` does it when it starts.")
 
 
+def list_there(api: Api, history: int, *, as_json: bool) -> None:
+    """Print a server's devices. Its calibrations stay on its machine."""
+    from kernelcup.errors import InvalidValue
+
+    if history:
+        raise InvalidValue(
+            f"--history: {api.server} does not hand out calibrations; "
+            "on its machine: kernelcup devices --local --history N"
+        )
+    facts, counts = ("name", "backend", "launcher", "slots"), ("queued", "running")
+    known = api.ask(lambda body: [{key: each[key] for key in facts} for each in body], "GET", "/devices")
+    queues = api.ask(
+        lambda body: {each["device"]: {key: each[key] for key in counts} for each in body}, "GET", "/queue"
+    )
+    rows = [each | queues.get(each["name"], dict.fromkeys(counts, 0)) for each in known]
+    out = outages_there(api)
+    if as_json:
+        faults = None if out is None else [fault_object(fault) for fault in out]
+        typer.echo(json.dumps({"server": api.server, "devices": rows, "out_of_service": faults}))
+        return
+    show_there(api.server, rows, out or [])
+
+
+def outages_there(api: Api) -> list[DeviceFault] | None:
+    """Return what is out of service at a server, None where only its admins are told."""
+    from kernelcup.cli.place import reader
+    from kernelcup.errors import Forbidden, ScopeMissing, SignInNeeded
+    from kernelcup.storage.faults import DeviceFault
+
+    try:
+        return api.ask(reader(list[DeviceFault]), "GET", "/devices/outages")
+    except (Forbidden, ScopeMissing, SignInNeeded):
+        return None
+
+
+def show_there(server: str, rows: Sequence[dict[str, Any]], out: Sequence[DeviceFault]) -> None:
+    """Print a server's devices for people."""
+    from kernelcup.cli import render
+
+    console = render.console()
+    columns = ("device", "backend", "launcher", "slots", "queued", "running")
+    table = render.new_table(*columns, right=columns[3:])
+    for row in rows:
+        table.add_row(*(render.cell(value) for value in row.values()))
+    render.print_table(console, f"Devices of {server}", table, drop=("launcher", "backend"))
+    show_outages(out)
+
+
 def show(rows: Sequence[tuple[Device, int | None]], out: Sequence[DeviceFault]) -> None:
     """Print tables for people."""
     from kernelcup.cli import render
@@ -69,7 +134,14 @@ def show(rows: Sequence[tuple[Device, int | None]], out: Sequence[DeviceFault]) 
     for device, free in rows:
         cells = (device.name, device.backend.value, device.launcher, device.slots)
         table.add_row(*map(render.cell, (*cells, "-" if free is None else free)))
-    render.print_table(console, "Devices of this machine", table)
+    render.print_table(console, "Devices of this machine", table, drop=("launcher", "backend"))
+    show_outages(out)
+
+
+def show_outages(out: Sequence[DeviceFault]) -> None:
+    """Print what is out of service, if anything is."""
+    from kernelcup.cli import render
+
     if not out:
         return
     table = render.new_table("device", "machine", "gpu", "since", "next look", "reason")
@@ -77,7 +149,8 @@ def show(rows: Sequence[tuple[Device, int | None]], out: Sequence[DeviceFault]) 
         moments = (f"{moment:%Y-%m-%d %H:%M:%S}" for moment in (fault.since, fault.next_look_at))
         cells_out = (fault.device, fault.machine, fault.gpu, *moments, fault.reason)
         table.add_row(*map(render.cell, cells_out))
-    render.print_table(console, "Out of service", table, "times in UTC")
+    drop = ("next look", "since")
+    render.print_table(render.console(), "Out of service", table, "times in UTC", drop=drop)
 
 
 def free_slots(settings: Config, device: Device, out: Sequence[DeviceFault]) -> int | None:
@@ -122,6 +195,8 @@ def device_up(
         str | None, typer.Option("--machine", help="Only on this machine; default: on all.")
     ] = None,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Put a device's GPUs back into service now.
@@ -129,17 +204,30 @@ def device_up(
     You vouch for them: the memory that is in use then is what later jobs are compared with.
     """
     from kernelcup.cli import platform
+    from kernelcup.cli.place import open_place
     from kernelcup.cli.texts import plain
     from kernelcup.errors import NotFound
     from kernelcup.services.fitness import bring_back
 
     with (
-        platform.open_database(platform.load_config(config)) as db,
-        platform.pointing_to("kernelcup devices", NotFound),
+        open_place(server, local, config) as place,
+        platform.pointing_to(f"kernelcup devices{place.option}", NotFound),
     ):
-        back = bring_back(db, device, machine=machine, now=datetime.now(UTC))
+        back = place.ask(
+            lambda db: bring_back(db, device, machine=machine, now=datetime.now(UTC)),
+            lambda api: bring_back_there(api, device, machine),
+        )
     if as_json:
         typer.echo(json.dumps({"in_service": [fault_object(fault) for fault in back]}))
         return
     for fault in back:
         typer.echo(plain(f"GPU {fault.gpu} of {fault.machine} ({fault.device}) is in service again"))
+
+
+def bring_back_there(api: Api, device: str, machine: str | None) -> list[DeviceFault]:
+    """Have a server put a device's GPUs back into service."""
+    from kernelcup.cli.place import path_of, reader
+    from kernelcup.storage.faults import DeviceFault
+
+    only = {} if machine is None else {"machine": machine}
+    return api.ask(reader(list[DeviceFault]), "POST", path_of("devices", device, "up"), params=only)

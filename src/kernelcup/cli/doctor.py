@@ -115,8 +115,14 @@ def triton() -> Finding:
 
 def gpu(config: Config) -> Finding:
     """The devices on which this machine can judge."""
+    from kernelcup.cli import platform
+    from kernelcup.errors import ConfigError
     from kernelcup_harness.protocol import Backend
 
+    try:
+        platform.check_devices(config)
+    except ConfigError as error:
+        return Finding("gpu", "broken", str(error), needed=True)
     real = [f"{device.name} x{device.slots}" for device in config.devices if device.backend is Backend.CUDA]
     if real:
         return Finding("gpu", "ok", ", ".join(real))

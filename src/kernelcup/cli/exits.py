@@ -13,6 +13,7 @@ from kernelcup.errors import (
     StorageUnavailable,
     UnfitDevice,
     UserError,
+    WaitOver,
 )
 from kernelcup_harness.protocol import Verdict
 
@@ -25,6 +26,7 @@ STORAGE_ERROR = 5
 LAUNCH_ERROR = 6
 CANCELLED = 7
 SYSTEM_ERROR = 8
+NO_RESULT = 9
 SIGNAL = 128
 """And the number of the signal that ended the command."""
 INTERRUPTED = SIGNAL + 2
@@ -47,6 +49,7 @@ ERRORS: tuple[tuple[type[KernelCupError], int, str], ...] = (
     (ConfigError, CONFIG_ERROR, "config_error"),
     (StorageUnavailable, STORAGE_ERROR, "storage_unavailable"),
     (ServerUnavailable, STORAGE_ERROR, "server_unavailable"),
+    (WaitOver, NO_RESULT, "wait_over"),
     (UnfitDevice, LAUNCH_ERROR, "unfit_device"),
     (LaunchError, LAUNCH_ERROR, "launch_error"),
     (KernelCupError, BUG, "error"),

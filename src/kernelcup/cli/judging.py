@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kernelcup.cli.options import (
+    AnyTaskArgument,
     ConfigOption,
     HarnessOption,
     JsonOption,
+    LocalOption,
     ModeOption,
+    ServerOption,
     SubmissionFile,
-    TaskArgument,
 )
 from kernelcup.errors import InvalidValue
 
@@ -33,7 +35,7 @@ LONGEST_TRACE_BYTES = 512 << 20
 
 
 def run(
-    task: TaskArgument,
+    task: AnyTaskArgument,
     file: SubmissionFile,
     mode: ModeOption = "test",
     device: Annotated[
@@ -52,11 +54,14 @@ def run(
         ),
     ] = None,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Judge FILE against TASK on this machine.
 
-    The report is shown and nothing is stored.
+    The report is shown and nothing is stored. Of a leaderboard the hidden cases are left out. A file
+    that every leaderboard would refuse, for a directive or its name, is refused here, too.
 
     Exit codes: 0 accepted, 10 wrong answer, 11 compile error, 12 runtime error, 13 time limit,
     14 memory limit, 15 output limit, 16 rejected, 17 internal error. Without a verdict: 2 usage,
@@ -64,6 +69,8 @@ def run(
     8 the machine (files, disk), 130 interrupted, 1 a bug of ours.
     """
     from kernelcup.cli import exits, options, platform
+    from kernelcup.cli.competing import warn_near_misses
+    from kernelcup.cli.task_argument import Where, find_task
     from kernelcup.services.submit import read_code
 
     settings = platform.load_config(config)
@@ -72,8 +79,10 @@ def run(
     check_trace(trace, wanted)
     judged_by, secret = options.read_harness(harness), check_seed(seed)
     platform.check_order(task, file)
-    found = platform.find_task(task)
+    found = find_task(task, Where(server=server, local=local, config=config))
     code = read_code(platform.read_file(file))
+    check_as_submitted(code, file, found)
+    warn_near_misses(code)
     report = judge(found, code, wanted, chosen, judged_by, secret, settings=settings, quiet=as_json)
     written = [] if trace is None else write_traces(report, trace)
     if as_json:
@@ -118,6 +127,15 @@ def judge(
     with render.StageLines(quiet=quiet) as lines:
         platform.tell_wait(launcher, device, lines.say)
         return launcher.run(spec, device, on_event=lines.take, cancelled=threading.Event()).report
+
+
+def check_as_submitted(code: str, file: Path, task: Task) -> None:
+    """Raise what a leaderboard with that task would refuse the file for, whatever its settings are."""
+    from kernelcup.services.admission import check_file_type
+    from kernelcup.services.directives import parse_directives
+
+    parse_directives(code)
+    check_file_type(file.name, task.lang)
 
 
 def check_seed(seed: str | None) -> str | None:

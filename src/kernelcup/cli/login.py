@@ -37,7 +37,7 @@ def login(
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            "--scope", help="What it may do: read, submit, manage, admin; default: the first three."
+            "--scope", help="What it may do: read, submit, inspect, manage, admin; default: all but admin."
         ),
     ] = None,
     popcorn: Annotated[
@@ -51,6 +51,7 @@ def login(
     code. The token goes to ~/.config/kernelcup/credentials.json, which only you can read.
     """
     from kernelcup.cli.credentials import Credentials, write_popcorn
+    from kernelcup.cli.venue import overriding
     from kernelcup.client import Client, read_server
 
     known = Credentials.load(os.environ)
@@ -58,10 +59,15 @@ def login(
     secret = read_token(token)
     if secret is None:
         with Client(where) as client:
-            secret = let_in(client, scope or ["read", "submit", "manage"], time.sleep)
+            secret = let_in(client, scope or ["read", "submit", "inspect", "manage"], time.sleep)
     with Client(where, secret) as client:
         me = client.request("GET", "/me")
     known.put(where, secret)
+    if (name := overriding()) is not None and not os.environ.get("KERNELCUP_SERVER"):
+        typer.echo(
+            f"{name} is set: commands use this machine's database unless they are given --server {where}",
+            err=True,
+        )
     body: dict[str, Any] = {"server": where, "user": me["name"], "role": me["role"], "scopes": me["scopes"]}
     if popcorn:
         body["popcorn"] = str(write_popcorn(secret, os.environ))

@@ -16,9 +16,10 @@ from kernelcup.cli.options import (
     JsonOption,
     LocalOption,
     ServerOption,
+    UserArgument,
     UserOption,
 )
-from kernelcup.cli.rules import PEOPLE, UserArgument
+from kernelcup.cli.rules import PEOPLE
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
@@ -263,6 +264,9 @@ def import_members(
         return
     told = f"{named}: {len(result.added)} new members, {len(result.already)} were members before"
     typer.echo(plain(f"{told}, {len(result.codes)} codes"), err=True)
+    if result.without_account:
+        absent = ", ".join(result.without_account)
+        typer.echo(plain(f"no account has the name, so these got a code: {absent}"), err=True)
     for each in result.codes:
         typer.echo(plain(f"{each.code}  {each.label}"))
 
@@ -415,7 +419,7 @@ def import_object(board: str, result: ImportResult) -> dict[str, Any]:
     """Return what came of a class list as ``--json`` prints it."""
     from kernelcup.cli.place import json_object
 
-    return json_object(result, "added", "already", "codes", leaderboard=board)
+    return json_object(result, "added", "already", "codes", "without_account", leaderboard=board)
 
 
 def _now() -> datetime:

@@ -18,6 +18,14 @@ HarnessOption = Annotated[
     str | None,
     typer.Option("--harness", help="standard (ours) or own (the task's eval.py); default: as the task says."),
 ]
+BoardHarnessOption = Annotated[
+    str | None,
+    typer.Option(
+        "--harness",
+        help="standard (ours) or own (the task's eval.py); default: standard, if the task's own solutions "
+        "pass under it.",
+    ),
+]
 UserOption = Annotated[
     str | None, typer.Option("--user", "-u", help="Who you are; default: your login name.")
 ]
@@ -39,7 +47,16 @@ LocalOption = Annotated[bool, typer.Option("--local", help="Use this machine's d
 TaskArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="Folder, zip, .py file, or the name of a task that ships.")
 ]
+AnyTaskArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TASK",
+        help="Folder, zip, .py file, or the name of a task that ships or of a leaderboard (board:NAME).",
+    ),
+]
 BoardArgument = Annotated[str, typer.Argument(metavar="BOARD", help="Name of the leaderboard.")]
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")]
 SubmissionFile = Annotated[Path, typer.Argument(metavar="FILE", help="The submission.")]
 SubmissionId = Annotated[
     int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the submission.")

@@ -47,7 +47,15 @@ def pause(
     with open_place(server, local, config) as place:
         key = key_of(place, what, name)
         place.do(
-            lambda db: pauses.pause(db, OPERATOR, scope=what, key=key, reason=reason, now=_now()),
+            lambda db: pauses.pause(
+                db,
+                OPERATOR,
+                scope=what,
+                key=key,
+                reason=reason,
+                now=_now(),
+                devices=[device.name for device in place.config.devices],
+            ),
             lambda api: api.tell("PUT", pause_path(what, key), json={"reason": reason}),
         )
         back = f"kernelcup admin start {' '.join(filter(None, (what, key)))}{place.option}"

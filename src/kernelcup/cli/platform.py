@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kernelcup.launchers.local import LocalLauncher
     from kernelcup.services.dispatch import Dispatcher
     from kernelcup.services.progress import Progress
+    from kernelcup.services.task_trial import LocalTrial
     from kernelcup.storage.database import Database
 
 LOCAL = "local"
@@ -124,12 +125,38 @@ def pointing_to(hint: str, kind: type[KernelCupError]) -> Iterator[None]:
         raise
 
 
+def check_torch() -> None:
+    """Raise ``ConfigError`` without PyTorch."""
+    if find_spec("torch") is None:
+        raise ConfigError("judging needs PyTorch, which is not installed: pip install torch==2.13.0 numpy")
+
+
+def check_devices(config: Config) -> None:
+    """Raise ``ConfigError`` where this machine cannot judge on a device of its configuration.
+
+    What starts judging asks this first, and so do the commands that only look.
+    """
+    from kernelcup_harness.protocol import Backend
+
+    faults = []
+    for device in config.devices:
+        where = f"{config.file}: device {device.name}"
+        if device.launcher != LOCAL:
+            faults.append(f"{where}: no launcher {device.launcher!r}, only {LOCAL!r}")
+        elif device.backend is Backend.CUDA and not config.has_gpu:
+            faults.append(
+                f"{where}: this machine has no GPU. Take the device out; where other machines judge, give "
+                "`serve` and `config check` the option --no-judge"
+            )
+    if faults:
+        raise ConfigError("\n".join(faults))
+
+
 def make_launcher(config: Config) -> LocalLauncher:
     """Return the launcher for this machine. Raise ``ConfigError`` if it cannot judge."""
     from kernelcup.launchers.local import LocalLauncher
 
-    if find_spec("torch") is None:
-        raise ConfigError("judging needs PyTorch, which is not installed: pip install torch==2.13.0 numpy")
+    check_torch()
     hygiene = make_hygiene() if config.slot_gpus else None
     return LocalLauncher(
         runtime_dir=config.runtime_dir,
@@ -141,6 +168,21 @@ def make_launcher(config: Config) -> LocalLauncher:
         pass_on=config.sandbox_environment,
         warm=config.warm,
         while_busy=config.refill_beside,
+    )
+
+
+def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTrial | None:
+    """Return what tries tasks on this machine, None where PyTorch is missing."""
+    from kernelcup.launchers.slots import Slots
+    from kernelcup.services.task_trial import LocalTrial
+
+    if find_spec("torch") is None:
+        return None
+    return LocalTrial(
+        devices=[device for device in config.devices if device.launcher == LOCAL],
+        slots=Slots(config.runtime_dir, config.slot_gpus),
+        launcher=launcher or make_launcher(config),
+        environ=os.environ,
     )
 
 
@@ -180,8 +222,12 @@ def make_dispatcher(
     Args:
         serving: Runners wait for jobs until it is closed; without it each job starts its own.
     """
+    from kernelcup.cli.screening import second_opinion
+    from kernelcup.screen.bounded import BoundedScreen
     from kernelcup.services.dispatch import Dispatcher
+    from kernelcup.services.screening import is_native
 
+    check_devices(config)
     launcher = make_launcher(config)
     if serving is not None:
         serving.callback(launcher.close)
@@ -193,6 +239,7 @@ def make_dispatcher(
         launchers=launchers,
         on_progress=on_progress,
         calibrate_every=config.calibrate_every,
+        look=BoundedScreen(is_native, second_opinion=second_opinion(config)),
     )
 
 
@@ -273,6 +320,13 @@ def read_file(path: Path) -> bytes:
     if len(content) > LARGEST_FILE_BYTES:
         raise FileTooLarge(f"{path}: a submission may have {LARGEST_FILE_BYTES:,} bytes; this has more")
     return content
+
+
+def creator_name(db: Database, given: str | None) -> str:
+    """Return whose a leaderboard is: as given, or whoever the login stands for."""
+    from kernelcup.services.users import creator_here
+
+    return given if given is not None else creator_here(db, user_name(None))
 
 
 def user_name(given: str | None) -> str:

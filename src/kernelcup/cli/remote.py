@@ -21,12 +21,13 @@ from kernelcup.client_forms import BoardInfo, SubmissionInfo, TaskInfo, moment
 from kernelcup.client_tasks import pack
 from kernelcup.errors import InvalidValue, ServerUnavailable
 from kernelcup.services.board_changes import Affected, UpdatePreview
+from kernelcup.services.boards import check_board_name
 from kernelcup.services.submit import read_code
 from kernelcup.services.task_changes import CaseChange, FileChange
 
 if TYPE_CHECKING:
     from kernelcup.client import Client
-    from kernelcup.domain import Standing
+    from kernelcup.domain import Standing, Task
 
 MOMENTS = ("opens_at", "deadline", "freeze_at")
 
@@ -125,6 +126,10 @@ class RemoteVenue:
         """Return a ranking."""
         return self._api.standings(board, device, limit=limit)
 
+    def frozen_since(self, board: str, device: str) -> datetime | None:
+        """Return of which moment the standings are that one sees, None where they are live."""
+        return self._api.frozen_since(board, device)
+
     def boards(self) -> list[BoardInfo]:
         """Return the leaderboards that one may see."""
         return self._api.boards()
@@ -136,6 +141,12 @@ class RemoteVenue:
     def task(self, board: str) -> TaskInfo:
         """Return a leaderboard's task."""
         return self._api.task(board)
+
+    def whole_task(self, board: str) -> Task:
+        """Return a leaderboard's task without its hidden cases."""
+        task = self._api.whole_task(board)
+        check_board_name(task.name)  # it may become the name of a folder
+        return task
 
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
@@ -149,8 +160,8 @@ class RemoteVenue:
         devices: Sequence[str],
         settings: Mapping[str, Any],
         user: str | None,
-    ) -> BoardInfo:
-        """Send a task, and make a leaderboard of it."""
+    ) -> tuple[BoardInfo, Sequence[str]]:
+        """Send a task, and make a leaderboard of it; return it, and how it is judged and why so."""
         refuse_user(user)
         found, files = pack(platform.task_path(task))
         wanted = {"name": found.name if name is None else name, **settings_object(settings)}
@@ -223,5 +234,6 @@ def read_preview(body: Mapping[str, Any]) -> UpdatePreview:
             "affected": tuple(Affected(**each) for each in body["affected"]),
             "reasons": tuple(body["reasons"]),
             "removed_in_use": tuple(body["removed_in_use"]),
+            "reveals": tuple(body["reveals"]),
         }
     )

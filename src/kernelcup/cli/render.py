@@ -15,12 +15,12 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from rich.console import Console, JustifyMethod, RenderableType
-from rich.measure import Measurement
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from kernelcup import lesson_text
+from kernelcup import lesson_text, scoring
+from kernelcup.cli.tables import fit, least_width
 from kernelcup.cli.texts import plain, shortened
 from kernelcup.client_forms import BoardInfo
 from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy, Standing
@@ -33,7 +33,9 @@ from kernelcup.wording import (
     interval_text,
     rank_text,
     time_text,
+    times_as_fast,
 )
+from kernelcup.wording import trust_text as trust_level_text
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -52,8 +54,9 @@ SHOWN_OUTPUT_LINES = 20
 SHOWN_MESSAGE_LINES = 40
 WIDTH_WITHOUT_TERMINAL = 160
 TIED = "= cannot be told apart from the first of that rank"
+APART = "what is not proven ranks below all that is"
+WIDE = "an interval that reaches further than 5 % counts as 5 % when places are given"
 BEHIND = "some stand behind the one that they did not beat in a duel"
-WIDEST = 10_000
 WAITS, LOOKED_AT, UNRANKED = "waits for a person", "was looked at by a person", "would not rank"
 EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
@@ -99,12 +102,20 @@ def console() -> Console:
     return PlainConsole(highlight=False, soft_wrap=not terminal, width=width)
 
 
-def print_table(out: Console, title: str, table: Table, caption: str = "") -> None:
-    """Print a table whose columns wrap at words, under its title."""
-    out.print(Text(plain(title), style="bold"))
+def print_table(
+    out: Console, title: str, table: Table, caption: str = "", *, drop: Sequence[str] = ()
+) -> None:
+    """Print a table whose columns wrap at words, under its title.
+
+    Where there is too little room the columns named in ``drop`` go, the first of them first.
+    """
+    gone = fit(out, table, drop)
+    if title:
+        out.print(Text(plain(title), style="bold"))
     out.print(table, soft_wrap=False)
-    if caption:
-        out.print(Text(plain(caption), style="dim"))
+    left_out = f"no room for: {', '.join(gone)}; --json has all" if gone else ""
+    for text in filter(None, (caption, left_out)):
+        out.print(Text(plain(text), style="dim"))
 
 
 def raw(out: Console, text: str) -> None:
@@ -250,9 +261,8 @@ def table_of_cases(
 
 
 def fits(out: Console, table: Table) -> bool:
-    """Tell whether nothing of a table would be cut where it is printed."""
-    whole = out.options.update(width=WIDEST)
-    return Measurement.get(out, whole, table).minimum <= out.width
+    """Tell whether no word of a table would be broken where it is printed."""
+    return least_width(out, table) <= out.width
 
 
 def shown_cases(cases: Sequence[CaseResult]) -> list[CaseResult]:
@@ -283,7 +293,9 @@ def failure(out: Console, report: RunReport) -> None:
 def differences(out: Console, mismatch: Mismatch) -> None:
     """Print the first wrong elements with what was expected."""
     error = "" if mismatch.largest_error is None else f", largest error {mismatch.largest_error:.6g}"
-    title = f"{mismatch.where}: {mismatch.wrong} of {mismatch.total} elements are wrong{error}"
+    title = (
+        f"{mismatch.where}: {mismatch.wrong} of {mismatch.total} elements are wrong{mismatch.kinds}{error}"
+    )
     columns = ("position", "expected", "actual")
     table = new_table(*columns, right=columns)
     for each in mismatch.first:
@@ -311,10 +323,8 @@ def score(
     """Print the score of a ranked run, how well it is known, and what it is worth."""
     if found is not None:
         out.print(Text(plain(score_line(found, report, ranking_by))))
-        if best is not None and best.score_s > 0:
-            out.print(
-                Text(f"{best.score_s / found.score_s:.2f} times as fast as the best, #{best.submission}")
-            )
+        if best is not None and best.score_s > 0 and report.comparable:
+            out.print(Text(times_as_fast(best.score_s / found.score_s, f"the best, #{best.submission}")))
     if report.duel is not None:
         out.print(Text(plain(duel_sentence(report.duel, "The submission", "its rival"))))
     if not report.comparable and any(case.timing for stage in report.stages for case in stage.cases):
@@ -332,7 +342,7 @@ def score_line(found: Score, report: RunReport, ranking_by: RankingBy | None) ->
     interval = interval_text(*ns)
     known = f", 95 % interval {interval}" if interval else ""
     how = f"{ranking_by.value} of the benchmarks, " if ranking_by is not None else ""
-    return f"score {told}{known} ({how}{raw}{report.trust.value})"
+    return f"score {told}{known} ({how}{raw}{trust_level_text(report.trust)})"
 
 
 def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]) -> None:
@@ -359,7 +369,19 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
     emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
     tied = TIED if any(place.tied for place in places) else ""
     behind = BEHIND if any(place.duel.is_behind for place in places) else ""
-    print_table(out, title, table, "; ".join(note for note in (tied, behind, emulated) if note))
+    apart = "" if all(place.proven for place in places) else APART
+    wide = WIDE if any(map(is_wide, places)) else ""
+    notes = "; ".join(note for note in (tied, behind, apart, wide, emulated) if note)
+    print_table(
+        out, title, table, notes, drop=("submitted (UTC)", "file", "submission", "trust", "95 % interval")
+    )
+
+
+def is_wide(place: Standing) -> bool:
+    """Tell whether a place was given by less than its interval."""
+    low_s, high_s = place.low_s or place.score_s, place.high_s or place.score_s
+    reaches = (place.score_s / low_s, high_s / place.score_s)
+    return not place.at_floor and max(map(math.log, reaches)) > scoring.LARGEST_REACH
 
 
 def seconds_ns(
@@ -370,8 +392,9 @@ def seconds_ns(
 
 
 def trust_text(place: Standing) -> str:
-    """Return how far a time is proven, with the outcome of a duel."""
-    return f"{place.trust}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else place.trust
+    """Return how far a time is proven, as briefly as a column wants it, with the outcome of a duel."""
+    told = trust_level_text(place.trust).removeprefix("by the ")
+    return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
 
 
 class StageLines:
@@ -382,8 +405,9 @@ class StageLines:
         self._label = f"{plain(label)}: " if label else ""
         self._console = out or PlainConsole(stderr=True, highlight=False)
         self._status: Status | None = None
-        self._done = 0
-        self._planned = 0
+        self._done: dict[str, int] = {}
+        self._planned: dict[str, int] = {}
+        """By label: of runs that go on at once each has its own."""
 
     def __enter__(self) -> StageLines:
         if not self._quiet and self._console.is_terminal:
@@ -417,18 +441,19 @@ class StageLines:
         if self._quiet:
             return
         kind = event["event"]
+        done, planned = self._done.get(self._label, 0), self._planned.get(self._label, 0)
         if kind == "stage":
-            self._done, self._planned = 0, event["cases"]
+            self._done[self._label], self._planned[self._label] = 0, event["cases"]
             self.show(f"{event['stage']} (limit {event['limit_s']:g} s)")
         elif kind == "sample":
-            self.show(f"{event['stage']} {self._done + 1}/{self._planned}, call {event['samples']}")
+            self.show(f"{event['stage']} {done + 1}/{planned}, call {event['samples']}")
         elif kind == "case":
-            self._done += 1
-            self.show(f"{event['stage']} {self._done}/{self._planned}")
+            self._done[self._label] = done + 1
+            self.show(f"{event['stage']} {done + 1}/{planned}")
         elif kind == "stage_end":
             # Cases that were called are not cases that passed.
-            planned = self._planned if event["verdict"] == Verdict.ACCEPTED else 0
-            self.end_stage(event["stage"], Verdict(event["verdict"]), self._done, planned)
+            planned = planned if event["verdict"] == Verdict.ACCEPTED else 0
+            self.end_stage(event["stage"], Verdict(event["verdict"]), done, planned)
 
     def end_stage(self, stage: str, verdict: Verdict, done: int, planned: int) -> None:
         """Print a line for a stage that ended."""

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
+    from kernelcup.client_api import Api
     from kernelcup.services.replay import FoundRun
     from kernelcup_harness.protocol import JobSpec, RunReport, StageName
 
@@ -40,22 +41,28 @@ def replay(
     ] = None,
     twin: Annotated[
         bool,
-        typer.Option("--twin", help="With --input: with the one element changed that is changed in twins."),
+        typer.Option(
+            "--twin", help="With --input: with the elements changed that are changed in near-twins."
+        ),
     ] = False,
     device: Annotated[
         str | None,
         typer.Option("--device", "-d", help="Where; default: the run's device, else the best here."),
     ] = None,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Repeat one sample of a finished run from its revealed seed.
+    """Repeat one sample of a finished run, on this machine, from its revealed seed.
 
-    The submission is called once on the very input that it was given then, and nothing is stored.
+    The submission is called once on the very input that it was given then, and nothing is stored. A
+    server is asked for the run, the submission and the task; its hidden cases stay there.
 
     Exit codes as for `kernelcup run`.
     """
     from kernelcup.cli import exits, platform
+    from kernelcup.cli.place import open_place
     from kernelcup.errors import NotFound
     from kernelcup.services.replay import find_run, replay_job
 
@@ -64,10 +71,10 @@ def replay(
     wanted = read_stage(stage)
     settings = platform.load_config(config)
     with (
-        platform.open_database(settings) as db,
-        platform.pointing_to("kernelcup submissions list", NotFound),
+        open_place(server, local, config) as place,
+        platform.pointing_to(f"kernelcup submissions list{place.option}", NotFound),
     ):
-        found = find_run(db, run_id)
+        found = place.ask(lambda db: find_run(db, run_id), lambda api: find_there(api, run_id))
     known = {each.name for each in settings.devices}
     chosen = platform.pick_device(settings, device or (found.device if found.device in known else None))
     spec = replay_job(
@@ -87,6 +94,39 @@ def replay(
     raise typer.Exit(exits.VERDICTS[report.verdict])
 
 
+def find_there(api: Api, run_id: int) -> FoundRun:
+    """Return a run of a server with what it was made from. Raise ``NotFound`` or ``InvalidValue``."""
+    from kernelcup.cli.place import path_of
+    from kernelcup.services.replay import FoundRun
+    from kernelcup_harness.protocol import RunReport, from_json
+
+    report, name, task_hash, submission, device = api.ask(
+        lambda body: (
+            from_json(RunReport, body["report"]),
+            str(body["leaderboard"]),
+            body["task_hash"],
+            int(body["submission"]),
+            str(body["device"]),
+        ),
+        "GET",
+        path_of("runs", run_id),
+    )
+    board = api.board(name)
+    if task_hash != board.task_hash:
+        raise InvalidValue(
+            f"run {run_id} was judged against an earlier version of the task of {board.name}; the server "
+            "hands out the present one only. On its machine: kernelcup replay --local"
+        )
+    return FoundRun(
+        run_id=run_id,
+        report=report,
+        submission_id=submission,
+        device=device,
+        task=api.whole_task(board.name),
+        code=api.code(submission),
+    )
+
+
 def read_stage(text: str | None) -> StageName | None:
     """Return the stage of that name. Raise ``InvalidValue``."""
     from kernelcup_harness.protocol import StageName
@@ -103,17 +143,17 @@ def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
 
     assert spec.replay is not None
     sample = spec.replay.sample
-    twin = ", with one element changed" if sample.twin else ""
+    twin = ", with one element of each tensor changed" if sample.twin else ""
     typer.echo(
         plain(
-            f"run {found.run.id} (submission #{found.submission_id} on {found.device}): "
+            f"run {found.run_id} (submission #{found.submission_id} on {found.device}): "
             f"{spec.replay.stage.value} case {spec.replay.case}, input {sample.input}{twin}"
         )
     )
     about = f"kernelcup submissions show {found.submission_id}"
     # Without the ranking rule: one call makes no score.
     render.report(render.console(), report, None, about=about)
-    if report.environment.get("device") != found.run.report.environment.get("device"):
+    if report.environment.get("device") != found.report.environment.get("device"):
         typer.echo("This is another kind of device than the run had: rounding may differ.")
 
 
@@ -122,7 +162,7 @@ def as_object(found: FoundRun, spec: JobSpec, report: RunReport) -> dict[str, ob
     from kernelcup_harness.protocol import to_json
 
     return {
-        "run": found.run.id,
+        "run": found.run_id,
         "submission": found.submission_id,
         "replay": to_json(spec.replay),
         "verdict": report.verdict.value,

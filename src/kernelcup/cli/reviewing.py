@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.options import ConfigOption, JsonOption, LimitOption, LocalOption, ServerOption
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
@@ -34,7 +34,11 @@ def rejudge(
     ] = None,
     device: Annotated[str | None, typer.Option("--device", "-d", help="Only on this device.")] = None,
     only_best: Annotated[
-        bool, typer.Option("--only-best", help="Only what stands for its user in the ranking.")
+        bool,
+        typer.Option(
+            "--only-best",
+            help="Only what stands for its user in the ranking, or did before the task changed.",
+        ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
@@ -43,7 +47,10 @@ def rejudge(
     local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Judge results again, after a look at the plan; old ones count until the new ones are there."""
+    """Judge results again, after a look at the plan.
+
+    Old ones count until the new ones are there. Those of an earlier task version are out of the standings already.
+    """
     from kernelcup.cli.place import open_place
     from kernelcup.errors import InvalidValue
 
@@ -69,7 +76,7 @@ def rejudge(
     if as_json:
         typer.echo(json.dumps(plan_object(plan)))
     elif not plan.dry_run:
-        typer.echo(f"{plan.jobs} results are judged again; the old ones count until then")
+        typer.echo(f"{plan.jobs} results are judged again; what counts now does so until then")
 
 
 def confirm(plan: RejudgePlan, *, yes: bool, as_json: bool) -> None:
@@ -131,7 +138,7 @@ def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> Re
 @reviews.command("list")
 def list_reviews(
     board: Annotated[str | None, typer.Option("--board", "-b", help="Only of this leaderboard.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")] = 50,
+    limit: LimitOption = 50,
     as_json: JsonOption = False,
     server: ServerOption = None,
     local: LocalOption = False,

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import BoardArgument, ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.options import (
+    BoardArgument,
+    ConfigOption,
+    JsonOption,
+    LocalOption,
+    ServerOption,
+    UserArgument,
+)
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
@@ -21,8 +28,6 @@ late = typer.Typer(help="Who may submit for longer than others.", no_args_is_hel
 
 PEOPLE = "kernelcup admin invite create BOARD   (who has no account yet joins with a code)"
 """What to do where there is no user of a name."""
-
-UserArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
 
 
 @limit.command("add")

@@ -27,7 +27,8 @@ def screen(file: SubmissionFile, as_json: JsonOption = False, config: ConfigOpti
     The file is read, never run. No tag changes a verdict or this command's exit code.
     """
     from kernelcup.cli import platform, render
-    from kernelcup.services.submit import read_code, screen_file
+    from kernelcup.services.screening import screen_file
+    from kernelcup.services.submit import read_code
 
     opinion = second_opinion(platform.load_config(config))
     code = read_code(platform.read_file(file))
@@ -46,14 +47,14 @@ def second_opinion(config: Config) -> KernelGuard | None:
 
 
 def print_screening(out: Console, screening: Screening | None) -> None:
-    """Print what the static screen found; None stands for a submission that it never saw."""
+    """Print what the static screen found; None stands for a submission that it has not seen."""
     from rich.text import Text
 
     from kernelcup.cli import render
 
     title = "Static screen"
     if screening is None:
-        out.print(Text(f"{title}: not screened (submitted before there was one)", style="bold"))
+        out.print(Text(f"{title}: not screened yet (that happens while it is judged)", style="bold"))
         return
     if not screening.findings:
         out.print(Text(f"{title}: no tags (rules {plain(screening.rules_version)})", style="bold"))
@@ -65,7 +66,7 @@ def print_screening(out: Console, screening: Screening | None) -> None:
         table.add_row(*(render.cell(value) for value in row))
     more = f"{screening.left_out} more are left out. " if screening.left_out else ""
     head = f"{title} (rules {screening.rules_version}): {', '.join(screening.tags)}"
-    render.print_table(out, head, table, f"{more}{NO_VERDICT}")
+    render.print_table(out, head, table, f"{more}{NO_VERDICT}", drop=("source",))
 
 
 def place(finding: Finding) -> str:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from kernelcup.storage.database import Database
 
 WATCH_S = 1.0
+HTTP_PATIENCE_S = 5.0
+"""So long requests wait for a database that is busy; who judges is more patient."""
 
 
 def serve(
@@ -79,7 +81,7 @@ def serve(
             dispatcher.run_until_idle()
             return
         if fd is not None:
-            serve_socket(settings, db, fd, as_json=log_format == "json")
+            serve_socket(settings, fd, as_json=log_format == "json")
             return
         service = Service(settings, db, with_http=http, as_json=log_format == "json", config_file=config)
         service.run(judge=judge, drain=drain)
@@ -99,15 +101,18 @@ class Service:
         self._stop = threading.Event()
         self._at_once = threading.Event()
         self._door_closed = False
+        self._port = settings.server.port
 
     def run(self, *, judge: bool, drain: bool) -> None:
         """Serve until a signal comes. Raise ``ConfigError``, ``KernelCupError`` if the web server dies."""
         from kernelcup.cli import platform
         from kernelcup.errors import KernelCupError
         from kernelcup.http import logs
+        from kernelcup.http.serving import raise_file_limit
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        raise_file_limit()
         if self._with_http or self._as_json:
             logs.set_up(as_json=self._as_json)
         told = step_logger(as_json=self._as_json)
@@ -117,6 +122,7 @@ class Service:
                 dispatcher = platform.make_dispatcher(self._settings, self._db, told, serving=parts)
             if self._with_http:
                 self._open_doors(parts)
+            self._open_newsroom(parts)
             if dispatcher is not None:
                 announce(self._settings, self._db)
                 at_once, gently = (self._at_once, self._stop) if drain else (self._stop, None)
@@ -140,16 +146,38 @@ class Service:
         _ = self._settings.signin  # what is wrong there is told before we listen
         sock = listen(server.host, server.port, shared=server.processes > 1)
         parts.callback(sock.close)
+        self._port = sock.getsockname()[1]
         if server.processes == 1:
-            web = WebServer(make_platform(self._settings, self._db, sock), sock)
+            db = parts.enter_context(open_for_http(self._settings))
+            web = WebServer(make_platform(self._settings, db, sock), sock)
             parts.callback(web.stop)
             web.wait_until_ready()
             self._watch_over(web, parts)
         else:
             self._start_workers(parts, sock)
         typer.echo(f"listening on {url_of(sock)}")
+        typer.echo(f"web site: {server.url or url_of(sock)}/")
         offer_sign_in(self._settings, self._db, url_of(sock))
         self._start_bot(parts, url_of(sock))
+
+    def _open_newsroom(self, parts: contextlib.ExitStack) -> None:
+        from dataclasses import replace
+
+        from kernelcup.http.outgoing import HttpSender
+        from kernelcup.services.dispatch import utc_now
+        from kernelcup.services.news.delivery import Postman
+        from kernelcup.services.news.newsroom import Newsroom
+
+        postman = Postman(
+            db=self._db,
+            sender=HttpSender(),
+            clock=utc_now,
+            public_url=replace(self._settings.server, port=self._port).public_url,
+            own_networks=self._settings.webhook_networks,
+        )
+        newsroom = Newsroom(self._db, postman, clock=utc_now)
+        newsroom.start()
+        parts.callback(newsroom.stop)
 
     def _start_bot(self, parts: contextlib.ExitStack, url: str) -> None:
         from kernelcup.bot.parts import is_configured
@@ -197,13 +225,20 @@ class Service:
             workers.look()
 
 
+def open_for_http(settings: Config) -> Database:
+    """Return the database as requests have it."""
+    from kernelcup.storage.database import Database
+
+    return Database.open(settings.database_url, patience_s=HTTP_PATIENCE_S)
+
+
 def announce(settings: Config, db: Database) -> None:
     """Say what is served."""
     names = ", ".join(device.name for device in settings.devices)
     typer.echo(f"serving {names} from {db.engine.url!r}")
 
 
-def serve_socket(settings: Config, db: Database, fd: int, *, as_json: bool) -> None:
+def serve_socket(settings: Config, fd: int, *, as_json: bool) -> None:
     """Serve HTTP from a socket of the parent process, and end with it."""
     import os
 
@@ -216,17 +251,18 @@ def serve_socket(settings: Config, db: Database, fd: int, *, as_json: bool) -> N
         signal.signal(number, lambda *_: stop.set())
     logs.set_up(as_json=as_json)
     sock = socket.socket(fileno=fd)
-    web = WebServer(make_platform(settings, db, sock), sock)
-    while not stop.wait(WATCH_S) and web.is_alive and os.getppid() == parent:
-        pass
-    web.stop()
+    with open_for_http(settings) as db:
+        web = WebServer(make_platform(settings, db, sock), sock)
+        while not stop.wait(WATCH_S) and web.is_alive and os.getppid() == parent:
+            pass
+        web.stop()
 
 
 def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platform:
     """Return what the routes work with; a port that was left open is the one that was given."""
     from dataclasses import replace
 
-    from kernelcup.cli.screening import second_opinion
+    from kernelcup.cli import platform
     from kernelcup.http.platform import Platform, cookie_secret
 
     server = replace(settings.server, port=sock.getsockname()[1])
@@ -234,7 +270,7 @@ def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platfo
         db=db,
         config=replace(settings, server=server),
         secret=cookie_secret(settings),
-        second_opinion=second_opinion(settings),
+        trial=platform.make_trial(settings),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,24 +19,37 @@ def root() -> None:
 
 
 @app.command()
-def check(as_json: JsonOption = False, config: ConfigOption = None) -> None:
-    """Read the configuration and say what is in force.
+def check(
+    judge: Annotated[
+        bool,
+        typer.Option("--judge/--no-judge", help="As for `kernelcup serve`: whether this machine judges."),
+    ] = True,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Read the configuration, say what is in force, and refuse what `kernelcup serve` refuses.
 
-    Every fault is named with file and key. Secrets are told to be set or not, never shown.
+    The database is asked as well; none is made, and none is changed. Every fault is named with file and
+    key. Secrets are told to be set or not, never shown.
     """
+    from sqlalchemy import make_url
+
     from kernelcup.cli import platform
+    from kernelcup.cli.database import state_of
     from kernelcup.http.platform import given_secret
-    from kernelcup.storage.database import make_engine
 
     settings = platform.load_config(config)
+    if judge:
+        platform.check_devices(settings)
+        platform.check_torch()
     given_secret(settings)
-    engine = make_engine(settings.database_url)
-    engine.dispose()
+    state = state_of(settings)
     server = settings.server
     facts: dict[str, Any] = {
         "file": str(settings.file) if settings.file else None,
         "data_dir": str(settings.data_dir),
-        "database": repr(engine.url),
+        "database": repr(make_url(settings.database_url)),
+        "database.state": state,
         "server.host": server.host,
         "server.port": server.port,
         "server.url": server.public_url,

@@ -72,7 +72,7 @@ def print_list(views: list[SubmissionInfo]) -> None:
         when = f"{each.created_at:%Y-%m-%d %H:%M}"
         row = (f"#{each.id}", when, each.user, each.leaderboard, mode, each.file_name, states)
         table.add_row(*(render.cell(value) for value in row))
-    render.console().print(table, soft_wrap=False)
+    render.print_table(render.console(), "", table, drop=("file", "mode", "submitted (UTC)", "user"))
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, JsonOption, TaskArgument
+from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, LocalOption, ServerOption
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kernelcup.domain import Task
     from kernelcup.errors import Problem
     from kernelcup.tasks.nulls import Outcome
-    from kernelcup_harness.protocol import RunReport, Work
+    from kernelcup_harness.protocol import HarnessKind, RunReport, Work
 
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
 
@@ -30,17 +30,25 @@ NULL_RUN_S = 600
 
 @app.command()
 def check(
-    path: TaskArgument,
+    path: AnyTaskArgument,
     run: Annotated[
         bool | None,
         typer.Option(
             "--run/--no-run",
             help="--run: also hand null submissions to the checker. --no-run: look at the files only. "
-            "Without either every input is made once, to see that it can be carried.",
+            "Without either every input is made, also with large seeds, and carried once.",
             show_default=False,
         ),
     ] = None,
+    harness: Annotated[
+        str | None,
+        typer.Option(
+            "--harness", help="standard or own: check it for this one, whatever the task says or ships."
+        ),
+    ] = None,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Report every problem of a task or problem set.
@@ -48,58 +56,72 @@ def check(
     Each is a line FILE:LINE:COLUMN: KEY: what is wrong. Exit code 0 if there is none, 3 otherwise;
     a warning is none.
     """
-    from kernelcup.cli import exits, platform
+    from kernelcup.cli import options
+    from kernelcup.cli.task_argument import Where, task_place
+
+    kind = options.read_harness(harness)
+    with task_place(path, Where(server=server, local=local, config=config)) as place:
+        check_at(place, kind, run=run, as_json=as_json, config=config)
+
+
+def check_at(
+    place: Path, kind: HarnessKind | None, *, run: bool | None, as_json: bool, config: Path | None
+) -> None:
+    """Check the task or problem set at ``place``, and end with the exit code that tells."""
+    from kernelcup.cli import exits
     from kernelcup.cli.entry import problem_object
     from kernelcup.tasks.check import check_path
 
-    place = platform.task_path(path)
-    problems = list(check_path(place))
+    problems = list(check_path(place, kind))
     tried = ""
+    outcome = None
     if run is not False and not problems:
-        more, tried = try_run(place, config)
+        outcome = try_task(place, config, kind, nulls=bool(run))
+        problems += outcome.errors if outcome else []
+    if run is not False and not problems:
+        more, tried = try_run(place, config, kind)
         problems += more
-    outcome = try_nulls(place, config) if run and not problems else None
-    problems += outcome.errors if outcome else []
     if as_json:
         body = {"path": str(place), "problems": [problem_object(each) for each in problems], "tried": tried}
-        typer.echo(json.dumps({**body, **nulls_object(outcome)}))
+        typer.echo(json.dumps({**body, **nulls_object(outcome, nulls=bool(run))}))
     else:
         for problem in problems:
             typer.echo(plain(str(problem)))
-        show_outcome(outcome)
+        show_outcome(outcome, nulls=bool(run))
         if not problems:
             typer.echo(f"{place}: no problems" + (f"; {tried}" if tried else ""))
     raise typer.Exit(exits.USER_ERROR if problems else exits.OK)
 
 
-def try_nulls(place: Path, config: Path | None) -> Outcome | None:
-    """Hand null submissions to the task's checker; None where nothing of it can be run here.
+def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, nulls: bool) -> Outcome | None:
+    """Try large seeds on the task's inputs, its reference and, with ``nulls``, null submissions on its checker.
 
-    Raise ``LaunchError``.
+    Return None where nothing of it can be run here. Raise ``LaunchError``.
     """
-    import dataclasses
     import os
 
     from kernelcup.cli import platform
+    from kernelcup.cli.working import working
     from kernelcup.launchers import lint
     from kernelcup.launchers.slots import Slots
-    from kernelcup.tasks.job_spec import build_job_spec
+    from kernelcup.services.task_trial import trial_spec
     from kernelcup.tasks.loader import load_task
     from kernelcup.tasks.nulls import weigh
-    from kernelcup_harness.protocol import Mode
 
-    if not can_run(place):
+    if not can_run(place, harness):
         return None
     settings = platform.load_config(config)
     device = platform.pick_device(settings, None)
-    task = load_task(place)
-    roomy = dataclasses.replace(task, limits=dataclasses.replace(task.limits, test_s=NULL_RUN_S))
-    spec = build_job_spec(roomy, job_id="lint", submission="", mode=Mode.LEADERBOARD, backend=device.backend)
+    task = load_task(place, harness=harness)
+    spec = trial_spec(task, device.backend, limit_s=NULL_RUN_S)
     slots = Slots(settings.runtime_dir, settings.slot_gpus)
-    return weigh(task, lint.run_lint(spec, device, slots, environ=os.environ), place)
+    what = f"{task.name}: inputs, reference" + (" and null submissions" if nulls else "")
+    with working(f"{what} on {device.name}"):
+        report = lint.run_lint(spec, device, slots, environ=os.environ, nulls=nulls)
+    return weigh(task, report, place, nulls=nulls)
 
 
-def can_run(place: Path) -> bool:
+def can_run(place: Path, harness: HarnessKind | None) -> bool:
     """Tell whether the task at ``place`` is one whose inputs and checker can be run here."""
     from importlib.util import find_spec
 
@@ -108,7 +130,7 @@ def can_run(place: Path) -> bool:
 
     if is_problem_set(place) or find_spec("torch") is None:
         return False
-    return load_task(place).harness is HarnessKind.STANDARD
+    return load_task(place, harness=harness).harness is HarnessKind.STANDARD
 
 
 def is_problem_set(place: Path) -> bool:
@@ -116,19 +138,19 @@ def is_problem_set(place: Path) -> bool:
     return place.suffix in (".yaml", ".yml") and place.name != "task.yml"
 
 
-def nulls_object(outcome: Outcome | None) -> dict[str, object]:
-    """Return what ``--json`` has of the null submissions; nothing where none were tried."""
+def nulls_object(outcome: Outcome | None, *, nulls: bool) -> dict[str, object]:
+    """Return what ``--json`` has of a trial: the warnings and, with ``nulls``, what became of those."""
     from kernelcup.cli.entry import problem_object
     from kernelcup.tasks.nulls import outcome_object
 
     if outcome is None:
         return {}
     warnings = [problem_object(each) for each in outcome.warnings]
-    return {"warnings": warnings, **outcome_object(outcome)}
+    return {"warnings": warnings, **(outcome_object(outcome) if nulls else {})}
 
 
-def show_outcome(outcome: Outcome | None) -> None:
-    """Print what null submissions found out beside problems."""
+def show_outcome(outcome: Outcome | None, *, nulls: bool) -> None:
+    """Print what a trial found out beside problems."""
     if outcome is None:
         return
     for warning in outcome.warnings:
@@ -137,10 +159,11 @@ def show_outcome(outcome: Outcome | None) -> None:
         typer.echo(plain(f"waived: {waived.null} in {', '.join(waived.cases)}: {waived.reason}"))
     for note in outcome.notes:
         typer.echo(plain(f"note: {note}"))
-    typer.echo(f"{outcome.tried} null submissions were handed to the checker")
+    if nulls:
+        typer.echo(f"{outcome.tried} null submissions were handed to the checker")
 
 
-def try_run(place: Path, config: Path | None) -> tuple[list[Problem], str]:
+def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tuple[list[Problem], str]:
     """Have every case's input and expected output made and carried once.
 
     Return what is wrong, and what was tried.
@@ -154,9 +177,9 @@ def try_run(place: Path, config: Path | None) -> tuple[list[Problem], str]:
 
     if is_problem_set(place):
         return [], ""
-    task = load_task(place)
+    task = load_task(place, harness=harness)
     if task.harness is HarnessKind.OWN:
-        return [], "nothing was run: the task's own harness makes its inputs"
+        return [], "nothing was run: the task's own harness makes its inputs (--harness standard tries ours)"
     if find_spec("torch") is None:
         return [], "nothing was run: PyTorch is not installed here"
     settings = platform.load_config(config)
@@ -177,13 +200,15 @@ def null_run(task: Task, settings: Config) -> RunReport:
 
     from kernelcup.cli import platform
     from kernelcup.cli.judging import judge
+    from kernelcup.cli.working import working
     from kernelcup_harness.protocol import Mode
 
     everything = [*task.tests, *task.benchmarks, *task.hidden_tests, *task.hidden_benchmarks]
     limits = dataclasses.replace(task.limits, test_s=NULL_RUN_S)
     whole = dataclasses.replace(task, tests=everything, hidden_tests=[], limits=limits)
     device = platform.pick_device(settings, None)
-    return judge(whole, NULL_SUBMISSION, Mode.TEST, device, settings=settings, quiet=True)
+    with working(f"{task.name}: every input and expected output on {device.name}"):
+        return judge(whole, NULL_SUBMISSION, Mode.TEST, device, settings=settings, quiet=True)
 
 
 @app.command()
@@ -206,9 +231,43 @@ def new(
     typer.echo(f"      {shlex.join(['kernelcup', 'run', str(directory), solution])}")
 
 
+@app.command("list")
+def list_all(as_json: JsonOption = False) -> None:
+    """List the tasks that ship; `kernelcup board list` has the leaderboards."""
+    from kernelcup.cli import platform, render
+    from kernelcup.tasks.loader import load_task
+
+    tasks = {name: load_task(path) for name, path in platform.shipped_tasks().items()}
+    if as_json:
+        body = [
+            {
+                "name": name,
+                "title": title_of(task.description),
+                "templates": list(task.templates),
+                "tests": len(task.tests),
+                "benchmarks": len(task.benchmarks),
+                "devices": task.devices,
+            }
+            for name, task in tasks.items()
+        ]
+        typer.echo(json.dumps({"tasks": body}))
+        return
+    table = render.new_table("task", "what it is", "templates", whole=("task",))
+    for name, task in tasks.items():
+        table.add_row(*map(render.cell, (name, title_of(task.description), ", ".join(task.templates) or "-")))
+    render.print_table(render.console(), "Tasks that ship", table, drop=("templates",))
+    typer.echo("Next: kernelcup task show TASK   (those of leaderboards: kernelcup board list)")
+
+
+def title_of(description: str) -> str:
+    """Return the first line of a task's statement, without the marks of a heading."""
+    first = next((line for line in description.splitlines() if line.strip()), "")
+    return first.lstrip("#").strip().partition(": ")[0].rstrip(".")
+
+
 @app.command()
 def show(
-    path: TaskArgument,
+    path: AnyTaskArgument,
     file: Annotated[str | None, typer.Option("--file", help="Print one of its files.")] = None,
     harness: Annotated[
         bool, typer.Option("--harness", help="Print the code that judges: ours, or the task's own.")
@@ -218,16 +277,20 @@ def show(
         typer.Option("--judged-by", help="With --harness: standard or own, whatever the task says."),
     ] = None,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
 ) -> None:
     """Show a task: statement, files, cases, limits.
 
     Hidden cases are counted, not shown. With --file and --harness --json prints the texts by name.
     """
-    from kernelcup.cli import options, platform
+    from kernelcup.cli import options
+    from kernelcup.cli.task_argument import Where, find_task
     from kernelcup.client_forms import TaskInfo
     from kernelcup.tasks.judging_code import judging_code
 
-    task = platform.find_task(path)
+    task = find_task(path, Where(server=server, local=local, config=config))
     if file is not None:
         print_sources(pick_file(task, file), as_json=as_json)
     elif harness or judged_by is not None:
@@ -240,21 +303,30 @@ def show(
 
 @app.command()
 def template(
-    path: TaskArgument,
+    path: AnyTaskArgument,
     language: Annotated[str | None, typer.Option("--language", "-l", help="Python, Triton, ...")] = None,
     as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
 ) -> None:
     """Print a starting point for a submission."""
-    from kernelcup.cli import platform
+    from kernelcup.cli.task_argument import Where, find_task
+
+    task = find_task(path, Where(server=server, local=local, config=config))
+    print_sources(pick_template(task, language), as_json=as_json)
+
+
+def pick_template(task: Task, language: str | None) -> dict[str, str]:
+    """Return one of a task's templates, without a language the first. Raise ``NotFound``."""
     from kernelcup.errors import NotFound
 
-    task = platform.find_task(path)
     known = {name.lower(): name for name in task.templates}
     wanted = known.get((language or next(iter(known), "")).lower())
     if wanted is None:
         given = "no template" if language is None else f"no template for {language!r}"
         raise NotFound(f"{task.name} has {given}; it has {', '.join(task.templates) or 'none'}")
-    print_sources({wanted: task.templates[wanted]}, as_json=as_json)
+    return {wanted: task.templates[wanted]}
 
 
 def pick_file(task: Task, name: str) -> dict[str, str]:
@@ -295,7 +367,11 @@ def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
     from kernelcup.cli import render
 
     out = render.console()
-    out.print(Markdown(plain(task.description or f"# {task.name}"), hyperlinks=False))
+    text = plain(task.description or f"# {task.name}")
+    if out.is_terminal:
+        out.print(Markdown(text, hyperlinks=False))
+    else:
+        render.raw(out, text.rstrip())  # who reads it from a pipe or a file wants the source
     limits = task.limits
     facts = {
         "content": task.content_hash[:16],

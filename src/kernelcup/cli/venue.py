@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import typer
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from kernelcup.client_forms import BoardInfo, SubmissionInfo, TaskInfo
-    from kernelcup.domain import Standing
+    from kernelcup.domain import Standing, Task
     from kernelcup.screen import Screening
     from kernelcup.services.board_changes import UpdatePreview
     from kernelcup_harness.protocol import Mode
@@ -103,6 +104,9 @@ class Venue(Protocol):
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
         """Return a ranking."""
 
+    def frozen_since(self, board: str, device: str) -> datetime | None:
+        """Return of which moment the standings are that one sees, None where they are live."""
+
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""
 
@@ -111,6 +115,9 @@ class Venue(Protocol):
 
     def task(self, board: str) -> TaskInfo:
         """Return a leaderboard's task."""
+
+    def whole_task(self, board: str) -> Task:
+        """Return a leaderboard's task without its hidden cases, to be run or written down here."""
 
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
@@ -123,8 +130,8 @@ class Venue(Protocol):
         devices: Sequence[str],
         settings: Mapping[str, Any],
         user: str | None,
-    ) -> BoardInfo:
-        """Make a leaderboard."""
+    ) -> tuple[BoardInfo, Sequence[str]]:
+        """Make a leaderboard; return it, and how it is judged and why so. Raise ``OwnHarnessNeeded``."""
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return what an update would change."""
@@ -151,6 +158,8 @@ def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator
     if address is None:
         from kernelcup.cli.venue_local import LocalVenue
 
+        if not local and config is None:
+            say_overridden()
         settings = platform.load_config(config)
         with platform.open_database(settings) as db:
             yield LocalVenue(settings, db)
@@ -167,6 +176,24 @@ def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator
         Client(address, token) as client,
     ):
         yield RemoteVenue(client, option=option)
+
+
+def overriding() -> str | None:
+    """Return the variable for which commands use this machine's database, although one is signed in."""
+    return next((name for name in LOCAL_NAMES if os.environ.get(name)), None)
+
+
+def say_overridden() -> None:
+    """Say on stderr that the server that one is signed in to is not asked, and why."""
+    from kernelcup.cli.credentials import Credentials
+
+    name, server = overriding(), Credentials.load(os.environ).default
+    if name is not None and server is not None:
+        typer.echo(
+            f"this machine's database, because {name} is set; you are signed in to {server}: "
+            f"--server {server} asks it",
+            err=True,
+        )
 
 
 def choose(server: str | None, *, local: bool, config: Path | None) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kernelcup.cli import platform, render
-from kernelcup.cli.screening import second_opinion
 from kernelcup.cli.task import without_hidden
 from kernelcup.cli.texts import plain
 from kernelcup.cli.venue import Ask, Changed, Update
@@ -21,6 +21,7 @@ from kernelcup.services import board_changes, boards, rank
 from kernelcup.services import submissions as service
 from kernelcup.services.best import Beside, beside
 from kernelcup.services.fitness import outage_text, outages
+from kernelcup.services.handing_out import hand_out, templates_of
 from kernelcup.services.progress import GpuOut, JobProgress, Progress
 from kernelcup.services.submissions import JobView, SubmissionView
 from kernelcup.services.submit import submit
@@ -28,7 +29,7 @@ from kernelcup.services.users import actor_of
 
 if TYPE_CHECKING:
     from kernelcup.config import Config
-    from kernelcup.domain import Standing
+    from kernelcup.domain import Standing, Task
     from kernelcup.screen import Screening
     from kernelcup.services.board_changes import UpdatePreview
     from kernelcup.storage.database import Database
@@ -72,7 +73,6 @@ class LocalVenue:
             now=datetime.now(UTC),
             board=ask.board,
             devices=ask.devices,
-            second_opinion=second_opinion(self._config),
         )
         return self.submission(made.id)
 
@@ -82,6 +82,8 @@ class LocalVenue:
 
             def take(progress: Progress) -> None:
                 if isinstance(progress, JobProgress) and progress.job.submission_id == submission.id:
+                    if len(submission.devices) > 1:
+                        lines.relabel(progress.job.device)
                     lines.take(progress.event)
                 if isinstance(progress, GpuOut) and progress.fault.device in submission.devices:
                     lines.say(outage_text([progress.fault]))
@@ -145,6 +147,10 @@ class LocalVenue:
         """Return a ranking."""
         return rank.standings(self._db, board, device, limit=limit)
 
+    def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
+        """Return None: with the database one sees the standings as they are."""
+        return None
+
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""
         return [BoardInfo.of(board) for board in boards.list_boards(self._db)]
@@ -155,11 +161,22 @@ class LocalVenue:
 
     def task(self, board: str) -> TaskInfo:
         """Return a leaderboard's task."""
-        return TaskInfo.of(boards.get_task(self._db, board))
+        found = boards.visible_task(self._db, board)
+        languages = list(templates_of(found.board, found.task))
+        return dataclasses.replace(TaskInfo.of(found.task), harness=found.board.harness, templates=languages)
+
+    def whole_task(self, board: str) -> Task:
+        """Return a leaderboard's task without its hidden cases."""
+        return hand_out(self._db, board).task
 
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
-        return without_hidden(boards.get_task(self._db, board))
+        found = boards.visible_task(self._db, board)
+        return {
+            **without_hidden(found.task),
+            "harness": found.board.harness.value,
+            "templates": templates_of(found.board, found.task),
+        }
 
     def create_board(
         self,
@@ -169,20 +186,21 @@ class LocalVenue:
         devices: Sequence[str],
         settings: Mapping[str, Any],
         user: str | None,
-    ) -> BoardInfo:
-        """Make a leaderboard."""
+    ) -> tuple[BoardInfo, Sequence[str]]:
+        """Make a leaderboard; return it, and how it is judged and why so."""
         found = platform.find_task(task)
-        board = boards.create_board(
+        made = boards.make_board(
             self._db,
             name=found.name if name is None else name,
             task=found,
             devices=devices or [self._config.devices[0].name],
-            creator=platform.user_name(user),
+            creator=platform.creator_name(self._db, user),
             now=datetime.now(UTC),
             known_devices=self._config.devices,
+            trial=platform.make_trial(self._config),
             **settings,
         )
-        return BoardInfo.of(board)
+        return BoardInfo.of(made.board), made.notes
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return what an update would change."""
@@ -197,6 +215,7 @@ class LocalVenue:
             expected=seen.fingerprint,
             rejudge=rejudge,
             force=force,
+            trial=platform.make_trial(self._config) if update.task is not None else None,
             **self._arguments(update),
         )
         return Changed(board=done.board.name, rejudged_jobs=done.rejudge.jobs if done.rejudge else None)
@@ -205,7 +224,7 @@ class LocalVenue:
         return {
             "task": None if update.task is None else platform.find_task(update.task),
             "changes": board_changes.BoardChanges(**update.settings),
-            "known_devices": self._config.devices if "devices" in update.settings else None,
+            "known_devices": self._config.devices,
             "now": datetime.now(UTC),
         }
 

@@ -12,7 +12,7 @@ def test_the_operator_makes_a_user_and_a_token_for_them(command: Command) -> Non
     added = command("admin", "user", "add", "grace", "--role", "creator", "--json").body
     assert (added["name"], added["role"], added["identities"]) == ("grace", "creator", [])
     made = command("admin", "token", "create", "grace", "--name", "laptop", "--days", "2", "--json").body
-    assert made["scopes"] == ["manage", "read", "submit"]
+    assert made["scopes"] == ["inspect", "manage", "read", "submit"]
     assert made["secret"].startswith("kc_")
     listed = command("admin", "token", "list", "grace")
     assert "laptop" in listed.out
@@ -48,7 +48,7 @@ def test_the_operator_changes_and_bans_users_and_the_log_tells(command: Command)
     [
         (("admin", "user", "add", "x", "--role", "king"), "participant, creator or admin"),
         (("admin", "user", "ban", "nobody-there", "--reason", "x"), "no user"),
-        (("admin", "token", "create", "eve", "--scope", "fly"), "read, submit, manage"),
+        (("admin", "token", "create", "eve", "--scope", "fly"), "read, submit, inspect, manage"),
         (("admin", "token", "create", "eve", "--scope", "admin"), "whose tokens cannot have"),
         (("admin", "token", "revoke", "7"), "no token 7"),
     ],

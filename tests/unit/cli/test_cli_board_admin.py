@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from test_cli_commands import Command, board, command, home
+import pytest
+from test_cli_commands import Command, board, command, home, host_task
 
-__all__ = ["board", "command", "home"]
+__all__ = ["board", "command", "home", "host_task"]
 
 REFERENCE = """\
 def generate_input(size: int, seed: int):
@@ -78,8 +79,8 @@ def test_wrong_settings_are_refused_with_what_is_allowed(command: Command, board
     assert "no leaderboard 'none'" in command("board", "update", "none", "--yes").err
 
 
-def test_a_used_device_is_taken_away_by_force(command: Command) -> None:
-    command("board", "create", "identity", "-d", "cpu", "-d", "emulated")
+def test_a_used_device_is_taken_away_by_force(command: Command, host_task: str) -> None:
+    command("board", "create", host_task, "--name", "identity", "-d", "cpu", "-d", "emulated")
     command("submit", "kernel.py", "-d", "cpu", "--no-wait")
     seen = command("board", "update", "identity", "-d", "emulated", "--preview")
     assert "there are submissions on cpu; taking it away needs --force" in seen.out
@@ -122,6 +123,58 @@ def test_a_repository_is_synced(command: Command, home: Path) -> None:
     again = command("board", "sync", str(source))
     assert "copy: skipped, no changes" in again.out
     assert "health: error: " in again.out
+    assert "They are" not in again.out
+    other = command("board", "sync", str(source), "--prefix", "x-")
+    assert "They are ada's; --user NAME makes new ones somebody else's." in other.out
+
+
+def repository_of(folder: Path, **problem: object) -> str:
+    """Make a repository with one problem, and return its path."""
+    from dulwich import porcelain
+    from dulwich.repo import Repo
+
+    files = [
+        {"name": "submission.py", "source": "@SUBMISSION@"},
+        {"name": "reference.py", "source": "reference.py"},
+    ]
+    task = {"files": files, "lang": "py", "benchmarks": [{"size": 4, "seed": 1}]}
+    entry = {"directory": "copy", "name": "copy", "gpus": ["emulated"], **problem}
+    (folder / "problems/copy").mkdir(parents=True)
+    (folder / "problems/set.yaml").write_text(json.dumps({"name": "Set", "problems": [entry]}))
+    (folder / "problems/copy/task.yml").write_text(json.dumps(task))
+    (folder / "problems/copy/reference.py").write_text(REFERENCE)
+    with Repo.init(str(folder), default_branch=b"main") as repo:
+        porcelain.add(repo, paths=[str(path) for path in folder.rglob("*.*") if path.is_file()])
+        porcelain.commit(repo, message=b"x", author=b"a <a@b>", committer=b"a <a@b>")
+    return str(folder)
+
+
+@pytest.mark.first_contact(14, "the exit code of a sync tells that a problem has no leaderboard")
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [({"gpus": ["B200"]}, "'B200' is not configured here"), ({"deadline": "2020-01-01"}, "UTC is over")],
+)
+def test_a_sync_that_makes_nothing_does_not_end_with_0(
+    command: Command, home: Path, problem: dict[str, object], told: str
+) -> None:
+    source = repository_of(home.parent / "repo", **problem)
+    ended = command("board", "sync", source)
+    assert (ended.code, told in ended.out) == (3, True)
+    assert command("board", "sync", source, "--preview", "--json").code == 3
+    done = command("board", "sync", source, "--device", "emulated", "--deadline", "2099-01-01")
+    assert (done.code, "copy: created" in done.out) == (0, True)
+    assert command("board", "sync", source, "--device", "emulated", "--deadline", "2099-01-01").code == 0
+    shown = command("board", "show", "copy", "--json").body
+    assert (shown["devices"], shown["deadline"]) == (["emulated"], "2099-01-01T23:59:59+00:00")
+
+
+@pytest.mark.first_contact(14, "a sync names the device that it leaves out")
+def test_a_sync_names_the_device_that_it_leaves_out(command: Command, home: Path) -> None:
+    source = repository_of(home.parent / "repo", gpus=["B200", "emulated"])
+    ended = command("board", "sync", source)
+    assert ended.code == 0
+    assert "copy: created" in ended.out
+    assert "copy: a device is left out. Device 'B200' is not configured here" in ended.out
 
 
 def test_figures_are_shown(command: Command, board: str) -> None:

@@ -71,6 +71,31 @@ def home(tmp_path: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch)
     return home
 
 
+HOST_TASK = """\
+import torch
+
+
+def generate_input(size: int = 4, seed: int = 1):
+    return torch.ones(size)
+
+
+def ref_kernel(data):
+    return data
+
+
+def check_implementation(custom_output, ref_output):
+    return torch.equal(custom_output, ref_output)
+"""
+"""A task in one file that needs no GPU."""
+
+
+@pytest.fixture
+def host_task(home: Path) -> str:
+    """A task that every device can judge."""
+    (home.parent / "host.py").write_text(HOST_TASK)
+    return "host.py"
+
+
 @pytest.fixture
 def command(home: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run a command in this process."""
@@ -118,6 +143,8 @@ def test_a_command_line_that_is_wrong_ends_with_2(command: Command, args: list[s
         (["run", "identity", "none.py"], 3, "not_found", "none.py: No such file or directory"),
         (["run", "identity", "home"], 3, "not_found", "home: Is a directory"),
         (["run", "identity", "empty.py"], 3, "empty_file", "empty"),
+        (["run", "identity", "kernel.txt"], 3, "wrong_file_type", "expected a file that ends in .py"),
+        (["run", "identity", "unknown.py"], 3, "invalid_directive", "Line 1: unknown directive 'speed'"),
         (["run", "identity", "binary.py"], 3, "not_text", "not UTF-8"),
         (["run", "identity", "huge.py"], 3, "file_too_large", "huge.py"),
         (["run", "kernel.py", "identity"], 3, "invalid_value", "identity a task: the task comes first"),
@@ -161,6 +188,8 @@ def test_each_error_has_a_word_an_exit_code_and_a_cause(
 ) -> None:
     (home.parent / "empty.py").write_text(" \n")
     (home.parent / "binary.py").write_bytes(b"\xff\xfe")
+    (home.parent / "kernel.txt").write_text(SUBMISSION)
+    (home.parent / "unknown.py").write_text("#!POPCORN speed 9\n")
     (home.parent / "huge.py").write_bytes(b"#" * 1_000_001)
     ended = command(*args)
     assert (ended.code, ended.out) == (code, "")
@@ -205,16 +234,16 @@ def test_directives_that_do_not_fit_are_refused(
     assert command(*args).body["error"]["code"] == word
 
 
-def test_a_directive_names_leaderboard_and_device(command: Command, home: Path) -> None:
+def test_a_directive_names_leaderboard_and_device(command: Command, home: Path, host_task: str) -> None:
     for name in ("one", "two"):
-        command("board", "create", "identity", "--name", name, "-d", "CPU", "-d", "emulated")
+        command("board", "create", host_task, "--name", name, "-d", "CPU", "-d", "emulated")
     (home.parent / "kernel.py").write_text("#!POPCORN leaderboard two\n#!POPCORN gpus cpu\n" + SUBMISSION)
     body = command("submit", "kernel.py", "--no-wait", "--json").body
     assert (body["leaderboard"], [job["device"] for job in body["jobs"]]) == ("two", ["cpu"])
 
 
-def test_several_devices_need_a_choice(command: Command) -> None:
-    command("board", "create", "identity", "-d", "cpu", "-d", "emulated")
+def test_several_devices_need_a_choice(command: Command, host_task: str) -> None:
+    command("board", "create", host_task, "-d", "cpu", "-d", "emulated")
     ended = command("submit", "kernel.py", "--no-wait")
     assert ended.err.startswith("error (device_needed): Which device?")
     assert "--device" in ended.err
@@ -223,6 +252,7 @@ def test_several_devices_need_a_choice(command: Command) -> None:
 def test_a_leaderboard_is_closed_before_it_opens(command: Command) -> None:
     opens = ("--opens", "2999-01-01", "--deadline", "2999-01-02 9:30 Europe/Paris")
     made = command("board", "create", "identity", *opens)
+    assert "It is ada's; --user NAME makes it somebody else's." in made.out
     assert "opens 2999-01-01 00:00:00 UTC" in made.out
     assert "closes 2999-01-02 08:30:00 UTC" in made.out
     assert command("submit", "kernel.py", "--no-wait", "--json").body["error"]["code"] == "not_open_yet"
@@ -351,6 +381,70 @@ def test_a_device_of_another_machine_cannot_be_run_on(command: Command, home: Pa
     assert command("submissions", "list", "--json").body == {"submissions": []}
 
 
+@pytest.mark.first_contact(16, "config check and doctor refuse the devices that serve refuses")
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [
+        (
+            'name = "H100"\nbackend = "cuda"\nlauncher = "modal"\n',
+            "device H100: no launcher 'modal', only 'local'",
+        ),
+        ('name = "T4"\nbackend = "cuda"\n', "device T4: this machine has no GPU"),
+    ],
+)
+def test_what_serve_refuses_the_checks_refuse(
+    command: Command, home: Path, monkeypatch: pytest.MonkeyPatch, device: str, told: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr("kernelcup.config.shows_gpu", lambda: False, raising=False)
+    (home / "kernelcup.toml").write_text(f"{CONFIG}\n[[devices]]\n{device}")
+    for args in (["serve", "--until-idle"], ["config", "check"]):
+        ended = command(*args)
+        assert (ended.code, told in ended.err) == (4, True)
+    ended = command("doctor")
+    assert (ended.code, f"{told}" in ended.out) == (4, True)
+    assert command("config", "check", "--no-judge").code == 0
+
+
+def test_the_check_of_the_configuration_makes_no_database(command: Command, home: Path) -> None:
+    (home / "kernelcup.db").unlink()
+    ended = command("config", "check", "--no-judge")
+    assert (ended.code, "database.state: not there yet" in ended.out) == (0, True)
+    assert not (home / "kernelcup.db").exists()
+
+
+def test_the_check_of_the_configuration_asks_the_database(command: Command, home: Path) -> None:
+    assert "database.state: answers, up to date" in command("config", "check", "--no-judge").out
+    (home / "kernelcup.db").write_bytes(b"no database at all" * 100)
+    ended = command("config", "check", "--no-judge")
+    assert (ended.code, "error (storage_unavailable)" in ended.err) == (5, True)
+
+
+def test_the_check_of_the_configuration_misses_a_database_server(command: Command, home: Path) -> None:
+    url = "postgresql://ada@127.0.0.1:9/cup"
+    (home / "kernelcup.toml").write_text(f'{CONFIG}\n[database]\nurl = "{url}"\n')
+    ended = command("config", "check", "--no-judge")
+    assert (ended.code, "error (storage_unavailable)" in ended.err) == (5, True)
+
+
+@pytest.mark.first_contact(16, "config check refuses a machine without PyTorch, as serve does")
+def test_the_check_of_the_configuration_misses_torch(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "find_spec", lambda _: None)
+    ended = command("config", "check")
+    assert (ended.code, "pip install torch" in ended.err) == (4, True)
+
+
+def test_a_gpu_is_seen_by_its_device_nodes(tmp_path: Path) -> None:
+    from kernelcup.devices import shows_gpu
+
+    (tmp_path / "nvidiactl").touch()
+    assert not shows_gpu(tmp_path)
+    (tmp_path / "nvidia0").touch()
+    assert shows_gpu(tmp_path)
+
+
 def test_without_torch_nothing_is_accepted_that_should_be_judged_here(
     command: Command, board: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,7 +479,7 @@ def test_the_doctor_finds_nothing_missing_where_we_test(command: Command) -> Non
 def test_a_bug_is_told_without_its_traceback(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(platform, "find_task", lambda _: 1 / 0)
+    monkeypatch.setattr(platform, "task_path", lambda _: 1 / 0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ended = command("task", "show", "identity")
     assert (ended.code, ended.err.count("\n")) == (1, 1)
@@ -408,7 +502,7 @@ def test_what_happens_from_outside_is_told_in_a_line(
     def fail(_: str) -> None:
         raise error
 
-    monkeypatch.setattr(platform, "find_task", fail)
+    monkeypatch.setattr(platform, "task_path", fail)
     ended = command("task", "show", "identity")
     assert (ended.code, ended.out, ended.err.count("\n")) == (code, "", 1)
     assert ended.err.startswith(f"error ({word}): ")

@@ -108,7 +108,7 @@ def test_a_gpu_that_is_out_of_service_is_listed_with_the_reason(here: Database, 
 
 def test_the_doctor_shows_what_is_out_of_service(here: Database, command: Command) -> None:
     def found() -> dict[str, Any]:
-        findings = body(command("doctor", "--json"))["findings"]
+        findings = body(command("doctor", "--json", code=4))["findings"]  # these devices are not here
         return next(each for each in findings if each["name"] == "in service")
 
     assert found()["state"] == "ok"

@@ -33,6 +33,7 @@ def test_every_error_has_an_exit_code_and_a_stable_word(kind: type[KernelCupErro
     made = {
         errors.InvalidTask: lambda: errors.InvalidTask([Problem(file="task.yml", text="no")]),
         errors.RateLimited: lambda: errors.RateLimited("no", retry_after_s=1),
+        errors.Overloaded: lambda: errors.Overloaded("no", retry_after_s=1),
     }
     error = made.get(kind, lambda: kind("no"))()
     assert exits.of_error(error) != exits.OK

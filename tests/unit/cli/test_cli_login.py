@@ -69,7 +69,7 @@ def served(home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[
 def test_a_token_is_kept_where_only_its_owner_reads_it(
     command: Command, served: list[httpx.Request], tmp_path: Path
 ) -> None:
-    ended = command("login", SERVER + "/", "--token", "kc_good", "--json").body
+    ended = json.loads(command("login", SERVER + "/", "--token", "kc_good", "--json").out)
     assert ended == {"server": SERVER, "user": "ada", "role": "participant", "scopes": ["read", "submit"]}
     file = tmp_path / ".config/kernelcup/credentials.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

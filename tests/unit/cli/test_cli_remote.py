@@ -31,6 +31,7 @@ from kernelcup.http.serving import WebServer, listen, url_of
 from kernelcup.services import limits, queue
 from kernelcup.services.boards import get_board, list_boards
 from kernelcup.services.progress import ProgressNotes
+from kernelcup.services.rank import freeze
 from kernelcup.services.submissions import cancel_submission, list_submissions, show_submission
 from kernelcup.services.task_upload import load_upload
 from kernelcup.services.tokens import create_token
@@ -298,7 +299,7 @@ def test_a_leaderboard_is_shown_to_people_and_as_json(command, ada, db) -> None:
     assert "Double every element." in ended.out
     assert "and 1 hidden" in ended.out
     body = body_of(command("board", "show", "double", "--json"))
-    assert body["task"]["templates"] == {"Python": "text"}
+    assert body["task"]["templates"] == {"Python": "#!POPCORN leaderboard double\ntext"}
     assert "ref_kernel" in body["task"]["sources"]["reference.py"]
     assert body["task"]["hidden_tests"] == 1
     assert "31337" not in json.dumps(body) + ended.out
@@ -338,6 +339,37 @@ def test_a_task_is_replaced_and_its_results_are_judged_again(
     assert after.task_hash != before
     assert after.visibility.value == "closed"
     assert not show_submission(db, 1).ended
+
+
+@pytest.mark.first_contact(11, "an update without a rejudge prints the command that judges again")
+def test_an_update_without_a_rejudge_names_the_command_for_it(command, ada, db, task_folder: Path) -> None:
+    command("board", "create", str(task_folder), "--device", "H100")
+    command("submit", "kernel.py", "--board", "mine", "--no-wait")
+    judge(db)
+    text = (task_folder / "task.yml").read_text()
+    (task_folder / "task.yml").write_text(text.replace("size: 1024", "size: 2048"))
+    ended = command("board", "update", "mine", str(task_folder), "--yes")
+    assert "left the standings" in ended.out
+    assert "\n  kernelcup admin rejudge mine\n" in ended.out
+
+
+@pytest.mark.first_contact(
+    15, "the command line says since when standings are frozen, and that later results are not shown"
+)
+def test_a_freeze_is_told_with_the_standings(command, ada, board, db, clock) -> None:
+    command("submit", "kernel.py", "--board", board, "--no-wait")
+    freeze(db, OPERATOR, board, NOW, clock())
+    clock.advance(5)
+    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=clock())
+    queue.finish(db, lease, report=make_report(), harness_hash="f" * 64, machine="m", now=clock())
+    shown = command("standings", board)
+    assert "double on H100: nobody is ranked yet" in shown.out
+    assert "Frozen since 2026-06-01 12:00:00 UTC; later results are not shown until the end." in shown.out
+    assert body_of(command("standings", board, "--json"))["frozen_since"] == "2026-06-01T12:00:00+00:00"
+    ended = command("submissions", "show", "1")
+    assert "Frozen since 2026-06-01 12:00:00 UTC; yours is not shown until the end." in ended.out
+    assert "rank 1" not in ended.out
+    assert "frozen since 2026-06-01 12:00:00 UTC" in command("board", "show", board).out
 
 
 def test_an_update_that_is_done_by_half_says_so(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from builders import NOW, make_audit, make_case, make_report, make_stage
+from builders import NOW, make_audit, make_case, make_entry, make_report, make_stage
 from kernelcup import scoring
 from kernelcup.cli import render
 from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy
@@ -185,6 +185,12 @@ def test_a_mismatch_shows_where_what_and_how_much() -> None:
     assert "22 %" not in text
 
 
+@pytest.mark.first_contact(1, "the text of a wrong answer counts NaN and infinite elements")
+def test_a_mismatch_counts_what_is_not_finite() -> None:
+    found = dataclasses.replace(MISMATCH, wrong=3, total=4, nan=2, infinite=1, largest_error=None)
+    assert "]']: 3 of 4 elements are wrong, 2 NaN, 1 infinite\n" in shown(failed_case(mismatch=found))
+
+
 def test_a_checkers_own_words_stand_above_the_mismatch() -> None:
     text = shown(failed_case(mismatch=MISMATCH, message="not the double\n0 1 2"))
     assert "case 1 (size=1024, seed=2): not the double\noutput" in text
@@ -258,6 +264,28 @@ def test_nothing_is_cut_on_a_narrow_terminal() -> None:
     )
 
 
+@pytest.mark.parametrize("width", [72, 76, 80, 84])
+def test_no_word_is_broken_where_there_is_a_column_for_the_best(width: int) -> None:
+    timing = Timing(samples_ns=[13_234.0] * 10)
+    case = make_case(timing=timing, parameters={"size": 1024, "seed": 31232})
+    best = Best(submission=7, score_s=8e-6, cases_ns={0: 49.0})
+    out = console(width=width)
+    render.report(out, make_report(stages=[make_stage([case])]), RankingBy.LAST, best=best)
+    assert isinstance(out.file, io.StringIO)
+    words = out.file.getvalue().split()
+    assert {"parameters", "size=1024,", "seed=31232", "accepted"} <= set(words)
+    assert "270 times slower" in out.file.getvalue()
+
+
+def test_a_time_of_an_emulated_device_is_not_compared_with_the_best() -> None:
+    out = console(width=100)
+    best = Best(submission=7, score_s=1e-9, cases_ns={0: 1.0})
+    render.report(out, make_report([1234567.0], comparable=False), RankingBy.LAST, best=best)
+    assert isinstance(out.file, io.StringIO)
+    assert "slower" not in out.file.getvalue()
+    assert "cannot be compared" in out.file.getvalue()
+
+
 def test_tables_fit_a_narrow_terminal() -> None:
     table = shown(make_report([1234567.0]), RankingBy.GEOM, width=60).splitlines()[1:5]
     assert all(len(line) <= 60 for line in table)
@@ -271,19 +299,21 @@ def test_a_duration_has_a_unit_and_four_digits(ns: float, text: str) -> None:
     assert render.duration(ns) == text
 
 
+BOARD = Leaderboard(
+    id=1,
+    name="double",
+    task_hash="0" * 64,
+    devices=("H100",),
+    harness=HarnessKind.STANDARD,
+    opens_at=None,
+    deadline=None,
+    creator="grace",
+    creator_id=1,
+    created_at=NOW,
+)
+
+
 def test_standings_show_ranks_and_their_worth() -> None:
-    board = Leaderboard(
-        id=1,
-        name="double",
-        task_hash="0" * 64,
-        devices=("H100",),
-        harness=HarnessKind.STANDARD,
-        opens_at=None,
-        deadline=None,
-        creator="grace",
-        creator_id=1,
-        created_at=NOW,
-    )
     entry = scoring.Entry(
         user="[red]ada",
         score_s=1e-6,
@@ -299,8 +329,8 @@ def test_standings_show_ranks_and_their_worth() -> None:
     )
     out = console(width=160)
     bob = dataclasses.replace(entry, user="bob", submission_id=4)
-    render.standings(out, board, "H100", scoring.standings([entry, bob]))
-    render.standings(out, board, "L4", [])
+    render.standings(out, BOARD, "H100", scoring.standings([entry, bob]))
+    render.standings(out, BOARD, "L4", [])
     assert isinstance(out.file, io.StringIO)
     text = out.file.getvalue()
     assert "1= [red]ada ≤ 1 µs 0.99 to 1.01 a\\x1b.py #3" in " ".join(text.split())
@@ -340,3 +370,16 @@ def test_nothing_is_shown_of_a_quiet_run() -> None:
         lines.take({"event": "stage_end", "stage": "test", "verdict": "accepted", "message": ""})
     assert isinstance(out.file, io.StringIO)
     assert out.file.getvalue() == ""
+
+
+@pytest.mark.first_contact(25, "a list says that an interval of more than 5 % counts as 5 %")
+def test_a_list_with_a_wide_interval_says_what_it_counts_as() -> None:
+    def shown(reach: float) -> str:
+        out, place = console(width=160), make_entry(low_s=1e-6 / (1 + reach), high_s=1e-6 * (1 + reach))
+        render.standings(out, BOARD, "H100", scoring.standings([place]))
+        assert isinstance(out.file, io.StringIO)
+        return out.file.getvalue()
+
+    told = "an interval that reaches further than 5 % counts as 5 %"
+    assert told in shown(0.2)
+    assert told not in shown(0.01)

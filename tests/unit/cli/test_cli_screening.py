@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from builders import SUBMISSION
+from builders import SUBMISSION, look_at
 from kernelcup.cli import logs
 from kernelcup.cli.entry import execute
 from kernelcup.cli.screening import NO_VERDICT, print_screening, second_opinion
 from kernelcup.config import Config
 from kernelcup.screen import Finding, Screening
 from kernelcup.screen.kernelguard import KernelGuard
+from kernelcup.services.submissions import show_submission
+from kernelcup.storage.database import Database
 
 CHEAT = "import sys\nsys._getframe(1)\n" + SUBMISSION
 DEVICE = """\
@@ -51,6 +53,9 @@ def submitted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["board", "create", "identity"]) == 0
     for name in ("cheat.py", "honest.py"):
         execute(["submit", name, "--board", "identity", "--user", "ada", "--no-wait"])
+    with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as db:
+        for number in (1, 2):
+            look_at(db, show_submission(db, number).submission)
     capsys.readouterr()
 
 

@@ -1,0 +1,95 @@
+"""``kernelcup board create`` and ``show``: whose code judges, asked for and told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kernelcup.cli import platform
+from kernelcup.cli.entry import execute
+from kernelcup.services.task_trial import Tried
+
+OWN_ONLY = "def other(): ...\n"
+REFERENCE = """\
+def generate_input(size, seed): return [seed] * size
+def check_implementation(data, output): return data == output
+"""
+YML = """\
+files:
+  - {name: submission.py, source: "@SUBMISSION@"}
+  - {name: reference.py, source: reference.py}
+  - {name: eval.py, source: eval.py}
+config: {main: eval.py}
+lang: py
+benchmarks:
+  - {size: 64, seed: 2}
+"""
+CONFIG = '[[devices]]\nname = "emulated"\nbackend = "emulated"\n'
+
+
+class NeverFails:
+    """A trial that finds nothing."""
+
+    def try_task(self, *_: object, **__: object) -> Tried:
+        """Find nothing."""
+        return Tried()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A task that ships its own harness."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "kernelcup.toml").write_text(CONFIG)
+    monkeypatch.setenv("KERNELCUP_HOME", str(home))
+    monkeypatch.setattr(platform, "make_trial", lambda *_: NeverFails())
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    (folder / "task.yml").write_text(YML)
+    (folder / "eval.py").write_text("")
+    (folder / "reference.py").write_text(REFERENCE)
+    return folder
+
+
+@pytest.mark.first_contact(12, "board create says whose code judges; board show prints the board's harness")
+def test_show_prints_the_harness_of_the_board_and_not_of_the_task(folder, capsys) -> None:
+    assert execute(["board", "create", str(folder)]) == 0
+    assert "judged by the standard harness (its own solutions pass" in capsys.readouterr().out
+    assert execute(["board", "show", "shipped"]) == 0
+    assert "judged by: standard harness" in capsys.readouterr().out
+    assert execute(["board", "show", "shipped", "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert (body["harness"], body["task"]["harness"], body["seeds_below"]) == ("standard", "standard", None)
+
+
+@pytest.mark.first_contact(12, "own without a terminal needs an explicit option")
+def test_its_own_harness_is_asked_for_by_an_option_where_there_is_no_terminal(folder, capsys) -> None:
+    (folder / "reference.py").write_text(OWN_ONLY)
+    assert execute(["board", "create", str(folder)]) == 3
+    err = capsys.readouterr().err
+    assert "can be judged by its own harness only" in err
+    assert f"kernelcup board create {folder} --harness own" in err
+    assert execute(["board", "create", str(folder), "--harness", "own", "--json"]) == 0
+    body = json.loads(capsys.readouterr().out)
+    assert body["harness"] == "own"
+    assert body["notes"] == [
+        "judged by its own harness (eval.py), as asked; results are marked self-measured"
+    ]
+
+
+@pytest.mark.first_contact(12, "a terminal is asked for its yes to own")
+@pytest.mark.parametrize("answer", ["y\n", "n\n"])
+def test_a_terminal_is_asked(folder, capsys, monkeypatch, answer: str) -> None:
+    import io
+    import sys
+
+    (folder / "reference.py").write_text(OWN_ONLY)
+    terminal = io.StringIO(answer)
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    code = execute(["board", "create", str(folder)])
+    assert (code == 0) is (answer == "y\n")
+    capsys.readouterr()
+    assert (execute(["board", "show", "shipped"]) == 0) is (answer == "y\n")

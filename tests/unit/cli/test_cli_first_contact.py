@@ -1,0 +1,335 @@
+"""What first users of the command line stumbled over: waits, exit codes, live lines, narrow terminals."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import signal
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import typer
+from rich.console import Console
+from test_cli_commands import Command, command, home
+from test_cli_compare import FASTER, GIVEN, NAMES
+from test_cli_remote import ada, db_url, server
+
+from builders import (
+    NOW,
+    SUBMISSION,
+    make_board,
+    make_case,
+    make_device,
+    make_report,
+    make_stage,
+    make_submission,
+    make_task,
+)
+from kernelcup import lesson_text
+from kernelcup.cli import calibration_text, exits, platform, render
+from kernelcup.cli.comparing import show_report
+from kernelcup.cli.competing import no_longer_than
+from kernelcup.cli.credentials import Credentials
+from kernelcup.cli.venue_local import LocalVenue
+from kernelcup.domain import RankingBy, Standing
+from kernelcup.errors import WaitOver
+from kernelcup.lessons import Best, lessons
+from kernelcup.services import dispatchers
+from kernelcup.services.progress import JobProgress
+from kernelcup.services.submissions import show_submission
+from kernelcup.storage.calibrations import CalibrationRecord
+from kernelcup.storage.database import Database
+from kernelcup_harness.calibration_protocol import DeviceCalibration
+from kernelcup_harness.protocol import Backend, DuelResult, RunReport, StageName, Timing
+
+__all__ = ["ada", "command", "db_url", "home", "server"]
+
+
+# ------------------------------------------------------------------------------------------ point 22
+
+
+@pytest.mark.first_contact(22, "watch --timeout ends with 9 and says how to come back, at a server")
+def test_a_wait_at_a_server_ends_when_it_was_told(command: Command, ada, db) -> None:
+    make_board(db)
+    command("submit", "kernel.py", "--board", "double", "--no-wait")
+    ended = command("watch", "1", "--timeout", "0.2")
+    assert ended.code == 9
+    assert "error (wait_over): submission 1 has not ended within 0.2 s; it goes on" in ended.err
+    assert "Next: kernelcup watch 1\n" in ended.err
+    assert not show_submission(db, 1).ended
+
+
+@pytest.mark.first_contact(22, "watch --timeout ends with 9 on this machine, too")
+def test_a_wait_here_ends_when_it_was_told(command: Command) -> None:
+    command("board", "create", "identity")
+    command("submit", "kernel.py", "--board", "identity", "--no-wait")
+    ended = command("watch", "1", "--timeout", "0.1", "--json")
+    assert (ended.code, ended.body["error"]["code"]) == (9, "wait_over")
+
+
+@pytest.mark.first_contact(22, "watch --timeout ends also where a library swallowed the first alarm")
+def test_a_wait_ends_although_the_first_alarm_was_swallowed() -> None:
+    def wait() -> None:
+        with no_longer_than(0.01, "it", "back"):
+            with suppress(WaitOver):
+                signal.pause()
+            signal.pause()
+
+    with pytest.raises(WaitOver):
+        wait()
+
+
+@pytest.mark.first_contact(22, "compare that compared nothing does not exit 0")
+@pytest.mark.parametrize(
+    "duel",
+    [
+        None,
+        dataclasses.replace(FASTER, verdict="", rival_message="it crashed"),
+        dataclasses.replace(FASTER, verdict="not_held"),
+        dataclasses.replace(FASTER, verdict="tied", low=0.0, high=float("inf")),
+    ],
+)
+def test_a_comparison_without_a_result_has_an_exit_code(duel: DuelResult | None) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        show_report(make_report(duel=duel), "cpu", NAMES, GIVEN, as_json=False)
+    assert ended.value.exit_code == exits.NO_RESULT
+
+
+@pytest.mark.first_contact(22, "compare that found a tie or a winner exits 0", held=True)
+@pytest.mark.parametrize("duel", [FASTER, dataclasses.replace(FASTER, verdict="tied", low=0.99, high=1.01)])
+def test_a_comparison_with_a_result_ends_well(duel: DuelResult) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        show_report(make_report(duel=duel), "cpu", NAMES, GIVEN, as_json=False)
+    assert ended.value.exit_code == 0
+
+
+@pytest.mark.first_contact(22, "db restore refuses while a dispatcher lives")
+def test_a_database_in_use_is_not_replaced(command: Command, home: Path) -> None:
+    command("db", "backup", "copy")
+    with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as here:
+        now = datetime.now(UTC)
+        dispatchers.check_in(
+            here, owner="elsewhere:1:x", devices=[make_device()], started_at=now, draining=False, now=now
+        )
+        make_board(here)
+        refused = command("db", "restore", "copy", "--yes")
+        assert (refused.code, "a dispatcher is at work: elsewhere:1:x" in refused.err) == (3, True)
+        assert "Next: stop `kernelcup serve`" in refused.err
+        assert "double" in command("board", "list").out
+        dispatchers.check_out(here, "elsewhere:1:x")
+    assert command("db", "restore", "copy", "--yes").code == 0
+    assert "double" not in command("board", "list").out
+
+
+class TwoDevices:
+    """A dispatcher that judges on two devices at once, and says so as they go on."""
+
+    def __init__(self, db: Database, take) -> None:
+        self.db, self.take = db, take
+
+    def run_until(self, submission_id: int) -> None:
+        first, second = (view.job for view in show_submission(self.db, submission_id).jobs)
+        for job, event in (
+            (first, {"event": "stage", "stage": "test", "cases": 3, "limit_s": 9}),
+            (second, {"event": "stage", "stage": "test", "cases": 2, "limit_s": 9}),
+            (first, {"event": "case", "stage": "test"}),
+            (second, {"event": "case", "stage": "test"}),
+            (second, {"event": "case", "stage": "test"}),
+            (first, {"event": "case", "stage": "test"}),
+            (second, {"event": "stage_end", "stage": "test", "verdict": "accepted"}),
+            (first, {"event": "case", "stage": "test"}),
+            (first, {"event": "stage_end", "stage": "test", "verdict": "accepted"}),
+        ):
+            self.take(JobProgress(job=job, event=event))
+
+
+@pytest.mark.first_contact(22, "the two devices of one submission are told apart in live lines")
+def test_lines_name_the_device_where_there_are_two(
+    db: Database, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_board(db, devices=["H100", "MI300"])
+    submission = make_submission(db, devices=["H100", "MI300"])
+    venue = LocalVenue(platform.load_config(), db)
+    monkeypatch.setattr(platform, "make_dispatcher", lambda _config, db, take: TwoDevices(db, take))
+    venue.judge(venue.submission(submission.id), quiet=False)
+    assert capsys.readouterr().err.splitlines() == [
+        "MI300: ✓ accepted  test 2/2",
+        "H100: ✓ accepted  test 3/3",
+    ]
+
+
+def slow_report() -> RunReport:
+    """Return a run that takes 470 times what its reference takes."""
+    timing = Timing(samples_ns=[470_000.0] * 10)
+    return make_report(stages=[make_stage([make_case(timing=timing, reference_ns=1_000.0)])])
+
+
+@pytest.mark.first_contact(22, "a small share of the reference's speed is said as times slower")
+def test_what_is_far_slower_says_so() -> None:
+    (lesson,) = lessons(slow_report(), StageName.RANKED).values()
+    assert lesson_text.times(lesson.over_reference) == "470 times slower"
+    assert "470 times slower than the reference" in lesson_text.summary(lesson)
+    assert lesson_text.times(1.52) == "1.52x"
+    assert lesson_text.times(0.8) == "0.8x"
+
+
+@pytest.mark.first_contact(22, "a score far behind the best is said as times slower")
+def test_a_score_far_behind_says_so() -> None:
+    out = Console(file=io.StringIO(), width=120, highlight=False)
+    best = Best(submission=7, score_s=1e-6, cases_ns={})
+    render.report(out, slow_report(), RankingBy.LAST, best=best)
+    assert isinstance(out.file, io.StringIO)
+    assert "470 times slower than the best, #7" in out.file.getvalue()
+
+
+@pytest.mark.first_contact(22, "a sign-in that KERNELCUP_HOME overrides is not ignored silently")
+def test_a_sign_in_that_is_not_in_force_is_told(
+    command: Command, ada, server: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELCUP_HOME", str(home))
+    told = command("board", "list").err
+    assert "this machine's database, because KERNELCUP_HOME is set" in told
+    assert f"--server {server}" in told
+    assert command("board", "list", "--local").err == ""
+    assert "KERNELCUP_HOME is set" in command("login", server, "--token", ada).err
+    monkeypatch.delenv("KERNELCUP_HOME")
+    assert "KERNELCUP_HOME" not in command("board", "list").err
+
+
+@pytest.mark.first_contact(22, "without a sign-in nothing is said of servers", held=True)
+def test_without_a_sign_in_nothing_is_told(command: Command, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Credentials.load({"HOME": str(tmp_path)}).default is None
+    assert command("board", "list").err == ""
+
+
+# ------------------------------------------------------------------------------------------ point 21
+
+STATEMENT = """\
+# Double
+
+- **Input** `data`: a `float32` tensor of shape `(size,)` whose values are drawn from a normal distribution
+- **Output**: twice that
+
+| a | b |
+|---|---|
+| 1 | 2 |
+"""
+
+
+@pytest.mark.first_contact(21, "piped task show is the Markdown source")
+def test_a_statement_in_a_pipe_is_its_source(command: Command, tmp_path: Path) -> None:
+    command("task", "new", "mine")
+    text = (tmp_path / "mine/task.yml").read_text()
+    start = text.index("description: |\n")
+    end = text.index("\n\n", text.index("\n\n", start) + 2)
+    indented = "".join(f"  {line}".rstrip() + "\n" for line in STATEMENT.splitlines())
+    body = text[:start] + "description: |\n" + indented + text[end:]
+    (tmp_path / "mine/task.yml").write_text(body)
+    assert STATEMENT in command("task", "show", "mine").out
+
+
+@pytest.mark.first_contact(21, "piped board show is the Markdown source")
+def test_the_statement_of_a_board_in_a_pipe_is_its_source(command: Command, ada, db) -> None:
+    make_board(db, task=make_task(description=STATEMENT))
+    assert STATEMENT in command("board", "show", "double").out
+
+
+def narrow(width: int = 80) -> Console:
+    """Return a terminal of that many columns."""
+    return Console(file=io.StringIO(), width=width, highlight=False, soft_wrap=True)
+
+
+def printed(out: Console) -> str:
+    """Return what was printed there."""
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def places() -> list[Standing]:
+    """Return a ranking with long names and long numbers."""
+    return [
+        make_standing(
+            rank=rank,
+            user=f"grace-hopper-{rank}",
+            score_s=12.3456e-6 * rank,
+            low_s=12.1e-6 * rank,
+            high_s=12.6e-6 * rank,
+            submission_id=104_200 + rank,
+            file_name=f"vectoradd_with_a_long_name_v{rank}.py",
+            trust="self-measured",
+        )
+        for rank in (1, 2, 3)
+    ]
+
+
+def make_standing(**values) -> Standing:
+    """Return a place in a ranking."""
+    return Standing(submitted_at=NOW, comparable=True, tied=False, raw_s=None, at_floor=False, **values)
+
+
+@pytest.mark.first_contact(21, "standings at 80 columns drop columns by priority and break no word or number")
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_standings_fit_a_narrow_terminal(db: Database, width: int) -> None:
+    out = narrow(width)
+    render.standings(out, make_board(db), "H100", places())
+    text = printed(out)
+    assert all(len(line.rstrip()) <= width for line in text.splitlines() if not line.startswith("no room"))
+    words = set(text.split())
+    for place in places():
+        assert {f"grace-hopper-{place.rank}", f"{place.score_s * 1e6:.4g}"} <= words
+    assert "no room for: submitted (UTC)" in text
+    kept = {word for line in text.splitlines() for word in line.split() if word.endswith(".py")}
+    assert kept <= {place.file_name for place in places()}
+
+
+@pytest.mark.first_contact(21, "a table that fits loses nothing", held=True)
+def test_a_wide_terminal_shows_all_columns(db: Database) -> None:
+    out = narrow(160)
+    render.standings(out, make_board(db), "H100", places())
+    assert "no room for" not in printed(out)
+    assert "submitted (UTC)" in printed(out)
+
+
+@pytest.mark.first_contact(21, "lists of submissions at 80 columns break no word or number")
+def test_submissions_fit_a_narrow_terminal(command: Command, monkeypatch, tmp_path: Path) -> None:
+    name = "a_kernel_with_a_rather_long_name_that_goes_on_and_on.py"
+    (tmp_path / name).write_text(SUBMISSION)
+    command("board", "create", "identity", "--name", "identity-of-large-tensors-in-bfloat16")
+    command("submit", name, "--no-wait")
+    monkeypatch.setenv("COLUMNS", "80")
+    words = command("submissions", "list").out.split()
+    assert {"#1", "identity-of-large-tensors-in-bfloat16", "emulated:", "queued"} <= set(words)
+    assert not any(word in name and word != name and "_" in word for word in words)
+
+
+@pytest.mark.first_contact(21, "the calibrations at 80 columns break no word or number")
+def test_calibrations_fit_a_narrow_terminal(monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = DeviceCalibration(
+        backend=Backend.CUDA,
+        device_name="NVIDIA H100",
+        at="2026-01-01T00:00:00+00:00",
+        copy_bytes_per_s=2.8e12,
+        read_bytes_per_s=3.0e12,
+        matrix_flops_per_s={"fp16": 7.1e14, "fp32": 5e13, "bf16": 7e14, "tf32": 3.5e14},
+        launch_ns=2340.0,
+        canary_ns=75_000.0,
+        temperature_c=41,
+    )
+    record = CalibrationRecord(
+        id=1,
+        machine="gpu-node-0017.cluster",
+        gpu="3",
+        device="H100",
+        at=NOW,
+        fits=True,
+        fresh=True,
+        found=found,
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    calibration_text.show([(record, [])])
+    text = capsys.readouterr().out
+    assert {"gpu-node-0017.cluster", "2,800.0", "75.0", "H100"} <= set(text.split())
+    assert "no room for: matrix Tflop/s" in text
