@@ -60,6 +60,7 @@ async def test_a_leaderboard_is_made_of_a_single_file_with_the_gpus_of_the_menu(
     assert asked.ephemeral
     assert f"<t:{int(board.deadline.timestamp()) if board.deadline else 0}:F>" in asked.messages[-1].text
     assert not asked.messages[-1].controls
+    assert "**Judged by** the standard harness" in asked.messages[-1].text
 
 
 async def test_gpus_that_are_given_need_no_menu(stage: Stage) -> None:
@@ -96,6 +97,28 @@ async def test_the_role_decides_who_may_make_a_leaderboard(stage: Stage) -> None
     stage.guild.give(alice, "Leaderboard Creator")
     again = await stage.discord.slash(alice, stage.room, "leaderboard create", given, file)
     await again.wait_text("was made")
+
+
+@pytest.mark.first_contact(26, "Discord's `create` asks for the role before the menu")
+async def test_who_may_not_make_a_leaderboard_is_asked_for_no_gpus(stage: Stage) -> None:
+    given = {"leaderboard_name": "same", "deadline": "2026-12-24"}
+    alice = stage.guild.add_member("alice")
+    asked = await stage.discord.slash(alice, stage.room, "leaderboard create", given, ("a.py", SINGLE))
+    answer = await asked.wait_response()
+    assert "needs the role creator" in answer.text
+    assert not answer.controls
+
+
+@pytest.mark.first_contact(26, "Discord's errors about deadlines start with the sentence")
+@pytest.mark.parametrize("command", ["create", "change"])
+async def test_a_deadline_that_cannot_be_read_is_told_in_a_sentence(stage: Stage, command: str) -> None:
+    stage.board("hers")
+    given = {"leaderboard_name": "hers", "deadline": "yesterday"}
+    if command == "create":
+        given |= {"gpus": "H100"}
+    files = [("a.py", SINGLE)] if command == "create" else []
+    asked = await stage.discord.slash(stage.admin(), stage.room, f"leaderboard {command}", given, *files)
+    assert (await asked.wait_response()).text.startswith("❌ 'yesterday' is not a moment; expected ")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from stage import Stage, staged
 from builders import SUBMISSION, make_actor, make_board, make_device, make_report, make_submission, make_task
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.services import accounts, linking, queue
+from kernelcup.services.rank import freeze
 from kernelcup.services.submissions import show_submission
 
 pytestmark = pytest.mark.anyio
@@ -76,6 +77,24 @@ async def test_a_ranking_is_shown_for_each_chosen_gpu(stage: Stage, ada: Member)
     await chosen.wait_text("Nobody is ranked")
 
 
+@pytest.mark.first_contact(
+    15, "the bot says since when a ranking is frozen and that one's own result is not shown"
+)
+async def test_a_freeze_is_told_with_rankings_and_own_places(stage: Stage, ada: Member) -> None:
+    now = stage.discord.clock.now()
+    freeze(stage.db, OPERATOR, "double", now, now)
+    told = f"Frozen since {now:%Y-%m-%d %H:%M:%S} UTC;"
+    asked = await ask(stage, ada, "leaderboard show", leaderboard_name="double", gpu="H100")
+    shown = await asked.wait_response(15)
+    assert shown.embeds[0]["footer"]["text"].startswith(f"{told} later results are not shown until the end.")
+    script = ("k.py", SUBMISSION.encode())
+    options = {"leaderboard_name": "double", "gpu": "H100"}
+    asked = await stage.discord.slash(ada, stage.room, "leaderboard submit ranked", options, script)
+    await asked.wait_text("Follow it in")
+    asked = await ask(stage, ada, "leaderboard show-personal", leaderboard_name="double")
+    await asked.wait_text(f"{told} yours is not shown until the end.")
+
+
 async def test_a_ranking_is_drawn_when_asked_for(stage: Stage, ada: Member) -> None:
     asked = await ask(stage, ada, "leaderboard show", leaderboard_name="double", gpu="h100", image=True)
     message = await asked.wait_response()
@@ -135,6 +154,14 @@ async def test_a_task_its_reference_its_judge_and_a_template_are_files(stage: St
     text = files_of(asked)["double.py"]
     assert text.startswith("#!POPCORN leaderboard double\n")
     assert text.endswith(SUBMISSION)
+
+
+@pytest.mark.first_contact(26, "`/leaderboard task` is headed by the names of task and leaderboard")
+async def test_a_task_is_headed_by_its_name_and_its_leaderboard(stage: Stage, ada: Member) -> None:
+    stage.board("autumn")
+    asked = await ask(stage, ada, "leaderboard task", leaderboard_name="autumn")
+    message = await asked.wait_text("Task")
+    assert message.text.startswith("### Task `double` of `autumn`\n")
 
 
 async def test_templates_depend_on_the_leaderboard(stage: Stage, ada: Member) -> None:

@@ -12,6 +12,7 @@ from discord import app_commands
 
 from kernelcup.bot import (
     admin,
+    announcements,
     changing,
     creator,
     forum,
@@ -173,7 +174,7 @@ def default_modules() -> list[Module]:
 
 def default_background() -> list[Background]:
     """Return all that runs beside commands."""
-    return [forum]
+    return [forum, announcements]
 
 
 async def _logged(work: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import discord
 
 from kernelcup.bot import texts
-from kernelcup.domain import DuelOutcome
-from kernelcup.wording import percent, rank_text, time_text
+from kernelcup.domain import DuelOutcome, is_proven
+from kernelcup.wording import percent, rank_text, time_text, trust_text
 
 Json = Mapping[str, Any]
 
@@ -45,9 +45,15 @@ def devices_text(board: Json) -> str:
 
 
 def ranking_embed(
-    board: str, device: str, places: Sequence[Json], *, offset: int, link: str | None = None
+    board: str,
+    device: str,
+    places: Sequence[Json],
+    *,
+    offset: int,
+    link: str | None = None,
+    frozen: str = "",
 ) -> discord.Embed:
-    """Return a page of a ranking, the fastest first."""
+    """Return a page of a ranking, the fastest first; ``frozen`` says so where it is."""
     page = offset // PAGE + 1
     table = texts.block("\n".join(_table(places)))
     embed = discord.Embed(
@@ -56,8 +62,8 @@ def ranking_embed(
         colour=ACCENT,
         url=link,
     )
-    notes = [f"Page {page}", "lower is better", *_notes(places)]
-    embed.set_footer(text=" · ".join(notes))
+    notes = [frozen, f"Page {page}", "lower is better", *_notes(places)]
+    embed.set_footer(text=" · ".join(note for note in notes if note))
     return embed
 
 
@@ -109,7 +115,7 @@ def template_file(board: Json, task: Json, text: str, language: str = "") -> tex
 def facts(board: Json) -> dict[str, Any]:
     """Return what of a leaderboard is told when it changes."""
     names = ("deadline", "opens_at", "freeze_at", "devices", "task_hash", "max_file_bytes", "trust", "duel")
-    return {name: board[name] for name in names}
+    return {name: board[name] for name in names} | {"notice": board.get("notice", "")}
 
 
 def changes_between(before: Json, after: Json) -> list[str]:
@@ -139,6 +145,8 @@ def changes_between(before: Json, after: Json) -> list[str]:
     if before.get("duel", after["duel"]) != after["duel"]:
         needs = "must win a duel" if after["duel"] else "needs no duel"
         found.append(f"a new first place {needs}")
+    if notice := after.get("notice", "").removeprefix(before.get("notice", "")).strip():
+        found.append(texts.plain(notice, 400))
     return found
 
 
@@ -159,7 +167,7 @@ def _table(places: Sequence[Json]) -> list[str]:
 
 def _row(place: Json) -> tuple[str, str, str, str, str]:
     user, file = texts.one_line(place["user"]), texts.one_line(place["file_name"])
-    mark = "" if place["trust"] == AUDITED else f" ({place['trust']})"
+    mark = "" if place["trust"] == AUDITED else f" ({trust_text(place['trust'])})"
     return (
         rank_text(place["rank"], tied=place["tied"]),
         texts.shortened(user, 20),
@@ -187,5 +195,7 @@ def _notes(places: Sequence[Json]) -> list[str]:
         notes.append("some stand behind the one that they did not beat in a duel")
     levels = sorted({place["trust"] for place in places} - {AUDITED})
     if levels:
-        notes.append(f"some times are {' or '.join(levels)}")
+        notes.append(f"some times are {' or '.join(map(trust_text, levels))}")
+    if any(not is_proven(place["trust"]) for place in places):
+        notes.append("what is not proven ranks below all that is")
     return notes

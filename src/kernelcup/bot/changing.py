@@ -129,7 +129,9 @@ def preview_text(seen: Json, *, rejudge: bool) -> str:
         lines.append(f"⚠️ Results before and after cannot be compared: {why}")
     if seen["needs_rejudge"]:
         jobs = sum(each["jobs"] for each in seen["affected"])
-        what = "are judged again" if rejudge else "stay as they are; with `rejudge` they are judged again"
+        what = (
+            "are judged again" if rejudge else "leave the standings until `/admin rejudge` judges them again"
+        )
         lines.append(f"{jobs} ranked results {what}.")
     if seen["removed_in_use"]:
         names = ", ".join(map(texts.code, seen["removed_in_use"]))

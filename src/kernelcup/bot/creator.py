@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import discord
 from discord import app_commands
 
-from kernelcup.bot import boards_text, groups, offering, replies, texts
+from kernelcup.bot import boards_text, groups, offering, replies, roles, texts
 from kernelcup.bot.api import Person, at
 from kernelcup.bot.parts import Parts
 from kernelcup.bot.questions import Confirm, Menu, TypedName
@@ -59,6 +59,7 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
         duel: bool = False,
     ) -> None:
         await begin(parts, interaction)
+        await roles.require(parts, interaction, "creator")
         settings: dict[str, Any] = {
             "name": leaderboard_name,
             "deadline": deadline,
@@ -115,17 +116,20 @@ class _Maker:
             f"✅ Leaderboard {texts.code(board['name'])} was made.",
             f"**Deadline** {boards_text.stamp(board['deadline'], 'F')}" if board["deadline"] else "",
             f"**GPUs** {boards_text.devices_text(board)}",
-            f"**Judged by** {_harness_text(board['harness'])}",
+            *_notes(board["notes"]),
         ]
         if board["visibility"] == "closed":
             lines.append(f"Only members see it; make codes with {texts.code('/admin invites make')}.")
         return "\n".join(line for line in lines if line)
 
 
-def _harness_text(kind: str) -> str:
-    if kind == "own":
-        return "the task's own harness; its results are marked self-measured"
-    return "the standard harness"
+def _notes(notes: Sequence[str]) -> list[str]:
+    """Return how a new leaderboard is judged, and what else its maker should know."""
+    first, *rest = notes
+    return [
+        f"**Judged by** {texts.plain(first.removeprefix('judged by '), 500)}",
+        *(f"- {texts.plain(note, 500)}" for note in rest),
+    ]
 
 
 def split_names(text: str) -> list[str]:
@@ -242,6 +246,9 @@ def sync_text(result: Json) -> str:
     lines += [
         f"- {texts.code(each['name'])} stays: {texts.plain(each['reason'], 200)}"
         for each in result["skipped"]
+    ]
+    lines += [
+        f"- {texts.code(each['name'])}: {texts.plain(each['note'], 300)}" for each in result.get("notes", ())
     ]
     lines += [
         f"- ❌ {texts.code(each['name'])}: {texts.plain(each['error'], 300)}" for each in result["errors"]

@@ -22,7 +22,8 @@ from kernelcup.bot.offering import visible_boards
 from kernelcup.bot.parts import Parts
 from kernelcup.errors import KernelCupError
 
-POLL_S = 60.0
+POLL_S = 10.0
+"""Reminders are promised within 15 s."""
 ARCHIVE_AFTER_MIN: Literal[10080] = 10080
 MOST_TEMPLATES = 5
 MOST_THREADS_FOR_NAME = 100

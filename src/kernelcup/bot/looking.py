@@ -94,6 +94,10 @@ async def show_personal(interaction: discord.Interaction, parts: Parts, board: s
     name = shown["name"]
     page = await parts.api.get("/submissions", person, user="me", leaderboard=name, limit=PERSONAL_SHOWN)
     lines = []
+    if shown["freeze_at"] is not None:
+        path = at("leaderboards", name, "standings", shown["devices"][0])
+        since = (await parts.api.get(path, person, limit=1))["frozen_since"]
+        lines.append(rankings.frozen_note(since, own=True))
     for device in shown["devices"]:
         mine = await parts.api.get(at("leaderboards", name, "standings", device, "me"), person)
         if mine is not None:
@@ -105,7 +109,7 @@ async def show_personal(interaction: discord.Interaction, parts: Parts, board: s
         await answer(interaction, f"You have submitted nothing to {texts.code(name)} yet.")
         return
     head = f"### Your submissions to {texts.code(name)}"
-    newest = "The newest first:" if lines else ""
+    newest = "The newest first:" if any(lines) else ""
     await answer(interaction, "\n".join(each for each in [head, *lines, newest, *table] if each))
 
 
@@ -115,7 +119,8 @@ async def task(interaction: discord.Interaction, parts: Parts, board: str) -> No
     person = who(interaction)
     shown = await parts.api.get(at("leaderboards", board, "task"), person)
     files = [await _file(parts, person, board, name) for name in shown["files"][:MOST_FILES]]
-    head = f"### Task {texts.code(shown['name'])}\n{texts.plain_lines(shown['description'], 1500)}"
+    title = f"### Task {texts.code(shown['name'])} of {texts.code(board)}"
+    head = f"{title}\n{texts.plain_lines(shown['description'], 1500)}"
     left = len(shown["files"]) - MOST_FILES
     more = f"\n{left} more files are on the web." if left > 0 else ""
     await answer(interaction, head + more, files=files)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
-from PIL import Image, ImageDraw, ImageFont
-
+from kernelcup.drawing import Canvas
 from kernelcup.wording import rank_text
 
 SCALE = 2
@@ -33,11 +29,6 @@ USER_X = MARGIN + 54
 SCORE_X = 420
 BAR_X = 440
 BAR_WIDTH = WIDTH - MARGIN - BAR_X
-
-FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "Arial.ttf")
-"""The first that the machine has; else the one that comes with Pillow, which knows Latin only."""
-
-Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,8 +54,7 @@ def draw_ranking(board: str, device: str, rows: Sequence[Row], *, more: bool = F
     """
     shown = rows[:MOST_ROWS]
     height = HEAD + ROW * max(len(shown), 1) + FOOT
-    image = Image.new("RGB", (WIDTH * SCALE, height * SCALE), BACKGROUND)
-    canvas = _Canvas(ImageDraw.Draw(image))
+    canvas = Canvas(WIDTH, height, background=BACKGROUND, scale=SCALE)
     canvas.text((MARGIN, 24), board, 26, TEXT, width=WIDTH - 2 * MARGIN)
     canvas.text((MARGIN, 58), f"on {device}", 16, FAINT, width=WIDTH - 2 * MARGIN)
     slowest = max((row.score_s for row in shown), default=0.0)
@@ -73,9 +63,7 @@ def draw_ranking(board: str, device: str, rows: Sequence[Row], *, more: bool = F
     if not shown:
         canvas.text((MARGIN, HEAD + 10), "Nobody is ranked yet.", 17, FAINT)
     canvas.text((MARGIN, height - FOOT + 12), _foot(more or len(rows) > len(shown)), 13, FAINT)
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG", optimize=True)
-    return buffer.getvalue()
+    return canvas.png()
 
 
 def _foot(more: bool) -> str:
@@ -83,7 +71,7 @@ def _foot(more: bool) -> str:
     return f"{told}; there are more below" if more else told
 
 
-def _draw_row(canvas: _Canvas, y: int, row: Row, *, slowest: float, striped: bool) -> None:
+def _draw_row(canvas: Canvas, y: int, row: Row, *, slowest: float, striped: bool) -> None:
     if striped:
         canvas.box((MARGIN - 12, y, WIDTH - MARGIN + 12, y + ROW), STRIPE, radius=6)
     medal = MEDALS.get(row.rank)
@@ -97,59 +85,3 @@ def _draw_row(canvas: _Canvas, y: int, row: Row, *, slowest: float, striped: boo
     share = row.score_s / slowest if slowest > 0 else 0.0
     length = max(4, round(BAR_WIDTH * share))
     canvas.box((BAR_X, y + 16, BAR_X + length, y + ROW - 16), medal or BAR, radius=5)
-
-
-class _Canvas:
-    """Draws in units of which a picture has more pixels than one."""
-
-    def __init__(self, draw: ImageDraw.ImageDraw) -> None:
-        self._draw = draw
-
-    def text(
-        self,
-        at: tuple[int, int],
-        text: str,
-        size: int,
-        colour: str,
-        *,
-        anchor: str = "la",
-        width: int | None = None,
-    ) -> None:
-        """Write one line; what does not fit the width ends in an ellipsis."""
-        font = _font(size * SCALE)
-        line = _fitted(_printable(text), font, None if width is None else width * SCALE)
-        self._draw.text((at[0] * SCALE, at[1] * SCALE), line, fill=colour, font=font, anchor=anchor)
-
-    def box(self, edges: tuple[int, int, int, int], colour: str, *, radius: int) -> None:
-        """Fill a box with round corners."""
-        scaled = [edge * SCALE for edge in edges]
-        self._draw.rounded_rectangle(scaled, radius=radius * SCALE, fill=colour)
-
-    def disc(self, centre: tuple[int, int], radius: int, colour: str) -> None:
-        """Fill a circle."""
-        x, y, r = (value * SCALE for value in (*centre, radius))
-        self._draw.ellipse((x - r, y - r, x + r, y + r), fill=colour)
-
-
-def _fitted(line: str, font: Font, width: int | None) -> str:
-    if width is None or font.getlength(line) <= width:
-        return line
-    kept = line
-    while kept and font.getlength(f"{kept}…") > width:
-        kept = kept[:-1]
-    return f"{kept}…"
-
-
-def _printable(text: str) -> str:
-    """Return one line without characters that draw nothing or turn the direction of writing."""
-    return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
-
-
-@cache
-def _font(size: int) -> Font:
-    for name in FONTS:
-        try:
-            return ImageFont.truetype(name, size)
-        except OSError:
-            continue
-    return ImageFont.load_default(size)

@@ -15,6 +15,7 @@ from kernelcup.bot.memory import Followed
 from kernelcup.bot.places import PlaceLost, channel_of, nonce_of, one_thread, send, text_channel
 from kernelcup.bot.reports import score_text
 from kernelcup.errors import UserError
+from kernelcup.wording import trust_text
 from kernelcup_harness.protocol import Verdict
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
     ties = sum(each["rank"] == rank for each in page["items"]) - 1
     tied = f", shared with {ties} other{'s' if ties > 1 else ''} that cannot be told apart" if ties else ""
     if mine["trust"] != boards_text.AUDITED:
-        tied += f" ({texts.plain(mine['trust'])})"
+        tied += f" ({texts.plain(trust_text(mine['trust']))})"
     kind = "🍾 first successful submission" if first else "personal best"
     return [f"{MEDALS.get(rank, '🏅')} {head}, **{ordinal(rank)} place**{tied}; {kind}"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Self
 
 import discord
@@ -14,7 +15,7 @@ from kernelcup.bot import boards_text, groups, pictures, replies, texts
 from kernelcup.bot.api import Person, at
 from kernelcup.bot.parts import Parts
 from kernelcup.errors import KernelCupError, UnknownDevice
-from kernelcup.wording import time_text
+from kernelcup.wording import frozen_text, time_text
 
 Json = Mapping[str, Any]
 
@@ -48,7 +49,8 @@ async def page(
     name = str(board["name"])
     found = await _standings(parts, who, name, device, offset, boards_text.PAGE)
     link = f"{parts.config.public_url}/b/{name}"
-    embed = boards_text.ranking_embed(name, device, found["items"], offset=offset, link=link)
+    frozen = frozen_note(found["frozen_since"])
+    embed = boards_text.ranking_embed(name, device, found["items"], offset=offset, link=link, frozen=frozen)
     number = board["devices"].index(device)
     view = ui.View(timeout=None)
     if offset > 0 or found["next"] is not None:
@@ -57,6 +59,14 @@ async def page(
         view.add_item(PageButton("▶", name, number, after, disabled=found["next"] is None))
     view.add_item(PictureButton(name, number))
     return embed, view
+
+
+def frozen_note(since: str | None, *, own: bool = False) -> str:
+    """Say that standings are those of a moment, empty where they are live."""
+    if since is None:
+        return ""
+    moment = datetime.fromisoformat(since)
+    return frozen_text(moment, "yours is") if own else frozen_text(moment)
 
 
 async def _standings(parts: Parts, who: Person, board: str, device: str, offset: int, limit: int) -> Json:
@@ -81,6 +91,8 @@ async def _answer_picture(interaction: discord.Interaction, parts: Parts, board:
     drawn = await asyncio.to_thread(pictures.draw_ranking, board, device, rows, more=more)
     name = texts.file_name(f"{board}-{device}.png")
     about = f"{texts.code(board)} on {texts.code(device)}"
+    if frozen := frozen_note(found["frozen_since"]):
+        about += f"\n{frozen}"
     await replies.answer(interaction, about, files=[texts.Attached(name, drawn)])
 
 

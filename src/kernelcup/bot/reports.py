@@ -13,7 +13,7 @@ from kernelcup.bot.live import duration
 from kernelcup.bot.texts import Attached, Log, Outgoing
 from kernelcup.client_forms import best_of_json
 from kernelcup.lessons import Best, Lesson, lessons
-from kernelcup.wording import interval_text, time_text, with_interval
+from kernelcup.wording import interval_text, time_text, times_as_fast, trust_text, with_interval
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
@@ -137,7 +137,7 @@ def _failure(report: RunReport) -> Iterator[Block]:
 def _mismatch(mismatch: Mismatch) -> Iterator[Block]:
     error = "" if mismatch.largest_error is None else f", largest error {mismatch.largest_error:.6g}"
     where = texts.code(mismatch.where)
-    yield f"{where}: {mismatch.wrong} of {mismatch.total} elements are wrong{error}. The first:"
+    yield f"{where}: {mismatch.wrong} of {mismatch.total} elements are wrong{mismatch.kinds}{error}. The first:"
     rows = [("position", "expected", "actual")]
     rows += [(str(each.position), each.expected, each.actual) for each in mismatch.first]
     cut = [[texts.shortened(texts.one_line(cell), 40) for cell in row] for row in rows]
@@ -150,10 +150,10 @@ def _mismatch(mismatch: Mismatch) -> Iterator[Block]:
 def _about_score(job: Mapping[str, Any], report: RunReport) -> str:
     """Return what the clock read, how far the score is proven, and how far it is from the best."""
     parts = [] if job["raw_s"] is None else [f"raw {duration(job['raw_s'])}"]
-    parts.append(texts.plain(report.trust.value))
+    parts.append(texts.plain(trust_text(report.trust)))
     best = _best(job)
-    if best is not None and job["score_s"]:
-        parts.append(f"{best.score_s / job['score_s']:.2f} times as fast as the best, #{best.submission}")
+    if best is not None and job["score_s"] and report.comparable:
+        parts.append(times_as_fast(best.score_s / job["score_s"], f"the best, #{best.submission}"))
     return ", ".join(parts)
 
 

@@ -40,6 +40,13 @@ async def ensure(parts: Parts, interaction: discord.Interaction) -> None:
     await settle(parts, interaction.user.id, await parts.api.get("/me", who(interaction)), wanted(member))
 
 
+async def require(parts: Parts, interaction: discord.Interaction, role: str) -> None:
+    """Raise ``Forbidden`` unless somebody has a platform role, before anything else is asked of them."""
+    me = await parts.api.get("/me", who(interaction))
+    if RANKS.index(str(me["role"])) < RANKS.index(role):
+        raise Forbidden(f"This needs the role {role}; {me['name']} is {me['role']}.")
+
+
 def wanted(member: discord.Member) -> str:
     """Return the platform role that a member's roles stand for."""
     names = {role.name for role in member.roles}

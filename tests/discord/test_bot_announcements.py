@@ -1,0 +1,145 @@
+"""News in Discord: said once, to whom they are for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from loopback import LoopbackDiscord
+from stage import Stage, connected, staged
+
+from builders import make_device
+from fakes import FakeClock
+from hand_judging import Judging
+from kernelcup.bot import announcements, forum
+from kernelcup.bot.app import KernelCupBot
+from kernelcup.domain import OPERATOR, Visibility
+from kernelcup.services.board_changes import BoardChanges, update_board
+from kernelcup.services.news import moments
+from kernelcup.services.rank import freeze, unveil
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def stage(loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path) -> AsyncIterator[Stage]:
+    """A service whose bot has seen that there are no news yet."""
+    async with staged(loopback, sqlite_template, tmp_path, (make_device(),)) as each:
+        each.board("double")
+        await each.look_at_forum()
+        await look(each)
+        yield each
+
+
+async def look(stage: Stage, bot: KernelCupBot | None = None) -> None:
+    """Let a bot look for news, once."""
+    now = stage.discord.clock.now()
+    moments.note_due(stage.db, now)
+    bot = bot or stage.bot
+    await announcements.look(bot, bot.parts, now)
+
+
+def judge(stage: Stage, time_ns: float, user: str, board: str = "double") -> None:
+    """Have a ranked submission judged."""
+    Judging(stage.db, FakeClock(stage.discord.clock.now())).judge(time_ns, user, board=board)
+
+
+def told(stage: Stage, name: str = "double") -> list[str]:
+    """Return what a thread says below its first message."""
+    return [each.content.replace("\\", "") for each in stage.discord.messages(stage.posts()[name])[1:]]
+
+
+async def test_both_ask_often_enough_for_what_is_promised() -> None:
+    assert max(announcements.POLL_S, forum.POLL_S) < 15
+
+
+async def test_a_new_first_place_is_announced_in_the_boards_thread_once(stage: Stage) -> None:
+    judge(stage, 2000, "ada")
+    await look(stage)
+    await look(stage)
+    assert told(stage) == [
+        "🥇 ada takes the first place of double on H100 with 2 µs. <https://cup.example.org/s/1>"
+    ]
+
+
+async def test_a_restart_announces_nothing_twice_and_nothing_is_missed(stage: Stage) -> None:
+    judge(stage, 2000, "ada")
+    await look(stage)
+    await stage.bot.close()
+    judge(stage, 1000, "bob")
+    async with connected(stage.discord, stage.guild, stage.bot_config) as bot:
+        await look(stage, bot)
+    assert [text.split()[1] for text in told(stage)] == ["ada", "bob"]
+
+
+async def test_a_new_bot_does_not_tell_of_old_times(
+    loopback: LoopbackDiscord, sqlite_template: Path, tmp_path: Path
+) -> None:
+    async with staged(loopback, sqlite_template, tmp_path, (make_device(),)) as stage:
+        stage.board("double")
+        await stage.look_at_forum()
+        judge(stage, 2000, "ada")
+        await look(stage)
+        assert told(stage) == []
+
+
+async def test_who_was_overtaken_is_told_in_a_direct_message_once(stage: Stage) -> None:
+    ada = stage.guild.add_member("ada")
+    judge(stage, 2000, stage.account(ada))
+    judge(stage, 1000, "bob")
+    await look(stage)
+    await look(stage)
+    (message,) = stage.discord.messages(stage.discord.dm(ada))
+    assert message.content.replace("\\", "") == (
+        "⏩ Your result in double on H100 was overtaken by bob with 1 µs. <https://cup.example.org/s/2>"
+    )
+    assert all("overtaken" not in text for text in told(stage))
+
+
+async def test_a_frozen_board_announces_nothing_until_it_is_unveiled(stage: Stage) -> None:
+    ada = stage.guild.add_member("ada")
+    judge(stage, 2000, stage.account(ada))
+    await look(stage)
+    before = told(stage)
+    now = stage.discord.clock.now()
+    freeze(stage.db, OPERATOR, "double", now, now)
+    stage.discord.advance(10)
+    judge(stage, 1000, "bob")
+    await look(stage)
+    assert told(stage) == before
+    assert stage.discord.messages(stage.discord.dm(ada)) == []
+    stage.discord.advance(10)
+    unveil(stage.db, OPERATOR, "double", stage.discord.clock.now())
+    await look(stage)
+    assert [text[0] for text in told(stage)] == ["🥇", "🔓", "🥇"]
+    assert len(stage.discord.messages(stage.discord.dm(ada))) == 1
+
+
+async def test_a_closed_board_is_announced_nowhere(stage: Stage) -> None:
+    change = BoardChanges(visibility=Visibility.CLOSED)
+    update_board(stage.db, OPERATOR, "double", changes=change, now=stage.discord.clock.now())
+    judge(stage, 2000, "ada")
+    await look(stage)
+    assert told(stage) == []
+
+
+async def test_a_board_that_opens_later_is_announced_then(stage: Stage) -> None:
+    stage.board("later", opens_at=stage.discord.clock.now() + timedelta(hours=1))
+    await stage.look_at_forum()
+    await look(stage)
+    assert told(stage, "later") == []
+    stage.discord.advance(3600)
+    await look(stage)
+    assert told(stage, "later") == ["🟢 later is open. <https://cup.example.org/b/later>"]
+
+
+async def test_news_of_a_new_board_wait_for_its_thread(stage: Stage) -> None:
+    stage.board("fresh")
+    judge(stage, 2000, "ada", board="fresh")
+    await look(stage)
+    assert stage.bot.parts.boards_changed.is_set()
+    await stage.look_at_forum()
+    await look(stage)
+    assert [text[0] for text in told(stage, "fresh")] == ["🥇"]
