@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import tempfile
 import tomllib
 from collections.abc import Mapping
@@ -9,14 +10,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from kernelcup.devices import Gpu, detect_devices, detect_gpus, slot_gpus
+from kernelcup.devices import Gpu, detect_devices, detect_gpus, shows_gpu, slot_gpus
 from kernelcup.domain import Device
 from kernelcup.errors import ConfigError
 from kernelcup.providers import SignInProvider, SignInSection, read_provider
+from kernelcup.toml_problems import problems, syntax_problem
 from kernelcup_harness import passing
 from kernelcup_harness.protocol import Backend
 
@@ -86,6 +88,17 @@ class _Popcorn(_Section):
     problem_dir: str | None = Field(default=None, min_length=1)
 
 
+class _Webhooks(_Section):
+    own_networks: list[str] = []
+
+    @field_validator("own_networks")
+    @classmethod
+    def _are_networks(cls, networks: list[str]) -> list[str]:
+        for network in networks:
+            ipaddress.ip_network(network)
+        return networks
+
+
 class _SignIn(_Section):
     github: SignInSection | None = None
     discord: SignInSection | None = None
@@ -100,6 +113,7 @@ class _File(_Section):
     local: _Local = _Local()
     popcorn: _Popcorn = _Popcorn()
     calibration: _Calibration = _Calibration()
+    webhooks: _Webhooks = _Webhooks()
     devices: list[_Device] = []
 
     @field_validator("devices")
@@ -163,6 +177,8 @@ class Config:
     signin_sections: tuple[tuple[str, SignInSection], ...] = ()
     problem_dir: Path | None = None
     """Where ``popcorn admin create-leaderboard DIR`` finds its folders; None where it is not offered."""
+    webhook_networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+    """Networks that webhooks may reach although they are not public."""
 
     @classmethod
     def load(cls, path: Path | None, environ: Mapping[str, str]) -> Config:
@@ -197,6 +213,7 @@ class Config:
             server=_server(settings.server, environ),
             signin_sections=_signin(settings.signin),
             problem_dir=_problem_dir(settings.popcorn, file),
+            webhook_networks=tuple(map(ipaddress.ip_network, settings.webhooks.own_networks)),
         )
 
     @cached_property
@@ -215,6 +232,11 @@ class Config:
         local = [device for device in self.devices if device.launcher == "local"]
         needed = any(device.backend is Backend.CUDA for device in local)
         return slot_gpus(local, self._gpus) if needed else {}
+
+    @cached_property
+    def has_gpu(self) -> bool:
+        """Whether this machine has a GPU at all."""
+        return bool(self._gpus) or shows_gpu()
 
     @cached_property
     def _gpus(self) -> list[Gpu]:
@@ -267,19 +289,14 @@ def _existing(environ: Mapping[str, str], data_dir: Path) -> Path | None:
 
 def _read(file: Path) -> _File:
     try:
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
-        return _File.model_validate(raw)
+        text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: not TOML: {error}") from error
+    try:
+        return _File.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(syntax_problem(file, text, error)) from error
     except ValidationError as error:
-        raise ConfigError("\n".join(f"{file}: {_problem(problem)}" for problem in error.errors())) from error
-
-
-def _problem(problem: Any) -> str:
-    key = ".".join(str(part) for part in problem["loc"])
-    text = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "extra_forbidden":
-        text = "unknown key"
-    return f"{key}: {text}"
+        raise ConfigError(problems(file, text, error, _File)) from error

@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kernelcup.domain import Device
 from kernelcup_harness.protocol import Backend
@@ -57,6 +58,11 @@ def detect_gpus(environ: Mapping[str, str], query: Callable[[], str] | None = No
         return [gpu for _, gpu in gpus]
     allowed = [part.strip() for part in visible.split(",") if part.strip()]
     return [gpu for uuid, gpu in gpus if gpu.index in allowed or any(map(uuid.startswith, allowed))]
+
+
+def shows_gpu(dev: Path = Path("/dev")) -> bool:
+    """Tell whether the machine shows the device nodes of a GPU: without them the harness judges on none."""
+    return (dev / "kfd").exists() or any(dev.glob("nvidia[0-9]*"))
 
 
 def slot_gpus(devices: Sequence[Device], gpus: Sequence[Gpu]) -> dict[str, tuple[str, ...]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
 
 from kernelcup_harness.protocol import (
+    BEST_LEVELS,
     Backend,
     HarnessKind,
     Mode,
@@ -24,11 +25,19 @@ from kernelcup_harness.protocol import (
 LATER_KEYS: Mapping[str, object] = {
     "near_twins": True,
     "aliasing": False,
+    "non_finite": False,
+    "same_dtype": False,
     "waive_nulls": {},
     "work": [],
     "hidden_work": [],
+    "seeds_below": None,
 }
 """Keys of tasks that came after the first version, with what they are where a task does not say."""
+
+LEAVES_SCORES = frozenset(
+    {"name", "description", "templates", "limits", "devices", "harness", "waive_nulls", "work", "hidden_work"}
+)
+"""Keys of tasks whose change leaves results comparable; a change of any other key does not."""
 
 LARGEST_ID = 2**31 - 1
 """No submission, run, user, ... has a larger number: databases keep them in 32 bits."""
@@ -58,9 +67,12 @@ class Scope(StrEnum):
     READ = "read"
     SUBMIT = "submit"
     """Submit, cancel and delete one's own, join boards."""
+    INSPECT = "inspect"
+    """See all of the boards that one manages: hidden cases, everybody's code and reports, reviews."""
     MANAGE = "manage"
     """Make and change leaderboards, review results."""
     ADMIN = "admin"
+    """What only admins do; all the others but ``act`` are in it."""
     ACT = "act"
     """Act for other users, as a bot does for those whose identity it vouches for."""
 
@@ -87,6 +99,14 @@ class TrustRule(StrEnum):
     """All rank, each with the mark of its level."""
     AUDITED = "audited"
     """Others are kept and shown, but not ranked."""
+
+
+def is_proven(trust: str) -> bool:
+    """Tell whether a result ranks among the proven ones; what nobody but its own clock vouches for is another board's.
+
+    Where there is no audit at all, all results are self-measured and rank among themselves.
+    """
+    return trust != TrustLevel.BOUNDED
 
 
 class DuelOutcome(StrEnum):
@@ -197,25 +217,35 @@ class Task:
     harness: HarnessKind = HarnessKind.STANDARD
     """What the file asks for: ``own`` where it ships its ``main`` and does not say ``standard``."""
     near_twins: bool = True
-    """False where an input with one element changed would break what the task promises of its inputs."""
+    """False where an input with one element of each tensor changed would break what the task promises of its inputs."""
     aliasing: bool = False
     """Whether outputs may share memory with inputs although the reference's do not."""
+    non_finite: bool = False
+    """Whether an element of an output may be NaN or infinite where the reference's is finite."""
+    same_dtype: bool = False
+    """Whether outputs of another dtype than the reference's are wrong whatever the checker says."""
     waive_nulls: dict[str, str] = field(default_factory=dict)
     """Null submissions that this task may accept, each with the reason."""
     work: list[Work] = field(default_factory=list)
     """What each of ``benchmarks`` cannot do without; empty where the task declares nothing."""
     hidden_work: list[Work] = field(default_factory=list)
+    seeds_below: int | None = None
+    """All seeds that are drawn are less than this; None leaves it to the leaderboard."""
 
     @property
     def content_hash(self) -> str:
         """SHA-256 (hex) over everything but the name: the identity of a task version."""
+        return self._hash_without({"name"})
+
+    def judging(self, harness: HarnessKind) -> str:
+        """Return what results must have in common to rank together: equal where judging is equal."""
+        return f"{harness.value}:{self._hash_without(LEAVES_SCORES)}"
+
+    def _hash_without(self, left_out: Collection[str]) -> str:
         body = to_json(self)
-        del body["name"]
         # Keys that came later do not count while they say nothing: older versions keep their identity.
-        for key, default in LATER_KEYS.items():
-            if body[key] == default:
-                del body[key]
-        return canonical_hash(body)
+        silent = {key for key, default in LATER_KEYS.items() if body[key] == default}
+        return canonical_hash({key: body[key] for key in body.keys() - silent - set(left_out)})
 
     def to_json(self) -> Mapping[str, object]:
         """Return the JSON form that :meth:`from_json` reads."""
@@ -287,10 +317,18 @@ class Leaderboard:
     trust: TrustRule = TrustRule.ANY
     duel: bool = False
     """Whether a new first place must be faster than the one before, measured in turns with it."""
+    judging: str = ""
+    """:meth:`Task.judging` of its task and harness: only results that were judged so rank."""
+    notice: str = ""
+    """What participants have to know: that others see more of them than was promised when they submitted."""
+    seeds_below: int | None = None
+    """Bound of seeds where its task has none, as trying the task proposed it; None for 63 bits."""
+    event: str = ""
+    """The event that it is part of; empty for none."""
 
     def takes(self, level: TrustLevel) -> bool:
         """Tell whether times of this level rank here."""
-        return self.trust is TrustRule.ANY or level is TrustLevel.AUDITED
+        return self.trust is TrustRule.ANY or level in BEST_LEVELS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -363,6 +401,8 @@ class Run:
     duel: DuelOutcome = DuelOutcome.NONE
     rival: int | None = None
     """The submission that it was measured against."""
+    judging: str = ""
+    """:meth:`Task.judging` of the task version and the harness that it was judged by."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -389,3 +429,8 @@ class Standing:
     """Whether the score is at most that: it is no longer than a kernel that does nothing."""
     duel: DuelOutcome = DuelOutcome.NONE
     """How it did against who was first before; all but ``won`` stand behind them."""
+
+    @property
+    def proven(self) -> bool:
+        """Whether it ranks among the proven results; the others stand below them."""
+        return is_proven(self.trust)

@@ -16,6 +16,7 @@ KernelCupError
 │  │  └─ Banned             banned
 │  ├─ Paused            paused
 │  ├─ RateLimited       rate_limited   says after how many seconds to try again
+│  │  └─ Overloaded         overloaded
 │  ├─ LeaderboardClosed leaderboard_closed
 │  │  ├─ NotOpenYet         not_open_yet
 │  │  └─ DeadlinePassed     deadline_passed
@@ -31,6 +32,8 @@ KernelCupError
 │  │  └─ UnknownDevice      unknown_device
 │  ├─ InvalidTask       invalid_task   holds every problem, each with file, line and column
 │  └─ InvalidValue      invalid_value
+│     └─ OwnHarnessNeeded   own_harness_needed
+├─ WaitOver             what was waited for has not come in the time that was given; it goes on
 ├─ LaunchError          a machine or a provider failed; the job may be tried again
 │  ├─ LaunchTimeout
 │  ├─ LaunchCancelled   it was ended on our own wish: no fault of the machine, no attempt used up
@@ -46,6 +49,7 @@ A submission that fails is a verdict and never one of these.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -149,6 +153,12 @@ class RateLimited(UserError):
         """Whole seconds, at least 1."""
 
 
+class Overloaded(RateLimited):
+    """The server has more to do than it can; nothing was done."""
+
+    code = "overloaded"
+
+
 class LeaderboardClosed(UserError):
     """The leaderboard takes no submissions now."""
 
@@ -239,6 +249,12 @@ class InvalidValue(UserError):
     code = "invalid_value"
 
 
+class OwnHarnessNeeded(InvalidValue):
+    """Only the task's own harness can judge it, and nobody has asked for that."""
+
+    code = "own_harness_needed"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
     """One thing that is wrong with a task."""
@@ -264,6 +280,10 @@ class InvalidTask(UserError):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in problems))
+
+
+class WaitOver(KernelCupError):
+    """What was waited for has not come in the time that was given."""
 
 
 class LaunchError(KernelCupError):
@@ -311,3 +331,13 @@ class ServerUnavailable(KernelCupError):
 
 class ConfigError(KernelCupError):
     """The configuration cannot be used."""
+
+
+SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS})
+
+
+def is_shortage(error: BaseException | None) -> bool:
+    """Tell whether the machine is short of something: files, memory, processes. That passes."""
+    if isinstance(error, OSError):
+        return error.errno in SHORTAGES
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "new thread" in str(error))

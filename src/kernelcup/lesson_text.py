@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelcup.lessons import Lesson
-from kernelcup.wording import duration, percent, significant, with_interval
+from kernelcup.wording import HALF, duration, percent, significant, slower, with_interval
 
 Column = Callable[[Lesson], str]
 TIME = "time per call (95 %)"
@@ -24,8 +24,8 @@ def summary(lesson: Lesson) -> str:
     parts = {
         "raw {}": raw(lesson),
         "{} of what the device attains": attained(lesson) if lesson.share is not None else "",
-        "{} the reference": times(lesson.over_reference),
-        "{} the best": times(lesson.over_best),
+        "{} the reference": _than(lesson.over_reference),
+        "{} the best": _than(lesson.over_best),
         "{}": proof(lesson),
     }
     return ", ".join(text.format(told) for text, told in parts.items() if told)
@@ -67,8 +67,15 @@ def rate(per_s: float | None, unit: str) -> str:
 
 
 def times(factor: float | None) -> str:
-    """Return how many times as fast something is: ``1.52x``."""
-    return "" if factor is None else f"{significant(factor, 3)}x"
+    """Return how many times as fast something is: ``1.52x``, or ``470 times slower``."""
+    if factor is None or factor <= 0:
+        return ""
+    return f"{significant(factor, 3)}x" if factor >= HALF else slower(factor)
+
+
+def _than(factor: float | None) -> str:
+    told = times(factor)
+    return f"{told} than" if told.endswith("slower") else told
 
 
 def proof(lesson: Lesson) -> str:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kernelcup import wording
 from kernelcup.scoring import case_interval_ns, is_at_floor
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, TrustLevel, Work, to_json
+
+MUCH_OVERHEAD = 0.05
+"""Of a time by the wall clock: more that is no computation is worth telling."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,8 +64,13 @@ class Lesson:
 def lessons(report: RunReport, stage: StageName, best: Best | None = None) -> dict[int, Lesson]:
     """Return what there is to learn of a stage's timed cases, by their index."""
     found = report.stage_report(stage)
-    cases_ns = {} if best is None else best.cases_ns
-    return {} if found is None else dict(_lessons(found.cases, cases_ns))
+    if found is None:
+        return {}
+    learned = dict(_lessons(found.cases, {} if best is None else best.cases_ns))
+    if report.comparable:
+        return learned
+    # How fast an emulated device is says nothing about a GPU, so two of its times are not compared either.
+    return {at: replace(each, over_reference=None, over_best=None) for at, each in learned.items()}
 
 
 def as_objects(report: RunReport, best: Best | None = None) -> list[dict[str, Any]]:
@@ -88,7 +97,7 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
         time_ns=time_ns,
         low_ns=None if ends is None else ends[0],
         high_ns=None if ends is None else ends[1],
-        raw_ns=timing.raw_ns if timing.samples_ns else None,
+        raw_ns=timing.read_ns if timing.samples_ns else None,
         calls=len(timing.samples_ns) or int(timing.reported.get("runs", 0)),
         discarded=len(timing.discarded_ns) + len(timing.late_ns),
         at_floor=is_at_floor(timing),
@@ -99,8 +108,15 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
         flops_per_s=_rate(work.flops, time_ns),
         over_reference=_over(case.reference_ns, time_ns),
         over_best=_over(best_ns, time_ns),
-        notes=() if audit is None else tuple(each.text for each in audit.findings),
+        notes=(*(() if audit is None else (each.text for each in audit.findings)), *_overhead(timing)),
     )
+
+
+def _overhead(timing: Timing) -> Iterator[str]:
+    """Say how much of a time by the wall clock is no computation, where that is much."""
+    if timing.overhead_ns is not None and timing.overhead_ns > MUCH_OVERHEAD * timing.score_ns:
+        told = wording.duration(timing.overhead_ns, digits=2)
+        yield f"{told} of its time pass on the way there and back: a call that computes nothing takes as long"
 
 
 def _bound_by(work: Work) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from kernelcup.domain import DuelOutcome, RankingBy, Standing
+from kernelcup.domain import DuelOutcome, RankingBy, Standing, is_proven
 from kernelcup_harness import estimates
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, Verdict
 
@@ -21,8 +21,15 @@ NANOSECOND = 1e-9
 NO_DIFFERENCE = 1e-9
 """Logarithm of a ratio that no clock can tell from none."""
 
-LARGEST_REACH = math.log(1.05)
-"""No interval counts as wider when places are given: else who scatters most would tie with everybody."""
+LARGEST_REACH = math.log(1 + estimates.LARGEST_REACH)
+"""The same as a logarithm."""
+
+APART = 2.0**60
+"""What is not proven is ranked as if it took so many times as long: behind all that is proven, in the order of its own
+times. A power of two, so that nothing is rounded."""
+
+APART_FROM_S = 2.0**30
+"""No time is so long, and none that is set apart is shorter."""
 
 EMPTY_FLOOR = "empty_floor"
 """The finding of a case that takes no longer than a kernel that does nothing."""
@@ -84,12 +91,22 @@ class Entry:
     @property
     def ranked_s(self) -> float:
         """Return the seconds that give it its place."""
-        return self.score_s if self.rank_s is None else self.rank_s
+        return ranked_s(self.score_s, self.trust) if self.rank_s is None else self.rank_s
 
     @property
     def span(self) -> Span:
         """Return what decides about ties: its own interval, at the place that it is ranked at."""
         return placed(self.score_s, self.low_s, self.high_s, ranked_s=self.ranked_s, at_floor=self.at_floor)
+
+
+def ranked_s(measured_s: float, trust: str) -> float:
+    """Return the seconds that give a result its place: what is not proven stands apart, below."""
+    return measured_s if is_proven(trust) else measured_s * APART
+
+
+def measured_s(ranked_s: float) -> float:
+    """Return the seconds without what sets a result apart."""
+    return ranked_s / APART if ranked_s >= APART_FROM_S else ranked_s
 
 
 def placed(
@@ -129,6 +146,19 @@ def score(report: RunReport, ranking_by: RankingBy) -> Score | None:
     return _scored([case.timing for case in counting if case.timing is not None], ranking_by)
 
 
+def beside_s(
+    report: RunReport, ranking_by: RankingBy, time_ns: Callable[[CaseResult], float | None]
+) -> float | None:
+    """Combine another time of each ranked case as the score is, such as the reference's, in seconds.
+
+    None where a case that counts has none.
+    """
+    stage = report.stage_report(StageName.RANKED)
+    times = [time_ns(case) for case in _counting(stage.cases, ranking_by)] if stage is not None else []
+    known = [each for each in times if each is not None and _is_time(each)]
+    return _combine(known, ranking_by) * NANOSECOND if known and len(known) == len(times) else None
+
+
 def case_interval_ns(timing: Timing) -> tuple[float, float] | None:
     """Return the 95 % interval of one case's time, both ends above zero; None where nothing is known.
 
@@ -159,7 +189,7 @@ def told_apart(first: Span, second: Span) -> bool:
     results at the floor never differ: neither is known more exactly than that it is below.
     """
     fast, slow = (first, second) if first.score_s <= second.score_s else (second, first)
-    if fast.at_floor and slow.at_floor:
+    if fast.at_floor and slow.at_floor and (slow.score_s >= APART_FROM_S) is (fast.score_s >= APART_FROM_S):
         return False
     apart = math.log(slow.score_s) - math.log(fast.score_s)
     return apart > NO_DIFFERENCE + math.hypot(_capped(fast.reach_up), _capped(slow.reach_down))
@@ -172,12 +202,26 @@ def band_heads(spans: Iterable[Span]) -> Iterator[int]:
     can be heads the next band, and nobody behind it comes back into the one before. So a chain of small
     steps does not tie its ends, and who is measured badly does not overtake who is measured well.
     """
-    head: Span | None = None
-    place = 0
-    for number, span in enumerate(spans, start=1):
-        if head is None or told_apart(head, span):
-            head, place = span, number
+    for number, is_head in enumerate(heads(spans), start=1):
+        if is_head:
+            place = number
         yield place
+
+
+def heads(spans: Iterable[Span], *, behind: Span | None = None) -> Iterator[bool]:
+    """Tell of each result whether it heads a band; see :func:`band_heads`.
+
+    Args:
+        spans: The results, in the order of the ranking.
+        behind: The head of the band in which they begin, None at the top.
+    """
+    head, alike_s = behind, 0.0
+    for span in spans:
+        # Up to the upper end of the head's own interval no other interval matters.
+        is_head = head is None or (span.score_s > alike_s and told_apart(head, span))
+        if is_head:
+            head, alike_s = span, span.score_s * math.exp(_capped(span.reach_up))
+        yield is_head
 
 
 def standings(entries: Iterable[Entry]) -> list[Standing]:
@@ -254,7 +298,9 @@ def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> f
     """Return half of the 95 % interval of a score's logarithm between processes; 0 but for a GPU's times."""
     if any(timing.offset_ns <= 0 for timing in timings):
         return 0.0
-    return estimates.Z95 * estimates.between_processes([timing.score_ns for timing in timings], weights)
+    times_ns = [timing.score_ns for timing in timings]
+    device_share = max(timing.noise_share for timing in timings)
+    return estimates.Z95 * estimates.between_processes(times_ns, weights, device_share=device_share)
 
 
 def _weights(times_ns: Sequence[float], ranking_by: RankingBy) -> list[float]:
@@ -267,7 +313,9 @@ def _weights(times_ns: Sequence[float], ranking_by: RankingBy) -> list[float]:
 
 
 def _raw(timings: Sequence[Timing], ranking_by: RankingBy) -> float | None:
-    times_ns = [timing.reported_ns if timing.reported_ns is not None else timing.raw_ns for timing in timings]
+    times_ns = [
+        timing.reported_ns if timing.reported_ns is not None else timing.read_ns for timing in timings
+    ]
     if not all(_is_time(time_ns) for time_ns in times_ns):
         return None
     found = _combine(times_ns, ranking_by) * NANOSECOND

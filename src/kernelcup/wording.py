@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 
-from kernelcup.domain import DuelOutcome, Job, JobState, Leaderboard, Run, TrustRule, is_rejected
-from kernelcup_harness.protocol import DuelResult
+from kernelcup.domain import (
+    DuelOutcome,
+    Job,
+    JobState,
+    Leaderboard,
+    Run,
+    TrustRule,
+    is_proven,
+    is_rejected,
+)
+from kernelcup_harness.protocol import DuelResult, RunReport, TrustLevel
+
+NOT_PROVEN = "not proven"
+CLOCKS = ("slope_disagrees", "handshake_disagrees")
+"""Findings which say that two of our clocks disagree."""
+
+HALF = 0.5
+"""What is less than this many times as fast is said to be slower."""
 
 UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 
@@ -71,8 +88,16 @@ def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
     return f"{first} is {100 * (1 / ratio - 1):.1f} % faster than {second} (98 % interval {ends})."
 
 
-def remark(job: Job, run: Run | None, board: Leaderboard) -> str:
-    """Say why a result does not rank, or ranks behind somebody slower; empty where it ranks as it is."""
+def frozen_text(since: datetime, what: str = "later results are") -> str:
+    """Say that standings are those of a moment, and what is not in them."""
+    return f"Frozen since {since:%Y-%m-%d %H:%M:%S} UTC; {what} not shown until the end."
+
+
+def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | None = None) -> str:
+    """Say why a result does not rank, or ranks behind somebody slower; empty where it ranks as it is.
+
+    ``since`` is when the standings froze that its author sees.
+    """
     if run is None:
         return ""
     if is_rejected(job.state, job.reason):
@@ -80,14 +105,39 @@ def remark(job: Job, run: Run | None, board: Leaderboard) -> str:
     if job.state is JobState.QUARANTINED:
         why = f": {job.reason}" if job.reason else ""
         return f"A person looks at this result before it counts{why}."
+    if run.score_s is not None and run.judging != board.judging:
+        return (
+            "Not ranked: it was judged against an earlier version of the task, and its time cannot be compared "
+            "with later ones. It ranks once it is judged again."
+        )
     if run.score_s is not None and not board.takes(run.report.trust):
         return (
             f"Not ranked: this leaderboard ranks {TrustRule.AUDITED.value} times only, "
-            f"and this one is {run.report.trust.value}."
+            f"and this one is {trust_text(run.report.trust)}."
         )
+    if run.score_s is not None and since is not None and run.finished_at > since:
+        return frozen_text(since, "yours is")
+    if run.score_s is not None and not is_proven(run.report.trust):
+        return not_proven(run.report)
     if not board.duel or (run.duel.is_behind and run.rank_s is None):
         return ""  # what it stood behind is slower by now, or gone
     return duel_remark(run.duel, run.rival)
+
+
+def not_proven(report: RunReport) -> str:
+    """Say that a result stands below the proven ones, and why if that is known."""
+    timings = (case.timing for stage in report.stages for case in stage.cases)
+    found = [each for timing in timings if timing and timing.audit for each in timing.audit.findings]
+    told = any(each.code in CLOCKS for each in found)
+    why = ": two of our clocks disagree" if told else ""
+    return f"{NOT_PROVEN.capitalize()}{why}. It ranks below all results that are proven."
+
+
+def trust_text(trust: str) -> str:
+    """Return how far a time is proven, in a word or two."""
+    if trust == TrustLevel.WALL_CLOCK:
+        return "by the wall clock"
+    return trust if is_proven(trust) else f"{NOT_PROVEN} ({trust})"
 
 
 def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
@@ -101,6 +151,25 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
         DuelOutcome.LOST: f"It stands behind {whom}: measured in turns, it is slower.",
         DuelOutcome.MISSED: "It stands behind who is first now: no duel between the two counts.",
     }[outcome]
+
+
+def is_compared(duel: DuelResult | None) -> bool:
+    """Tell whether two were measured in turns, with whatever result."""
+    if duel is None or duel.verdict in ("", "not_held"):
+        return False
+    return duel.low > 0 and math.isfinite(duel.high)
+
+
+def times_as_fast(factor: float, whom: str) -> str:
+    """Say how many times as fast something is as another; far below 1 how many times slower."""
+    if factor >= HALF:
+        return f"{factor:.2f} times as fast as {whom}"
+    return f"{slower(factor)} than {whom}"
+
+
+def slower(factor: float) -> str:
+    """Return ``470 times slower`` for 0.0021: a reader should not have to count zeros."""
+    return f"{significant(1 / factor, 2 if factor > 0.001 else 3)} times slower"
 
 
 def _because(what: str, why: str) -> str:

@@ -30,13 +30,19 @@ def run_lint(
     *,
     environ: Mapping[str, str] = os.environ,
     command: Sequence[str] = COMMAND,
+    nulls: bool = True,
+    cancelled: threading.Event | None = None,
 ) -> LintReport:
-    """Try the task of ``spec`` within ``limits.test_s``, on a slot of its own. Raise ``LaunchError``."""
-    slot = slots.take(device, cancelled=threading.Event())
+    """Try the task of ``spec`` within ``limits.test_s``, on a slot of its own.
+
+    Without ``nulls`` its inputs and its reference alone. Raise ``LaunchError``, ``LaunchCancelled`` if
+    ``cancelled`` is set while every slot is taken.
+    """
+    slot = slots.take(device, cancelled=cancelled or threading.Event())
     try:
         gpus = slot.gpus if spec.backend is Backend.CUDA else ()
         done = subprocess.run(
-            command,
+            [*command[:-1], *([] if nulls else ["--no-nulls"]), *command[-1:]],
             input=dumps(spec).encode(),
             capture_output=True,
             env=child_environ(environ, gpus=gpus),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import logging
 import os
 import socket
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from kernelcup.clean_text import load_json
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, LaunchCancelled, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult, check_report
@@ -302,7 +302,7 @@ def _last_report(lines: Iterator[bytes], on_event: Callable[[Event], None]) -> R
         if not line.strip():
             continue
         try:
-            message = json.loads(line)
+            message = load_json(line)
         except (ValueError, RecursionError) as error:
             raise BadReport(f"the harness wrote a line that is not JSON: {line[:200]!r}") from error
         if message == {"ready": True}:

@@ -1,0 +1,52 @@
+"""Texts of others: without NUL and half surrogate pairs for databases, with visible controls for people."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+REPLACEMENT = "\ufffd"
+
+_ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+"""What JSON makes of such characters, and of pairs that are whole."""
+
+
+# Control characters but newline and tab, and those that turn the direction of writing.
+_CONTROLS = [*range(9), *range(11, 32), *range(0x7F, 0xA0)]
+_DIRECTIONS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_VISIBLE = {code: f"\\x{code:02x}" for code in _CONTROLS} | {code: f"\\u{code:04x}" for code in _DIRECTIONS}
+
+
+def plain(text: str) -> str:
+    """Return text with its control characters made visible; a carriage return begins a line."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_VISIBLE)
+
+
+def clean_text(text: str) -> str:
+    """Return the text with U+FFFD for each NUL and each half of a surrogate pair."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", REPLACEMENT)
+
+
+def clean_json(value: Any) -> Any:
+    """Return a JSON value all of whose texts, keys included, are clean."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(key): clean_json(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [clean_json(each) for each in value]
+    return value
+
+
+def dump_json(value: Any) -> str:
+    """Return a value as JSON that databases take: PostgreSQL reads no NUL back, UTF-8 no lone surrogate."""
+    text = json.dumps(value)
+    return json.dumps(clean_json(json.loads(text))) if _ESCAPED.search(text) else text
+
+
+def load_json(line: bytes) -> Any:
+    """Return what a machine has written, with clean texts. Raise ``ValueError`` if it is not JSON."""
+    return clean_json(json.loads(line))
