@@ -6,15 +6,17 @@ import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import update
 
 from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Submission, Task
 from kernelcup.scoring import Entry
+from kernelcup.screen import Screening
 from kernelcup.services.boards import create_board
+from kernelcup.services.submissions import get_code
 from kernelcup.services.submit import submit
-from kernelcup.storage import users
+from kernelcup.storage import screenings, users
 from kernelcup.storage.database import Database
 from kernelcup.storage.tables import UserRow
 from kernelcup_harness.protocol import (
@@ -31,6 +33,9 @@ from kernelcup_harness.protocol import (
     TrustLevel,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from kernelcup.services.screening import Look
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -174,6 +179,16 @@ def make_submission(db: Database, **overrides: Any) -> Submission:
         "now": NOW,
     }
     return submit(db, **(values | overrides))
+
+
+def look_at(db: Database, submission: Submission, look: Look | None = None) -> Screening:
+    """Have the static screen look at a submission, as dispatchers do while it is judged."""
+    from kernelcup.services.screening import screen_file  # not there on commits that `--base` names
+
+    found = (look or screen_file)(submission.file_name, get_code(db, submission.id))
+    with db.write() as session:
+        screenings.insert_if_absent(session, submission.id, found)
+    return found
 
 
 def zip_of(files: Mapping[str, bytes]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -63,15 +64,17 @@ class Cup:
     @contextmanager
     def started(self, *args: str) -> Iterator[subprocess.Popen[str]]:
         """Start a command; what is left of it at the end of the block is killed."""
-        with subprocess.Popen(
-            [COMMAND, *args],
-            cwd=self.folder,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
+        with interruptible():
+            begun = subprocess.Popen(
+                [COMMAND, *args],
+                cwd=self.folder,
+                env=self.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        with begun as process:
             try:
                 yield process
             finally:
@@ -81,6 +84,16 @@ class Cup:
         """Write a file and return its name."""
         (self.folder / name).write_text(text, encoding="utf-8")
         return name
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Start processes that SIGINT ends, also where ours ignores it, as under ``nohup make test &``."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def read_until(stream: Any, text: str) -> str:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import update
 
-from builders import make_actor, make_audit, make_board, make_case, make_report, make_stage
+from builders import look_at, make_actor, make_audit, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
@@ -48,12 +48,25 @@ def decide(judging: Judging, review, decision: str, actor=OPERATOR, **options):
 
 def review_tags_of(judging: Judging, submission) -> list[str]:
     """Have the leaderboard ask for reviews of what the screen finds in this submission."""
-    screening = screening_of(judging.db, submission.id)
-    assert screening is not None
+    screening = screening_of(judging.db, submission.id) or look_at(judging.db, submission)
     tags = sorted({finding.tag for finding in screening.findings})
     with judging.db.write() as session:
         session.execute(update(LeaderboardRow).values(review_tags=" ".join(tags)))
     return tags
+
+
+@pytest.mark.first_contact(8, "a run that ends badly after an audit found something waits for a person")
+def test_what_an_audit_has_found_is_held_although_the_run_failed_later(judging) -> None:
+    submission = judging.submit()
+    found = [Finding(code="below_floor", text="too fast", quarantines=True)]
+    judging.finish(
+        judging.claim(),
+        report=make_report(verdict=Verdict.RUNTIME_ERROR, stages=[], quarantine=found),
+    )
+    assert judging.job(submission).state is JobState.QUARANTINED
+    (review,) = reviews.open_reviews(judging.db, OPERATOR)
+    assert decide(judging, review, "released").decision == "released"
+    assert judging.ranking() == []
 
 
 def test_a_quarantined_result_is_out_of_the_ranking_and_kept(judging) -> None:
@@ -129,10 +142,31 @@ def test_a_measurement_that_was_released_ranks_and_a_new_one_speaks_for_itself(j
 
 def test_what_earns_no_score_waits_for_nobody(judging) -> None:
     submission = judging.submit()
-    report = suspicious("slope_disagrees", verdict=Verdict.WRONG_ANSWER)
-    judging.finish(judging.claim(), report=report)
+    judging.finish(judging.claim(), report=make_report(verdict=Verdict.WRONG_ANSWER))
     assert judging.job(submission).state is JobState.DONE
     assert reviews.open_reviews(judging.db, OPERATOR) == []
+
+
+@pytest.mark.first_contact(8, "what an audit has found survives any later end of the run")
+@pytest.mark.parametrize(
+    "verdict", [Verdict.WRONG_ANSWER, Verdict.MEMORY_LIMIT_EXCEEDED, Verdict.INTERNAL_ERROR]
+)
+def test_what_an_audit_has_found_waits_for_a_person_however_the_run_ends(judging, verdict) -> None:
+    submission = judging.submit()
+    judging.finish(judging.claim(), report=suspicious("slope_disagrees", verdict=verdict))
+    assert judging.job(submission).state is JobState.QUARANTINED
+    (review,) = reviews.open_reviews(judging.db, OPERATOR)
+    assert [each["code"] for each in review.evidence["findings"]] == ["slope_disagrees"]
+
+
+@pytest.mark.first_contact(8, "what an audit has found survives any later end of the run")
+def test_what_the_audit_of_a_rejudge_found_is_held_although_its_machine_failed(judging) -> None:
+    submission = judging.judge(1000)
+    rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock())
+    judging.finish(judging.claim(), report=suspicious("slope_disagrees", verdict=Verdict.INTERNAL_ERROR))
+    assert judging.job(submission).state is JobState.QUARANTINED
+    assert len(reviews.open_reviews(judging.db, OPERATOR)) == 1
+    assert judging.ranking() == []
 
 
 def test_the_screen_and_the_clock_may_both_object(judging) -> None:
@@ -166,7 +200,7 @@ def test_what_is_rejected_never_ranks_again(judging) -> None:
     submission = judging.judge(1000)
     decide(judging, quarantine(judging, submission), "rejected")
     assert judging.ranking() == [("ada", 2000)]
-    judging.judge(1500)
+    judging.judge(1500, content=FLAGGED)
     assert judging.ranking() == [("ada", 1500)]
     assert rejudge_submission(judging.db, OPERATOR, submission.id, now=judging.clock()).jobs == 0
     plan = rejudge_board(judging.db, OPERATOR, "double", now=judging.clock())
@@ -226,6 +260,30 @@ def test_who_was_rejected_is_not_told_to_wait(judging) -> None:
     (view,) = show_submission(judging.db, submission.id).jobs
     assert remark(view.job, view.run, board) == "A person rejected this result: copied from #7."
     assert failure(view) == "H100: a person rejected this result: copied from #7"
+
+
+@pytest.mark.first_contact(33, "rejected code does not rank when it is sent again, whoever sends it")
+def test_rejected_code_waits_for_a_person_when_it_is_sent_again(judging) -> None:
+    first = judging.judge(1000)
+    review = quarantine(judging, first)
+    decide(judging, review, "rejected", note="replays")
+    again = judging.judge(900, user="bob")
+    assert judging.job(again).state is JobState.QUARANTINED
+    assert judging.job(again).reason == "a person rejected the same code before"
+    assert judging.ranking() == []
+    held = reviews.open_reviews(judging.db, OPERATOR)[0]
+    assert held.evidence == {"rejected_in_review": review.id}
+    decide(judging, held, "released")
+    judging.judge(800, user="eve")
+    assert judging.ranking() == [("eve", 800), ("bob", 900)]
+
+
+@pytest.mark.first_contact(33, "rejected code does not rank when it is sent again, whoever sends it")
+def test_rejected_code_is_only_held_where_it_was_rejected(judging) -> None:
+    make_board(judging.db, name="other")
+    decide(judging, quarantine(judging, judging.judge(1000, board="double")), "rejected")
+    assert judging.job(judging.judge(1000, board="other")).state is JobState.DONE
+    assert judging.job(judging.judge(1000, board="double", content=FLAGGED)).state is JobState.DONE
 
 
 def test_a_decision_is_made_once_and_a_rejected_result_can_be_looked_at_again(judging) -> None:

@@ -23,7 +23,14 @@ def judging(db, clock) -> Judging:
     return Judging(db, clock)
 
 
-def serve(judging: Judging, *, slots: int = 1, draining: bool = False, owner: str = "elsewhere") -> None:
+def serve(
+    judging: Judging,
+    *,
+    slots: int = 1,
+    draining: bool = False,
+    owner: str = "elsewhere",
+    in_use: int = 0,
+) -> None:
     dispatchers.check_in(
         judging.db,
         owner=owner,
@@ -31,6 +38,7 @@ def serve(judging: Judging, *, slots: int = 1, draining: bool = False, owner: st
         started_at=judging.clock(),
         draining=draining,
         now=judging.clock(),
+        in_use={"H100": in_use},
     )
 
 
@@ -135,6 +143,26 @@ def test_gpus_out_of_service_are_the_reason_once_no_slot_is_left(judging) -> Non
         assert look(judging, submission).reason == reason
     with judging.db.read() as session:
         assert all(isinstance(fault, DeviceFault) for fault in faults.all_faults(session))
+
+
+def test_another_program_on_the_device_is_the_reason_once_no_slot_is_left(judging) -> None:
+    judging.judge()
+    submission = judging.submit()
+    serve(judging, slots=2, in_use=1)
+    assert (look(judging, submission).reason, look(judging, submission).ahead_s) == ("next to start", 0.0)
+    serve(judging, slots=2, in_use=2)
+    found = look(judging, submission)
+    assert (found.position, found.ahead_s, found.run_s) == (1, None, pytest.approx(3))
+    assert found.reason == "H100 is in use by another program of its machine, or being calibrated"
+    assert status(judging).estimated_wait_s is None
+
+
+def test_slots_that_others_use_make_the_wait_longer(judging) -> None:
+    judging.judge()
+    serve(judging, slots=2, in_use=1)
+    judging.submit()
+    judging.claim()
+    assert look(judging, judging.submit("bob")).ahead_s == pytest.approx(3)
 
 
 def test_a_long_queue_is_not_counted_to_its_end(judging, monkeypatch) -> None:

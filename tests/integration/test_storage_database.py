@@ -51,7 +51,7 @@ def test_text_that_a_database_cannot_hold_is_replaced(db) -> None:
     with db.write() as session:
         users.get_or_create(session, "a\0b\ud800", now=NOW)
     with db.read() as session:
-        assert session.scalars(select(UserRow.name)).all() == ["a\ufffdb?"]
+        assert session.scalars(select(UserRow.name)).all() == ["a\ufffdb\ufffd"]
 
 
 def test_sqlite_keeps_a_journal_and_its_promises(db) -> None:
@@ -107,11 +107,10 @@ def test_foreign_keys_are_enforced(db) -> None:
         session.add(job)
 
 
-def test_a_locked_database_is_unavailable_and_no_foreign_error(db, monkeypatch) -> None:
+def test_a_locked_database_is_unavailable_and_no_foreign_error(db) -> None:
     if not is_sqlite(db):
         pytest.skip("about SQLite")
-    monkeypatch.setattr("kernelcup.storage.database.BUSY_TIMEOUT_MS", 1)
-    with Database.open(str(db.engine.url)) as impatient, db.write() as holder:
+    with Database.open(str(db.engine.url), patience_s=0.001) as impatient, db.write() as holder:
         users.get_or_create(holder, "ada", now=NOW)
         with pytest.raises(StorageUnavailable, match="locked"), impatient.write() as session:
             users.find(session, "ada")
@@ -144,3 +143,26 @@ def test_a_deleted_number_is_never_given_again(db) -> None:
     first = make_board(db)
     delete_board(db, first.name, now=NOW)
     assert make_board(db).id > first.id
+
+
+@pytest.mark.first_contact(28, "a PostgreSQL that turned read-only is unavailable, never a bug")
+def test_a_database_that_turned_read_only_is_unavailable(db) -> None:
+    statement = "PRAGMA query_only=ON" if is_sqlite(db) else "SET TRANSACTION READ ONLY"
+
+    def write() -> None:
+        with db.write() as session:
+            session.execute(text(statement))
+            users.get_or_create(session, "ada", now=NOW)
+
+    with pytest.raises(StorageUnavailable):
+        write()
+    assert db.write_trouble is not None
+
+
+def test_what_could_be_written_again_is_no_trouble_any_more(db) -> None:
+    with pytest.raises(StorageUnavailable), db.write():
+        raise StorageUnavailable("just now")
+    assert db.write_trouble is not None
+    with db.write() as session:
+        users.get_or_create(session, "ada", now=NOW)
+    assert db.write_trouble is None

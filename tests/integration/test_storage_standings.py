@@ -128,15 +128,15 @@ def test_where_only_audited_times_rank_others_are_kept_and_shown(db, judged) -> 
     view = show_submission(db, best.id)
     assert view.jobs[0].run.score_s == pytest.approx(1e-6)
     assert beside(db, view)[view.jobs[0].job.id].remark == (
-        "Not ranked: this leaderboard ranks audited times only, and this one is bounded."
+        "Not ranked: this leaderboard ranks audited times only, and this one is not proven (bounded)."
     )
 
 
 def test_what_ranks_is_found_anew_when_the_rule_changes(db, judged) -> None:
     judged(report=make_report([3000]), user="ada")
-    judged(report=make_report([1000], trust=TrustLevel.BOUNDED), user="ada")
+    judged(report=make_report([1000], trust=TrustLevel.SELF_MEASURED), user="ada")
     judged(report=make_report([2000], trust=TrustLevel.SELF_MEASURED), user="bob")
-    judged(report=make_report([1500], trust=TrustLevel.BOUNDED), user="bob", device="A100")
+    judged(report=make_report([1500], trust=TrustLevel.SELF_MEASURED), user="bob", device="A100")
     assert ranking(db) == [(1, "ada", 1000), (2, "bob", 2000)]
     change(db, trust=TrustRule.AUDITED)
     assert ranking(db) == [(1, "ada", 3000)]

@@ -219,6 +219,7 @@ def test_every_key_of_the_configuration_is_documented():
         "sandbox",
         "popcorn",
         "calibration",
+        "webhooks",
         "local",
         "devices",
     }
@@ -227,6 +228,7 @@ def test_every_key_of_the_configuration_is_documented():
     keys += [f"signin.{key}" for key in kernelcup.config._SignIn.model_fields]
     keys += [f"popcorn.{key}" for key in kernelcup.config._Popcorn.model_fields]
     keys += [f"calibration.{key}" for key in kernelcup.config._Calibration.model_fields]
+    keys += [f"webhooks.{key}" for key in kernelcup.config._Webhooks.model_fields]
     keys += [f"local.{key}" for key in kernelcup.config._Local.model_fields]
     keys += [f"screen.{key}" for key in kernelcup.config._Screen.model_fields]
     keys += [f"sandbox.{key}" for key in kernelcup.config._Sandbox.model_fields]

@@ -55,6 +55,15 @@ def test_the_reference_and_the_best_are_compared_case_by_case() -> None:
     assert (found.over_reference, found.over_best) == (pytest.approx(2.5), pytest.approx(0.5))
 
 
+def test_times_of_an_emulated_device_are_compared_with_nothing() -> None:
+    best = Best(submission=7, score_s=5e-6, cases_ns={0: 5_000.0})
+    report = make_report(
+        stages=[make_stage([make_case(timing=TIMING, reference_ns=25_000.0)])], comparable=False
+    )
+    (found,) = lessons(report, StageName.RANKED, best).values()
+    assert (found.time_ns, found.over_reference, found.over_best) == (10_000.0, None, None)
+
+
 def test_a_hidden_case_is_not_compared_with_the_best() -> None:
     best = Best(submission=7, score_s=5e-6, cases_ns={0: 5_000.0})
     assert lesson(best, hidden=True).over_best is None

@@ -271,3 +271,17 @@ def test_a_page_says_the_same_as_the_whole(found: list[Span], data: st.DataObjec
     ranks = list(band_heads(entry.span for entry in entries[: end + 1]))
     page = ranked(entries[begin:end], ranks[begin:], after=ranks[begin - 1] if begin else None)
     assert page == whole[begin:end]
+
+
+@pytest.mark.first_contact(
+    25, "the noise of the device between runs is in the interval by which places are given"
+)
+def test_results_that_differ_by_less_than_the_device_does_between_runs_are_tied() -> None:
+    def span_of(time_ns: float, noise_share: float) -> Span:
+        found = scored(Timing(samples_ns=[time_ns + 2e3] * 10, offset_ns=2e3, noise_share=noise_share))
+        return Span(score_s=found.score_s, low_s=found.low_s, high_s=found.high_s)
+
+    assert told_apart(span_of(100e3, 0.0), span_of(102e3, 0.0))
+    assert not told_apart(span_of(100e3, 0.01), span_of(102e3, 0.01))
+    quieter = span_of(100e3, 0.0001)
+    assert quieter == span_of(100e3, 0.0)

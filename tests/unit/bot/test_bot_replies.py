@@ -106,3 +106,22 @@ def test_what_a_change_means_does_nothing() -> None:
         assert "@everyone" not in text
         assert "<@1>" not in text
         assert "](http" not in text
+
+
+@pytest.mark.first_contact(
+    11, "the bot says that results leave the standings, and by which command they come back"
+)
+def test_a_change_without_a_rejudge_names_the_command_for_it() -> None:
+    seen = {
+        "board": "b",
+        "settings": {},
+        "files": [],
+        "cases": [{}],
+        "hidden": {},
+        "reasons": ["benchmarks changed"],
+        "needs_rejudge": True,
+        "affected": [{"jobs": 3}],
+        "removed_in_use": [],
+    }
+    told = "3 ranked results leave the standings until `/admin rejudge` judges them again."
+    assert told in changing.preview_text(seen, rejudge=False)

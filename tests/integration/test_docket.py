@@ -1,0 +1,79 @@
+"""The docket and the status, on both kinds of database."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders import NOW, make_actor, make_board, make_device
+from hand_judging import Judging
+from kernelcup.domain import NOBODY, OPERATOR
+from kernelcup.errors import Forbidden
+from kernelcup.services import docket, pauses, reviews
+from kernelcup.services.rank import freeze
+from kernelcup.services.status import IncidentKind, read_status
+from kernelcup.services.submissions import delete_submission
+
+
+@pytest.fixture
+def judging(db, clock) -> Judging:
+    make_board(db)
+    return Judging(db, clock)
+
+
+def put_aside(judging: Judging, user: str, decision: str | None = None):
+    submission = judging.judge(1000, user, content=f"# {user}\ndef custom_kernel(data): ...".encode())
+    review = reviews.quarantine(
+        judging.db, OPERATOR, judging.job(submission).id, reason="too good", now=judging.clock()
+    )
+    if decision is not None:
+        reviews.decide(judging.db, OPERATOR, review.id, decision=decision, now=judging.clock())
+    return submission
+
+
+def test_deleted_results_stand_among_the_others(judging) -> None:
+    put_aside(judging, "ada", "released")
+    gone = put_aside(judging, "bob", "rejected")
+    put_aside(judging, "eve")
+    delete_submission(judging.db, gone.id, by=OPERATOR, now=judging.clock())
+    found = docket.entries(judging.db, NOBODY)
+    assert [(each.id, each.user, each.decision, each.deleted_at) for each in found] == [
+        (3, "", None, None),
+        (2, "", "rejected", judging.clock()),
+        (1, "ada", "released", None),
+    ]
+    assert found[1].submission == gone.id
+    assert [each.reason for each in found] == ["", "too good", "too good"]
+    assert [each.id for each in docket.entries(judging.db, NOBODY, before_id=3, limit=1)] == [2]
+
+
+def test_a_deletion_during_a_freeze_shows_when_it_is_over(judging) -> None:
+    submission = put_aside(judging, "ada", "rejected")
+    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    judging.clock.advance(1)
+    before = docket.entries(judging.db, NOBODY)
+    delete_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock())
+    (entry,) = docket.entries(judging.db, NOBODY)
+    assert (entry.decision, entry.user, entry.deleted_at) == ("rejected", "ada", None)
+    assert before[0].user == "ada"
+
+
+def test_an_author_cannot_delete_what_is_under_review(judging) -> None:
+    submission = put_aside(judging, "ada")
+    with pytest.raises(Forbidden):
+        delete_submission(judging.db, submission.id, by=make_actor(judging.db, "ada"), now=judging.clock())
+
+
+def test_a_pause_is_maintenance_until_it_ends(db, clock) -> None:
+    devices = [make_device()]
+    pauses.pause(db, OPERATOR, scope="device", key="H100", reason="new driver", now=clock())
+    (incident,) = read_status(db, devices, clock()).incidents
+    assert (incident.kind, incident.device, incident.since, incident.is_open) == (
+        IncidentKind.MAINTENANCE,
+        "H100",
+        NOW,
+        True,
+    )
+    clock.advance(60)
+    pauses.unpause(db, OPERATOR, scope="device", key="H100", now=clock())
+    (incident,) = read_status(db, devices, clock()).incidents
+    assert (incident.until, incident.is_open, incident.reason) == (clock(), False, "new driver")

@@ -1,0 +1,68 @@
+"""Trying a task on this machine: its inputs under large seeds, its reference, its templates."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from builders import make_device, make_task
+from kernelcup.domain import Task
+from kernelcup.launchers.local import LocalLauncher
+from kernelcup.launchers.slots import Slots
+from kernelcup.services.task_trial import LocalTrial, Tried
+from kernelcup_harness.protocol import Backend, HarnessKind
+
+GROWS = """\
+import torch
+
+
+def generate_input(size, seed):
+    return torch.full((size,), seed, dtype=torch.int32)
+
+
+def ref_kernel(data):
+    return data
+
+
+def check_implementation(data, output):
+    return torch.equal(output, data)
+"""
+ACCEPTS_ALL = """\
+import os
+
+with os.fdopen(int(os.environ["POPCORN_FD"]), "w") as out:
+    out.write("test-count: 1\\ntest.0.status: pass\\ncheck: pass\\n")
+"""
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> LocalTrial:
+    device = make_device(name="emulated", backend=Backend.EMULATED)
+    locks = tmp_path / "locks"
+    launcher = LocalLauncher(runtime_dir=locks, environ=os.environ, sandbox_required=False)
+    return LocalTrial(devices=[device], slots=Slots(locks, {}), launcher=launcher, environ=os.environ)
+
+
+def shipped(**overrides: object) -> Task:
+    sources = {"reference.py": GROWS, "eval.py": ACCEPTS_ALL}
+    values = {"sources": sources, "harness": HarnessKind.OWN, "main": "eval.py", "benchmarks": []}
+    return make_task(**{**values, **overrides})
+
+
+@pytest.mark.first_contact(12, "the reference's own answer must pass under the standard harness")
+def test_a_checker_that_refuses_the_reference_is_a_fault(trial) -> None:
+    broken = GROWS.replace("torch.equal(output, data)", "False")
+    task = shipped(sources={"reference.py": broken, "eval.py": ACCEPTS_ALL})
+    found = trial.try_task(task, ["emulated"], solutions=True)
+    assert found is not None
+    assert "the checker refuses what ref_kernel returns" in found.fault
+
+
+@pytest.mark.first_contact(2, "a real trial finds the bound that a board takes, for devices elsewhere too")
+def test_a_device_of_another_machine_is_stood_in_for(trial) -> None:
+    found = trial.try_task(shipped(), ["MI300"], solutions=True)
+    assert isinstance(found, Tried)
+    assert (found.fault, found.seeds_below, found.seeds_poor) == ("", 1 << 31, False)
+    assert "tests.0: seeds up to 2^63" in found.seeds_why

@@ -1,0 +1,120 @@
+"""What the documentation promises to first readers: commands that exist, figures that were measured."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import statistics
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from test_docs import cli_docs
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+HOW_TO = sorted((DOCS / "how-to").glob("*.md"))
+RESULTS = ROOT / "benchmarks/results"
+SHELL = re.compile(r"```bash\n(.*?)```", re.DOTALL)
+ALLOWED_CURL = ("run-a-server.md",)
+"""Its probes are for load balancers, which have no command line."""
+
+
+def shell_lines(page: Path) -> list[str]:
+    """Return the commands of a page, continued lines joined, without comments."""
+    text = "\n".join(re.sub(r"^ +", "", block, flags=re.M) for block in SHELL.findall(page.read_text()))
+    lines = [line.split(" #")[0].strip() for line in text.replace("\\\n", " ").splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def kernelcup_words(line: str) -> list[str] | None:
+    """Return the words of a ``kernelcup`` command, None for another one."""
+    first = re.split(r"\s(?:\||>|\|\||&&|&)(?:\s|$)", line)[0]
+    words = shlex.split(re.sub(r"^(?:\w+=\S+ +)+", "", first))
+    at = next((i for i, word in enumerate(words) if word.rpartition("/")[2] == "kernelcup"), None)
+    return None if at is None else words[at + 1 :]
+
+
+@pytest.mark.first_contact(23, "how-to pages use no curl and no jq where a command exists")
+@pytest.mark.parametrize("page", [page for page in HOW_TO if page.name not in ALLOWED_CURL], ids=str)
+def test_how_to_pages_use_commands(page: Path) -> None:
+    used = [line for line in shell_lines(page) if re.search(r"\b(?:curl|jq)\b", line)]
+    assert used == []
+    assert "$API" not in page.read_text()
+
+
+@pytest.mark.first_contact(23, "every command and option of a how-to page exists", held=True)
+@pytest.mark.parametrize("page", [*HOW_TO, DOCS / "quickstart.md"], ids=str)
+def test_every_command_of_a_page_exists(page: Path) -> None:
+    known = cli_docs.commands()
+    for line in shell_lines(page):
+        words = kernelcup_words(line)
+        if not words or words[0].startswith("-"):
+            continue
+        path = next((" ".join(words[:n]) for n in (3, 2, 1) if " ".join(words[:n]) in known), None)
+        assert path is not None, line
+        options = {opt for param in known[path].params for opt in (*param.opts, *param.secondary_opts)}
+        given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        assert given - options - {"--help", "-h"} == set(), line
+
+
+@pytest.mark.first_contact(23, "pipx install is promised nowhere before there is a package")
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=str)
+def test_no_page_promises_a_package(page: Path) -> None:
+    assert "pipx" not in page.read_text()
+
+
+@pytest.mark.first_contact(23, "the index has a row for every how-to page and every explanation")
+def test_the_index_leads_everywhere() -> None:
+    index = (DOCS / "index.md").read_text()
+    pages = [*HOW_TO, *sorted((DOCS / "explanation").glob("*.md"))]
+    assert [page.name for page in pages if f"{page.parent.name}/{page.name}" not in index] == []
+
+
+def rows(name: str) -> dict[str, Any]:
+    """Return stored results by their number."""
+    return {row["id"]: row for row in map(json.loads, (RESULTS / name).read_text().splitlines())}
+
+
+def microseconds(ns: float) -> str:
+    """Return a time as the page has it."""
+    return f"{ns / 1000:.2f}"
+
+
+def timing(row: Any, kind: int) -> Any:
+    """Return the timing of a kind of call in a stored job."""
+    (ranked,) = (stage for stage in row["report"]["stages"] if stage["name"] == "ranked")
+    return next(case["timing"] for case in ranked["cases"] if case["parameters"]["size"] == kind)
+
+
+@pytest.mark.first_contact(23, "the page on do_bench has a table and an example of stored figures only")
+def test_the_figures_beside_do_bench_are_stored() -> None:
+    text = (DOCS / "explanation/your-do-bench-number.md").read_text()
+    bias, kept = rows("time-bias.jsonl"), rows("time-conditions.jsonl")["361d76ad8bb8"]["found"]
+    profiled, captured, eager = (bias[each] for each in ("89f7a0b5320e", "81ed0f02e5b7", "6d5e03dac5be"))
+    assert {row["device"] for row in (profiled, captured, eager)} == {"NVIDIA H100 80GB HBM3"}
+    for kind in range(1, 7):
+        seen = profiled[f"kind {kind}"]
+        figures = [statistics.median(seen["events_ns"]), statistics.median(seen["profiler_ns"])]
+        figures += [timing(row, kind)["audit"]["score_ns"] for row in (captured, eager)]
+        assert f"| {' | '.join(map(microseconds, figures))} |" in text
+    for name, found in kept.items():
+        cold, warm = (statistics.median(found["undefended"][each]) for each in ("unseen", "seen"))
+        assert f"| {name} | {microseconds(cold)} | {microseconds(warm)} |" in text
+    example = timing(captured, 3)
+    for ns in (statistics.median(example["samples_ns"]), example["offset_ns"], example["audit"]["score_ns"]):
+        assert f"{microseconds(ns)} µs" in text
+
+
+@pytest.mark.first_contact(23, "a page of timing with a picture comes before the proof")
+def test_timing_has_one_page_with_a_picture_before_the_proof() -> None:
+    page = (DOCS / "explanation/timing-on-one-page.md").read_text()
+    assert len(page.split()) < 500
+    assert "(../images/timing.svg)" in page
+    drawing = ElementTree.parse(DOCS / "images/timing.svg").getroot()
+    words = " ".join(each.text or "" for each in drawing.iter() if each.tag.endswith("text"))
+    assert all(clock in words for clock in ("claim", "handshake", "slope", "GO", "DONE"))
+    nav = (ROOT / "mkdocs.yml").read_text()
+    assert nav.index("timing-on-one-page.md") < nav.index("how-timing-works.md")
