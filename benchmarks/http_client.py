@@ -48,7 +48,8 @@ class Connection:
         content = await reader.readexactly(int(found.get("content-length", "0")))
         if found.get("connection") == "close":
             self.close()
-        return status, json.loads(content) if content else None
+        is_json = found.get("content-type", "").startswith("application/json")
+        return status, json.loads(content) if content and is_json else None
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._reader is None or self._writer is None:
@@ -89,7 +90,8 @@ async def events(base: str, token: str, path: str, *, last_id: int = 0) -> Async
 
 
 def _head(method: str, path: str, token: str, headers: dict[str, str]) -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", "Host: load", f"Authorization: Bearer {token}"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: load"]
+    lines += [f"Authorization: Bearer {token}"] if token else []
     lines += ["Content-Type: application/json", *(f"{name}: {value}" for name, value in headers.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 

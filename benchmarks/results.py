@@ -31,7 +31,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the value that so many percent of the values do not exceed; 0 for none."""
+    """Return the percentile of some values, 0 if there are none."""
     if not values:
         return 0.0
     ordered = sorted(values)

@@ -215,7 +215,7 @@ async def kill_all(
     chance: random.Random,
     restart: Callable[[], None] | None,
 ) -> dict[str, int]:
-    """Kill so many processes at random moments; return how many of each kind."""
+    """Kill processes at random moments; return the number of kills of each kind."""
     kills: dict[str, int] = {}
     while not await answers(base):  # noqa: ASYNC110
         await asyncio.sleep(0.2)

@@ -1,14 +1,15 @@
-"""Usage: service_load.py sqlite|postgresql [--seconds 60] [--rate 102] [--processes 2]
+"""Usage: service_load.py sqlite|postgresql [--seconds 60] [--rate 102] [--processes 2] [--pages 0]
 
 A whole service under load on one machine, database and load generator included: submissions at a
-fixed rate, 500 clients that follow live events, readers of standings and lists, a dispatcher that
+fixed rate, of 8 kB each, 500 clients that follow live events, readers of standings and lists, a dispatcher that
 claims and finishes; all on a database with 1,000,000 submissions and 100,000 queued jobs. The clients
 that follow come before the measured time, so that all of them are there during all of it.
 
 PostgreSQL writes through to the disk here: scripts/with-postgres is told POSTGRES_FSYNC=on.
 
 A latency counts from the moment at which a request was due, so a server that stands still is not
-flattered. Writes benchmarks/results/service-load-DATABASE.json.
+flattered. With --pages, so many pages of the site a second are read as well: 27 are a fifth of all requests.
+Writes benchmarks/results/service-load-DATABASE.json.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ from kernelcup.services import queue
 from kernelcup.services.tokens import create_token
 from kernelcup.storage.database import Database
 
-CODE = "import torch\n\n\ndef custom_kernel(data):\n    # {number}\n    return data * 2\n"
+CODE_BYTES = 8000
+CODE = (ROOT / "src/kernelcup_harness/measure.py").read_text()[:CODE_BYTES]
+"""As long as kernels are that people write, and as rich in calls."""
 USERS = 200
 WARM_UP_S = 24.0
 WATCHERS = 500
@@ -53,6 +56,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--rate", type=float, default=102.0, help="submissions a second")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--pages", type=float, default=0.0, help="pages of the site a second")
     parser.add_argument("--submissions", type=int, default=1_000_000)
     parser.add_argument("--queued", type=int, default=100_000)
     parser.add_argument("--watchers", type=int, default=WATCHERS)
@@ -64,6 +68,7 @@ def main() -> None:
             tokens = make_tokens(db)
         result = run(url, tokens, given, Path(folder))
     result |= {"database": given.database, "submissions": given.submissions, "queued": given.queued}
+    result |= {"pages_per_s": given.pages}
     result |= machine_facts()
     place = ROOT / f"benchmarks/results/service-load-{given.database}.json"
     place.write_text(json.dumps(result, indent=1) + "\n")
@@ -187,6 +192,7 @@ async def load(base: str, tokens: list[str], given: argparse.Namespace) -> dict[
         submissions(load, pool, given.rate, end),
         reads(load, readers, "standings", 2.0, end, standings_path),
         reads(load, readers, "list", 2.0, end, list_path),
+        reads(load, connections(base, "", 16), "page", given.pages, end, page_path),
     )
     for task in watchers:
         task.cancel()
@@ -241,7 +247,7 @@ async def submit(load: Load, pool: asyncio.Queue[Connection], due: float, number
         "leaderboard": f"board-{number % BOARDS}",
         "devices": [DEVICES[0]],
         "mode": "test" if number % 2 else "leaderboard",
-        "code": CODE.format(number=number % 1000),
+        "code": f"# {number % 1000}\n{CODE}",
     }
     headers = {"Idempotency-Key": f"load-{due}-{number}"}
     made = await load.call(
@@ -257,7 +263,7 @@ async def reads(
 ) -> None:
     """Read at a fixed rate."""
     start, number, tasks = time.perf_counter(), 0, []
-    while (due := start + number / rate) < end:
+    while rate and (due := start + number / rate) < end:
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
         tasks.append(asyncio.create_task(load.call(kind, pool, due, "GET", path(number))))
         number += 1
@@ -267,6 +273,11 @@ async def reads(
 def standings_path(number: int) -> str:
     """Return the address of one of the rankings."""
     return f"/api/v1/leaderboards/board-{number % BOARDS}/standings/{DEVICES[number % 2]}"
+
+
+def page_path(number: int) -> str:
+    """Return the address of one of the pages that people read most."""
+    return ("/", f"/b/board-{number % BOARDS}", f"/s/{1003 + number}", "/queue")[number % 4]
 
 
 def list_path(number: int) -> str:

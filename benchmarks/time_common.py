@@ -303,7 +303,7 @@ class Warm:
     """Runners that wait. They are started together and not replaced while jobs are measured.
 
     Args:
-        while_busy: Keep so many waiting all the time instead, as a service does.
+        while_busy: Number of runners to keep waiting all the time instead, as a service does.
     """
 
     def __init__(self, backend: Backend, *, while_busy: int = 0) -> None:
@@ -313,7 +313,7 @@ class Warm:
             self._pool.keep(self._key, while_busy)
 
     def fill(self, count: int) -> None:
-        """Have so many wait, then start no more."""
+        """Wait until ``count`` runners are ready, then start no more."""
         self._pool.keep(self._key, count)
         if not self._pool.wait_until_ready(self._key, READY_S):
             raise RuntimeError("the runners do not become ready")

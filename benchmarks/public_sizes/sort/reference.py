@@ -1,0 +1,40 @@
+"""A reference as public tasks have them: with deterministic algorithms, which forbid more than it uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    """Use deterministic algorithms only."""
+    before = torch.are_deterministic_algorithms_enabled()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def generate_input(size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    data = torch.randn(size, device="cuda", generator=generator).contiguous()
+    return data, torch.empty_like(data)
+
+
+def ref_kernel(data: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    with deterministic():
+        values, output = data
+        output[...] = torch.sort(values)[0]
+        return output
+
+
+def check_implementation(data: tuple[torch.Tensor, torch.Tensor], output: torch.Tensor) -> tuple[bool, str]:
+    expected = ref_kernel((data[0], torch.empty_like(data[1])))
+    wrong = int((output != expected).sum())
+    return not wrong, f"{wrong} elements differ"
