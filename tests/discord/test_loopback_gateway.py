@@ -23,7 +23,7 @@ def _identify(loopback: LoopbackDiscord, **more: Any) -> dict[str, Any]:
 
 async def _closed_with(socket: Any) -> int | None:
     while not socket.closed:
-        await socket.receive(timeout=5)
+        await socket.receive(timeout=30)
     code: int | None = socket.close_code
     return code
 
@@ -284,7 +284,7 @@ async def test_a_client_that_ends_early_is_an_error(
 
     monkeypatch.setattr(Probe, "setup_hook", broken)
     with pytest.raises(ValueError, match="broken"):
-        async with asyncio.timeout(5), loopback.connect(Probe()):
+        async with asyncio.timeout(30), loopback.connect(Probe()):
             pytest.fail("it connected")
 
 

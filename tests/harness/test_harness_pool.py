@@ -16,7 +16,7 @@ import kernelcup_harness
 from kernelcup_harness import waiting
 from kernelcup_harness.pool import Key, Pool, Runner
 
-SECONDS = 30.0
+SECONDS = 100.0
 SOURCE = str(Path(kernelcup_harness.__file__).parent.parent)
 BEGIN = f"import os, sys; sys.path.insert(0, {SOURCE!r})\nfrom kernelcup_harness import processes, waiting\n"
 BEGIN += "processes.die_with_parent(os.getppid())\n"

@@ -17,7 +17,7 @@ from kernelcup_harness import processes
 from kernelcup_harness.processes import Capture, Child, clean_environment, start
 from waiting import all_end
 
-SECONDS = 20.0
+SECONDS = 100.0
 
 
 @pytest.fixture

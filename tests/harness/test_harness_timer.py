@@ -217,7 +217,7 @@ def running() -> Iterator[tuple[TimerLine, Plain, list[int]]]:
 
 def ask(line: TimerLine, expected: str, fds: Sequence[int] = (), **frame: Any) -> dict[str, Any]:
     """Ask within the time that a test has."""
-    return line.ask(frame, expected, timeout_s=5.0, fds=fds)
+    return line.ask(frame, expected, timeout_s=30.0, fds=fds)
 
 
 def loaded(line: TimerLine, data: bytes = b"graphs") -> None:
@@ -286,7 +286,7 @@ def test_a_request_that_makes_no_sense_is_refused_and_the_next_is_answered(
     line, _, codes = running
     loaded(line)
     with pytest.raises(TimerRefused) as refused:
-        line.ask(frame, "fired", timeout_s=5.0)
+        line.ask(frame, "fired", timeout_s=30.0)
 
     assert refused.value.name is Failure.BAD_REQUEST
     assert ask(line, "fired", type="fire", place=0)["ns"] == [0]
@@ -366,7 +366,7 @@ def test_descriptors_are_closed_whatever_becomes_of_a_request(running: Any) -> N
         region = {"address": window.WINDOW, "bytes": 4096, "access": "rw"}
         frame = {"type": kind, "bytes": 3, "regions": [region] * chance.randint(0, 3), "place": 0}
         with contextlib.suppress(TimerRefused, TimerFailed):
-            line.ask(frame, "any", timeout_s=5.0, fds=fds)
+            line.ask(frame, "any", timeout_s=30.0, fds=fds)
         for fd in fds:
             os.close(fd)
     assert len(os.listdir("/proc/self/fd")) == before

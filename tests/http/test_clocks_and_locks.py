@@ -97,7 +97,7 @@ def test_the_stream_of_a_deleted_submission_ends(http, person, db, monkeypatch) 
     make_board(db)
     sent = make_submission(db)
     path = f"/api/v1/submissions/{sent.id}/events"
-    with http.stream("GET", path, headers=ada.headers, timeout=5) as answer:
+    with http.stream("GET", path, headers=ada.headers, timeout=30) as answer:
         lines = answer.iter_lines()
         assert next(lines).startswith("id:")
         gone = threading.Thread(

@@ -411,7 +411,7 @@ def test_a_receiver_that_drips_its_answer_is_given_up() -> None:
         began = time.monotonic()
         with pytest.raises(DeliveryFailed, match=r"within 0\.2 s"):
             HttpSender(whole_s=0.2).post(url, ["127.0.0.1"], {}, b"{}")
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         ended.set()
 
 

@@ -131,7 +131,7 @@ def test_an_index_that_trickles_is_waited_for_a_few_seconds(tmp_path: Path) -> N
         over.set()
     assert options == ""
     assert "does not answer within 4 s" in reason
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.first_contact(0, "a machine with an NVIDIA driver gets PyPI's build with CUDA")

@@ -111,7 +111,7 @@ def visitor(chromium: Browser, server_url: str, platform: Platform) -> Iterator[
             timezone_id="Europe/Berlin",
             reduced_motion="reduce",
         )
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         if somebody is not None:
             context.add_cookies(
                 [{"name": auth.COOKIE, "value": session_of(platform, somebody), "url": server_url}]

@@ -64,11 +64,11 @@ class Interaction:
         """Where it was."""
         return self.exchange.channel
 
-    async def wait_acknowledged(self, timeout_s: float = 5) -> None:
+    async def wait_acknowledged(self, timeout_s: float = 30) -> None:
         """Wait for any first answer."""
         await self._wait(lambda: self.acknowledged, "an acknowledgement", timeout_s)
 
-    async def wait_response(self, timeout_s: float = 5) -> Message:
+    async def wait_response(self, timeout_s: float = 30) -> Message:
         """Wait until the first message is there and no longer says that the bot is thinking."""
 
         def look() -> Message | None:
@@ -77,7 +77,7 @@ class Interaction:
 
         return await self._wait(look, "a response", timeout_s)
 
-    async def wait_text(self, text: str, timeout_s: float = 5) -> Message:
+    async def wait_text(self, text: str, timeout_s: float = 30) -> Message:
         """Wait until one of the messages says something, and return that message."""
 
         def look() -> Message | None:
@@ -85,7 +85,7 @@ class Interaction:
 
         return await self._wait(look, f"a message with {text!r}", timeout_s)
 
-    async def wait_followup(self, number: int = 1, timeout_s: float = 5) -> Message:
+    async def wait_followup(self, number: int = 1, timeout_s: float = 30) -> Message:
         """Wait for the so-many-th message after the first."""
 
         def look() -> Message | None:
@@ -94,7 +94,7 @@ class Interaction:
 
         return await self._wait(look, f"followup {number}", timeout_s)
 
-    async def wait_form(self, timeout_s: float = 5) -> Json:
+    async def wait_form(self, timeout_s: float = 30) -> Json:
         """Wait for a modal."""
         return await self._wait(lambda: self.exchange.form, "a form", timeout_s)
 
@@ -113,7 +113,7 @@ class Interaction:
         await self.wait_form()
         return await self._users.fill(self.exchange, values)
 
-    async def _wait(self, look: Callable[[], T | None], what: str, timeout_s: float = 5) -> T:
+    async def _wait(self, look: Callable[[], T | None], what: str, timeout_s: float = 30) -> T:
         def look_on() -> T | None:
             if self.failed:
                 raise NoAnswer(f"waited for {what}, but the bot did not respond in time")

@@ -107,7 +107,7 @@ class LoopbackDiscord:
 
     @asynccontextmanager
     async def connect(
-        self, client: discord.Client, *, token: str = TOKEN, timeout_s: float = 10
+        self, client: discord.Client, *, token: str = TOKEN, timeout_s: float = 30
     ) -> AsyncIterator[None]:
         """Run a client until the block ends; the block begins when the client is ready."""
         from .patching import first_of, hurry
@@ -227,7 +227,7 @@ class LoopbackDiscord:
         routes_threads.archive_idle(self.world)
         self.world.changed()
 
-    async def until(self, look: Callable[[], T | None], what: str = "that", timeout_s: float = 5) -> T:
+    async def until(self, look: Callable[[], T | None], what: str = "that", timeout_s: float = 30) -> T:
         """Wait until a look finds something; it looks again after every change."""
         return await self.world.until(look, what, timeout_s)
 

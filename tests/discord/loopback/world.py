@@ -88,7 +88,7 @@ class World:
         for event in self._waiting:
             event.set()
 
-    async def until(self, look: Callable[[], T | None], what: str = "that", timeout_s: float = 5) -> T:
+    async def until(self, look: Callable[[], T | None], what: str = "that", timeout_s: float = 30) -> T:
         """Wait until a look finds something, and return it.
 
         It looks after every change here, and now and then for what changes in the bot only.

@@ -60,7 +60,7 @@ def test_past_its_time_it_is_ended_and_that_is_a_finding():
     before = time.monotonic()
     (finding,) = KernelGuard("0", limit_s=0.01).findings(CHEAT)
     assert finding.tag == "kernelguard:no_answer"
-    assert time.monotonic() - before < 10
+    assert time.monotonic() - before < 60
 
 
 def test_without_enough_memory_it_gives_no_answer():
