@@ -10,9 +10,10 @@ import pytest
 import reports
 from looks import WIDTHS, check_page
 
-from builders import SUBMISSION, make_board, make_submission, make_task
-from kernelcup.domain import Language
+from builders import NOW, SUBMISSION, make_board, make_submission, make_task
+from kernelcup.domain import OPERATOR, Language
 from kernelcup.http.pages.assets import assets
+from kernelcup.services import pauses
 from kernelcup.services.submissions import get_code, list_views
 from kernelcup_harness.protocol import HarnessKind, Mode
 
@@ -104,6 +105,32 @@ def test_refused_text_is_escaped(client, ada) -> None:
 def test_form_without_its_token_is_refused(db, client, ada) -> None:
     assert send(client, token="0" * 32).status_code == 403
     assert list_views(db) == []
+
+
+def test_form_sent_twice_is_one_submission(db, client, ada) -> None:
+    key = re.search(r'name="form_key" value="([^"]+)"', client.get(FORM).text)
+    assert key is not None
+    first, again = send(client, form_key=key[1]), send(client, form_key=key[1], then="stay")
+    assert (first.headers["location"], again.headers["location"]) == ("/s/1", f"{FORM}?after=1")
+    assert len(list_views(db)) == 1
+
+
+def test_each_page_with_the_form_and_each_change_in_it_is_another_submission(db, client, ada) -> None:
+    def key() -> str:
+        return re.findall(r'name="form_key" value="([^"]+)"', client.get(FORM).text)[0]
+
+    one = key()
+    fields = [{}, {"code": "# other\n"}, {"mode": "profile"}, {"device": "MI300"}, {"file_name": "x.py"}]
+    fields += [{"form_key": key()}, {"form_key": ""}, {"form_key": ""}]
+    places = [send(client, **({"form_key": one} | each)).headers["location"] for each in fields]
+    assert places == [f"/s/{number}" for number in range(1, 9)]
+
+
+def test_refused_form_that_is_sent_again_by_a_reload_is_refused_again(db, client, ada) -> None:
+    pauses.pause(db, OPERATOR, scope="device", key="H100", reason="driver", now=NOW)
+    assert [send(client, form_key="k").status_code for _ in range(2)] == [503, 503]
+    pauses.unpause(db, OPERATOR, scope="device", key="H100", now=NOW)
+    assert [send(client, form_key="k").headers["location"] for _ in range(2)] == ["/s/1", "/s/1"]
 
 
 def test_form_asks_readers_to_sign_in(client, ada) -> None:

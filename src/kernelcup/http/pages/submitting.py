@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -20,7 +23,7 @@ from kernelcup.services import submissions as service
 from kernelcup.services.admission import ENDINGS
 from kernelcup.services.submit import LARGEST_FILE_BYTES, submit
 from kernelcup.storage.database import Database
-from kernelcup_harness.protocol import Mode
+from kernelcup_harness.protocol import Mode, canonical_hash
 
 STAY = "stay"
 
@@ -81,8 +84,9 @@ def send(
     file_name: Annotated[str, Form(max_length=1000)] = "",
     then: Annotated[str, Form(max_length=20)] = "",
     upload: Annotated[UploadFile | None, File()] = None,
+    form_key: Annotated[str, Form(max_length=100)] = "",
 ) -> Response:
-    """Take a submission in; where it is refused, show why beside what was sent."""
+    """Take a submission in, once however often it is sent; where it is refused, show why beside it."""
     board = boards.get_board(db, name, actor)
     chosen_name, content = _sent(code, file_name, upload)
     try:
@@ -95,6 +99,7 @@ def send(
             now=now,
             board=board.name,
             devices=device or (),
+            idempotency_key=_key(form_key, board, chosen_name, content, mode, device or ()),
             client="web",
         )
     except UserError as error:
@@ -120,6 +125,19 @@ def _sent(code: str, file_name: str, upload: UploadFile | None) -> tuple[str, by
     # Browsers end the lines of a text area as mail does.
     text = code.replace("\r\n", "\n")
     return file_name or "submission.py", text.encode("utf-8", "surrogatepass")
+
+
+def _key(
+    form_key: str, board: Leaderboard, name: str, content: bytes, mode: Mode, devices: Sequence[str]
+) -> str | None:
+    """Return the idempotency key of what was sent, None from a form without a key.
+
+    What was sent is a part of it: going back to the form and changing something makes another submission.
+    """
+    if not form_key:
+        return None
+    sent = [form_key, board.name, name, hashlib.sha256(content).hexdigest(), mode.value, sorted(devices)]
+    return f"web:{canonical_hash(sent)}"
 
 
 def _devices(board: Leaderboard, wanted: str) -> tuple[str, ...]:
@@ -174,4 +192,5 @@ def _render(
         followed=live,
         live_events=LIVE_EVENTS,
         stay=STAY,
+        form_key=secrets.token_urlsafe(16),
     )
