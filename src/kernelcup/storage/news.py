@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Select, and_, insert, or_, select, text
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, insert, or_, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from kernelcup.domain import JobState
@@ -145,6 +145,31 @@ def find(session: Session, news_id: int) -> News | None:
 def newest_id(session: Session) -> int:
     """Return the number of the newest piece of news, 0 if there is none."""
     return session.scalars(select(NewsRow.id).order_by(NewsRow.id.desc()).limit(1)).first() or 0
+
+
+def old_ids(session: Session, *, before: datetime, keep: int, limit: int) -> list[int]:
+    """Return news from before a moment that nothing needs any more, at most ``limit``.
+
+    The newest ``keep`` of each leaderboard stay, as feeds show them, and so does what a webhook has yet to take.
+    """
+    is_open = NewsRow.recipient_id.is_(None)
+    newest = func.row_number().over(
+        partition_by=(NewsRow.leaderboard_id, is_open), order_by=NewsRow.id.desc()
+    )
+    numbered = select(NewsRow.id, NewsRow.at, is_open.label("is_open"), newest.label("number")).subquery()
+    waits = exists().where(WebhookDeliveryRow.news_id == numbered.c.id)
+    query = (
+        select(numbered.c.id)
+        .where(numbered.c.at < before, or_(~numbered.c.is_open, numbered.c.number > keep), ~waits)
+        .order_by(numbered.c.id)
+        .limit(limit)
+    )
+    return list(session.scalars(query))
+
+
+def remove(session: Session, ids: Collection[int]) -> None:
+    """Delete news."""
+    session.execute(delete(NewsRow).where(NewsRow.id.in_(ids)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,4 @@
-"""The loop that notes the moments that come and sends news out, in each server.
+"""The loop that notes the moments that come, sends news out and deletes old ones, in each server.
 
 Several may run on one database: a fact is stored once, and a delivery is leased.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kernelcup.errors import StorageUnavailable
-from kernelcup.services.news import moments
+from kernelcup.services.news import moments, pruning
 from kernelcup.services.news.delivery import Deliveries, Postman
 from kernelcup.storage.database import Database
 
@@ -19,6 +19,7 @@ EVERY_S = 3.0
 """News are promised within 15 s: a request of 10 s may go before."""
 
 GRACE_S = 2.0
+PRUNED_EVERY = timedelta(hours=1)
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class Newsroom:
     ) -> None:
         self._db = db
         self._clock = clock
+        self._next_pruning: datetime | None = None
         self._stop = threading.Event()
         self._deliveries = Deliveries(postman, beside=beside)
         self._thread = threading.Thread(target=self._run, name="newsroom", daemon=True)
@@ -56,9 +58,13 @@ class Newsroom:
         self._deliveries.wait(GRACE_S)
 
     def step(self) -> None:
-        """Note what has come, and begin what is to be sent."""
-        moments.note_due(self._db, self._clock())
+        """Note what has come, begin what is to be sent, and now and then delete what is old."""
+        now = self._clock()
+        moments.note_due(self._db, now)
         self._deliveries.start_due()
+        if self._next_pruning is None or now >= self._next_pruning:
+            has_more = pruning.prune(self._db, now) == pruning.AT_ONCE
+            self._next_pruning = now if has_more else now + PRUNED_EVERY
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):

@@ -1,0 +1,124 @@
+"""Old news are deleted where no reader needs them any more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from builders import NOW, make_actor, make_board
+from hand_judging import Judging
+from kernelcup.domain import NOBODY, OPERATOR
+from kernelcup.services.news import moments, pruning, stream, webhooks
+from kernelcup.services.news.delivery import PAUSES_S, DeliveryFailed, Postman
+from kernelcup.services.news.newsroom import PRUNED_EVERY, Newsroom
+from kernelcup.storage.tables import NewsRow
+
+OLD = pruning.KEPT_FOR + timedelta(seconds=1)
+
+
+class DownReceiver:
+    """A receiver that is never reached."""
+
+    def post(self, url, addresses, headers, body) -> int:
+        raise DeliveryFailed("connection refused")
+
+
+@pytest.fixture
+def judging(db, clock) -> Judging:
+    make_board(db)
+    return Judging(db, clock)
+
+
+@pytest.fixture
+def newsroom(db, clock) -> Newsroom:
+    postman = Postman(db=db, sender=DownReceiver(), clock=clock, public_url="https://cup.example.org")
+    return Newsroom(db, postman, clock=clock, beside=lambda work: work())
+
+
+@pytest.fixture(autouse=True)
+def _keep_two(monkeypatch) -> None:
+    monkeypatch.setattr(pruning, "KEPT_OF_BOARD", 2)
+
+
+def stored(db) -> int:
+    with db.read() as session:
+        return session.scalar(select(func.count()).select_from(NewsRow)) or 0
+
+
+def five_first_places(judging: Judging, board: str = "double") -> None:
+    """Store five first places, and ten messages to those who were overtaken: 0, 1, 2, 3, 4 at a time."""
+    for number, time_ns in enumerate((5000, 4000, 3000, 2000, 1000)):
+        judging.judge(time_ns, f"user{number}", board=board)
+
+
+def test_the_newest_of_each_board_stay_however_old_they_are(judging) -> None:
+    make_board(judging.db, name="other")
+    five_first_places(judging, "other")
+    five_first_places(judging)
+    judging.clock.now += OLD
+    assert pruning.prune(judging.db, judging.clock()) == 26
+    for board in ("double", "other"):
+        assert [item.user for item in stream.items(judging.db, NOBODY, board=board)] == ["user3", "user4"]
+    user3 = make_actor(judging.db, "user3")
+    assert [item.kind for item in stream.items(judging.db, user3) if item.personal] == []
+
+
+def test_nothing_is_deleted_before_its_time(judging) -> None:
+    five_first_places(judging)
+    first_at = stream.items(judging.db, NOBODY)[0].at
+    assert pruning.prune(judging.db, first_at + pruning.KEPT_FOR) == 0
+    assert pruning.prune(judging.db, first_at + OLD) == 1
+    assert stored(judging.db) == 14
+
+
+def test_what_a_webhook_has_not_taken_stays(judging, newsroom) -> None:
+    five_first_places(judging)
+    webhooks.add_webhook(
+        judging.db,
+        OPERATOR,
+        "double",
+        "https://hooks.example.org/cup",
+        now=NOW,
+        resolve=lambda *_, **__: [(2, 1, 6, "", ("93.184.215.14", 443))],
+    )
+    for time_ns, user in ((500, "late"), (400, "later"), (300, "latest")):
+        judging.judge(time_ns, user)
+    judging.clock.now += OLD
+    for pause_s in PAUSES_S:
+        newsroom.step()
+        judging.clock.advance(pause_s)
+    shown = [item.user for item in stream.items(judging.db, NOBODY)]
+    assert shown == ["late", "later", "latest"]
+    (webhook,) = webhooks.list_webhooks(judging.db, OPERATOR, "double")
+    assert webhook.waiting == 21
+
+
+def test_a_moment_whose_news_were_deleted_is_not_noted_again(db, clock) -> None:
+    for number in range(4):
+        make_board(db, name=f"board-{number}", opens_at=NOW, deadline=NOW + timedelta(days=3))
+    for days in range(12):
+        clock.now = NOW + timedelta(days=days)
+        moments.note_due(db, clock())
+    noted = stream.newest_id(db)
+    assert noted == 12
+    clock.now = NOW + timedelta(days=11) + OLD
+    assert pruning.prune(db, clock()) == 4
+    assert moments.note_due(db, clock()) == 0
+
+
+def test_newsroom_deletes_in_portions_and_then_rests(judging, newsroom, monkeypatch) -> None:
+    five_first_places(judging)
+    judging.clock.now += OLD
+    monkeypatch.setattr(pruning, "AT_ONCE", 8)
+    newsroom.step()
+    assert stored(judging.db) == 7
+    newsroom.step()
+    assert stored(judging.db) == 2
+    monkeypatch.setattr(pruning, "KEPT_OF_BOARD", 1)
+    newsroom.step()
+    assert stored(judging.db) == 2
+    judging.clock.now += PRUNED_EVERY
+    newsroom.step()
+    assert stored(judging.db) == 1
