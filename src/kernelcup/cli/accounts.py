@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import (
-    ConfigOption,
-    JsonOption,
-    LimitOption,
-    LocalOption,
-    ServerOption,
-    UserArgument,
-)
+from kernelcup.cli.opening import with_place
+from kernelcup.cli.options import JsonOption, LimitOption, UserArgument
+from kernelcup.cli.place import Place, given, path_of, reader
 
 if TYPE_CHECKING:
     from kernelcup.client_api import Api
@@ -32,33 +27,30 @@ RoleText = "participant, creator or admin"
 
 
 @user.command("list")
+@with_place
 def list_users(
+    place: Place,
     query: Annotated[str | None, typer.Option("--query", help="Only names that have this in them.")] = None,
     after: Annotated[
         int | None, typer.Option("--after", help="Only users after the one with this id.")
     ] = None,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """List users."""
-    from kernelcup.cli.place import given, open_place, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
-    with open_place(server, local, config) as place:
-        found = place.ask(
-            lambda db: accounts.list_users(db, OPERATOR, after_id=after, limit=limit, query=query),
-            lambda api: api.pages(
-                reader(accounts.User),
-                "/users",
-                given(query=query),
-                limit=limit,
-                after=after,
-            ),
-        )
+    found = place.ask(
+        lambda db: accounts.list_users(db, OPERATOR, after_id=after, limit=limit, query=query),
+        lambda api: api.pages(
+            reader(accounts.User),
+            "/users",
+            given(query=query),
+            limit=limit,
+            after=after,
+        ),
+    )
     if as_json:
         typer.echo(json.dumps({"users": [user_object(each) for each in found]}))
         return
@@ -67,105 +59,90 @@ def list_users(
 
 
 @user.command("add")
+@with_place
 def add(
+    place: Place,
     name: UserArgument,
     role: Annotated[str, typer.Option("--role", help=RoleText + ".")] = "participant",
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Make a user who signs in with tokens."""
-    from kernelcup.cli.place import open_place, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
     wanted = read_role(role)
-    with open_place(server, local, config) as place:
-        made = place.ask(
-            lambda db: accounts.make_user(db, OPERATOR, name, role=wanted, now=_now()),
-            lambda api: api.ask(
-                reader(accounts.User), "POST", "/users", json={"name": name, "role": wanted.value}
-            ),
-        )
-        option = place.option
+    made = place.ask(
+        lambda db: accounts.make_user(db, OPERATOR, name, role=wanted, now=_now()),
+        lambda api: api.ask(
+            reader(accounts.User), "POST", "/users", json={"name": name, "role": wanted.value}
+        ),
+    )
     _tell(made, as_json=as_json)
     if not as_json:
-        typer.echo(f"Next: kernelcup admin token create {made.name}{option}")
+        typer.echo(f"Next: kernelcup admin token create {made.name}{place.option}")
 
 
 @user.command("role")
+@with_place
 def change_role(
+    place: Place,
     name: UserArgument,
     role: Annotated[str, typer.Argument(metavar="ROLE", help=RoleText + ".")],
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Give a user a role; tokens lose at once what it does not allow."""
-    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
     wanted = read_role(role)
-    with open_place(server, local, config) as place:
-        changed = place.ask(
-            lambda db: accounts.set_role(db, OPERATOR, name, wanted, now=_now()),
-            lambda api: api.ask(
-                reader(accounts.User), "PATCH", path_of("users", name), json={"role": wanted.value}
-            ),
-        )
+    changed = place.ask(
+        lambda db: accounts.set_role(db, OPERATOR, name, wanted, now=_now()),
+        lambda api: api.ask(
+            reader(accounts.User), "PATCH", path_of("users", name), json={"role": wanted.value}
+        ),
+    )
     _tell(changed, as_json=as_json)
 
 
 @user.command("ban")
+@with_place
 def ban(
+    place: Place,
     name: UserArgument,
     reason: Annotated[str, typer.Option("--reason", help="Why; the user sees it.")],
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Let a user read only."""
-    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
-    with open_place(server, local, config) as place:
-        banned = place.ask(
-            lambda db: accounts.ban(db, OPERATOR, name, reason=reason, now=_now()),
-            lambda api: api.ask(
-                reader(accounts.User), "POST", path_of("users", name, "ban"), json={"reason": reason}
-            ),
-        )
+    banned = place.ask(
+        lambda db: accounts.ban(db, OPERATOR, name, reason=reason, now=_now()),
+        lambda api: api.ask(
+            reader(accounts.User), "POST", path_of("users", name, "ban"), json={"reason": reason}
+        ),
+    )
     _tell(banned, as_json=as_json)
 
 
 @user.command("unban")
-def unban(
-    name: UserArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def unban(place: Place, name: UserArgument, as_json: JsonOption = False) -> None:
     """Lift a ban."""
-    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
-    with open_place(server, local, config) as place:
-        freed = place.ask(
-            lambda db: accounts.unban(db, OPERATOR, name, now=_now()),
-            lambda api: api.ask(reader(accounts.User), "DELETE", path_of("users", name, "ban")),
-        )
+    freed = place.ask(
+        lambda db: accounts.unban(db, OPERATOR, name, now=_now()),
+        lambda api: api.ask(reader(accounts.User), "DELETE", path_of("users", name, "ban")),
+    )
     _tell(freed, as_json=as_json)
 
 
 @token.command("create")
+@with_place
 def create_token(
+    place: Place,
     name: UserArgument,
     label: Annotated[str, typer.Option("--name", help="What the token is for.")] = "made by the operator",
     scope: Annotated[
@@ -178,19 +155,14 @@ def create_token(
         int, typer.Option("--days", min=1, max=3650, help="It expires after so many days.")
     ] = 180,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Make a token for a user and print its secret, this once."""
-    from kernelcup.cli.place import open_place
 
     wanted = read_scopes(scope) if scope else None
-    with open_place(server, local, config) as place:
-        made, secret = place.ask(
-            lambda db: _token_here(db, name, label, wanted, days),
-            lambda api: _token_there(api, name, label, wanted, days),
-        )
+    made, secret = place.ask(
+        lambda db: _token_here(db, name, label, wanted, days),
+        lambda api: _token_there(api, name, label, wanted, days),
+    )
     if as_json:
         typer.echo(json.dumps({**token_object(made), "secret": secret}))
         return
@@ -199,25 +171,18 @@ def create_token(
 
 
 @token.command("list")
-def list_tokens(
-    name: UserArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def list_tokens(place: Place, name: UserArgument, as_json: JsonOption = False) -> None:
     """List a user's tokens that can be used, sessions of browsers too."""
-    from kernelcup.cli.place import open_place
     from kernelcup.domain import OPERATOR
     from kernelcup.services import tokens
 
-    with open_place(server, local, config) as place:
-        found = place.ask(
-            lambda db: tokens.list_tokens(db, OPERATOR, now=_now(), for_user=name),
-            lambda api: api.ask(
-                lambda body: [token_of(each) for each in body], "GET", "/tokens", params={"user": name}
-            ),
-        )
+    found = place.ask(
+        lambda db: tokens.list_tokens(db, OPERATOR, now=_now(), for_user=name),
+        lambda api: api.ask(
+            lambda body: [token_of(each) for each in body], "GET", "/tokens", params={"user": name}
+        ),
+    )
     if as_json:
         typer.echo(json.dumps({"tokens": [token_object(each) for each in found]}))
         return
@@ -226,27 +191,26 @@ def list_tokens(
 
 
 @token.command("revoke")
+@with_place
 def revoke_token(
+    place: Place,
     token_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the token.")],
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Make a token useless."""
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.services import tokens
 
-    with open_place(server, local, config) as place:
-        place.do(
-            lambda db: tokens.revoke_token(db, OPERATOR, token_id, _now()),
-            lambda api: api.tell("DELETE", path_of("tokens", token_id)),
-        )
+    place.do(
+        lambda db: tokens.revoke_token(db, OPERATOR, token_id, _now()),
+        lambda api: api.tell("DELETE", path_of("tokens", token_id)),
+    )
     typer.echo(json.dumps({"revoked": token_id}) if as_json else f"token {token_id} is revoked")
 
 
+@with_place
 def audit(
+    place: Place,
     target: Annotated[
         str | None, typer.Option("--target", help="Only about this: board:NAME, user:NAME, submission:ID.")
     ] = None,
@@ -256,27 +220,22 @@ def audit(
     ] = None,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Show who used which right, the newest first."""
-    from kernelcup.cli.place import given, open_place, reader
     from kernelcup.cli.texts import plain
     from kernelcup.domain import OPERATOR
     from kernelcup.services.audit import AuditEntry, entries
 
-    with open_place(server, local, config) as place:
-        found = place.ask(
-            lambda db: entries(db, OPERATOR, target=target, action=action, before_id=before, limit=limit),
-            lambda api: api.pages(
-                reader(AuditEntry),
-                "/audit",
-                given(target=target, action=action),
-                limit=limit,
-                after=before,
-            ),
-        )
+    found = place.ask(
+        lambda db: entries(db, OPERATOR, target=target, action=action, before_id=before, limit=limit),
+        lambda api: api.pages(
+            reader(AuditEntry),
+            "/audit",
+            given(target=target, action=action),
+            limit=limit,
+            after=before,
+        ),
+    )
     if as_json:
         typer.echo(json.dumps({"audit": [audit_object(each) for each in found]}))
         return
@@ -396,7 +355,6 @@ def _token_here(
 def _token_there(
     api: Api, name: str, label: str, wanted: frozenset[Scope] | None, days: int
 ) -> tuple[Token, str]:
-    from kernelcup.cli.place import path_of, reader
     from kernelcup.services import accounts
 
     if wanted is None:
@@ -407,7 +365,6 @@ def _token_there(
 
 def token_of(body: dict[str, Any]) -> Token:
     """Read a token from a server's form; revoked ones are not in its lists."""
-    from kernelcup.cli.place import reader
     from kernelcup.services.tokens import Token
 
     return reader(Token)({**body, "revoked_at": None})

@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelcup.cli import board_settings as settings_of
-from kernelcup.cli.options import (
-    BoardArgument,
-    BoardHarnessOption,
-    ConfigOption,
-    JsonOption,
-    LocalOption,
-    ServerOption,
-    TaskArgument,
-    UserOption,
-)
+from kernelcup.cli.opening import with_venue
+from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
 from kernelcup.cli.texts import plain
+from kernelcup.cli.venue import Venue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +27,9 @@ app = typer.Typer(help="Make, list, show, change and delete leaderboards.", no_a
 
 
 @app.command()
+@with_venue
 def create(
+    venue: Venue,
     task: TaskArgument,
     name: Annotated[str | None, typer.Option("--name", "-n", help="Default: the task's name.")] = None,
     device: Annotated[
@@ -59,13 +54,9 @@ def create(
     harness: BoardHarnessOption = None,
     user: UserOption = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Make a leaderboard from a task. A bare date as deadline means the end of that day."""
     from kernelcup.cli import options
-    from kernelcup.cli.venue import open_venue
 
     given = settings_of.read(
         datetime.now(UTC),
@@ -84,8 +75,7 @@ def create(
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
-    with open_venue(server, local, config) as venue:
-        board, notes = make(venue, task, name, device or (), given, user, may_ask=not as_json)
+    board, notes = make(venue, task, name, device or (), given, user, may_ask=not as_json)
     if as_json:
         typer.echo(json.dumps({**as_object(board), "notes": list(notes)}))
         return
@@ -130,18 +120,12 @@ def make(
 
 
 @app.command("list")
-def list_all(
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_venue
+def list_all(venue: Venue, as_json: JsonOption = False) -> None:
     """List all leaderboards."""
-    from kernelcup.cli.venue import open_venue
     from kernelcup.domain import Visibility
 
-    with open_venue(server, local, config) as venue:
-        boards = venue.boards()
+    boards = venue.boards()
     if as_json:
         typer.echo(json.dumps({"leaderboards": [as_object(board) for board in boards]}))
         return
@@ -153,23 +137,16 @@ def list_all(
 
 
 @app.command()
-def show(
-    name: BoardArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_venue
+def show(venue: Venue, name: BoardArgument, as_json: JsonOption = False) -> None:
     """Show a leaderboard and the task behind it."""
     from kernelcup.cli.task import describe
-    from kernelcup.cli.venue import open_venue
 
-    with open_venue(server, local, config) as venue:
-        board = find_board(venue, name)
-        if as_json:
-            typer.echo(json.dumps({**as_object(board), "task": venue.task_object(name)}))
-            return
-        task = venue.task(name)
+    board = find_board(venue, name)
+    if as_json:
+        typer.echo(json.dumps({**as_object(board), "task": venue.task_object(name)}))
+        return
+    task = venue.task(name)
     typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}"))
     if board.notice:
         typer.echo(plain(f"Mind: {board.notice}"))
@@ -178,26 +155,23 @@ def show(
 
 
 @app.command()
+@with_venue
 def get(
+    venue: Venue,
     name: BoardArgument,
     directory: Annotated[
         Path | None,
         typer.Argument(metavar="DIR", help="A new or empty folder; default: one named as the leaderboard."),
     ] = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Write a leaderboard's task into a folder: statement, reference, cases, templates.
 
     Hidden cases are left out. The folder is a task like any other, to run and to change.
     """
-    from kernelcup.cli.venue import open_venue
     from kernelcup.tasks.writing import template_files, write_task
 
-    with open_venue(server, local, config) as venue:
-        task = venue.whole_task(find_board(venue, name).name)
+    task = venue.whole_task(find_board(venue, name).name)
     written = write_task(task, Path(task.name) if directory is None else directory)
     if as_json:
         typer.echo(json.dumps({"leaderboard": task.name, "files": [str(path) for path in written]}))
@@ -212,49 +186,43 @@ def get(
 
 
 @app.command()
+@with_venue
 def template(
+    venue: Venue,
     name: BoardArgument,
     language: Annotated[str | None, typer.Option("--language", "-l", help="Python, Triton, ...")] = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Print a starting point for a submission, with the leaderboard's directive."""
     from kernelcup.cli.task import pick_template, print_sources
-    from kernelcup.cli.venue import open_venue
 
-    with open_venue(server, local, config) as venue:
-        task = venue.whole_task(find_board(venue, name).name)
+    task = venue.whole_task(find_board(venue, name).name)
     print_sources(pick_template(task, language), as_json=as_json)
 
 
 @app.command()
+@with_venue
 def delete(
+    venue: Venue,
     name: BoardArgument,
     confirm: Annotated[
         str | None, typer.Option("--confirm", help="The name once more, instead of being asked for it.")
     ] = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Delete a leaderboard with all its submissions.
 
     Their history goes too, for good.
     """
-    from kernelcup.cli.venue import open_venue
     from kernelcup.errors import InvalidValue
 
-    with open_venue(server, local, config) as venue:
-        board = find_board(venue, name)
-        if confirm is None and (as_json or not sys.stdin.isatty()):
-            raise InvalidValue(f"nobody can be asked here; give --confirm {board.name}")
-        typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it for good")
-        if typed != board.name:
-            raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
-        venue.delete_board(name)
+    board = find_board(venue, name)
+    if confirm is None and (as_json or not sys.stdin.isatty()):
+        raise InvalidValue(f"nobody can be asked here; give --confirm {board.name}")
+    typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it for good")
+    if typed != board.name:
+        raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
+    venue.delete_board(name)
     if as_json:
         typer.echo(json.dumps({"deleted": board.name}))
     else:

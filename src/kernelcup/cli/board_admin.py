@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelcup.cli import board_settings as settings_of
-from kernelcup.cli.options import (
-    BoardArgument,
-    BoardHarnessOption,
-    ConfigOption,
-    HarnessOption,
-    JsonOption,
-    LocalOption,
-    ServerOption,
-    UserOption,
-)
+from kernelcup.cli.opening import with_place, with_venue
+from kernelcup.cli.options import BoardArgument, BoardHarnessOption, HarnessOption, JsonOption, UserOption
+from kernelcup.cli.place import Place, given, reader
+from kernelcup.cli.venue import Venue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kernelcup.cli.place import Place
     from kernelcup.cli.venue import Update, Venue
     from kernelcup.services.board_changes import Affected, UpdatePreview
     from kernelcup.services.problem_sync import SyncOptions, SyncResult
@@ -41,7 +34,9 @@ ForceOption = Annotated[
 ]
 
 
+@with_venue
 def update(
+    venue: Venue,
     name: BoardArgument,
     task: Annotated[
         str | None, typer.Argument(metavar="[TASK]", help="New version: folder, zip, .py file, or a name.")
@@ -64,16 +59,13 @@ def update(
     force: ForceOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Change a leaderboard's settings or task, after a look at what that changes.
 
     The word none takes a deadline, an opening, a freeze, a size limit, an event or the review tags away.
     """
     from kernelcup.cli import options
-    from kernelcup.cli.venue import Update, open_venue
+    from kernelcup.cli.venue import Update
 
     given = settings_of.read(
         datetime.now(UTC),
@@ -95,8 +87,7 @@ def update(
     if kind is not None:
         given["harness"] = kind
     wanted = Update(board=name, task=task, settings=given)
-    with open_venue(server, local, config) as venue:
-        change(venue, wanted, preview=preview, rejudge=rejudge, force=force, yes=yes, as_json=as_json)
+    change(venue, wanted, preview=preview, rejudge=rejudge, force=force, yes=yes, as_json=as_json)
 
 
 def change(
@@ -227,7 +218,9 @@ def preview_object(seen: UpdatePreview) -> dict[str, Any]:
     }
 
 
+@with_place
 def sync(
+    place: Place,
     repository: Annotated[
         str, typer.Argument(metavar="REPOSITORY", help="An https URL, or a path of this machine.")
     ],
@@ -254,9 +247,6 @@ def sync(
     ] = False,
     user: UserOption = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Make and update the leaderboards of a git repository's problem sets.
 
@@ -267,7 +257,6 @@ def sync(
     --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
     """
     from kernelcup.cli import exits, options
-    from kernelcup.cli.place import open_place
     from kernelcup.domain import Visibility
     from kernelcup.services.board_changes import KEEP
     from kernelcup.services.deadlines import parse_deadline
@@ -275,28 +264,26 @@ def sync(
 
     kind = options.read_harness(harness)
     until = None if deadline in (None, settings_of.NONE) else parse_deadline(deadline, datetime.now(UTC))
-    with open_place(server, local, config) as place:
-        if place.server is not None:
-            refuse_local_options(prefix=prefix, closed=closed, rejudge=rejudge, user=user)
-        chosen = SyncOptions(
-            force=force,
-            preview=preview,
-            prefix=prefix,
-            creator=user,
-            visibility=None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC,
-            harness=kind,
-            rejudge=rejudge,
-            devices=tuple(device or ()),
-            deadline=KEEP if deadline is None else until,
-        )
-        result = work_sync(place, repository, branch=branch, problem_set=problem_set, chosen=chosen)
-        option = place.option
-        is_here = place.server is None and user is None and bool(result.created) and not result.preview
-        local_owner = place.board(result.created[0]).creator if is_here else ""
+    if place.server is not None:
+        refuse_local_options(prefix=prefix, closed=closed, rejudge=rejudge, user=user)
+    chosen = SyncOptions(
+        force=force,
+        preview=preview,
+        prefix=prefix,
+        creator=user,
+        visibility=None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC,
+        harness=kind,
+        rejudge=rejudge,
+        devices=tuple(device or ()),
+        deadline=KEEP if deadline is None else until,
+    )
+    result = work_sync(place, repository, branch=branch, problem_set=problem_set, chosen=chosen)
+    is_here = place.server is None and user is None and bool(result.created) and not result.preview
+    local_owner = place.board(result.created[0]).creator if is_here else ""
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(result)))
     else:
-        show_sync(result, option)
+        show_sync(result, place.option)
         if local_owner and result.created:
             typer.echo(f"They are {local_owner}'s; --user NAME makes new ones somebody else's.")
     if not result.is_complete:
@@ -308,7 +295,6 @@ def work_sync(
 ) -> SyncResult:
     """Sync here, or have the server do it."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import reader
     from kernelcup.client_api import LONG_S
     from kernelcup.domain import OPERATOR
     from kernelcup.services.board_changes import Keep
@@ -391,18 +377,16 @@ def show_sync(result: SyncResult, option: str) -> None:
         typer.echo(left_standings(result.left_standings, option))
 
 
+@with_place
 def stats(
+    place: Place,
     board: Annotated[str | None, typer.Option("--board", help="Only of this leaderboard.")] = None,
     last_day: Annotated[bool, typer.Option("--last-day", help="Only what was submitted since then.")] = False,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Show how much was submitted and judged."""
     from datetime import timedelta
 
-    from kernelcup.cli.place import given, open_place, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services.board_changes import as_json as plain_value
     from kernelcup.services.stats import Stats
@@ -410,16 +394,15 @@ def stats(
 
     now = datetime.now(UTC)
     since = now - timedelta(days=1) if last_day else None
-    with open_place(server, local, config) as place:
-        found = place.ask(
-            lambda db: figures(db, OPERATOR, board=board, since=since, now=now),
-            lambda api: api.ask(
-                reader(Stats),
-                "GET",
-                "/stats",
-                params=given(leaderboard=board, since=None if since is None else since.isoformat()),
-            ),
-        )
+    found = place.ask(
+        lambda db: figures(db, OPERATOR, board=board, since=since, now=now),
+        lambda api: api.ask(
+            reader(Stats),
+            "GET",
+            "/stats",
+            params=given(leaderboard=board, since=None if since is None else since.isoformat()),
+        ),
+    )
     if as_json:
         body = {name: plain_value(getattr(found, name)) for name in found.__slots__}
         typer.echo(json.dumps(body))

@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.options import (
-    ConfigOption,
-    JsonOption,
-    LocalOption,
-    ModeOption,
-    ServerOption,
-    SubmissionFile,
-    SubmissionId,
-    UserOption,
-)
+from kernelcup.cli.opening import with_venue
+from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, SubmissionId, UserOption
 from kernelcup.cli.texts import plain
+from kernelcup.cli.venue import Venue
 
 if TYPE_CHECKING:
     from kernelcup.cli.venue import Venue
@@ -30,7 +23,9 @@ if TYPE_CHECKING:
     from kernelcup.domain import Standing
 
 
+@with_venue
 def submit(
+    venue: Venue,
     file: SubmissionFile,
     board: Annotated[
         str | None,
@@ -46,9 +41,6 @@ def submit(
     user: UserOption = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait and show the report.")] = True,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Submit FILE to a leaderboard, by default ranked.
 
@@ -58,7 +50,7 @@ def submit(
     """
     from kernelcup.cli import options, platform
     from kernelcup.cli.submissions import finish
-    from kernelcup.cli.venue import Ask, open_venue
+    from kernelcup.cli.venue import Ask
     from kernelcup.errors import (
         DeviceNeeded,
         LeaderboardNeeded,
@@ -77,27 +69,26 @@ def submit(
         devices=tuple(device or ()),
         user=user,
     )
-    with open_venue(server, local, config) as venue:
-        list_boards = f"kernelcup board list{venue.option}"
-        if wait:
-            venue.check_judges()  # what cannot be judged here is not accepted first
-        with (
-            platform.pointing_to(list_boards, NotFound),
-            platform.pointing_to(list_boards, LeaderboardNeeded),
-            platform.pointing_to("name it with --device", DeviceNeeded),
-            platform.pointing_to(list_boards, UnknownDevice),
-        ):
-            submission = venue.submit(ask)
-        if not as_json:
-            names = ", ".join(submission.devices)
-            typer.echo(plain(f"submission {submission.id} to {submission.leaderboard} ({names})"))
-        if wait:
-            venue.judge(submission, quiet=as_json)
-        back = f"kernelcup watch {submission.id}{venue.option}   (it is accepted)"
-        with platform.pointing_to(back, ServerUnavailable):
-            if not wait and not as_json:
-                say_queued(venue, submission.id)
-            finish(venue, submission.id, as_json=as_json, silent=not wait)
+    list_boards = f"kernelcup board list{venue.option}"
+    if wait:
+        venue.check_judges()  # what cannot be judged here is not accepted first
+    with (
+        platform.pointing_to(list_boards, NotFound),
+        platform.pointing_to(list_boards, LeaderboardNeeded),
+        platform.pointing_to("name it with --device", DeviceNeeded),
+        platform.pointing_to(list_boards, UnknownDevice),
+    ):
+        submission = venue.submit(ask)
+    if not as_json:
+        names = ", ".join(submission.devices)
+        typer.echo(plain(f"submission {submission.id} to {submission.leaderboard} ({names})"))
+    if wait:
+        venue.judge(submission, quiet=as_json)
+    back = f"kernelcup watch {submission.id}{venue.option}   (it is accepted)"
+    with platform.pointing_to(back, ServerUnavailable):
+        if not wait and not as_json:
+            say_queued(venue, submission.id)
+        finish(venue, submission.id, as_json=as_json, silent=not wait)
 
 
 def warn_near_misses(code: str) -> None:
@@ -119,16 +110,15 @@ def say_queued(venue: Venue, submission_id: int) -> None:
     typer.echo(f"Next: kernelcup watch {submission_id}{venue.option}{who}")
 
 
+@with_venue
 def watch(
+    venue: Venue,
     submission_id: SubmissionId,
     timeout_s: Annotated[
         float | None,
         typer.Option("--timeout", min=0.001, max=1e6, metavar="SECONDS", help="Wait no longer; ends with 9."),
     ] = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Wait for a submission's report.
 
@@ -137,13 +127,9 @@ def watch(
     """
     from kernelcup.cli import platform
     from kernelcup.cli.submissions import finish, listing
-    from kernelcup.cli.venue import open_venue
     from kernelcup.errors import NotFound
 
-    with (
-        open_venue(server, local, config) as venue,
-        platform.pointing_to(listing(venue), NotFound),
-    ):
+    with platform.pointing_to(listing(venue), NotFound):
         with no_longer_than(
             timeout_s, f"submission {submission_id}", f"kernelcup watch {submission_id}{venue.option}"
         ):
@@ -178,13 +164,12 @@ def no_longer_than(timeout_s: float | None, what: str, back: str) -> Iterator[No
         signal.signal(signal.SIGALRM, before)
 
 
+@with_venue
 def cancel(
+    venue: Venue,
     submission_id: SubmissionId,
     user: UserOption = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Cancel what is left of a submission.
 
@@ -192,13 +177,9 @@ def cancel(
     """
     from kernelcup.cli import platform
     from kernelcup.cli.submissions import listing
-    from kernelcup.cli.venue import open_venue
     from kernelcup.errors import NotFound
 
-    with (
-        open_venue(server, local, config) as venue,
-        platform.pointing_to(listing(venue), NotFound),
-    ):
+    with platform.pointing_to(listing(venue), NotFound):
         count = venue.cancel(submission_id, user=user)
     if as_json:
         typer.echo(json.dumps({"submission": submission_id, "cancelled_jobs": count}))
@@ -206,7 +187,9 @@ def cancel(
         typer.echo(f"{count} job{'' if count == 1 else 's'} of submission {submission_id} cancelled")
 
 
+@with_venue
 def standings(
+    venue: Venue,
     board: Annotated[
         str | None, typer.Argument(metavar="BOARD", help="Leaderboard; default: the only one.")
     ] = None,
@@ -215,21 +198,16 @@ def standings(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many places at most.")] = 50,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Show the ranking of a leaderboard, one for each device."""
     from kernelcup.cli import render
     from kernelcup.cli.board import find_board, moment
-    from kernelcup.cli.venue import open_venue
     from kernelcup.wording import frozen_text
 
-    with open_venue(server, local, config) as venue:
-        found = find_board(venue, only_board(venue) if board is None else board)
-        devices = [board_device(found, device)] if device is not None else list(found.devices)
-        tables = {name: venue.standings(found.name, name, limit=limit) for name in devices}
-        since = None if found.freeze_at is None else venue.frozen_since(found.name, devices[0])
+    found = find_board(venue, only_board(venue) if board is None else board)
+    devices = [board_device(found, device)] if device is not None else list(found.devices)
+    tables = {name: venue.standings(found.name, name, limit=limit) for name in devices}
+    since = None if found.freeze_at is None else venue.frozen_since(found.name, devices[0])
     if as_json:
         body = {name: [place_object(place) for place in places] for name, places in tables.items()}
         frozen = None if since is None else since.isoformat()

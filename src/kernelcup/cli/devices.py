@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.opening import with_place
+from kernelcup.cli.options import JsonOption
+from kernelcup.cli.place import Place, path_of, reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,27 +30,24 @@ def root() -> None:
     """What operators do, and who manages leaderboards."""
 
 
+@with_place
 def devices(
+    place: Place,
     history: Annotated[
         int, typer.Option("--history", min=0, max=1000, help="Show so many calibrations of each device.")
     ] = 0,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """List the devices, and the GPUs that are out of service.
 
     At a server: its devices, with what waits for them. Here: this machine's, and what those of all
     machines can do.
     """
-    from kernelcup.cli.place import open_place
 
-    with open_place(server, local, config) as place:
-        place.do(
-            lambda db: list_here(db, place.config, history, as_json=as_json),
-            lambda api: list_there(api, history, as_json=as_json),
-        )
+    place.do(
+        lambda db: list_here(db, place.config, history, as_json=as_json),
+        lambda api: list_there(api, history, as_json=as_json),
+    )
 
 
 def list_here(db: Database, settings: Config, history: int, *, as_json: bool) -> None:
@@ -102,7 +101,6 @@ def list_there(api: Api, history: int, *, as_json: bool) -> None:
 
 def outages_there(api: Api) -> list[DeviceFault] | None:
     """Return what is out of service at a server, None where only its admins are told."""
-    from kernelcup.cli.place import reader
     from kernelcup.errors import Forbidden, ScopeMissing, SignInNeeded
     from kernelcup.storage.faults import DeviceFault
 
@@ -189,30 +187,25 @@ def fault_object(fault: DeviceFault) -> dict[str, Any]:
 
 
 @admin.command("device-up")
+@with_place
 def device_up(
+    place: Place,
     device: Annotated[str, typer.Argument(metavar="DEVICE", help="Name of the device.")],
     machine: Annotated[
         str | None, typer.Option("--machine", help="Only on this machine; default: on all.")
     ] = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Put a device's GPUs back into service now.
 
     You vouch for them: the memory that is in use then is what later jobs are compared with.
     """
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place
     from kernelcup.cli.texts import plain
     from kernelcup.errors import NotFound
     from kernelcup.services.fitness import bring_back
 
-    with (
-        open_place(server, local, config) as place,
-        platform.pointing_to(f"kernelcup devices{place.option}", NotFound),
-    ):
+    with platform.pointing_to(f"kernelcup devices{place.option}", NotFound):
         back = place.ask(
             lambda db: bring_back(db, device, machine=machine, now=datetime.now(UTC)),
             lambda api: bring_back_there(api, device, machine),
@@ -226,7 +219,6 @@ def device_up(
 
 def bring_back_there(api: Api, device: str, machine: str | None) -> list[DeviceFault]:
     """Have a server put a device's GPUs back into service."""
-    from kernelcup.cli.place import path_of, reader
     from kernelcup.storage.faults import DeviceFault
 
     only = {} if machine is None else {"machine": machine}

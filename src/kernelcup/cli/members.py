@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import (
-    BoardArgument,
-    ConfigOption,
-    JsonOption,
-    LocalOption,
-    ServerOption,
-    UserArgument,
-    UserOption,
-)
+from kernelcup.cli.opening import with_place
+from kernelcup.cli.options import BoardArgument, JsonOption, UserArgument, UserOption
+from kernelcup.cli.place import Place, json_object, path_of, reader
 from kernelcup.cli.rules import PEOPLE
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
-    from kernelcup.cli.place import Place
     from kernelcup.client_forms import BudgetInfo
     from kernelcup.domain import Actor
     from kernelcup.services.membership import ImportResult, Invite
@@ -39,21 +32,18 @@ CodeArgument = Annotated[str, typer.Argument(metavar="CODE", help="The code, in 
 
 
 @invite.command("create")
+@with_place
 def create_invites(
+    place: Place,
     boards: Annotated[list[str], typer.Argument(metavar="BOARD...", help="What each code opens.")],
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many codes.")] = 1,
     label: Annotated[str, typer.Option("--label", help="Whom they are meant for.")] = "",
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Make codes, each of which lets one user into the leaderboards. Prints one on each line."""
-    from kernelcup.cli.place import open_place
 
-    with open_place(server, local, config) as place:
-        named = [place.board(each).name for each in boards]
-        codes = make_invites(place, named, count=count, label=label)
+    named = [place.board(each).name for each in boards]
+    codes = make_invites(place, named, count=count, label=label)
     if as_json:
         typer.echo(json.dumps({"codes": codes, "leaderboards": named}))
         return
@@ -78,32 +68,24 @@ def make_invites(place: Place, boards: list[str], *, count: int, label: str) -> 
 
 
 @invite.command("list")
-def list_invites(
-    board: BoardArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def list_invites(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List a leaderboard's codes and who used them."""
-    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import membership
     from kernelcup.services.membership import Invite
 
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        found = place.ask(
-            lambda db: membership.list_invites(db, OPERATOR, named),
-            lambda api: api.ask(reader(list[Invite]), "GET", path_of("leaderboards", named, "invites")),
-        )
-        option = place.option
+    named = place.board(board).name
+    found = place.ask(
+        lambda db: membership.list_invites(db, OPERATOR, named),
+        lambda api: api.ask(reader(list[Invite]), "GET", path_of("leaderboards", named, "invites")),
+    )
     if as_json:
         codes = [invite_object(each) for each in found]
         typer.echo(json.dumps({"leaderboard": named, "invites": codes}))
         return
     if not found:
-        typer.echo(f"{named} has no invites. Next: kernelcup admin invite create {named}{option}")
+        typer.echo(f"{named} has no invites. Next: kernelcup admin invite create {named}{place.option}")
     for each in found:
         used = f"used by {each.claimed_by}" if each.claimed_by is not None else "not used"
         label = f"  {each.label}" if each.label else ""
@@ -111,24 +93,15 @@ def list_invites(
 
 
 @invite.command("revoke")
-def revoke_invite(
-    code: CodeArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def revoke_invite(place: Place, code: CodeArgument, as_json: JsonOption = False) -> None:
     """Make a code worthless; who joined with it stays a member."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import membership
 
-    with (
-        open_place(server, local, config) as place,
-        platform.pointing_to(f"kernelcup admin invite list BOARD{place.option}", NotFound),
-    ):
+    with platform.pointing_to(f"kernelcup admin invite list BOARD{place.option}", NotFound):
         was_claimed = place.ask(
             lambda db: membership.revoke_invite(db, OPERATOR, code, now=_now()),
             lambda api: api.ask(lambda body: bool(body["was_claimed"]), "DELETE", path_of("invites", code)),
@@ -141,65 +114,54 @@ def revoke_invite(
 
 
 @members.command("list")
-def list_members(
-    board: BoardArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def list_members(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the members of a leaderboard."""
-    from kernelcup.cli.place import json_object, open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import membership
     from kernelcup.services.membership import Member
 
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        found: list[Member] = place.ask(
-            lambda db: membership.members(db, OPERATOR, named),
-            lambda api: api.ask(reader(list[Member]), "GET", path_of("leaderboards", named, "members")),
-        )
-        option = place.option
+    named = place.board(board).name
+    found: list[Member] = place.ask(
+        lambda db: membership.members(db, OPERATOR, named),
+        lambda api: api.ask(reader(list[Member]), "GET", path_of("leaderboards", named, "members")),
+    )
     if as_json:
         people = [json_object(each, "user", "pseudonym", "joined_at") for each in found]
         typer.echo(json.dumps({"leaderboard": named, "members": people}))
         return
     if not found:
-        typer.echo(f"{named} has no members. Next: kernelcup admin invite create {named}{option}")
+        typer.echo(f"{named} has no members. Next: kernelcup admin invite create {named}{place.option}")
     for each in found:
         shown = f" as {each.pseudonym}" if each.pseudonym is not None else ""
         typer.echo(plain(f"{each.user}{shown}  since {each.joined_at:%Y-%m-%d %H:%M} UTC"))
 
 
 @members.command("add")
+@with_place
 def add_member(
+    place: Place,
     board: BoardArgument,
     user: UserArgument,
     pseudonym: Annotated[
         str | None, typer.Option("--pseudonym", help="What others call them on a pseudonymous leaderboard.")
     ] = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Make a user a member of a leaderboard, or give a member another pseudonym."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import membership
 
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        with platform.pointing_to(PEOPLE, NotFound):
-            place.do(
-                lambda db: membership.add_member(db, OPERATOR, named, user, pseudonym=pseudonym, now=_now()),
-                lambda api: api.tell(
-                    "PUT", path_of("leaderboards", named, "members", user), json={"pseudonym": pseudonym}
-                ),
-            )
+    named = place.board(board).name
+    with platform.pointing_to(PEOPLE, NotFound):
+        place.do(
+            lambda db: membership.add_member(db, OPERATOR, named, user, pseudonym=pseudonym, now=_now()),
+            lambda api: api.tell(
+                "PUT", path_of("leaderboards", named, "members", user), json={"pseudonym": pseudonym}
+            ),
+        )
     if as_json:
         typer.echo(json.dumps({"leaderboard": named, "user": user, "pseudonym": pseudonym}))
     else:
@@ -207,28 +169,25 @@ def add_member(
 
 
 @members.command("remove")
+@with_place
 def remove_member(
+    place: Place,
     board: BoardArgument,
     user: UserArgument,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """End a membership; what the user submitted stays."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import membership
 
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        with platform.pointing_to(f"kernelcup admin members list {named}{place.option}", NotFound):
-            place.do(
-                lambda db: membership.remove_member(db, OPERATOR, named, user, now=_now()),
-                lambda api: api.tell("DELETE", path_of("leaderboards", named, "members", user)),
-            )
+    named = place.board(board).name
+    with platform.pointing_to(f"kernelcup admin members list {named}{place.option}", NotFound):
+        place.do(
+            lambda db: membership.remove_member(db, OPERATOR, named, user, now=_now()),
+            lambda api: api.tell("DELETE", path_of("leaderboards", named, "members", user)),
+        )
     if as_json:
         typer.echo(json.dumps({"leaderboard": named, "removed": user}))
     else:
@@ -236,7 +195,9 @@ def remove_member(
 
 
 @members.command("import")
+@with_place
 def import_members(
+    place: Place,
     board: BoardArgument,
     file: Annotated[
         Path,
@@ -245,20 +206,15 @@ def import_members(
         ),
     ],
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Make a class list's people members, all or none; who has no account gets a code of their own.
 
     The codes come on standard output, one on each line with whom it is for.
     """
-    from kernelcup.cli.place import open_place
 
     text = read_list(file)
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        result = import_list(place, named, text)
+    named = place.board(board).name
+    result = import_list(place, named, text)
     if as_json:
         typer.echo(json.dumps(import_object(named, result)))
         return
@@ -273,7 +229,6 @@ def import_members(
 
 def import_list(place: Place, board: str, text: str) -> ImportResult:
     """Take in a class list."""
-    from kernelcup.cli.place import path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import membership
     from kernelcup.services.membership import ImportResult
@@ -285,23 +240,15 @@ def import_list(place: Place, board: str, text: str) -> ImportResult:
     )
 
 
-def join(
-    code: CodeArgument,
-    user: UserOption = None,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def join(place: Place, code: CodeArgument, user: UserOption = None, as_json: JsonOption = False) -> None:
     """Join the leaderboards that an invite code opens."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place
     from kernelcup.errors import Conflict, NotFound
     from kernelcup.services import membership
 
     again = "ask who gave you the code for another one"
     with (
-        open_place(server, local, config) as place,
         platform.pointing_to(again, NotFound),
         platform.pointing_to(again, Conflict),
     ):
@@ -315,40 +262,38 @@ def join(
                 json={"code": code},
             ),
         )
-        option = place.option
     if as_json:
         typer.echo(json.dumps({"leaderboards": names}))
         return
-    typer.echo(plain(f"You belong to {', '.join(names)}. Next: kernelcup board show {names[0]}{option}"))
+    typer.echo(
+        plain(f"You belong to {', '.join(names)}. Next: kernelcup board show {names[0]}{place.option}")
+    )
 
 
+@with_place
 def budget(
+    place: Place,
     board: BoardArgument,
     device: Annotated[
         str | None, typer.Option("--device", "--gpu", "-d", help="Only this one; default: all.")
     ] = None,
     user: UserOption = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Show how much you may still submit to a leaderboard, for each limit."""
     from kernelcup.cli.competing import board_device
     from kernelcup.cli.login import budget_object, budget_text
-    from kernelcup.cli.place import open_place
 
-    with open_place(server, local, config) as place:
-        refuse_user(place, user)
-        found = place.board(board)
-        devices = found.devices if device is None else (board_device(found, device),)
-        left = {
-            each: place.ask(
-                lambda db, each=each: local_budget(db, user, found.name, each),  # type: ignore[misc]
-                lambda api, each=each: api.budget(found.name, each),  # type: ignore[misc]
-            )
-            for each in devices
-        }
+    refuse_user(place, user)
+    found = place.board(board)
+    devices = found.devices if device is None else (board_device(found, device),)
+    left = {
+        each: place.ask(
+            lambda db, each=each: local_budget(db, user, found.name, each),  # type: ignore[misc]
+            lambda api, each=each: api.budget(found.name, each),  # type: ignore[misc]
+        )
+        for each in devices
+    }
     if as_json:
         body = {each: [budget_object(part) for part in parts] for each, parts in left.items()}
         typer.echo(json.dumps({"leaderboard": found.name, "budget": body}))
@@ -409,7 +354,6 @@ def read_list(file: Path) -> str:
 
 def invite_object(each: Invite) -> dict[str, Any]:
     """Return an invite as ``--json`` prints it."""
-    from kernelcup.cli.place import json_object
 
     names = ("code", "label", "pseudonym", "created_at", "claimed_by", "claimed_at")
     return json_object(each, *names, leaderboards=each.boards)
@@ -417,7 +361,6 @@ def invite_object(each: Invite) -> dict[str, Any]:
 
 def import_object(board: str, result: ImportResult) -> dict[str, Any]:
     """Return what came of a class list as ``--json`` prints it."""
-    from kernelcup.cli.place import json_object
 
     return json_object(result, "added", "already", "codes", "without_account", leaderboard=board)
 

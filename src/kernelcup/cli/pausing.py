@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.opening import with_place
+from kernelcup.cli.options import JsonOption
+from kernelcup.cli.place import Place, json_object, path_of, reader
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
-    from kernelcup.cli.place import Place
     from kernelcup.storage.pauses import Pause
 
 SERVICE, LEADERBOARD, DEVICE = "service", "leaderboard", "device"
@@ -25,90 +26,78 @@ NameArgument = Annotated[
 ]
 
 
+@with_place
 def pause(
+    place: Place,
     reason: Annotated[str, typer.Option("--reason", help="Why; whoever submits sees it.")],
     what: WhatArgument = SERVICE,
     name: NameArgument = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Take no submissions for the service, a leaderboard or a device. What waits is judged.
 
     What waits for a paused device waits on.
     """
-    from kernelcup.cli.place import open_place
     from kernelcup.domain import OPERATOR
     from kernelcup.services import pauses
 
     check_pausable(what, name)
     check_reason(reason)
-    with open_place(server, local, config) as place:
-        key = key_of(place, what, name)
-        place.do(
-            lambda db: pauses.pause(
-                db,
-                OPERATOR,
-                scope=what,
-                key=key,
-                reason=reason,
-                now=_now(),
-                devices=[device.name for device in place.config.devices],
-            ),
-            lambda api: api.tell("PUT", pause_path(what, key), json={"reason": reason}),
-        )
-        back = f"kernelcup admin start {' '.join(filter(None, (what, key)))}{place.option}"
+    key = key_of(place, what, name)
+    place.do(
+        lambda db: pauses.pause(
+            db,
+            OPERATOR,
+            scope=what,
+            key=key,
+            reason=reason,
+            now=_now(),
+            devices=[device.name for device in place.config.devices],
+        ),
+        lambda api: api.tell("PUT", pause_path(what, key), json={"reason": reason}),
+    )
+    back = f"kernelcup admin start {' '.join(filter(None, (what, key)))}{place.option}"
     if as_json:
         typer.echo(json.dumps({"paused": what, "name": key or None, "reason": reason}))
         return
     typer.echo(plain(f"{subject(what, key)} takes no submissions now: {reason}\nNext: {back}"))
 
 
+@with_place
 def start(
+    place: Place,
     what: WhatArgument = SERVICE,
     name: NameArgument = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Take submissions again, after a pause."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import pauses
 
     check_pausable(what, name)
-    with open_place(server, local, config) as place:
-        key = key_of(place, what, name)
-        with platform.pointing_to(f"kernelcup admin pauses{place.option}", NotFound):
-            place.do(
-                lambda db: pauses.unpause(db, OPERATOR, scope=what, key=key, now=_now()),
-                lambda api: api.tell("DELETE", pause_path(what, key)),
-            )
+    key = key_of(place, what, name)
+    with platform.pointing_to(f"kernelcup admin pauses{place.option}", NotFound):
+        place.do(
+            lambda db: pauses.unpause(db, OPERATOR, scope=what, key=key, now=_now()),
+            lambda api: api.tell("DELETE", pause_path(what, key)),
+        )
     if as_json:
         typer.echo(json.dumps({"started": what, "name": key or None}))
     else:
         typer.echo(plain(f"{subject(what, key)} takes submissions again"))
 
 
-def list_pauses(
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def list_pauses(place: Place, as_json: JsonOption = False) -> None:
     """List what is paused, and why."""
-    from kernelcup.cli.place import open_place, reader
     from kernelcup.services import pauses
     from kernelcup.storage.pauses import Pause
 
-    with open_place(server, local, config) as place:
-        found = place.ask(
-            lambda db: pauses.all_pauses(db), lambda api: api.ask(reader(list[Pause]), "GET", "/pauses")
-        )
+    found = place.ask(
+        lambda db: pauses.all_pauses(db), lambda api: api.ask(reader(list[Pause]), "GET", "/pauses")
+    )
     if as_json:
         typer.echo(json.dumps({"pauses": [pause_object(each) for each in found]}))
         return
@@ -147,7 +136,6 @@ def key_of(place: Place, what: str, name: str | None) -> str:
 
 def pause_path(what: str, key: str) -> str:
     """Return where a pause is at a server."""
-    from kernelcup.cli.place import path_of
 
     return path_of("pauses", what) if what == SERVICE else path_of("pauses", what, key)
 
@@ -159,7 +147,6 @@ def subject(what: str, key: str) -> str:
 
 def pause_object(each: Pause) -> dict[str, Any]:
     """Return a pause as ``--json`` prints it."""
-    from kernelcup.cli.place import json_object
 
     return json_object(each, "reason", "since", "by", paused=each.scope, name=each.key or None)
 

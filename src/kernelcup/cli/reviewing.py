@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import ConfigOption, JsonOption, LimitOption, LocalOption, ServerOption
+from kernelcup.cli.opening import with_place
+from kernelcup.cli.options import JsonOption, LimitOption
+from kernelcup.cli.place import Place, json_object, path_of, reader
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
-    from kernelcup.cli.place import Place
     from kernelcup.services.rejudge import RejudgePlan
     from kernelcup.services.reviews import Review
 
@@ -24,7 +25,9 @@ ReviewArgument = Annotated[
 ]
 
 
+@with_place
 def rejudge(
+    place: Place,
     board: Annotated[
         str | None, typer.Argument(metavar="[BOARD]", help="Leaderboard whose ranked results are meant.")
     ] = None,
@@ -43,36 +46,31 @@ def rejudge(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Judge results again, after a look at the plan.
 
     Old ones count until the new ones are there. Those of an earlier task version are out of the standings already.
     """
-    from kernelcup.cli.place import open_place
     from kernelcup.errors import InvalidValue
 
     if (board is None) == (submission is None):
         raise InvalidValue("expected either a leaderboard or --submission ID")
     if submission is not None and (device is not None or only_best):
         raise InvalidValue("--device and --only-best are for leaderboards; a submission is judged as a whole")
-    with open_place(server, local, config) as place:
-        named = None if board is None else place.board(board).name
+    named = None if board is None else place.board(board).name
 
-        def work(dry: bool) -> RejudgePlan:
-            if submission is not None:
-                return rejudge_submission(place, submission, dry_run=dry)
-            assert named is not None
-            return rejudge_board(place, named, device=device, only_best=only_best, dry_run=dry)
+    def work(dry: bool) -> RejudgePlan:
+        if submission is not None:
+            return rejudge_submission(place, submission, dry_run=dry)
+        assert named is not None
+        return rejudge_board(place, named, device=device, only_best=only_best, dry_run=dry)
 
-        plan = work(True)
-        if not as_json:
-            show_plan(plan)
-        if plan.jobs and not dry_run:
-            confirm(plan, yes=yes, as_json=as_json)
-            plan = work(False)
+    plan = work(True)
+    if not as_json:
+        show_plan(plan)
+    if plan.jobs and not dry_run:
+        confirm(plan, yes=yes, as_json=as_json)
+        plan = work(False)
     if as_json:
         typer.echo(json.dumps(plan_object(plan)))
     elif not plan.dry_run:
@@ -94,7 +92,6 @@ def rejudge_board(
     place: Place, board: str, *, device: str | None, only_best: bool, dry_run: bool
 ) -> RejudgePlan:
     """Judge a leaderboard's results again, or say what that would be."""
-    from kernelcup.cli.place import path_of, reader
     from kernelcup.client_api import LONG_S
     from kernelcup.domain import OPERATOR
     from kernelcup.services import rejudge as service
@@ -117,7 +114,6 @@ def rejudge_board(
 def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> RejudgePlan:
     """Judge a submission again, or say what that would be."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import rejudge as service
@@ -136,28 +132,24 @@ def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> Re
 
 
 @reviews.command("list")
+@with_place
 def list_reviews(
+    place: Place,
     board: Annotated[str | None, typer.Option("--board", "-b", help="Only of this leaderboard.")] = None,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """List the results that wait for a decision, the oldest first."""
-    from kernelcup.cli.place import open_place, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import reviews as service
     from kernelcup.services.reviews import Review
 
-    with open_place(server, local, config) as place:
-        named = None if board is None else place.board(board).name
-        params = {} if named is None else {"leaderboard": named}
-        found = place.ask(
-            lambda db: service.open_reviews(db, OPERATOR, named, limit=limit),
-            lambda api: api.pages(reader(Review), "/reviews", params, limit=limit),
-        )
-        option = place.option
+    named = None if board is None else place.board(board).name
+    params = {} if named is None else {"leaderboard": named}
+    found = place.ask(
+        lambda db: service.open_reviews(db, OPERATOR, named, limit=limit),
+        lambda api: api.pages(reader(Review), "/reviews", params, limit=limit),
+    )
     if as_json:
         typer.echo(json.dumps({"reviews": [review_object(each) for each in found]}))
         return
@@ -166,35 +158,25 @@ def list_reviews(
         return
     for each in found:
         typer.echo(describe_review(each))
-    typer.echo(f"Next: kernelcup admin reviews show {found[0].id}{option}")
+    typer.echo(f"Next: kernelcup admin reviews show {found[0].id}{place.option}")
 
 
 @reviews.command("show")
-def show_review(
-    review_id: ReviewArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def show_review(place: Place, review_id: ReviewArgument, as_json: JsonOption = False) -> None:
     """Show a review with its evidence."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.lesson_text import evidence_lines
     from kernelcup.services import reviews as service
     from kernelcup.services.reviews import Review
 
-    with (
-        open_place(server, local, config) as place,
-        platform.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound),
-    ):
+    with platform.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound):
         found = place.ask(
             lambda db: service.get_review(db, OPERATOR, review_id),
             lambda api: api.ask(reader(Review), "GET", path_of("reviews", review_id)),
         )
-        option = place.option
     if as_json:
         typer.echo(json.dumps(review_object(found)))
         return
@@ -202,26 +184,24 @@ def show_review(
     for line in evidence_lines(found.evidence):
         typer.echo(plain(f"  {line}"))
     if found.decision is None:
-        typer.echo(f"Next: kernelcup submissions show {found.submission_id} --code{option}")
+        typer.echo(f"Next: kernelcup submissions show {found.submission_id} --code{place.option}")
         choice = f'kernelcup admin reviews decide {found.id} released|rejected --note "..."'
-        typer.echo(f"then: {choice}{option}")
+        typer.echo(f"then: {choice}{place.option}")
 
 
 @reviews.command("decide")
+@with_place
 def decide(
+    place: Place,
     review_id: ReviewArgument,
     decision: Annotated[
         str, typer.Argument(metavar="DECISION", help="released (it ranks again) or rejected.")
     ],
     note: Annotated[str, typer.Option("--note", help="Why.")],
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Release a result into the ranking, or reject it for good."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import InvalidValue, NotFound
     from kernelcup.services import reviews as service
@@ -232,10 +212,7 @@ def decide(
         raise InvalidValue(f"{decision}: expected released or rejected")
     if not note.strip():
         raise InvalidValue("--note: say why")
-    with (
-        open_place(server, local, config) as place,
-        platform.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound),
-    ):
+    with platform.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound):
         found = place.ask(
             lambda db: service.decide(db, OPERATOR, review_id, decision=word, note=note, now=_now()),
             lambda api: api.ask(
@@ -248,13 +225,12 @@ def decide(
     typer.echo(json.dumps(review_object(found)) if as_json else describe_review(found))
 
 
+@with_place
 def quarantine(
+    place: Place,
     job_id: Annotated[int, typer.Argument(metavar="JOB", min=1, max=2**63 - 1, help="Number of the job.")],
     reason: Annotated[str, typer.Option("--reason", help="Why; the author sees it.")],
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Take a job's result out of the ranking until somebody decides.
 
@@ -262,7 +238,6 @@ def quarantine(
     """
     from kernelcup.cli import platform
     from kernelcup.cli.pausing import check_reason
-    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import reviews as service
@@ -270,7 +245,6 @@ def quarantine(
 
     check_reason(reason)
     with (
-        open_place(server, local, config) as place,
         platform.pointing_to(
             f"kernelcup submissions show ID --json{place.option}   (it names the jobs)", NotFound
         ),
@@ -281,12 +255,11 @@ def quarantine(
                 reader(Review), "POST", path_of("jobs", job_id, "quarantine"), json={"reason": reason}
             ),
         )
-        option = place.option
     if as_json:
         typer.echo(json.dumps(review_object(found)))
         return
     typer.echo(describe_review(found))
-    typer.echo(f"Next: kernelcup admin reviews show {found.id}{option}")
+    typer.echo(f"Next: kernelcup admin reviews show {found.id}{place.option}")
 
 
 def show_plan(plan: RejudgePlan) -> None:
@@ -313,7 +286,6 @@ def taking(plan: RejudgePlan) -> str:
 
 def plan_object(plan: RejudgePlan) -> dict[str, Any]:
     """Return a plan as ``--json`` prints it."""
-    from kernelcup.cli.place import json_object
 
     return json_object(plan, *plan.__slots__)
 
@@ -332,7 +304,6 @@ def describe_review(each: Review) -> str:
 
 def review_object(each: Review) -> dict[str, Any]:
     """Return a review as ``--json`` prints it."""
-    from kernelcup.cli.place import json_object
 
     same = ("id", "leaderboard", "device", "user", "score_s", "opened_at", "opened_by", "reason", "evidence")
     decided = ("decision", "decided_at", "decided_by", "note")

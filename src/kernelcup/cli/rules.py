@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import (
-    BoardArgument,
-    ConfigOption,
-    JsonOption,
-    LocalOption,
-    ServerOption,
-    UserArgument,
-)
+from kernelcup.cli.opening import with_place
+from kernelcup.cli.options import BoardArgument, JsonOption, UserArgument
+from kernelcup.cli.place import Place, json_object, path_of, reader
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
@@ -31,7 +26,9 @@ PEOPLE = "kernelcup admin invite create BOARD   (who has no account yet joins wi
 
 
 @limit.command("add")
+@with_place
 def add_limit(
+    place: Place,
     text: Annotated[
         str, typer.Argument(metavar="LIMIT", help='"10/hour", "3 per 10 minutes", "600 gpu-seconds/day".')
     ],
@@ -49,68 +46,58 @@ def add_limit(
         bool, typer.Option("--together", help="All have the amount together; default: each user has it.")
     ] = False,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Limit how much may be submitted. Of several limits each must be kept."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import limits
     from kernelcup.services.limits import Limit
 
-    with open_place(server, local, config) as place:
-        named = None if board is None else place.board(board).name
-        body = {
-            "text": text,
-            "leaderboard": named,
-            "user": user,
-            "device": device,
-            "mode_group": modes,
-            "per_user": not together,
-        }
-        with platform.pointing_to(PEOPLE if user is not None else "kernelcup devices", NotFound):
-            made = place.ask(
-                lambda db: limits.add_limit(
-                    db,
-                    OPERATOR,
-                    text=text,
-                    board=named,
-                    user=user,
-                    device=device,
-                    mode_group=modes,
-                    per_user=not together,
-                    now=_now(),
-                ),
-                lambda api: api.ask(reader(Limit), "POST", "/limits", json=body),
-            )
+    named = None if board is None else place.board(board).name
+    body = {
+        "text": text,
+        "leaderboard": named,
+        "user": user,
+        "device": device,
+        "mode_group": modes,
+        "per_user": not together,
+    }
+    with platform.pointing_to(PEOPLE if user is not None else "kernelcup devices", NotFound):
+        made = place.ask(
+            lambda db: limits.add_limit(
+                db,
+                OPERATOR,
+                text=text,
+                board=named,
+                user=user,
+                device=device,
+                mode_group=modes,
+                per_user=not together,
+                now=_now(),
+            ),
+            lambda api: api.ask(reader(Limit), "POST", "/limits", json=body),
+        )
     typer.echo(json.dumps(limit_object(made)) if as_json else describe_limit(made))
 
 
 @limit.command("list")
+@with_place
 def list_limits(
+    place: Place,
     board: Annotated[
         str | None, typer.Option("--board", "-b", help="Only those of this leaderboard; admins see all.")
     ] = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """List limits."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import Forbidden
     from kernelcup.services import limits
     from kernelcup.services.limits import Limit
 
-    with (
-        open_place(server, local, config) as place,
-        platform.pointing_to("name a leaderboard with --board", Forbidden),
-    ):
+    with platform.pointing_to("name a leaderboard with --board", Forbidden):
         named = None if board is None else place.board(board).name
         found = place.ask(
             lambda db: limits.list_limits(db, OPERATOR, named),
@@ -118,35 +105,31 @@ def list_limits(
                 reader(list[Limit]), "GET", "/limits", params={} if named is None else {"leaderboard": named}
             ),
         )
-        option = place.option
     if as_json:
         typer.echo(json.dumps({"limits": [limit_object(each) for each in found]}))
         return
     if not found:
-        typer.echo(f'There is no limit. Next: kernelcup admin limit add "10/hour" --board BOARD{option}')
+        typer.echo(
+            f'There is no limit. Next: kernelcup admin limit add "10/hour" --board BOARD{place.option}'
+        )
     for each in found:
         typer.echo(describe_limit(each))
 
 
 @limit.command("remove")
+@with_place
 def remove_limit(
+    place: Place,
     limit_id: Annotated[int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the limit.")],
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Remove a limit."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import limits
 
-    with (
-        open_place(server, local, config) as place,
-        platform.pointing_to(f"kernelcup admin limit list{place.option}", NotFound),
-    ):
+    with platform.pointing_to(f"kernelcup admin limit list{place.option}", NotFound):
         place.do(
             lambda db: limits.remove_limit(db, OPERATOR, limit_id, now=_now()),
             lambda api: api.tell("DELETE", path_of("limits", limit_id)),
@@ -155,38 +138,35 @@ def remove_limit(
 
 
 @late.command("grant")
+@with_place
 def grant_late(
+    place: Place,
     board: BoardArgument,
     user: UserArgument,
     until: Annotated[
         str, typer.Option("--until", help="Until when, in the forms of a deadline; a bare date is its end.")
     ],
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Let a user submit until a moment, whatever the deadline is."""
     from kernelcup.cli import platform
     from kernelcup.cli.board import moment
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import exceptions
     from kernelcup.services.deadlines import parse_deadline
 
     end = parse_deadline(until, _now())
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        with platform.pointing_to(PEOPLE, NotFound):
-            place.do(
-                lambda db: exceptions.grant_late(db, OPERATOR, named, user, end, now=_now()),
-                lambda api: api.tell(
-                    "PUT",
-                    path_of("leaderboards", named, "late", user),
-                    json={"until": end.isoformat()},
-                ),
-            )
+    named = place.board(board).name
+    with platform.pointing_to(PEOPLE, NotFound):
+        place.do(
+            lambda db: exceptions.grant_late(db, OPERATOR, named, user, end, now=_now()),
+            lambda api: api.tell(
+                "PUT",
+                path_of("leaderboards", named, "late", user),
+                json={"until": end.isoformat()},
+            ),
+        )
     if as_json:
         typer.echo(json.dumps({"leaderboard": named, "user": user, "until": end.isoformat()}))
     else:
@@ -194,28 +174,20 @@ def grant_late(
 
 
 @late.command("revoke")
-def revoke_late(
-    board: BoardArgument,
-    user: UserArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def revoke_late(place: Place, board: BoardArgument, user: UserArgument, as_json: JsonOption = False) -> None:
     """Take a late exception back."""
     from kernelcup.cli import platform
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services import exceptions
 
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        with platform.pointing_to(f"kernelcup admin late list {named}{place.option}", NotFound):
-            place.do(
-                lambda db: exceptions.revoke_late(db, OPERATOR, named, user, now=_now()),
-                lambda api: api.tell("DELETE", path_of("leaderboards", named, "late", user)),
-            )
+    named = place.board(board).name
+    with platform.pointing_to(f"kernelcup admin late list {named}{place.option}", NotFound):
+        place.do(
+            lambda db: exceptions.revoke_late(db, OPERATOR, named, user, now=_now()),
+            lambda api: api.tell("DELETE", path_of("leaderboards", named, "late", user)),
+        )
     if as_json:
         typer.echo(json.dumps({"leaderboard": named, "revoked": user}))
     else:
@@ -223,26 +195,19 @@ def revoke_late(
 
 
 @late.command("list")
-def list_late(
-    board: BoardArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def list_late(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List who may submit for longer."""
     from kernelcup.cli.board import moment
-    from kernelcup.cli.place import json_object, open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services import exceptions
     from kernelcup.services.exceptions import LateException
 
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        found: list[LateException] = place.ask(
-            lambda db: exceptions.late_exceptions(db, OPERATOR, named),
-            lambda api: api.ask(reader(list[LateException]), "GET", path_of("leaderboards", named, "late")),
-        )
+    named = place.board(board).name
+    found: list[LateException] = place.ask(
+        lambda db: exceptions.late_exceptions(db, OPERATOR, named),
+        lambda api: api.ask(reader(list[LateException]), "GET", path_of("leaderboards", named, "late")),
+    )
     if as_json:
         users = [json_object(each, "user", "until") for each in found]
         typer.echo(json.dumps({"leaderboard": named, "late": users}))
@@ -253,20 +218,18 @@ def list_late(
         typer.echo(plain(f"{each.user}  until {moment(each.until)}"))
 
 
+@with_place
 def freeze(
+    place: Place,
     board: BoardArgument,
     at: Annotated[
         str | None,
         typer.Option("--at", help="From when on, in the forms of an opening; a bare date is its start."),
     ] = None,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Let others see the standings as they are now, or at a moment, until you unveil them."""
     from kernelcup.cli.board import moment
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.client_forms import BoardInfo
     from kernelcup.domain import OPERATOR
     from kernelcup.services import rank
@@ -274,45 +237,36 @@ def freeze(
 
     wanted = None if at is None else parse_opening(at)
     now = _now()
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        found = place.ask(
-            lambda db: BoardInfo.of(rank.freeze(db, OPERATOR, named, wanted or now, now)),
-            lambda api: api.ask(
-                BoardInfo.of_json,
-                "POST",
-                path_of("leaderboards", named, "freeze"),
-                json={"at": None if wanted is None else wanted.isoformat()},
-            ),
-        )
-        option = place.option
+    named = place.board(board).name
+    found = place.ask(
+        lambda db: BoardInfo.of(rank.freeze(db, OPERATOR, named, wanted or now, now)),
+        lambda api: api.ask(
+            BoardInfo.of_json,
+            "POST",
+            path_of("leaderboards", named, "freeze"),
+            json={"at": None if wanted is None else wanted.isoformat()},
+        ),
+    )
     if as_json:
         typer.echo(json.dumps(_board_object(found)))
         return
     since = "now" if wanted is None or found.freeze_at is None else moment(found.freeze_at)
     typer.echo(plain(f"others see the standings of {found.name} as they are {since}"))
-    typer.echo(f"Next: kernelcup admin unveil {found.name}{option}   (when the result may be seen)")
+    typer.echo(f"Next: kernelcup admin unveil {found.name}{place.option}   (when the result may be seen)")
 
 
-def unveil(
-    board: BoardArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def unveil(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
     """Show everybody a frozen leaderboard's standings as they are."""
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.client_forms import BoardInfo
     from kernelcup.domain import OPERATOR
     from kernelcup.services import rank
 
-    with open_place(server, local, config) as place:
-        named = place.board(board).name
-        found = place.ask(
-            lambda db: BoardInfo.of(rank.unveil(db, OPERATOR, named, _now())),
-            lambda api: api.ask(BoardInfo.of_json, "POST", path_of("leaderboards", named, "unveil")),
-        )
+    named = place.board(board).name
+    found = place.ask(
+        lambda db: BoardInfo.of(rank.unveil(db, OPERATOR, named, _now())),
+        lambda api: api.ask(BoardInfo.of_json, "POST", path_of("leaderboards", named, "unveil")),
+    )
     if as_json:
         typer.echo(json.dumps(_board_object(found)))
     else:
@@ -326,7 +280,6 @@ def describe_limit(each: Limit) -> str:
 
 def limit_object(each: Limit) -> dict[str, Any]:
     """Return a limit as ``--json`` prints it."""
-    from kernelcup.cli.place import json_object
 
     names = ("id", "text", "user", "device", "mode_group", "per_user", "quantity", "amount", "window_s")
     return json_object(each, *names, leaderboard=each.board)

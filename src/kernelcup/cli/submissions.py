@@ -8,15 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.options import (
-    ConfigOption,
-    JsonOption,
-    LocalOption,
-    ServerOption,
-    SubmissionId,
-    UserOption,
-)
+from kernelcup.cli.opening import with_venue
+from kernelcup.cli.options import JsonOption, SubmissionId, UserOption
 from kernelcup.cli.texts import plain
+from kernelcup.cli.venue import Venue
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,25 +24,20 @@ app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=Tru
 
 
 @app.command("list")
+@with_venue
 def list_all(
+    venue: Venue,
     board: Annotated[str | None, typer.Option("--board", "-b", help="Only of this leaderboard.")] = None,
     user: Annotated[str | None, typer.Option("--user", "-u", help="Only of this user.")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag of the static screen.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 20,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """List submissions, the newest first."""
     from kernelcup.cli import platform
-    from kernelcup.cli.venue import open_venue
     from kernelcup.errors import NotFound
 
-    with (
-        open_venue(server, local, config) as venue,
-        platform.pointing_to(f"kernelcup board list{venue.option}", NotFound),
-    ):
+    with platform.pointing_to(f"kernelcup board list{venue.option}", NotFound):
         views = venue.submissions(user=user, board=board, tag=tag, limit=limit)
     if as_json:
         typer.echo(json.dumps({"submissions": [as_object(view, with_report=False) for view in views]}))
@@ -76,26 +66,21 @@ def print_list(views: list[SubmissionInfo]) -> None:
 
 
 @app.command()
+@with_venue
 def show(
+    venue: Venue,
     submission_id: SubmissionId,
     code: Annotated[bool, typer.Option("--code", help="Print the submitted file instead.")] = False,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Show a submission with its reports and what the static screen found.
 
     Exit codes as for `kernelcup run`.
     """
     from kernelcup.cli import platform
-    from kernelcup.cli.venue import open_venue
     from kernelcup.errors import NotFound
 
-    with (
-        open_venue(server, local, config) as venue,
-        platform.pointing_to(listing(venue), NotFound),
-    ):
+    with platform.pointing_to(listing(venue), NotFound):
         if code:
             text = venue.code(submission_id)
             typer.echo(
@@ -106,24 +91,19 @@ def show(
 
 
 @app.command()
+@with_venue
 def delete(
+    venue: Venue,
     submission_id: SubmissionId,
     user: UserOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Delete one of your submissions with its runs."""
     from kernelcup.cli import platform
-    from kernelcup.cli.venue import open_venue
     from kernelcup.errors import InvalidValue, NotFound
 
-    with (
-        open_venue(server, local, config) as venue,
-        platform.pointing_to(listing(venue), NotFound),
-    ):
+    with platform.pointing_to(listing(venue), NotFound):
         venue.submission(submission_id)
         if not yes and (as_json or not sys.stdin.isatty()):
             raise InvalidValue("nobody can be asked here; give --yes")

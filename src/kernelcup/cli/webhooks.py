@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.options import BoardArgument, ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.opening import with_place
+from kernelcup.cli.options import BoardArgument, JsonOption
+from kernelcup.cli.place import Place, json_object, path_of, reader
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
@@ -20,119 +22,91 @@ NumberArgument = Annotated[int, typer.Argument(min=1, metavar="ID", help="As `li
 
 
 @app.command()
+@with_place
 def add(
+    place: Place,
     board: BoardArgument,
     url: Annotated[str, typer.Argument(metavar="URL", help="An https address of the public internet.")],
     as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
 ) -> None:
     """Register a webhook. The secret that verifies its messages is shown this once."""
-    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
-    with open_place(server, local, config) as place:
-        name = place.board(board).name
+    name = place.board(board).name
 
-        def here(db: Any) -> dict[str, Any]:
-            networks = place.config.webhook_networks
-            made = webhooks.add_webhook(db, OPERATOR, name, url, now=_now(), own_networks=networks)
-            return {**webhook_object(made.webhook), "secret": made.secret}
+    def here(db: Any) -> dict[str, Any]:
+        networks = place.config.webhook_networks
+        made = webhooks.add_webhook(db, OPERATOR, name, url, now=_now(), own_networks=networks)
+        return {**webhook_object(made.webhook), "secret": made.secret}
 
-        made = place.ask(
-            here,
-            lambda api: api.ask(
-                reader(dict[str, Any]), "POST", path_of("leaderboards", name, "webhooks"), json={"url": url}
-            ),
-        )
-        option = place.option
+    made = place.ask(
+        here,
+        lambda api: api.ask(
+            reader(dict[str, Any]), "POST", path_of("leaderboards", name, "webhooks"), json={"url": url}
+        ),
+    )
     if as_json:
         typer.echo(json.dumps(made))
         return
     typer.echo(plain(f"webhook {made['id']} of {name} is told its news: {url}"))
     typer.echo(plain(f"secret, shown this once: {made['secret']}"))
-    typer.echo(f"Next: kernelcup board webhook list {name}{option}")
+    typer.echo(f"Next: kernelcup board webhook list {name}{place.option}")
 
 
 @app.command("list")
-def list_all(
-    board: BoardArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def list_all(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the webhooks of a leaderboard, and whether they work."""
-    from kernelcup.cli.place import open_place, path_of, reader
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
     from kernelcup.storage.webhooks import Webhook
 
-    with open_place(server, local, config) as place:
-        name = place.board(board).name
-        found = place.ask(
-            lambda db: webhooks.list_webhooks(db, OPERATOR, name),
-            lambda api: api.ask(
-                lambda body: reader(list[Webhook])(body["items"]),
-                "GET",
-                path_of("leaderboards", name, "webhooks"),
-            ),
-        )
-        option = place.option
+    name = place.board(board).name
+    found = place.ask(
+        lambda db: webhooks.list_webhooks(db, OPERATOR, name),
+        lambda api: api.ask(
+            lambda body: reader(list[Webhook])(body["items"]),
+            "GET",
+            path_of("leaderboards", name, "webhooks"),
+        ),
+    )
     if as_json:
         typer.echo(json.dumps({"webhooks": [webhook_object(each) for each in found]}))
         return
     if not found:
-        typer.echo(f"{name} has no webhook. Next: kernelcup board webhook add {name} URL{option}")
+        typer.echo(f"{name} has no webhook. Next: kernelcup board webhook add {name} URL{place.option}")
     for each in found:
         typer.echo(plain(f"{each.id}  {each.url}  {state_of(each)}"))
 
 
 @app.command()
-def enable(
-    board: BoardArgument,
-    number: NumberArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def enable(place: Place, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False) -> None:
     """Try a webhook again that was disabled. What waits for it is sent."""
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
-    with open_place(server, local, config) as place:
-        name = place.board(board).name
-        place.do(
-            lambda db: webhooks.enable_webhook(db, OPERATOR, name, number, now=_now()),
-            lambda api: api.tell("POST", path_of("leaderboards", name, "webhooks", number, "enable")),
-        )
+    name = place.board(board).name
+    place.do(
+        lambda db: webhooks.enable_webhook(db, OPERATOR, name, number, now=_now()),
+        lambda api: api.tell("POST", path_of("leaderboards", name, "webhooks", number, "enable")),
+    )
     typer.echo(json.dumps({"enabled": number}) if as_json else f"webhook {number} is in use again")
 
 
 @app.command()
-def remove(
-    board: BoardArgument,
-    number: NumberArgument,
-    as_json: JsonOption = False,
-    server: ServerOption = None,
-    local: LocalOption = False,
-    config: ConfigOption = None,
-) -> None:
+@with_place
+def remove(place: Place, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False) -> None:
     """Remove a webhook, with what waits for it."""
-    from kernelcup.cli.place import open_place, path_of
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
-    with open_place(server, local, config) as place:
-        name = place.board(board).name
-        place.do(
-            lambda db: webhooks.remove_webhook(db, OPERATOR, name, number, now=_now()),
-            lambda api: api.tell("DELETE", path_of("leaderboards", name, "webhooks", number)),
-        )
+    name = place.board(board).name
+    place.do(
+        lambda db: webhooks.remove_webhook(db, OPERATOR, name, number, now=_now()),
+        lambda api: api.tell("DELETE", path_of("leaderboards", name, "webhooks", number)),
+    )
     typer.echo(json.dumps({"removed": number}) if as_json else f"webhook {number} is removed")
 
 
@@ -151,7 +125,6 @@ def state_of(webhook: Webhook) -> str:
 
 def webhook_object(webhook: Webhook) -> dict[str, Any]:
     """Return a webhook as ``--json`` prints it."""
-    from kernelcup.cli.place import json_object
 
     return json_object(
         webhook,
