@@ -94,8 +94,28 @@ async def test_who_was_overtaken_is_told_in_a_direct_message_once(stage: Stage) 
     (message,) = stage.discord.messages(stage.discord.dm(ada))
     assert message.content.replace("\\", "") == (
         "⏩ Your result in double on H100 was overtaken by bob with 1 µs. <https://cup.example.org/s/2>"
+        "\n-# `/direct-messages wanted:False` stops these."
     )
     assert all("overtaken" not in text for text in told(stage))
+
+
+async def test_who_wants_no_direct_messages_gets_none_until_they_are_wanted_again(stage: Stage) -> None:
+    ada = stage.guild.add_member("ada")
+    judge(stage, 3000, stage.account(ada))
+    asked = await stage.discord.slash(ada, stage.room, "direct-messages", {"wanted": False})
+    await asked.wait_text("No direct message tells you")
+    judge(stage, 2000, "bob")
+    await look(stage)
+    asked = await stage.discord.slash(ada, stage.room, "direct-messages", {"wanted": True})
+    await asked.wait_text("A direct message tells you")
+    await look(stage)
+    assert stage.discord.messages(stage.discord.dm(ada)) == []
+    judge(stage, 2500, stage.account(ada))
+    judge(stage, 1000, "eve")
+    await look(stage)
+    assert [each.content.split(".")[0] for each in stage.discord.messages(stage.discord.dm(ada))] == [
+        "⏩ Your result in double on H100 was overtaken by eve with 1 µs"
+    ]
 
 
 async def test_a_frozen_board_announces_nothing_until_it_is_unveiled(stage: Stage) -> None:

@@ -53,6 +53,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/auth/device"): Route(who=Who.EVERYBODY, json={"client": "test"}, status=201),
     ("POST", "/auth/device/token"): Route(who=Who.EVERYBODY, json={"device_code": "x"}, status=400),
     ("GET", "/me"): Route(who=Who.SIGNED_IN),
+    ("PATCH", "/me"): Route(who=Who.SIGNED_IN, json={"direct_messages": False}),
     ("DELETE", "/me/identities/{provider}"): Route(who=Who.PERSON, values={"provider": "github"}, status=404),
     ("POST", "/me/link-codes"): Route(who=Who.PERSON, status=201),
     ("POST", "/link"): Route(who=Who.BOT, json={"code": "BCDF-GHJK"}, status=401),

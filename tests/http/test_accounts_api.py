@@ -42,6 +42,16 @@ def test_one_sees_oneself(client, person) -> None:
     assert client.get("/api/v1/users/eve", headers=ada.headers).status_code == 403
 
 
+def test_one_turns_direct_messages_off_with_a_token_that_submits(client, person) -> None:
+    ada, reader = person("ada"), person("ada", scopes={Scope.READ})
+    wanted = {"direct_messages": False}
+    assert client.patch("/api/v1/me", json=wanted, headers=reader.headers).status_code == 403
+    assert client.get("/api/v1/me", headers=ada.headers).json()["direct_messages"] is True
+    assert client.patch("/api/v1/me", json=wanted, headers=ada.headers).json()["direct_messages"] is False
+    assert client.get("/api/v1/me", headers=reader.headers).json()["direct_messages"] is False
+    assert client.patch("/api/v1/me", json={}, headers=ada.headers).status_code == 422
+
+
 def test_a_token_makes_no_tokens(client, person) -> None:
     ada = person("ada")
     answer = client.post("/api/v1/tokens", json={"name": "x"}, headers=ada.headers)

@@ -8,9 +8,9 @@ import pytest
 
 from builders import NOW, make_actor, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
-from kernelcup.domain import NOBODY, OPERATOR, Role, Visibility
-from kernelcup.errors import NotFound
-from kernelcup.services import membership, reviews
+from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Scope, Visibility
+from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.services import accounts, membership, reviews
 from kernelcup.services.board_changes import BoardChanges, update_board
 from kernelcup.services.news import moments, stream
 from kernelcup.services.rank import freeze, standings, unveil
@@ -251,3 +251,29 @@ def test_news_come_in_pages_after_the_last_one_that_was_seen(judging) -> None:
     assert [item.user for item in newest] == ["user2", "user3"]
     rest = stream.items(judging.db, NOBODY, after_id=0, limit=3)
     assert [item.user for item in rest] == ["user0", "user1", "user2"]
+
+
+def test_who_wants_no_direct_messages_is_not_addressed_and_not_told_later(judging) -> None:
+    ada = accounts.sign_in(judging.db, provider="discord", subject="7", login="ada", now=NOW)
+    judging.judge(2000)
+    reader = Actor(user_id=ada, name="ada", role=Role.PARTICIPANT, scopes=frozenset(Scope))
+
+    def addressed(after_id: int = 0) -> stream.AddressedPage:
+        return stream.addressed(judging.db, OPERATOR, provider="discord", after_id=after_id)
+
+    accounts.set_direct_messages(judging.db, reader, False)
+    judging.judge(1000, "bob")
+    assert addressed().items == ()
+    assert told(judging, reader)[-1] == ("overtaken", "bob", "ada")
+    seen = addressed().newest
+    assert seen == stream.newest_id(judging.db)
+    accounts.set_direct_messages(judging.db, reader, True)
+    assert addressed(seen).items == ()
+    judging.judge(500)
+    judging.judge(100, "eve")
+    assert [each.item.user for each in addressed(seen).items] == ["eve"]
+
+
+def test_the_operator_has_no_direct_messages_to_do_without(judging) -> None:
+    with pytest.raises(InvalidValue, match="Only a user"):
+        accounts.set_direct_messages(judging.db, OPERATOR, False)

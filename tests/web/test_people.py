@@ -221,6 +221,22 @@ def test_a_link_code_is_shown_for_the_bot(client, person, signed_in) -> None:
     assert answer.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_user_does_without_direct_messages(visitor, person, http, javascript) -> None:
+    ada = person("ada")
+    page = visitor(ada, width=360, javascript=javascript).open("/account")
+    box = page.get_by_label("The bot writes to me when a result of mine is overtaken")
+    expect(box).to_be_checked()
+    for wanted in (False, True):
+        box.set_checked(wanted)
+        with page.expect_navigation():
+            page.get_by_role("button", name="Save").click()
+        expect(box).to_be_checked(checked=wanted)
+        assert http.get("/api/v1/me", headers=ada.headers).json()["direct_messages"] is wanted
+    if javascript:
+        check_page(page)
+
+
 def test_a_user_renames_themself(client, person, signed_in, db) -> None:
     client.cookies.update(signed_in(person("ada")))
     person("bob")

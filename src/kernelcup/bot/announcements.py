@@ -33,6 +33,7 @@ THREAD_COMES_WITHIN = timedelta(seconds=30)
 
 LAST_NEWS, LAST_DIRECT = "news:last", "news:direct"
 MARKS = {"opened": "🟢", "first_place": "🥇", "unveiled": "🔓", "final": "🏁", "overtaken": "⏩"}
+HOW_TO_STOP = "\n-# `/direct-messages wanted:False` stops these."
 OPEN_KINDS = ("opened", "first_place", "unveiled", "final")
 
 Json = Mapping[str, Any]
@@ -130,17 +131,17 @@ async def _write_to(bot: KernelCupBot, parts: Parts, item: Json) -> None:
     try:
         user = await patiently(lambda: bot.fetch_user(int(subject)))
         channel = await patiently(user.create_dm)
-        message = await send(channel, _text(parts, item), _nonce(key, int(subject)))
+        message = await send(channel, _text(parts, item, after=HOW_TO_STOP), _nonce(key, int(subject)))
     except (PlaceLost, discord.HTTPException) as error:
         logger.info("news %s cannot be told by a direct message: %s", item["id"], error)
         return
     parts.memory.say(key, subject, message)
 
 
-def _text(parts: Parts, item: Json) -> texts.Outgoing:
+def _text(parts: Parts, item: Json, after: str = "") -> texts.Outgoing:
     page = f"b/{item['leaderboard']}" if item["submission"] is None else f"s/{item['submission']}"
     link = f"<{parts.config.public_url}/{page}>"
-    return texts.Outgoing(f"{MARKS[item['kind']]} {texts.plain(item['text'])} {link}")
+    return texts.Outgoing(f"{MARKS[item['kind']]} {texts.plain(item['text'])} {link}{after}")
 
 
 def _nonce(key: str, where: int) -> str:

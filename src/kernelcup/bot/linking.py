@@ -1,4 +1,4 @@
-"""Joining a Discord account with an account of the platform."""
+"""One's account of the platform: joining it with that of Discord, and what the bot writes to oneself."""
 
 from __future__ import annotations
 
@@ -25,3 +25,13 @@ def register(tree: groups.Tree, parts: Parts) -> None:
         await think(interaction)
         await parts.api.send("POST", "/unlink", who(interaction))
         await answer(interaction, "🔗 Your Discord account is no longer joined with that account.")
+
+    @tree.command(
+        name="direct-messages", description="Whether you are told when a result of yours is overtaken"
+    )
+    @app_commands.describe(wanted="True: in a direct message. False: not at all")
+    async def direct_messages(interaction: discord.Interaction, wanted: bool) -> None:
+        await think(interaction)
+        await parts.api.send("PATCH", "/me", who(interaction), json={"direct_messages": wanted})
+        told = "🔔 A direct message tells you" if wanted else "🔕 No direct message tells you"
+        await answer(interaction, f"{told} when a result of yours is overtaken.")

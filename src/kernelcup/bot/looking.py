@@ -41,6 +41,7 @@ as on a phone
 - `/leaderboard join` takes the code of a closed leaderboard
 - `/leaderboard get-submission` and `/leaderboard cancel` are for what you submitted
 - `/link` joins your Discord account with an account on the web, `/unlink` undoes it
+- `/direct-messages` says whether you are told when a result of yours is overtaken
 - who may make leaderboards has `/leaderboard create`, `update` and `delete`, and `/admin`"""
 
 

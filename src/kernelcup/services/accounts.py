@@ -26,6 +26,7 @@ __all__ = [
     "list_users",
     "make_user",
     "rename",
+    "set_direct_messages",
     "set_role",
     "sign_in",
     "unban",
@@ -153,6 +154,21 @@ def change(
                 raise _taken(new_name)
             audit.record(session, actor, "user.rename", f"user:{new_name}", {"before": user.name}, now)
         return _got(session, user.id)
+
+
+def set_direct_messages(db: Database, actor: Actor, wanted: bool) -> User:
+    """Note whether bots may write to the actor when a result of theirs is overtaken.
+
+    Raises:
+        SignInNeeded, ScopeMissing: The actor's token does not do.
+        InvalidValue: The actor is no user.
+    """
+    access.require(actor, Scope.SUBMIT)
+    if actor.user_id is None:
+        raise InvalidValue("Only a user gets direct messages; sign in as one.")
+    with db.write() as session:
+        accounts.set_direct_messages(session, actor.user_id, wanted)
+        return _got(session, actor.user_id)
 
 
 def sign_in(

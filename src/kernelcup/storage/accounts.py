@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -30,6 +30,8 @@ class User:
     ban_reason: str
     created_at: datetime
     identities: tuple[Identity, ...]
+    direct_messages: bool = True
+    """Whether bots write to them when a result of theirs is overtaken."""
 
 
 def find(session: Session, name: str) -> User | None:
@@ -85,6 +87,17 @@ def set_ban(session: Session, user_id: int, *, at: datetime | None, reason: str)
     session.execute(update(UserRow).where(UserRow.id == user_id).values(**values))
 
 
+def set_direct_messages(session: Session, user_id: int, wanted: bool) -> None:
+    """Note whether bots may write to a user about their results."""
+    session.execute(update(UserRow).where(UserRow.id == user_id).values(direct_messages=wanted))
+
+
+def without_direct_messages(session: Session, user_ids: Collection[int]) -> set[int]:
+    """Return those of some users to whom no bot writes about their results."""
+    quiet = select(UserRow.id).where(UserRow.id.in_(user_ids), UserRow.direct_messages.is_(False))
+    return set(session.scalars(quiet))
+
+
 def rename(session: Session, user_id: int, name: str) -> bool:
     """Give a user another name. Return false where somebody else has it."""
     change = update(UserRow).where(UserRow.id == user_id).values(name=name, name_key=name_key(name))
@@ -111,6 +124,7 @@ def _users(session: Session, rows: Sequence[UserRow]) -> list[User]:
             ban_reason=row.ban_reason,
             created_at=row.created_at,
             identities=known.get(row.id, ()),
+            direct_messages=row.direct_messages,
         )
         for row in rows
     ]

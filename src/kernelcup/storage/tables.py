@@ -16,6 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
     false,
     text,
+    true,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -58,6 +59,8 @@ class UserRow(Base):
     role: Mapped[str] = mapped_column(default="participant", server_default="participant")
     banned_at: Mapped[datetime | None]
     ban_reason: Mapped[str] = mapped_column(default="", server_default="")
+    direct_messages: Mapped[bool] = mapped_column(default=True, server_default=true())
+    """Whether bots write to them when a result of theirs is overtaken."""
     created_at: Mapped[datetime]
 
 

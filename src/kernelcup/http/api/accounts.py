@@ -62,6 +62,21 @@ class MeOut(UserOut):
     """Oneself, and what the token may do."""
 
     scopes: list[Scope]
+    direct_messages: bool = Field(
+        description="Whether bots write to you when a result of yours is overtaken."
+    )
+
+    @classmethod
+    def seen_by(cls, actor: Actor, user: User) -> MeOut:
+        """Show a user to themself."""
+        shown = UserOut.of(user).model_dump()
+        return cls(**shown, scopes=sorted(actor.scopes), direct_messages=user.direct_messages)
+
+
+class MePatch(Form):
+    """What changes of oneself."""
+
+    direct_messages: bool
 
 
 class UserIn(Form):
@@ -126,7 +141,13 @@ class AuditOut(BaseModel):
 @router.get("/me", tags=["account"])
 def show_me(db: Db, actor: ActorDep) -> MeOut:
     """Show who the token stands for and what it may do."""
-    return MeOut(**UserOut.of(_me(db, actor)).model_dump(), scopes=sorted(actor.scopes))
+    return MeOut.seen_by(actor, _me(db, actor))
+
+
+@router.patch("/me", tags=["account"])
+def change_me(body: MePatch, db: Db, actor: ActorDep) -> MeOut:
+    """Say whether bots may write to you when a result of yours is overtaken."""
+    return MeOut.seen_by(actor, accounts.set_direct_messages(db, actor, body.direct_messages))
 
 
 @router.delete("/me/identities/{provider}", tags=["account"])

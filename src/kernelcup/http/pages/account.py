@@ -80,6 +80,13 @@ def make_link_code(request: Request, db: Db, actor: ActorDep, now: Now) -> Respo
     return account_page(request, actor, link_code=linking.make_link_code(db, actor, now=now))
 
 
+@router.post("/account/direct-messages")
+def set_direct_messages(db: Db, actor: ActorDep, wanted: Annotated[bool, Form()] = False) -> Response:
+    """Say whether bots may write to oneself; a box that is not ticked is not sent."""
+    accounts.set_direct_messages(db, actor, wanted)
+    return RedirectResponse("/account", 303)
+
+
 @router.get("/join")
 def show_join(
     request: Request, actor: ActorDep, code: Annotated[str, Query(max_length=200)] = ""

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
 from kernelcup.services import access, visibility
 from kernelcup.services.boards import find_board
-from kernelcup.storage import boards, identities, news
+from kernelcup.storage import accounts, boards, identities, news
 from kernelcup.storage.database import Database
 from kernelcup.storage.news import News, NewsKind
 from kernelcup.wording import duration
@@ -95,7 +95,8 @@ def items(
 def addressed(db: Database, actor: Actor, *, provider: str, after_id: int, limit: int = 50) -> AddressedPage:
     """Return news that address one person each, with their account at a provider.
 
-    Those without such an account, or who do not see the leaderboard any more, are left out.
+    Those without such an account, who want no direct messages, or who do not see the leaderboard any more, are
+    left out.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not act for others.
@@ -103,15 +104,19 @@ def addressed(db: Database, actor: Actor, *, provider: str, after_id: int, limit
     access.require(actor, Scope.ACT, role=Role.ADMIN)
     with db.read() as session:
         found = news.addressed(session, after_id=after_id, limit=limit)
-        accounts = identities.of_users(session, {each.recipient_id or 0 for each in found})
+        recipients = {each.recipient_id or 0 for each in found}
+        known = identities.of_users(session, recipients)
+        quiet = accounts.without_direct_messages(session, recipients)
         told = []
         for each in found:
+            if each.recipient_id in quiet:
+                continue
             person = _member(each.recipient_id)
             shown = _shown(session, [each], _seen_of(session, person, each.board_id), person)
             told += [
                 Addressed(item=item, subject=account.subject, login=account.login)
                 for item in shown
-                for account in accounts[each.recipient_id or 0]
+                for account in known[each.recipient_id or 0]
                 if account.provider == provider
             ]
         return AddressedPage(items=tuple(told), newest=found[-1].id if found else after_id)
