@@ -77,7 +77,7 @@ def read_status(db: Database, configured: Sequence[Device], now: datetime) -> St
     queues = {each.device: each for each in queue_status(db, now)}
     told = {each.name: each.description for each in configured}
     for name in told:
-        queues.setdefault(name, _idle(name))
+        queues.setdefault(name, DeviceQueue(device=name))
     out = fitness.outages(db, now=now)
     with db.read() as session:
         steps = status.steps(session, devices=list(queues), since=since)
@@ -174,16 +174,3 @@ def _outages(out: Sequence[DeviceFault]) -> Iterator[Incident]:
             is_open=True,
             reason=fault.reason,
         )
-
-
-def _idle(device: str) -> DeviceQueue:
-    return DeviceQueue(
-        device=device,
-        queued=0,
-        running=0,
-        slots=0,
-        oldest_queued_at=None,
-        estimated_wait_s=None,
-        dispatchers=0,
-        paused=None,
-    )

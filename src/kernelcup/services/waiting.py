@@ -34,19 +34,19 @@ class Waiting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceQueue:
-    """The queue of a device."""
+    """The queue of a device; with defaults, of one that is idle and that no dispatcher serves."""
 
     device: str
-    queued: int
-    running: int
-    slots: int
+    queued: int = 0
+    running: int = 0
+    slots: int = 0
     """Jobs that its dispatchers run at once."""
-    oldest_queued_at: datetime | None
-    estimated_wait_s: float | None
+    oldest_queued_at: datetime | None = None
+    estimated_wait_s: float | None = None
     """Until a job would start that came now, behind all others."""
-    dispatchers: int
+    dispatchers: int = 0
     """How many serve it and take new jobs."""
-    paused: str | None
+    paused: str | None = None
     """Why it is paused; None where it is not."""
 
 

@@ -17,21 +17,8 @@ def show_queue(request: Request, platform: PlatformDep, db: Db, now: Now) -> Res
     """Show the queue of each device that is configured or served."""
     queues = {each.device: each for each in queue_status(db, now)}
     for device in platform.config.devices:
-        queues.setdefault(device.name, _idle(device.name))
+        queues.setdefault(device.name, DeviceQueue(device=device.name))
     told = {each.name: each.description for each in platform.config.devices}
     return render(
         request, "queue.html", queues=sorted(queues.values(), key=lambda each: each.device), told=told
-    )
-
-
-def _idle(device: str) -> DeviceQueue:
-    return DeviceQueue(
-        device=device,
-        queued=0,
-        running=0,
-        slots=0,
-        oldest_queued_at=None,
-        estimated_wait_s=None,
-        dispatchers=0,
-        paused=None,
     )
