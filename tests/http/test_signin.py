@@ -67,6 +67,13 @@ def sign_in(browser: TestClient, provider: FakeProvider, name: str = "github", q
     return browser.get(f"/auth/callback/{name}", params=begin(browser, provider, name, query))
 
 
+def token_of(browser: TestClient, path: str) -> str:
+    """Return the token of a page's form."""
+    found = re.search(r'name="csrf_token" value="(\w+)"', browser.get(path).text)
+    assert found is not None
+    return found[1]
+
+
 def me(browser: TestClient) -> Any:
     """Return who a browser is."""
     return browser.get("/api/v1/me")
@@ -182,7 +189,9 @@ def test_signing_out_ends_the_session(browser, provider) -> None:
     sign_in(browser, provider)
     secret = browser.cookies["kernelcup_session"]
     assert browser.post("/auth/logout", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 403
-    assert browser.post("/auth/logout", headers=HERE).status_code == 303
+    assert browser.post("/auth/logout", headers=HERE).status_code == 403
+    token = token_of(browser, "/account")
+    assert browser.post("/auth/logout", data={"csrf_token": token}, headers=HERE).status_code == 303
     browser.cookies.set("kernelcup_session", secret)
     assert me(browser).status_code == 401
 
@@ -210,10 +219,13 @@ def test_a_one_time_link_asks_before_it_is_used(browser, other_browser, db, pers
     url = f"/auth/link/{login_links.make_login_link(db, ada.user_id, NOW)}"
     for _ in range(2):
         assert "Sign in as ada" in browser.get(url).text
-    assert browser.post(url).status_code == 403
-    assert browser.post(url, headers=HERE).status_code == 303
+    data, others = {"csrf_token": token_of(browser, url)}, {"csrf_token": token_of(other_browser, url)}
+    assert browser.post(url, data=data).status_code == 403
+    assert browser.post(url, data=others, headers=HERE).status_code == 403
+    assert browser.post(url, headers=HERE).status_code == 403
+    assert browser.post(url, data=data, headers=HERE).status_code == 303
     assert me(browser).json()["role"] == "admin"
-    for answer in (other_browser.get(url), other_browser.post(url, headers=HERE)):
+    for answer in (other_browser.get(url), other_browser.post(url, data=others, headers=HERE)):
         assert answer.status_code == 404
 
 
@@ -234,7 +246,7 @@ def test_a_command_line_is_let_in_by_somebody_who_sees_what_it_is(browser, other
     typed = {"user_code": begun["user_code"].lower()}
     assert browser.post("/auth/device", data=typed, headers=HERE).status_code == 401
     sign_in(browser, provider)
-    assert "user_code" in browser.get("/auth/device").text
+    typed["csrf_token"] = token_of(browser, "/auth/device")
     shown = browser.post("/auth/device", data=typed, headers=HERE).text
     assert "kernelcup on &lt;box&gt;, from testclient" in shown
     assert begun["user_code"] in shown
@@ -253,14 +265,16 @@ def test_a_command_line_is_let_in_by_somebody_who_sees_what_it_is(browser, other
 def test_a_refused_command_line_is_told_so(browser, provider, db) -> None:
     login = start_device_login(db, client="x", scopes=[Scope.READ], now=NOW)
     sign_in(browser, provider)
-    browser.post("/auth/device", data={"user_code": login.user_code, "decision": "deny"}, headers=HERE)
+    data = {"user_code": login.user_code, "decision": "deny", "csrf_token": token_of(browser, "/auth/device")}
+    browser.post("/auth/device", data=data, headers=HERE)
     answer = browser.post("/api/v1/auth/device/token", json={"device_code": login.device_code}, headers=HERE)
     assert answer.json()["error"]["code"] == "access_denied"
 
 
 def test_an_unknown_code_is_asked_for_again(browser, provider) -> None:
     sign_in(browser, provider)
-    answer = browser.post("/auth/device", data={"user_code": "<x>"}, headers=HERE)
+    data = {"user_code": "<x>", "csrf_token": token_of(browser, "/auth/device")}
+    answer = browser.post("/auth/device", data=data, headers=HERE)
     assert answer.status_code == 400
     assert "No client waits" in answer.text
     assert re.search("<input[^>]*user_code", answer.text)

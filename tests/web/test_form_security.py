@@ -53,9 +53,10 @@ def test_there_are_forms_to_look_at() -> None:
     assert len(FORMS) > 30
     assert "/tokens" in FORMS
     assert "/admin/boards/double/delete" in FORMS
+    assert SIGN_IN_FORMS == ["/auth/device", "/auth/link/1", "/auth/logout"]
 
 
-@pytest.mark.parametrize("path", FORMS)
+@pytest.mark.parametrize("path", FORMS + SIGN_IN_FORMS)
 def test_form_without_its_token_is_refused(client, root, path) -> None:
     for data in ({}, {"csrf_token": ""}, {"csrf_token": "0" * 32}):
         assert client.post(path, data=data, headers=HERE | HTML).status_code == 403, data

@@ -14,8 +14,10 @@ from kernelcup.http import auth, oauth
 from kernelcup.http.api import accounts as accounts_api
 from kernelcup.http.api import sign_in as sign_in_api
 from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.pages import csrf
 from kernelcup.http.pages.account import account_page
 from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import refuse_nul_in_form
 from kernelcup.http.platform import Platform
 from kernelcup.http.schemas import ERRORS
 from kernelcup.http.throttle import throttled
@@ -27,6 +29,9 @@ NEXT, LINKING = "next", "linking"
 NO_STORE = {"Cache-Control": "no-store"}
 
 pages = APIRouter(include_in_schema=False)
+
+OWN_FORM = (Depends(csrf.check), Depends(refuse_nul_in_form))
+"""What each form here is asked, as ``PageRoute`` asks those of signed-in people."""
 
 Secret = Annotated[str, Form(max_length=200)]
 NextPath = Annotated[str, Query(alias="next", max_length=500)]
@@ -82,22 +87,21 @@ async def end_sign_in(provider: str, request: Request, platform: PlatformDep, ac
 def show_link(secret: str, request: Request, db: Db, now: Now) -> Response:
     """Ask before a one-time link is used: previews of links open them too."""
     name = login_links.login_link_user(db, secret, now)
+    csrf.begin_visit(request)
     return render(request, "sign_in_link.html", headers=NO_STORE, name=name, secret=secret)
 
 
-@pages.post("/auth/link/{secret}", dependencies=[Depends(throttled("link", 30))])
+@pages.post("/auth/link/{secret}", dependencies=[Depends(throttled("link", 30)), *OWN_FORM])
 def use_link(secret: str, request: Request, platform: PlatformDep) -> Response:
     """Use a one-time link."""
-    auth.check_same_origin(request)
     now = platform.clock()
     user_id = login_links.use_login_link(platform.db, secret, now)
     return _enter(request, platform, tokens.make_session(platform.db, user_id, now), HOME)
 
 
-@pages.post("/auth/logout")
+@pages.post("/auth/logout", dependencies=OWN_FORM)
 def sign_out(request: Request, platform: PlatformDep) -> Response:
     """End the browser's session."""
-    auth.check_same_origin(request)
     _end_session(request, platform)
     request.session.clear()
     answer = RedirectResponse(HOME, status_code=303)
@@ -113,7 +117,15 @@ def ask_for_code(request: Request, platform: PlatformDep, actor: ActorDep) -> Re
     return _code_page(request)
 
 
-@pages.post("/auth/device", dependencies=[Depends(throttled("user_code", 20))])
+def _check_signed_in(actor: ActorDep) -> None:
+    if actor.role is Role.NOBODY:
+        raise SignInNeeded("Sign in first to let a command line in.")
+
+
+@pages.post(
+    "/auth/device",
+    dependencies=[Depends(throttled("user_code", 20)), Depends(_check_signed_in), *OWN_FORM],
+)
 def decide_on_code(
     request: Request,
     db: Db,
@@ -123,9 +135,6 @@ def decide_on_code(
     decision: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
     """Show what asks to be let in, then let it in or refuse it."""
-    auth.check_same_origin(request)
-    if actor.role is Role.NOBODY:
-        raise SignInNeeded("Sign in first to let a command line in.")
     try:
         if decision in ("approve", "deny"):
             approve = decision == "approve"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 
 from fastapi import Request
 from markupsafe import Markup
@@ -18,18 +19,26 @@ from kernelcup.http import auth
 from kernelcup.http.platform import Platform
 
 FIELD = "csrf_token"
+VISIT = "visit"
 LARGEST_TEXT_BYTES = 4 << 20
 """Of one field: browsers end the lines of a text area with two bytes, and what is too large is told beside it."""
 
 
+def begin_visit(request: Request) -> None:
+    """Let the forms of a page carry a token although nobody is signed in: a cookie of its own stands for that."""
+    if not request.cookies.get(auth.COOKIE):
+        request.session.setdefault(VISIT, secrets.token_urlsafe(16))
+
+
 def token(request: Request) -> str:
-    """Return the token of the browser's session, empty without one."""
+    """Return the token of the browser's session, else of its visit, empty without either."""
     session = request.cookies.get(auth.COOKIE, "")
-    if not session:
+    kind, secret = ("csrf", session) if session else (VISIT, str(request.session.get(VISIT, "")))
+    if not secret:
         return ""
     platform: Platform = request.app.state.platform
-    key = hashlib.sha256(f"csrf:{platform.secret}".encode()).digest()
-    return hmac.new(key, session.encode(), hashlib.sha256).hexdigest()[:32]
+    key = hashlib.sha256(f"{kind}:{platform.secret}".encode()).digest()
+    return hmac.new(key, secret.encode(), hashlib.sha256).hexdigest()[:32]
 
 
 def field(request: Request) -> Markup:

@@ -1,0 +1,133 @@
+"""A walk over all pages from link to link: each form that they show is sent without its token and with a wrong one."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from starlette.testclient import TestClient
+from test_form_security import forms_of
+
+from builders import NOW, make_submission
+from kernelcup.domain import OPERATOR, Role
+from kernelcup.http import signin
+from kernelcup.http.pages import routes
+from kernelcup.services import accounts, exceptions, limits, login_links, membership, reviews
+from kernelcup.services.submissions import list_views
+
+HERE = {"Origin": "http://127.0.0.1:8000", "Accept": "text/html"}
+SHOWN_AFTER_A_FORM = {
+    "/account/unlink": "needs a second way to sign in",
+    "/admin/boards/grayscale/update": "follows a preview",
+    "/admin/boards/grayscale/unpause": "needs a pause",
+    "/admin/devices/H100/unpause": "needs a pause",
+    "/admin/devices/H100/up": "needs an outage",
+    "/admin/service/unpause": "needs a pause",
+    "/b/grayscale/webhooks/1/enable": "needs a webhook",
+    "/b/grayscale/webhooks/1/remove": "needs a webhook",
+    "/s/1/diff/1": "needs two judged submissions of the reader's own",
+}
+"""Forms that this walk does not meet, with the reason; ``test_form_security`` sends to their addresses, too."""
+STARTS = (
+    "/",
+    "/account",
+    "/tokens",
+    "/join",
+    "/auth/device",
+    "/admin",
+    "/admin/users/ada",
+    "/admin/users/banned",
+    "/admin/boards/grayscale",
+    "/admin/boards/matmul-fp8/unveil",
+)
+
+
+class Page(HTMLParser):
+    """The links of a page, and its forms that are posted: the address and the token of each."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.forms: list[tuple[str, str]] = []
+        self._action: str | None = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a link, the beginning of a form, or its token."""
+        given = dict(attrs)
+        if tag == "a" and given.get("href"):
+            self.links.append(str(given["href"]))
+        if tag == "form":
+            self._action = given.get("action") if (given.get("method") or "").lower() == "post" else None
+            if self._action:
+                self.forms.append((self._action, ""))
+        if tag == "input" and given.get("name") == "csrf_token" and self._action:
+            self.forms[-1] = (self._action, given.get("value") or "")
+
+
+@pytest.fixture
+def root(client: TestClient, competition: None, person, signed_in, db) -> Any:
+    """An admin who is signed in, and something of each kind that pages list."""
+    somebody = person("root", Role.ADMIN)
+    accounts.make_user(db, OPERATOR, "banned", role=Role.PARTICIPANT, now=NOW)
+    accounts.ban(db, OPERATOR, "banned", reason="spam", now=NOW)
+    limits.add_limit(db, OPERATOR, text="10/hour", now=NOW)
+    membership.make_invites(db, OPERATOR, ["class-2026"], count=1, label="", now=NOW)
+    exceptions.grant_late(db, OPERATOR, "grayscale", "ada", NOW.replace(year=NOW.year + 1), now=NOW)
+    judged = list_views(db, user="niklaus")[0]
+    reviews.quarantine(db, OPERATOR, judged.jobs[0].job.id, reason="look", now=NOW)
+    for _ in range(2):
+        make_submission(db, board="grayscale", user="root", devices=["H100"], now=NOW)
+    client.cookies.update(signed_in(somebody))
+    return somebody
+
+
+def kind_of(path: str) -> str:
+    """Return what pages of one kind have in common: one of each is looked at."""
+    plain = urlsplit(path).path
+    plain = re.sub(r"/\d+", "/1", plain)
+    plain = re.sub(r"^/(u|event|e)/[^/]+", r"/\1/x", plain)
+    plain = re.sub(r"^/admin/users/[^/]+", "/admin/users/x", plain)
+    return re.sub(r"^(/admin)?/(b|boards)/(?!new)[^/]+", r"\1/\2/x", plain)
+
+
+def walk(client: TestClient, starts: list[str]) -> dict[str, tuple[str, str]]:
+    """Return the forms of all pages that links lead to: their addresses with a page and the token there."""
+    found: dict[str, tuple[str, str]] = {}
+    waiting, seen = list(starts), {kind_of(each) for each in starts}
+    while waiting:
+        path = waiting.pop(0)
+        answer = client.get(path, headers=HERE)
+        if not answer.headers.get("content-type", "").startswith("text/html"):
+            continue
+        page = Page(answer.text)
+        for action, token in page.forms:
+            found.setdefault(kind_of(urljoin(path, action)), (path, token))
+        for link in page.links:
+            target = urljoin(path, link)
+            if target.startswith("/") and kind_of(target) not in seen:
+                seen.add(kind_of(target))
+                waiting.append(target)
+    return found
+
+
+def test_each_form_that_any_page_shows_is_refused_without_its_token(client, root, db) -> None:
+    other = TestClient(client.app, base_url="http://127.0.0.1:8000")
+    newest = list_views(db, user="root")[0].submission.id
+    found = walk(client, [*STARTS, f"/s/{newest}", f"/s/{newest}/diff/{newest - 1}"])
+    link = f"/auth/link/{login_links.make_login_link(db, root.actor.user_id, NOW)}"
+    found[link] = (link, Page(other.get(link).text).forms[0][1])
+    assert all(token for _, token in found.values()), found
+    met = {kind_of(address) for address in found}
+    for address, (page, token) in found.items():
+        browser = other if address == link else client
+        wrong = ("0" if token[0] != "0" else "1") + token[1:]
+        for data in ({}, {"csrf_token": ""}, {"csrf_token": wrong}):
+            answer = browser.post(address, data=data, headers=HERE, follow_redirects=False)
+            assert answer.status_code == 403, (page, address, data)
+    known = {kind_of(each) for each in forms_of(routes.router) + forms_of(signin.pages)}
+    missed = known - met - {kind_of(each) for each in SHOWN_AFTER_A_FORM} - {"/auth/link/1"}
+    assert not missed
