@@ -5,14 +5,16 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
-from builders import make_report, make_submission
+from builders import make_audit, make_case, make_report, make_stage, make_submission
 from fakes import FakeClock
-from kernelcup.domain import Job, Run, Submission
-from kernelcup.services import queue
+from kernelcup.domain import OPERATOR, Job, Run, Submission
+from kernelcup.services import queue, reviews
 from kernelcup.services.rank import standings
 from kernelcup.services.submissions import get_code, show_submission
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
+from kernelcup.storage.reviews import Review
+from kernelcup_harness.protocol import Finding, Timing
 
 
 class Judging:
@@ -63,3 +65,20 @@ class Judging:
     def ranking(self, device: str = "H100") -> list[tuple[str, int]]:
         """Return users and their nanoseconds."""
         return [(place.user, round(place.score_s * 1e9)) for place in standings(self.db, "double", device)]
+
+
+def flagged(judging: Judging, user: str = "bob", *, hidden: bool = False) -> tuple[Submission, Review]:
+    """Have a result that an audit has found too fast."""
+    submission = judging.submit(user)
+    found = [Finding(code="below_floor", text="77.7 ns of a secret case", quarantines=True)]
+    timing = Timing(samples_ns=[500.0] * 5, audit=make_audit(510.0, findings=found))
+    case = make_case(timing=timing, hidden=hidden, floor_ns=900.0)
+    judging.finish(judging.claim(), report=make_report(stages=[make_stage([case])], quarantine=found))
+    (review,) = reviews.open_reviews(judging.db, OPERATOR)
+    return submission, review
+
+
+def decide(judging: Judging, review: Review, decision: str) -> None:
+    """Decide about a result, with a note that stays between reviewers."""
+    note = "private words"
+    reviews.decide(judging.db, OPERATOR, review.id, decision=decision, note=note, now=judging.clock())

@@ -125,6 +125,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ),
     ("GET", "/queue"): Route(who=Who.EVERYBODY),
     ("GET", "/devices"): Route(who=Who.EVERYBODY),
+    ("GET", "/status"): Route(who=Who.EVERYBODY),
+    ("GET", "/docket"): Route(who=Who.EVERYBODY),
     ("GET", "/devices/outages"): Route(who=Who.ADMIN),
     ("POST", "/devices/{name}/up"): Route(who=Who.ADMIN, values={"name": "H100"}, status=404),
     ("GET", "/limits"): Route(who=Who.ADMIN),

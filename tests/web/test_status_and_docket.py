@@ -7,15 +7,14 @@ import re
 import pytest
 from looks import WIDTHS, check_page
 
-from builders import NOW, make_audit, make_board, make_case, make_device, make_report, make_stage
-from hand_judging import Judging
+from builders import NOW, make_board, make_device
+from hand_judging import Judging, decide, flagged
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import UnfitDevice
 from kernelcup.services import dispatchers, fitness, pauses, reviews
 from kernelcup.services.rank import freeze, unveil
 from kernelcup.services.submissions import delete_submission
 from kernelcup.storage.tables import DeviceCalibrationRow
-from kernelcup_harness.protocol import Finding, Timing
 
 OTHER_CODE = b"def custom_kernel(data):\n    return data + data\n"
 """Code that was rejected once is flagged when it is sent again."""
@@ -32,22 +31,6 @@ def words(client, address: str, **options) -> str:
     answer = client.get(address, **options)
     assert answer.status_code == 200
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.text.partition("<main")[2]))
-
-
-def flagged(judging: Judging, user: str = "bob", *, hidden: bool = False):
-    """Have a result that an audit has found too fast."""
-    submission = judging.submit(user)
-    found = [Finding(code="below_floor", text="77.7 ns of a secret case", quarantines=True)]
-    timing = Timing(samples_ns=[500.0] * 5, audit=make_audit(510.0, findings=found))
-    case = make_case(timing=timing, hidden=hidden, floor_ns=900.0)
-    judging.finish(judging.claim(), report=make_report(stages=[make_stage([case])], quarantine=found))
-    (review,) = reviews.open_reviews(judging.db, OPERATOR)
-    return submission, review
-
-
-def decide(judging: Judging, review, decision: str) -> None:
-    note = "private words"
-    reviews.decide(judging.db, OPERATOR, review.id, decision=decision, note=note, now=judging.clock())
 
 
 def test_a_flagged_result_names_nobody_until_a_person_has_decided(client, judging) -> None:

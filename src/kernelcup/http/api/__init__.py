@@ -14,6 +14,7 @@ from kernelcup.http.api import (
     standings,
     submissions,
     tasks,
+    trust,
 )
 
 routers = [
@@ -24,6 +25,7 @@ routers = [
     comparisons.router,
     runs.router,
     queues.router,
+    trust.router,
     news.router,
     rules.router,
     administration.router,

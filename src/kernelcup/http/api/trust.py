@@ -1,0 +1,134 @@
+"""Why the service can be trusted: its state and its last days, and what became of flagged results."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
+from kernelcup.http.route import ApiRoute
+from kernelcup.http.schemas import Page, QueueOut
+from kernelcup.services import docket
+from kernelcup.services.docket import CaseFigures, Entry
+from kernelcup.services.status import DeviceState, Incident, IncidentKind, Status, read_status
+
+router = APIRouter(tags=["trust"], route_class=ApiRoute)
+
+
+class DeviceStateOut(QueueOut):
+    """A device as it is now."""
+
+    description: str
+    out: int = Field(serialization_alias="out_of_service", description="GPUs out of service.")
+    calibrated_at: datetime | None
+    calibrations: int = Field(description="Of the last days.")
+    drifts: int = Field(
+        description="Calibrations of the last days whose reference kernel was slower than usual."
+    )
+
+    @classmethod
+    def told(cls, state: DeviceState) -> DeviceStateOut:
+        """Show a device."""
+        own = {name: getattr(state, name) for name in cls.model_fields.keys() - QueueOut.model_fields.keys()}
+        return cls(**QueueOut.of(state.queue).model_dump(), **own)
+
+
+class IncidentOut(BaseModel):
+    """Something that went wrong or was repaired."""
+
+    kind: IncidentKind
+    device: str = Field(description="Empty for the whole service.")
+    since: datetime
+    until: datetime | None = Field(description="Null while it goes on, and for what has no length.")
+    is_open: bool = Field(serialization_alias="open")
+    reason: str
+
+    @classmethod
+    def of(cls, incident: Incident) -> IncidentOut:
+        """Show an incident."""
+        return cls(**{name: getattr(incident, name) for name in cls.model_fields})
+
+
+class StatusOut(BaseModel):
+    """The service as it is now, and its last days."""
+
+    paused: str | None = Field(description="Why no submission is taken; null where they are.")
+    devices: list[DeviceStateOut]
+    incidents: list[IncidentOut] = Field(description="The newest first.")
+    since: datetime = Field(description="From when on incidents are listed.")
+
+    @classmethod
+    def of(cls, found: Status) -> StatusOut:
+        """Show the state of the service."""
+        return cls(
+            paused=found.paused,
+            devices=[DeviceStateOut.told(each) for each in found.devices],
+            incidents=[IncidentOut.of(each) for each in found.incidents],
+            since=found.since,
+        )
+
+
+class CaseFiguresOut(BaseModel):
+    """What was measured of a public case."""
+
+    case: int
+    claimed_ns: float | None
+    counted_ns: float | None
+    floor_ns: float | None = Field(description="The least that this device needs for the task.")
+
+    @classmethod
+    def of(cls, figures: CaseFigures) -> CaseFiguresOut:
+        """Show a case's figures."""
+        return cls(**{name: getattr(figures, name) for name in cls.model_fields})
+
+
+class DocketOut(BaseModel):
+    """A result that was flagged or reviewed."""
+
+    id: int
+    board: str = Field(serialization_alias="leaderboard")
+    device: str
+    submission: int | None = Field(description="Null while it waits for a decision.")
+    user: str = Field(
+        description="Empty while it waits for a decision, and after its submission was deleted."
+    )
+    score_s: float | None
+    opened_at: datetime
+    by_rule: bool = Field(description="Whether a rule flagged it, not a person.")
+    reason: str
+    findings: list[str]
+    cases: list[CaseFiguresOut] = Field(description="Public cases only.")
+    decision: Literal["released", "rejected"] | None = Field(description="Null while it waits for a person.")
+    decided_at: datetime | None
+    deleted_at: datetime | None = Field(
+        description="When its submission was deleted; null while it is there."
+    )
+
+    @classmethod
+    def of(cls, entry: Entry) -> DocketOut:
+        """Show an entry of the docket."""
+        facts = {name: getattr(entry, name) for name in cls.model_fields.keys() - {"cases"}}
+        return cls(**facts, cases=[CaseFiguresOut.of(each) for each in entry.cases])
+
+
+@router.get("/status")
+def show_status(platform: PlatformDep, db: Db, now: Now) -> StatusOut:
+    """Show devices, queues, and what went wrong or was repaired in the last 14 days."""
+    return StatusOut.of(read_status(db, platform.config.devices, now))
+
+
+@router.get("/docket")
+def show_docket(
+    db: Db,
+    actor: ActorDep,
+    leaderboard: Annotated[str | None, Query(max_length=200, description="Only of this one.")] = None,
+    after: After = None,
+    limit: Limit = 50,
+) -> Page[DocketOut]:
+    """List the results that were flagged or reviewed on the leaderboards that you see, the newest first."""
+    found = docket.entries(db, actor, board=leaderboard, before_id=after, limit=limit + 1)
+    items = [DocketOut.of(each) for each in found[:limit]]
+    return Page(items=items, next=items[-1].id if len(found) > limit else None)

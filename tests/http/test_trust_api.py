@@ -1,0 +1,145 @@
+"""The state of the service and the docket for programs: what the pages show, and no more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from builders import NOW, make_board, make_device
+from hand_judging import Judging, decide, flagged
+from kernelcup.domain import OPERATOR, Role, Visibility
+from kernelcup.errors import UnfitDevice
+from kernelcup.services import dispatchers, fitness, pauses
+from kernelcup.services.rank import freeze, unveil
+from kernelcup.services.submissions import delete_submission
+
+STATUS, DOCKET = "/api/v1/status", "/api/v1/docket"
+
+
+@pytest.fixture
+def judging(db, clock) -> Judging:
+    make_board(db)
+    return Judging(db, clock)
+
+
+def docket(client, **options) -> list[dict[str, Any]]:
+    answer = client.get(DOCKET, **options)
+    assert answer.status_code == 200
+    items: list[dict[str, Any]] = answer.json()["items"]
+    return items
+
+
+def test_a_flagged_result_names_nobody_until_a_person_has_decided(client, judging) -> None:
+    submission, review = flagged(judging)
+    (entry,) = docket(client)
+    hidden = {key: entry[key] for key in ("submission", "user", "score_s", "findings", "cases", "decision")}
+    assert hidden == {
+        "submission": None,
+        "user": "",
+        "score_s": None,
+        "findings": [],
+        "cases": [],
+        "decision": None,
+    }
+    assert (entry["leaderboard"], entry["device"], entry["by_rule"]) == ("double", "H100", True)
+    decide(judging, review, "rejected")
+    (entry,) = docket(client)
+    assert (entry["submission"], entry["user"], entry["decision"]) == (submission.id, "bob", "rejected")
+    assert entry["findings"] == ["it is faster than this device can do what the task declares"]
+    (case,) = entry["cases"]
+    assert (case["case"], case["claimed_ns"], case["floor_ns"]) == (0, 500.0, 900.0)
+
+
+def test_neither_notes_nor_figures_of_hidden_cases_are_sent(client, judging) -> None:
+    _, review = flagged(judging, hidden=True)
+    decide(judging, review, "rejected")
+    text = client.get(DOCKET).text
+    for secret in ("77.7", "private words", "500", "900"):
+        assert secret not in text
+
+
+def test_of_a_deleted_result_the_outcome_is_left_and_no_name(client, judging) -> None:
+    submission, review = flagged(judging)
+    decide(judging, review, "rejected")
+    delete_submission(judging.db, submission.id, by=OPERATOR, now=judging.clock())
+    (entry,) = docket(client)
+    assert (entry["submission"], entry["user"], entry["decision"]) == (submission.id, "", "rejected")
+    assert entry["deleted_at"] is not None
+
+
+def test_closed_boards_are_sent_to_those_who_see_them(client, db, clock, person) -> None:
+    make_board(db, visibility=Visibility.CLOSED)
+    judging = Judging(db, clock)
+    _, review = flagged(judging)
+    decide(judging, review, "rejected")
+    eve, root = person("eve", Role.CREATOR), person("root", Role.ADMIN)
+    for headers in ({}, eve.headers):
+        assert docket(client, headers=headers) == []
+        assert client.get(f"{DOCKET}?leaderboard=double", headers=headers).status_code == 404
+    (entry,) = docket(client, headers=root.headers, params={"leaderboard": "double"})
+    assert entry["user"] == "bob"
+
+
+def test_pseudonyms_are_kept(client, db, clock) -> None:
+    make_board(db, pseudonymous=True)
+    judging = Judging(db, clock)
+    submission, review = flagged(judging)
+    decide(judging, review, "rejected")
+    (entry,) = docket(client)
+    assert entry["user"] == f"participant {submission.id}"
+    assert "bob" not in client.get(DOCKET).text
+
+
+def test_the_docket_of_a_frozen_board_stays_as_it_was(client, judging, person) -> None:
+    _, review = flagged(judging)
+    freeze(judging.db, OPERATOR, "double", judging.clock(), judging.clock())
+    root = person("root", Role.ADMIN)
+    before = docket(client)
+    judging.clock.advance(1)
+    decide(judging, review, "rejected")
+    assert docket(client) == docket(client, headers=root.headers) == before
+    unveil(judging.db, OPERATOR, "double", judging.clock())
+    assert docket(client)[0]["decision"] == "rejected"
+
+
+def test_the_docket_comes_in_pages(client, judging) -> None:
+    for number in range(3):
+        _, review = flagged(judging, f"user{number}")
+        decide(judging, review, "released")
+    first = client.get(DOCKET, params={"limit": 2}).json()
+    assert [each["user"] for each in first["items"]] == ["user2", "user1"]
+    second = client.get(DOCKET, params={"limit": 2, "after": first["next"]}).json()
+    assert [each["user"] for each in second["items"]] == ["user0"]
+    assert second["next"] is None
+
+
+def test_the_status_has_devices_queues_and_incidents_and_names_no_machine(client, db, clock, judging) -> None:
+    judging.submit()
+    dispatchers.check_in(
+        db, owner="me", devices=[make_device(slots=2)], started_at=NOW, draining=False, now=NOW
+    )
+    pauses.pause(db, OPERATOR, scope="service", reason="move to another room", now=clock())
+    pauses.pause(db, OPERATOR, scope="leaderboard", key="double", reason="private words", now=clock())
+    out = UnfitDevice("GPU 0: its clocks are throttled", gpus=["0"])
+    fitness.take_out(db, out, device="H100", now=clock(), machine="box-7")
+    answer = client.get(STATUS)
+    found = answer.json()
+    assert found["paused"] == "move to another room"
+    devices = {each["device"]: each for each in found["devices"]}
+    assert (devices["H100"]["queued"], devices["H100"]["out_of_service"]) == (1, 1)
+    assert devices["MI300"]["dispatchers"] == 0
+    assert {(each["kind"], each["device"], each["open"]) for each in found["incidents"]} == {
+        ("maintenance", "", True),
+        ("outage", "H100", True),
+    }
+    assert found["since"] == (NOW - timedelta(days=14)).isoformat().replace("+00:00", "Z")
+    for secret in ("box-7", "operator", "private words", "double"):
+        assert secret not in answer.text
+
+
+def test_the_status_says_nothing_of_closed_boards(client, db, clock) -> None:
+    make_board(db, name="secret", visibility=Visibility.CLOSED)
+    Judging(db, clock).submit(board="secret")
+    assert "secret" not in client.get(STATUS).text
