@@ -48,9 +48,11 @@ def insert(
     now: datetime,
 ) -> int:
     """Open a review and return its id."""
+    code = select(SubmissionRow.code_hash).join(JobRow, JobRow.submission_id == SubmissionRow.id)
     row = ReviewRow(
         job_id=job_id,
         run_id=run_id,
+        code_hash=session.execute(code.where(JobRow.id == job_id)).scalar_one(),
         opened_at=now,
         opened_by=opened_by,
         reason=reason,
@@ -74,7 +76,8 @@ def of_job(session: Session, job_id: int) -> list[Review]:
 
 def last_of_code(session: Session, *, board_id: int, code_hash: str) -> Review | None:
     """Return what was decided last about results of a text on a leaderboard, whoever sent it."""
-    same = (SubmissionRow.leaderboard_id == board_id, SubmissionRow.code_hash == code_hash)
+    # Not the submissions of a text, of which there may be many: few of them had a review.
+    same = (ReviewRow.code_hash == code_hash, SubmissionRow.leaderboard_id == board_id)
     query = _reviews().where(*same, ReviewRow.decision.is_not(None))
     found = _load(session, query.order_by(ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1))
     return found[0] if found else None

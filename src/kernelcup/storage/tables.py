@@ -588,6 +588,8 @@ class ReviewRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    code_hash: Mapped[str] = mapped_column(default="", server_default="", index=True)
+    """Of the submission's text: what was decided about a text is looked up for each result."""
     opened_at: Mapped[datetime]
     opened_by: Mapped[str]
     """A person, or what noticed it by itself."""

@@ -7,11 +7,14 @@ measures the time.
 from __future__ import annotations
 
 import random
+import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from builders import NOW, make_actor, make_board, make_submission
 from hand_judging import Judging
@@ -38,6 +41,27 @@ def calls_of(what: Callable[[], Any]) -> int:
         what()
     finally:
         sys.setprofile(None)
+    return count
+
+
+def steps_of(db: Database, what: Callable[[], Any]) -> int:
+    """Return how many steps SQLite takes to do something."""
+    count = 0
+
+    def step() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    def watch(connection: Any, *_: Any) -> None:
+        connection.set_progress_handler(step, 1)
+
+    event.listen(db.engine, "checkout", watch)
+    try:
+        what()
+    finally:
+        event.remove(db.engine, "checkout", watch)
+        db.engine.dispose()  # its connections would go on counting
     return count
 
 
@@ -184,3 +208,23 @@ def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkey
     assert mine is not None
     assert mine.rank == 97
     assert sum(map(len, read)) < 30
+
+
+def test_a_result_costs_the_same_however_often_its_text_was_sent(
+    sqlite_template: Path, tmp_path: Path, clock
+) -> None:
+    shutil.copy(sqlite_template, tmp_path / "test.db")
+    with Database.open(f"sqlite:///{tmp_path / 'test.db'}") as db:
+        make_board(db, devices=["H100", "MI300"])
+        judging = Judging(db, clock)
+        judging.judge(1000)
+
+        def steps() -> int:
+            judging.submit()
+            lease = judging.claim()
+            return steps_of(db, lambda: judging.finish(lease, 1001))
+
+        before = steps()
+        for number in range(200):
+            judging.submit(f"user-{number}", devices=["MI300"])
+        assert steps() < 1.3 * before
