@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,11 @@ def machine_facts() -> dict[str, Any]:
             "python": platform.python_version(),
         },
     }
+
+
+def processor_s(pid: int) -> float:
+    """Return the processor time, user and system, that a process has had. Raise ``OSError`` if there is none."""
+    return time.clock_gettime((~pid << 3) | 2)  # what the system calls the clock of a process
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from databases import database_url
 from fill_database import BOARDS, DEVICES, fill
 from http_client import Connection, events
-from results import ROOT, machine_facts, percentile
+from results import ROOT, machine_facts, percentile, processor_s
 
 from builders import make_report
 from kernelcup.domain import OPERATOR, Scope
@@ -101,7 +101,7 @@ def run(url: str, tokens: list[str], given: argparse.Namespace, folder: Path) ->
         try:
             base = wait_for_url(server)
             judge.start()
-            figures = asyncio.run(load(base, tokens, given))
+            figures = asyncio.run(load(base, tokens, given, processes_of(server.pid, judge.pid)))
         finally:
             stop.set()
             server.terminate()
@@ -178,7 +178,20 @@ class Load:
         return body
 
 
-async def load(base: str, tokens: list[str], given: argparse.Namespace) -> dict[str, Any]:
+def processes_of(server: int, judge: int | None) -> dict[str, list[int]]:
+    """Return the processes that have to do with the load, by what they are."""
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    return {"serve": [server, *map(int, children)], "judge": [judge or 0], "load": [os.getpid()]}
+
+
+def processor_of(processes: dict[str, list[int]]) -> dict[str, float]:
+    """Return the processor time that each kind of process has had, in seconds."""
+    return {name: sum(processor_s(pid) for pid in pids) for name, pids in processes.items()}
+
+
+async def load(
+    base: str, tokens: list[str], given: argparse.Namespace, processes: dict[str, list[int]]
+) -> dict[str, Any]:
     """Run all clients for the time given."""
     load = Load(base, tokens)
     pool = connections(base, tokens[0], CONNECTIONS)
@@ -186,6 +199,7 @@ async def load(base: str, tokens: list[str], given: argparse.Namespace) -> dict[
     watchers = await gather_watchers(load, pool, given)
     load.latencies.clear()
     load.accepted.clear()
+    before = processor_of(processes)
     begun = time.perf_counter()
     end = begun + given.seconds
     await asyncio.gather(
@@ -194,6 +208,8 @@ async def load(base: str, tokens: list[str], given: argparse.Namespace) -> dict[
         reads(load, readers, "list", 2.0, end, list_path),
         reads(load, connections(base, "", 16), "page", given.pages, end, page_path),
     )
+    lasted = time.perf_counter() - begun
+    used = {name: (s - before[name]) / lasted for name, s in processor_of(processes).items()}
     for task in watchers:
         task.cancel()
     await asyncio.gather(*watchers, return_exceptions=True)
@@ -203,6 +219,7 @@ async def load(base: str, tokens: list[str], given: argparse.Namespace) -> dict[
     return figures | {
         "accepted_per_s": round(rate, 1),
         "seconds": given.seconds,
+        "processors_used": {name: round(cores, 3) for name, cores in used.items()},
         "watchers": load.watching,
         "events_received": load.events,
         "errors": load.errors,
