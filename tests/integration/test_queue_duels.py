@@ -17,6 +17,7 @@ from kernelcup.services.attempt import Attempt
 from kernelcup.services.board_changes import BoardChanges, update_board
 from kernelcup.services.boards import delete_board, get_board
 from kernelcup.services.rank import freeze, history, personal_best, standings
+from kernelcup.services.rank_changes import rank_changes
 from kernelcup.services.rejudge import rejudge_submission
 from kernelcup.services.reports import WITHHELD
 from kernelcup.services.submissions import delete_submission, list_views, show_submission
@@ -229,6 +230,13 @@ def test_a_leaderboard_that_asks_for_no_duels_any_more_ranks_by_what_was_measure
     enter(judging, 950, "cyn")
     assert ranking(judging) == [(1, "bob", 900, ""), (2, "cyn", 950, ""), (3, "ada", 1000, "")]
     assert told(judging, submission) == ""
+    wanted = BoardChanges(duel=True)
+    (changed,) = rank_changes(judging.db, OPERATOR, "double", now=judging.clock(), changes=wanted)
+    assert [(each.user, each.old_rank, each.new_rank) for each in changed.moves] == [
+        ("bob", 1, 2),
+        ("cyn", 2, 1),
+        ("ada", 3, 2),
+    ]
     change(True)
     assert ranking(judging) == [(1, "cyn", 950, ""), (2, "ada", 1000, ""), (2, "bob", 900, "lost")]
     assert (

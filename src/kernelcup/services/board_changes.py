@@ -56,6 +56,9 @@ class BoardChanges:
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(BoardChanges))
 
+RANKS_BY = ("trust", "duel", "judging")
+"""What of a leaderboard decides about ranks."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Affected:
@@ -122,7 +125,7 @@ def preview_update(
     """Return what :func:`update_board` would do, without doing it; it raises what that would."""
     with db.read() as session:
         board = board_rules.find_managed(session, name, actor)
-        return _plan(session, board, task, changes or BoardChanges(), known_devices, now).preview
+        return plan_changes(session, board, task, changes or BoardChanges(), known_devices, now).preview
 
 
 def update_board(
@@ -161,7 +164,7 @@ def update_board(
     with db.write(durable=True) as session:
         boards.lock_with_jobs(session, name)
         board = board_rules.find_managed(session, name, actor)
-        plan = _plan(session, board, task, changes or BoardChanges(), known_devices, now)
+        plan = plan_changes(session, board, task, changes or BoardChanges(), known_devices, now)
         preview = plan.preview
         if expected is not None and expected != preview.fingerprint:
             raise Conflict(f"Leaderboard {board.name!r} was changed since that preview; look again.")
@@ -178,7 +181,7 @@ def update_board(
         if preview.changes_anything:
             if bound is not KEEP:
                 plan = dataclasses.replace(plan, board=dataclasses.replace(plan.board, seeds_below=bound))
-            _apply(session, actor, board, plan, now)
+            apply_plan(session, actor, board, plan, now)
     done = None
     if rejudge and preview.needs_rejudge:
         done = rejudge_board(db, actor, board.name, now=now)
@@ -186,20 +189,23 @@ def update_board(
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
+    """A leaderboard and its task as an update makes them, and what that changes."""
+
     board: Leaderboard
     task: Task
     preview: UpdatePreview
 
 
-def _plan(
+def plan_changes(
     session: Session,
     board: Leaderboard,
     task: Task | None,
     changes: BoardChanges,
     known: Sequence[Device] | None,
     now: datetime,
-) -> _Plan:
+) -> Plan:
+    """Return what an update does, without doing it. It raises what :func:`update_board` does of its settings."""
     old_task = tasks.load(session, board.task_hash)
     new_task = old_task if task is None else task
     changed = _changed(board, new_task, changes, known, now)
@@ -211,7 +217,7 @@ def _plan(
         if getattr(board, name) != getattr(changed, name)
     }
     preview = _preview(session, board, changed, settings, difference)
-    return _Plan(changed, new_task, preview)
+    return Plan(changed, new_task, preview)
 
 
 def _changed(
@@ -343,7 +349,8 @@ def _total(parts: Sequence[float | None]) -> float | None:
     return sum(known) if len(known) == len(parts) else None
 
 
-def _apply(session: Session, actor: Actor, board: Leaderboard, plan: _Plan, now: datetime) -> None:
+def apply_plan(session: Session, actor: Actor, board: Leaderboard, plan: Plan, now: datetime) -> None:
+    """Make a change that was planned in this transaction; the leaderboard is locked."""
     changed, preview = plan.board, plan.preview
     if preview.reveals:
         told = f"{'; '.join(preview.reveals)}: {actor.name} changed that on {now:%Y-%m-%d %H:%M} UTC."
@@ -353,7 +360,7 @@ def _apply(session: Session, actor: Actor, board: Leaderboard, plan: _Plan, now:
     if changed.freeze_at != board.freeze_at:
         news_of_results.unveil(session, board, now)
         frozen.set_freeze(session, board.id, changed.freeze_at)
-    ranks_by = attrgetter("trust", "duel", "judging")
+    ranks_by = attrgetter(*RANKS_BY)
     if ranks_by(changed) != ranks_by(board):
         runs.choose_all(session, board_id=board.id, now=now)
     moved = boards.move_queued_jobs(session, board.id, changed.task_hash)

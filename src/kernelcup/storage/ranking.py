@@ -32,6 +32,15 @@ class Ranked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Best:
+    """The submission that stands for a user, and what decides about its rank."""
+
+    user_id: int
+    submission_id: int
+    span: Span
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Leader:
     """Who is first in a ranking."""
 
@@ -159,6 +168,24 @@ def spans(
     return [
         Span(score_s=score_s, low_s=low_s, high_s=high_s, at_floor=at_floor)
         for score_s, low_s, high_s, at_floor in session.execute(query)
+    ]
+
+
+def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
+    """Return what gives each user of one (leaderboard, device) a place now, in the order of the ranking."""
+    query = (
+        select(BestRow.user_id, BestRow.submission_id)
+        .add_columns(BestRow.score_s, BestRow.low_s, BestRow.high_s, BestRow.at_floor)
+        .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
+        .order_by(BestRow.score_s, BestRow.submission_id)
+    )
+    return [
+        Best(
+            user_id=row.user_id,
+            submission_id=row.submission_id,
+            span=Span(score_s=row.score_s, low_s=row.low_s, high_s=row.high_s, at_floor=row.at_floor),
+        )
+        for row in session.execute(query)
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import select, update
@@ -51,3 +52,9 @@ def find(session: Session, name: str) -> tuple[int, str] | None:
         select(UserRow.id, UserRow.name).where(UserRow.name_key == name_key(name))
     ).first()
     return None if found is None else (found.id, found.name)
+
+
+def names(session: Session, ids: Sequence[int]) -> dict[int, str]:
+    """Return the names of users by id."""
+    query = select(UserRow.id, UserRow.name).where(UserRow.id.in_(ids))
+    return {row.id: row.name for row in session.execute(query)}

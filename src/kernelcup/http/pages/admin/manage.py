@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from kernelcup.domain import Actor, Leaderboard, Scope, Standing, TrustRule
+from kernelcup.domain import Actor, Leaderboard, Scope
 from kernelcup.errors import Conflict, InvalidTask, InvalidValue, UserError
 from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.addresses import address
@@ -31,23 +29,13 @@ from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.platform import Platform
 from kernelcup.services import access, board_changes, boards, pauses, rank, rejudge
 from kernelcup.services.board_changes import UpdatePreview, as_json
+from kernelcup.services.rank_changes import RankChanges, rank_changes
 from kernelcup.storage.pauses import PauseScope
-from kernelcup_harness.protocol import TrustLevel
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 
-MOST_LEAVING = 50
+MOST_MOVES = 50
 Text = Annotated[str, Form(max_length=500)]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Leaving:
-    """Who leaves one ranking by a change."""
-
-    device: str
-    places: list[Standing]
-    of: int
-    """How many stand there now."""
 
 
 @router.get("/{name}")
@@ -65,18 +53,17 @@ def preview(
     try:
         upload = upload_of(fields)
         hidden = [*_hidden(fields), *carried(upload).items()]
-        found = board_changes.preview_update(
-            platform.db,
-            actor,
-            board.name,
-            task=None if upload is None else task_of(upload),
-            changes=changes_of(fields, board),
-            now=now,
-            known_devices=platform.config.devices,
-        )
+        wanted: dict[str, Any] = {
+            "task": None if upload is None else task_of(upload),
+            "changes": changes_of(fields, board),
+            "now": now,
+            "known_devices": platform.config.devices,
+        }
+        found = board_changes.preview_update(platform.db, actor, board.name, **wanted)
+        moving = rank_changes(platform.db, actor, board.name, most=MOST_MOVES, **wanted)
     except (InvalidTask, InvalidValue, Conflict) as error:
         return _refused(request, platform, actor, board, fields, error)
-    return _preview_page(request, platform, actor, board, found, hidden)
+    return _preview_page(request, board, found, moving, hidden)
 
 
 @router.post("/{name}/update")
@@ -236,43 +223,22 @@ def _page(
 
 def _preview_page(
     request: Request,
-    platform: Platform,
-    actor: Actor,
     board: Leaderboard,
     found: UpdatePreview,
+    moving: list[RankChanges],
     hidden: list[tuple[str, str]],
 ) -> Response:
-    leaving = [each for device in board.devices if (each := _leaving(platform, actor, board, device, found))]
     return render(
         request,
         "admin/board_preview.html",
         board=board,
         found=found,
         settings=[(name, _shown(old), _shown(new)) for name, (old, new) in found.settings.items()],
-        leaving=leaving,
-        scale=TimeScale.of(place.score_s for each in leaving for place in each.places),
+        moving=moving,
+        scale=TimeScale.of(move.score_s for each in moving for move in each.moves),
         hidden=hidden,
         needs_force=bool(found.removed_in_use or found.reveals),
     )
-
-
-def _leaving(
-    platform: Platform, actor: Actor, board: Leaderboard, device: str, found: UpdatePreview
-) -> Leaving | None:
-    """Return who leaves the ranking of one device; the others move up."""
-    places = rank.standings(platform.db, board.name, device, viewer=actor)
-    rule = found.settings.get("trust", (None, board.trust))[1]
-    if found.needs_rejudge or device in _removed(found):
-        gone = places
-    else:
-        stricter = dataclasses.replace(board, trust=TrustRule(str(rule)))
-        gone = [each for each in places if not stricter.takes(TrustLevel(each.trust))]
-    return Leaving(device=device, places=gone[:MOST_LEAVING], of=len(places)) if gone else None
-
-
-def _removed(found: UpdatePreview) -> set[str]:
-    old, new = found.settings.get("devices", ((), ()))
-    return {*old} - {*new}  # type: ignore[misc]
 
 
 def _shown(value: object) -> str:
