@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 
 
-def all_end(handles: list[int], within_s: float = 20.0) -> bool:
+def all_end(handles: list[int], within_s: float = 100.0) -> bool:
     """Wait for the processes behind descriptors and tell whether all have ended."""
     poll = select.poll()
     for handle in handles:

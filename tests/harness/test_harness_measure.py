@@ -234,7 +234,8 @@ def test_what_cannot_be_recorded_scores_its_slope(tmp_path: Path) -> None:
     assert not audit.captured
     assert audit.slope_ns is not None
     assert audit.level is TrustLevel.BOUNDED
-    assert audit.score_ns == max(audit.slope_ns, case.timing.claim_ns)
+    # On a busy machine the handshakes may find that it took even longer.
+    assert audit.score_ns >= max(audit.slope_ns, case.timing.claim_ns)
     (finding,) = not_captured(audit)
     assert not finding.quarantines
     assert finding.text.endswith("could not be recorded in a CUDA graph")
