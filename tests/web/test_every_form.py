@@ -26,6 +26,7 @@ SHOWN_AFTER_A_FORM = {
     "/admin/devices/H100/unpause": "needs a pause",
     "/admin/devices/H100/up": "needs an outage",
     "/admin/service/unpause": "needs a pause",
+    "/admin/jobs/1/quarantine": "needs a result that nobody has put aside",
     "/b/grayscale/webhooks/1/enable": "needs a webhook",
     "/b/grayscale/webhooks/1/remove": "needs a webhook",
     "/s/1/diff/1": "needs two judged submissions of the reader's own",

@@ -16,7 +16,14 @@ from kernelcup.services.accounts import make_user
 
 HERE = {"Origin": "http://127.0.0.1:8000"}
 HTML = {"Accept": "text/html"}
-VALUES = {"name": "double", "device": "H100", "token_id": "1", "review_id": "1", "limit_id": "1"}
+VALUES = {
+    "name": "double",
+    "device": "H100",
+    "token_id": "1",
+    "review_id": "1",
+    "limit_id": "1",
+    "job_id": "1",
+}
 
 
 def forms_of(router: APIRouter) -> list[str]:

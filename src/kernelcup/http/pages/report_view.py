@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from kernelcup import lesson_text
-from kernelcup.domain import Job, JobState, Run, Standing
+from kernelcup.domain import Job, JobState, Run, Standing, is_rejected
 from kernelcup.http.pages import report_plots, report_words
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.progress_view import Step
@@ -110,6 +110,11 @@ class JobPage:
     def is_whole(self) -> bool:
         """Whether more than the outcome is shown."""
         return self.report is not None and bool(self.report.stages or self.report.message)
+
+    @property
+    def waits_for_review(self) -> bool:
+        """Whether the result does not rank until a person has decided."""
+        return self.job.state is JobState.QUARANTINED and not is_rejected(self.job.state, self.job.reason)
 
     @property
     def profiles(self) -> list[CaseResult]:

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import RedirectResponse
 
 from kernelcup.clean_text import plain
-from kernelcup.domain import LARGEST_ID, Actor, Standing, Submission
+from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UnknownDevice, UserError
 from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages import difference, report_words
@@ -22,7 +22,7 @@ from kernelcup.http.pages.report_view import JobPage, job_page
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.texts import LARGEST_COLOURED
 from kernelcup.made_of import made_of
-from kernelcup.services import compare, events, rank, waiting
+from kernelcup.services import access, boards, compare, events, rank, waiting
 from kernelcup.services import submissions as service
 from kernelcup.services.best import beside
 from kernelcup.services.events import Event
@@ -78,6 +78,7 @@ def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, n
         there_and_back=report_words.THERE_AND_BACK,
         cancellable=follows and not view.ended,
         comparison=_comparison(db, view, actor),
+        manages=_manages(db, view.submission, actor),
         code=code,
         made_of=made_of(code) if code is not None else None,
         shows_code=code is not None and len(code) <= LARGEST_COLOURED,
@@ -200,6 +201,17 @@ def _follows(db: Database, number: int, actor: Actor) -> bool:
     """Tell whether somebody may watch a submission, which its author and managers may."""
     try:
         service.check_follows(db, number, viewer=actor)
+    except UserError:
+        return False
+    return True
+
+
+def _manages(db: Database, submission: Submission, actor: Actor) -> bool:
+    """Tell whether a submission's results are somebody's to put aside."""
+    if not access.has_role(actor, Role.CREATOR):
+        return False
+    try:
+        boards.check_manages(db, actor, submission.leaderboard)
     except UserError:
         return False
     return True

@@ -82,6 +82,21 @@ def decide(
     return RedirectResponse(f"/admin/reviews/{review_id}", 303)
 
 
+@router.post("/jobs/{job_id}/quarantine")
+def quarantine(
+    job_id: Number,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    reason: Annotated[str, Form(max_length=500)] = "",
+) -> Response:
+    """Take a result out of the ranking until somebody decides."""
+    if not reason.strip():
+        raise InvalidValue("Say why the result is put aside: its author is told.")
+    review = reviews.quarantine(db, actor, job_id, reason=reason.strip(), now=now)
+    return RedirectResponse(f"/admin/reviews/{review.id}", 303)
+
+
 def _page(
     request: Request,
     db: Db,

@@ -9,6 +9,7 @@ from kernelcup.http.pages.admin import (
     classes,
     devices,
     home,
+    late,
     limits,
     manage,
     new_boards,
@@ -17,7 +18,7 @@ from kernelcup.http.pages.admin import (
 )
 
 router = APIRouter()
-for _each in (home, new_boards, manage, classes, reviews, devices, users, limits, audit):
+for _each in (home, new_boards, manage, classes, late, reviews, devices, users, limits, audit):
     router.include_router(_each.router)
 
 __all__ = ["router"]

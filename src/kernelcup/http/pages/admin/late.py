@@ -1,0 +1,73 @@
+"""Late exceptions of a leaderboard: users who may submit for longer than others."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Request
+from starlette.responses import RedirectResponse, Response
+
+from kernelcup.errors import InvalidValue, NotFound
+from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.pages.addresses import address
+from kernelcup.http.pages.rendering import render
+from kernelcup.http.pages.route import PageRoute
+from kernelcup.services import boards, exceptions
+from kernelcup.services.deadlines import parse_deadline
+
+router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
+
+MOST_SHOWN = 500
+Text = Annotated[str, Form(max_length=200)]
+
+
+@router.get("/{name}/late")
+def show_late(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Show who may submit until when."""
+    return _page(request, db, actor, now, name)
+
+
+@router.post("/{name}/late")
+def grant_late(
+    name: str, request: Request, db: Db, actor: ActorDep, now: Now, user: Text = "", until: Text = ""
+) -> Response:
+    """Let a user submit until a moment, or until another one than before."""
+    boards.check_manages(db, actor, name)
+    try:
+        exceptions.grant_late(db, actor, name, user.strip(), parse_deadline(until, now), now=now)
+    except (InvalidValue, NotFound) as error:
+        return _page(request, db, actor, now, name, problem=str(error), user=user, until=until)
+    return RedirectResponse(address("/admin/boards", name, "late"), 303)
+
+
+@router.post("/{name}/late/revoke")
+def revoke_late(name: str, db: Db, actor: ActorDep, now: Now, user: Text = "") -> Response:
+    """Take an exception back."""
+    exceptions.revoke_late(db, actor, name, user, now=now)
+    return RedirectResponse(address("/admin/boards", name, "late"), 303)
+
+
+def _page(
+    request: Request,
+    db: Db,
+    actor: ActorDep,
+    now: Now,
+    name: str,
+    *,
+    problem: str = "",
+    user: str = "",
+    until: str = "",
+) -> Response:
+    found = exceptions.late_exceptions(db, actor, name)
+    return render(
+        request,
+        "admin/late.html",
+        status=400 if problem else 200,
+        board=boards.get_board(db, name, viewer=actor),
+        exceptions=found[:MOST_SHOWN],
+        more=max(len(found) - MOST_SHOWN, 0),
+        now=now,
+        problem=problem,
+        user=user,
+        until=until,
+    )

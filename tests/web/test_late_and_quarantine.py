@@ -1,0 +1,146 @@
+"""Late exceptions of a leaderboard, and results that are put aside by hand, in the browser."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from looks import WIDTHS, check_page
+from playwright.sync_api import expect
+from test_admin_pages import EVIL, HTML, judged, post
+
+from builders import NOW, make_board, make_submission
+from kernelcup.domain import OPERATOR, Role
+from kernelcup.services import accounts, exceptions, reviews
+from kernelcup.services.rank import standings
+
+LATE = "/admin/boards/double/late"
+
+
+@pytest.fixture
+def people(db, person) -> dict[str, Any]:
+    """A leaderboard of grace's on which ada stands."""
+    found = {
+        "ada": person("ada"),
+        "eve": person("eve", Role.CREATOR),
+        "grace": person("grace", Role.CREATOR),
+        "root": person("root", Role.ADMIN),
+    }
+    make_board(db, creator="grace", deadline=NOW + timedelta(days=1))
+    judged(db, "ada")
+    return found
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_fit_and_axe_finds_nothing(visitor, people, db, width) -> None:
+    exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
+    somebody = visitor(people["grace"], width=width, dark=width == 768)
+    page = somebody.open(LATE)
+    check_page(page)
+    somebody.open("/s/1", page)
+    page.get_by_text("Put aside").click()
+    check_page(page)
+
+
+def test_an_exception_is_added_changed_and_removed(visitor, people, db) -> None:
+    page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double")
+    page.get_by_role("link", name="Late exceptions").click()
+    for day, shown in (("2030-01-31", "31 Jan 2030, 23:59"), ("2030-02-28", "28 Feb 2030, 23:59")):
+        page.get_by_label("User").fill("ada")
+        page.get_by_label("Until").fill(day)
+        page.get_by_role("button", name="Add").click()
+        expect(page.get_by_role("region", name="Late exceptions")).to_contain_text(shown)
+    (each,) = exceptions.late_exceptions(db, OPERATOR, "double")
+    assert (each.user, f"{each.until:%Y-%m-%d %H:%M:%S}") == ("ada", "2030-02-28 23:59:59")
+    page.get_by_role("button", name="Remove the exception of ada").click()
+    expect(page.get_by_text("None.")).to_be_visible()
+    assert exceptions.late_exceptions(db, OPERATOR, "double") == []
+
+
+@pytest.mark.parametrize(
+    ("user", "until", "text"),
+    [
+        ("nobody", "2030-01-31", "There is no user"),
+        ("ada", "2001-01-31", "is over already"),
+        ("ada", f"{NOW:%Y-%m-%d %H:%M}Z".replace("Z", " +00:00"), "is over already"),
+        ("ada", EVIL, "is not a moment"),
+        (EVIL, "2030-01-31", "There is no user"),
+    ],
+)
+def test_an_exception_that_cannot_be_is_told_and_kept_in_the_form(
+    client, people, signed_in, db, user, until, text
+) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    answer = post(client, LATE, user=user, until=until)
+    assert answer.status_code == 400
+    assert text in answer.text
+    assert EVIL not in answer.text
+    assert exceptions.late_exceptions(db, OPERATOR, "double") == []
+
+
+def test_a_name_with_a_script_is_text_in_the_list(client, people, signed_in, db) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    accounts.make_user(db, OPERATOR, name, role=Role.PARTICIPANT, now=NOW)
+    exceptions.grant_late(db, OPERATOR, "double", name, NOW + timedelta(days=9), now=NOW)
+    client.cookies.update(signed_in(people["grace"]))
+    page = client.get(LATE).text
+    assert name not in page
+    assert "&lt;img src=x" in page
+
+
+def test_late_exceptions_are_for_those_who_manage_the_leaderboard(client, people, signed_in, db) -> None:
+    assert client.get(LATE, headers=HTML).status_code == 401
+    exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
+    for name in ("ada", "eve"):
+        client.cookies.update(signed_in(people[name]))
+        assert client.get(LATE, headers=HTML).status_code == 403
+        assert post(client, LATE, user="eve", until="2030-01-31").status_code == 403
+        assert post(client, f"{LATE}/revoke", user="ada").status_code == 403
+    assert [each.user for each in exceptions.late_exceptions(db, OPERATOR, "double")] == ["ada"]
+    client.cookies.update(signed_in(people["root"]))
+    assert client.get(LATE, headers=HTML).status_code == 200
+
+
+def test_a_result_is_put_aside_from_its_page(visitor, people, db) -> None:
+    page = visitor(people["grace"], width=360, javascript=False).open("/s/1")
+    page.get_by_text("Put aside").click()
+    page.get_by_label("Why").fill(f"the text of #7 {EVIL}")
+    page.get_by_role("button", name="Put the result aside").click()
+    expect(page.get_by_role("heading", name="Review of #1")).to_be_visible()
+    expect(page.get_by_text(f"the text of #7 {EVIL}")).to_be_visible()
+    (review,) = reviews.open_reviews(db, OPERATOR)
+    assert (review.job_id, review.opened_by, standings(db, "double", "H100")) == (1, "grace", [])
+    page.get_by_role("link", name="#1").click()
+    expect(page.get_by_role("link", name="waits for a review")).to_be_visible()
+    assert page.get_by_role("button", name="Put the result aside").count() == 0
+
+
+def test_a_rejected_result_can_be_put_aside_again(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    assert post(client, "/admin/jobs/1/quarantine", reason="look").status_code == 303
+    assert post(client, "/admin/jobs/1/quarantine", reason="look").status_code == 409
+    reviews.decide(db, OPERATOR, 1, decision="rejected", note="copied", now=NOW)
+    assert "Put the result aside" in client.get("/s/1").text
+    again = post(client, "/admin/jobs/1/quarantine", reason="look again")
+    assert again.headers["location"] == "/admin/reviews/2"
+
+
+def test_a_result_is_put_aside_with_a_reason_only(client, people, signed_in, db) -> None:
+    client.cookies.update(signed_in(people["grace"]))
+    assert post(client, "/admin/jobs/1/quarantine", reason=" ").status_code == 400
+    assert post(client, "/admin/jobs/9/quarantine", reason="look").status_code == 404
+    make_submission(db, board="double", user="ada", now=NOW)
+    assert post(client, "/admin/jobs/2/quarantine", reason="look").status_code == 409
+    assert reviews.open_reviews(db, OPERATOR) == []
+
+
+def test_only_those_who_manage_a_leaderboard_put_its_results_aside(client, people, signed_in, db) -> None:
+    assert "quarantine" not in client.get("/s/1").text
+    for name in ("ada", "eve"):
+        client.cookies.update(signed_in(people[name]))
+        assert "quarantine" not in client.get("/s/1").text
+        assert post(client, "/admin/jobs/1/quarantine", reason="look").status_code == 403
+    assert reviews.open_reviews(db, OPERATOR) == []
+    client.cookies.update(signed_in(people["root"]))
+    assert "/admin/jobs/1/quarantine" in client.get("/s/1").text
