@@ -190,7 +190,7 @@ def claimed(ns: object, pending: Pending) -> float:
     """Return the claim of an answer, never more than the judge's clock; NaN where none was asked for."""
     if pending.kind not in (CLAIM, TIMED):
         if ns is not None:
-            raise BrokenProtocol("an answer with a time that nobody asked for")
+            raise BrokenProtocol("an answer with a time where none is due")
         return math.nan
     if not isinstance(ns, float) or not 0 < ns < math.inf:
         raise BrokenProtocol("an answer without a time")

@@ -1,4 +1,4 @@
-"""The judge's side of one call: input into shared memory, answer out of it, nothing believed."""
+"""The judge's side of one call: writes the input into shared memory and reads the answer from it, unverified."""
 
 from __future__ import annotations
 
@@ -40,56 +40,56 @@ SMALLEST_ARENA = 1 << 20
 OUTPUT_HEADROOM = 64 << 20
 LONGEST_WAKE_NS = 2_000_000
 QUICK_ANSWERS, QUICK = 6, 1.25
-"""So many answers in a row that take hardly longer than the quickest."""
+"""The contestant is awake after this many answers in a row within this factor of the quickest."""
 ARMING_S = 0.3
-"""Who is not ready by then waits for the device in the middle of a call: such ones cannot be armed."""
+"""A call that is still not queued by then synchronizes with the device, so it cannot be armed."""
 LONGEST_ARMED_S = 10.0
 LEAST_SETTLE_S = 1.0
 MOST_ARMED = 128
-"""Answers of more tensors are not armed: a stream that waits takes only so many launches."""
+"""Calls that answer with more tensors are not armed: a waiting stream accepts a limited number of launches."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Given:
-    """What a slot of the contestant holds, or is to get with the call."""
+    """The input that a slot of the contestant holds, or receives with the call."""
 
     layout: dict[str, Any]
     seed: int | None
-    """What uncovers the input; None if it is not there yet."""
+    """The seed that unmasks the input; None if the input comes with the call."""
     form: Form | None
     plain: wire.Encoder | None
-    """The input itself, where it goes with the call."""
+    """The input itself, if it goes with the call."""
 
     @property
     def inputs(self) -> int:
-        """How many tensors the input has."""
+        """Number of tensors of the input."""
         return len(self.layout["table"])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Armed:
-    """An armed call that is done."""
+    """A finished armed call."""
 
     wall_ns: float
     digest: bytes
-    """What commits to its answer."""
+    """The commitment to its answer."""
     given: Given
     described: dict[str, Any]
-    """The answer but for its bytes, as it was said before the input could be read."""
+    """The answer except its bytes, as described before the input could be read."""
 
 
 class Caller:
     """Sends inputs, receives outputs.
 
-    An input is given masked, and uncovered by a seed that comes with the call: before that there is
-    nothing that the contestant could compute with. Where masks are slower than copies, the input
-    itself comes with the call, in memory of its own.
+    An input is sent masked; the seed that unmasks it comes with the call. Before the call the
+    contestant has nothing to compute with. If masking is slower than copying, the input itself
+    comes with the call, in memory of its own.
 
     Args:
         channel: To the contestant.
         record_type: Finds classes of answers by name.
-        result_bytes: What one call may return.
-        mask: Covers inputs; by default that of the processor.
+        result_bytes: Most bytes that one call may return.
+        mask: Masks inputs; by default on the processor.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Caller:
         self._private = torch.empty(0, dtype=torch.uint8)
         """The judge's own memory for answers, while the clock runs."""
         self.waited_s = 0.0
-        """Seconds spent waiting for answers, since somebody last set it to zero."""
+        """Seconds spent waiting for answers since it was last set to zero."""
 
     def call(
         self,
@@ -125,7 +125,7 @@ class Caller:
         profile: bool = False,
         kind: str = CLAIM,
     ) -> Answer:
-        """Have ``data`` computed once; ``form`` is None where there is no reference.
+        """Call the contestant once with ``data``; ``form`` is None if there is no reference.
 
         Raise :class:`CallFailed`, or what the channel raises: ``ChannelTimeout``,
         ``ChannelClosed``, ``BrokenProtocol``.
@@ -136,7 +136,7 @@ class Caller:
         return self.open(self.go(0, PROFILE if profile else kind, timeout_s=left))
 
     def give(self, slot: int, data: Any, form: Form | None = None, *, timeout_s: float) -> None:
-        """Bring an input into a slot, so that it cannot be read there. Raise as :meth:`call` does."""
+        """Put an input into a slot, masked so that it cannot be read. Raise as :meth:`call` does."""
         encoder = wire.Encoder()
         tree = encoder.tree(data, "input")
         size = masks.padded(encoder.nbytes)
@@ -156,12 +156,12 @@ class Caller:
         expect(reply, "given")
 
     def give_again(self, slot: int, *, timeout_s: float) -> None:
-        """Bring the input of a slot there once more, covered as it was. Raise as :meth:`call` does."""
+        """Send the input of a slot once more, masked as before. Raise as :meth:`call` does."""
         frame = {"type": "give", "slot": slot, "layout": self._given[slot].layout}
         self.ask(frame, "given", timeout_s=timeout_s)
 
     def forget(self, *, timeout_s: float) -> None:
-        """Have all memory of inputs and answers given back. Raise as :meth:`call` does."""
+        """Have all memory of inputs and answers freed. Raise as :meth:`call` does."""
         for arena in self._inputs.values():
             arena.close()
         self._inputs.clear()
@@ -174,7 +174,7 @@ class Caller:
         expect(reply, "placed")
 
     def go(self, slot: int, kind: str, *, timeout_s: float, keep: bool = False) -> Pending:
-        """Have the input of a slot computed once. Raise what the channel raises.
+        """Call the contestant once with the input of a slot. Raise what the channel raises.
 
         The answer must be opened before the next call unless it is kept, which copies it.
         """
@@ -187,10 +187,10 @@ class Caller:
         return self._pending(reply, kind, wall_ns, given, keep=keep)
 
     def timed(self, slot: int, data: Any, form: Form | None, *, timeout_s: float) -> Pending:
-        """Have an input computed once and take the time from before it is handed out until the answer is ours.
+        """Call once with an input, timed from before it is handed out until the judge has the answer.
 
-        Both ways through shared memory are part of it: nobody could make it look shorter. Memory is shared, and
-        mapped, before the clock starts. The answer must be opened before the next call. Raise as :meth:`call` does.
+        Both copies through shared memory are included, so the time cannot be made to look shorter. Memory is shared
+        and mapped before the clock starts. Open the answer before the next call. Raise as :meth:`call` does.
         """
         encoder = wire.Encoder()
         tree = encoder.tree(data, "input")
@@ -203,7 +203,7 @@ class Caller:
         arena = self._inputs[slot] = self._arena("inputs", self._inputs.get(slot), layout["bytes"])
         self._make_room(form, by_host=sys.maxsize)
         self._given[slot] = given = Given(layout=layout, seed=None, form=form, plain=None)
-        # The tensors are made, of whatever lies there: what was there before, or nothing.
+        # This creates the tensors over whatever the memory holds.
         self.ask({"type": "give", "slot": slot, "layout": layout}, "given", timeout_s=timeout_s)
         frame = {"type": "go", "kind": CLAIM, "slot": slot, "seed": None, "layout": None, "fill": True}
         begin = time.perf_counter_ns()
@@ -215,7 +215,7 @@ class Caller:
         return replace(self._pending(reply, TIMED, wall_ns, given, keep=False), memory=memory)
 
     def _taken(self, size: int) -> Copied:
-        """Copy the answer to where nobody else can write."""
+        """Copy the answer into memory that only the judge can write."""
         assert self._outputs is not None
         if self._private.numel() < size:
             self._private = torch.empty(size, dtype=torch.uint8)
@@ -224,11 +224,11 @@ class Caller:
         return Copied(private)
 
     def can_arm(self, slot: int) -> bool:
-        """Tell whether nothing on this side keeps the input of a slot from being armed."""
+        """Return whether, on the judge's side, the input of a slot can be armed."""
         given = self._given[slot]
         if given.seed is None or self._mask.code is None or given.form is None:
             return False
-        # What commits to an answer is made where the answer is, of bytes that it must have, by a launch for each.
+        # The commitment is computed on the answer's device, from at least one byte, with one launch for each tensor.
         tensors = aliasing.leaves(given.form.value)
         has_bytes = given.form.value is None or any(each.numel() for each in tensors)
         return (
@@ -240,17 +240,17 @@ class Caller:
     def armed(
         self, slot: int, *, replay: bool, timeout_s: float, patience_s: float = ARMING_S
     ) -> Armed | None:
-        """Have the input of a slot computed once, by a device that has everything queued before it gets the key.
+        """Call once with the input of a slot, with everything queued on the device before it gets the key.
 
-        No process takes part between GO and DONE, so the time hardly jitters; nor does the bus, for with DONE
-        comes only what commits to the answer, which :meth:`collect` gets. Return None where that does not work:
-        a call that waits for the device, whatever the contestant's reason. Raise as :meth:`call` does.
+        No process takes part between GO and DONE, so the time hardly jitters. Neither does the bus: DONE carries
+        only a commitment to the answer, which :meth:`collect` fetches. Return None if the call cannot be armed,
+        for example because it waits for the device. Raise as :meth:`call` does.
 
         Args:
-            slot: One of which :meth:`can_arm` says that it can be.
-            replay: Whether what was captured on the slot is queued, or a call.
-            timeout_s: For all of it.
-            patience_s: For having everything queued.
+            slot: A slot for which :meth:`can_arm` returns True.
+            replay: Whether to queue the slot's captured graph instead of a call.
+            timeout_s: For the whole call.
+            patience_s: For queueing everything.
         """
         given = self._given[slot]
         assert given.seed is not None
@@ -272,7 +272,7 @@ class Caller:
         return Armed(wall_ns=wall_ns, digest=digest, given=given, described=described)
 
     def collect(self, armed: Armed, *, timeout_s: float) -> Pending:
-        """Get the answer of the last armed call, which has to be the one it has committed to. Raise as :meth:`go`."""
+        """Fetch the answer of the last armed call; it has to match the commitment. Raise as :meth:`go` does."""
         code = self._mask.code
         assert code is not None
         self._make_room(armed.given.form)
@@ -289,14 +289,14 @@ class Caller:
     def _queued(
         self, frame: dict[str, Any], release: Callable[[], None], patience_s: float, deadline: float
     ) -> dict[str, Any] | None:
-        """Have a call queued. Return the description of its answer, None if it has to be made in another way."""
+        """Have a call queued. Return the description of its answer, None if the call cannot be armed."""
         number = self._send(frame, deadline - time.monotonic())
         try:
             ready = self._reply(number, min(patience_s, deadline - time.monotonic()))
             if ready.get("type") == "armed" and ready.get("ok") is True:
                 return ready
         except ChannelTimeout:
-            # It waits for the device, which waits for us.
+            # The call waits for the device, which waits for the judge.
             release()
             self._reply(number, deadline - time.monotonic())
             return None
@@ -304,7 +304,7 @@ class Caller:
         return None
 
     def _told(self, page: Page, seed: int, number: int, deadline: float) -> tuple[float, bytes]:
-        """Give the word; return the nanoseconds until the device was done, and its commitment.
+        """Signal GO; return the nanoseconds until the device was done, and its commitment.
 
         Raise as :meth:`call` does.
         """
@@ -317,10 +317,10 @@ class Caller:
         self.waited_s += time.monotonic() - began
         if told is not None:
             return told
-        # A device that has failed says nothing; its process knows.
+        # A failed device never signals; its process knows the error.
         page.release(seed, number)
         self.ask({"type": "settle"}, "settled", timeout_s=max(LEAST_SETTLE_S, deadline - time.monotonic()))
-        raise BrokenProtocol("an armed call of which nobody heard again")
+        raise BrokenProtocol("an armed call that never finished")
 
     def _cleared_page(self) -> Page:
         if self._page is None:
@@ -330,12 +330,12 @@ class Caller:
         return self._page
 
     def _look(self) -> None:
-        """Raise if the other side is gone or says something: it has no reason to."""
+        """Raise if the contestant is gone or sends a frame, which it has no reason to do."""
         if self._channel.has_pending():
-            raise BrokenProtocol("a frame that nobody asked for")
+            raise BrokenProtocol("an unexpected frame")
 
     def read(self, slot: int, place: int, *, timeout_s: float) -> Answer:
-        """Return what is left of the last pass at a place of the ring, which has the form of ``slot``."""
+        """Return the answer that the last pass left at a place of the ring; its form is that of ``slot``."""
         given = self._given[slot]
         self._make_room(given.form)
         reply, wall_ns = self._ask({"type": "read", "place": place}, timeout_s)
@@ -348,11 +348,11 @@ class Caller:
         return reply, wall_ns
 
     def open(self, pending: Pending) -> Answer:
-        """Return what an answer says. Raise :class:`CallFailed` or ``BrokenProtocol``."""
+        """Decode an answer. Raise :class:`CallFailed` or ``BrokenProtocol``."""
         return opened(pending, self._record_type)
 
     def close(self) -> None:
-        """Give the shared memory back."""
+        """Free the shared memory."""
         page = self._page.arena if self._page is not None else None
         for arena in (*self._inputs.values(), self._outputs, page):
             if arena is not None:
@@ -360,11 +360,11 @@ class Caller:
         self._inputs, self._outputs, self._page = {}, None, None
 
     def _handed_over(self, slot: int) -> dict[str, Any]:
-        """Return what a frame says of the input of a slot that may be read from now on."""
+        """Return the part of a frame that makes the input of a slot readable."""
         given = self._given[slot]
         if given.plain is None:
             return {"slot": slot, "seed": given.seed, "layout": None}
-        # In memory that the contestant has never seen: it could look on while it is being written.
+        # In memory that the contestant has never seen: otherwise it could read the input while it is written.
         if slot in self._inputs:
             self._inputs.pop(slot).close()
         arena = self._inputs[slot] = self._arena("inputs", None, given.layout["bytes"])
@@ -372,7 +372,7 @@ class Caller:
         return {"slot": slot, "seed": None, "layout": given.layout}
 
     def _cover(self, slot: int, encoder: wire.Encoder, size: int, seed: int) -> None:
-        """Write an input into the arena of its slot, masked: never as it is."""
+        """Write an input into the arena of its slot, masked: never in the clear."""
         if self._covered.numel() < size:
             device = "cuda" if self._mask.gpu else "cpu"
             self._covered = torch.zeros(size, dtype=torch.uint8, device=device)
@@ -384,7 +384,7 @@ class Caller:
         arena.bytes[:size].copy_(covered)
 
     def _make_room(self, form: Form | None, *, by_host: int = MOST_BY_HOST) -> None:
-        """Prepare the memory for an answer: up to so many bytes by the processor, larger ones by the device."""
+        """Prepare memory for an answer: up to ``by_host`` bytes on the processor, larger answers on the device."""
         expected = form.nbytes if form is not None else 0
         self._outputs = self._arena("outputs", self._outputs, self._capacity(form))
         self._poison.fill(self._outputs, expected, by_host=by_host)
@@ -392,9 +392,9 @@ class Caller:
     def _ask(
         self, frame: dict[str, Any], timeout_s: float, *, bare: bool = False
     ) -> tuple[dict[str, Any], float]:
-        """Send a frame and return the answer to it, with the wall-clock time in between in nanoseconds.
+        """Send a frame and return the reply, with the wall-clock time in between in nanoseconds.
 
-        New shared memory goes with it, unless it is ``bare``.
+        New shared memory goes with the frame, unless it is ``bare``.
         """
         begin = time.perf_counter_ns()
         number = self._send(frame, timeout_s, bare=bare)
@@ -402,19 +402,19 @@ class Caller:
         return reply, float(time.perf_counter_ns() - begin)
 
     def _send(self, frame: dict[str, Any], timeout_s: float, *, bare: bool = False) -> int:
-        """Send a frame with the shared memory that is new, unless it is ``bare``; return its number."""
+        """Send a frame, with new shared memory unless it is ``bare``; return its number."""
         fresh = [] if bare else self._fresh
         number = secrets.randbits(53)
         frame = {**frame, "id": number, "arenas": [name for name, _fd in fresh]}
         fds = [fd for _name, fd in fresh]
         if self._channel.has_pending():
-            raise BrokenProtocol("a frame that nobody asked for")
+            raise BrokenProtocol("an unexpected frame")
         self._channel.send(frame, fds, timeout_s)
         fresh.clear()
         return number
 
     def _reply(self, number: int, timeout_s: float) -> dict[str, Any]:
-        """Return the answer to a frame."""
+        """Return the reply to a frame."""
         begin = time.perf_counter_ns()
         try:
             reply = self._channel.receive(max(0.0, timeout_s))
@@ -426,7 +426,7 @@ class Caller:
 
     @contextmanager
     def awake(self, timeout_s: float) -> Iterator[None]:
-        """Keep both sides from sleeping between the calls in here, where handshakes are timed on a GPU."""
+        """Keep both sides from sleeping between calls in this context, if handshakes are timed on a GPU."""
         self._channel.busy_s = masks.busy_s()
         if not self._channel.busy_s:
             yield
@@ -440,7 +440,7 @@ class Caller:
         expect(self._ask({"type": "rest"}, timeout_s, bare=True)[0], "rests")
 
     def _wake(self, timeout_s: float) -> None:
-        """Talk with the other side until it answers quickly: what came before took time, and it slept meanwhile."""
+        """Exchange frames until the contestant answers quickly: it has slept since the last call."""
         until = time.perf_counter_ns() + LONGEST_WAKE_NS
         quickest, quick = math.inf, 0
         while quick < QUICK_ANSWERS and time.perf_counter_ns() < until:
@@ -485,7 +485,7 @@ class Caller:
 def copied(source: torch.Tensor) -> torch.Tensor:
     """Return a copy of bytes on the host, made by one thread.
 
-    PyTorch would use all cores, and its threads go on looking for work while a handshake is timed.
+    PyTorch would use all cores, and its threads keep polling for work while a handshake is timed.
     """
     copy = torch.empty(source.numel(), dtype=torch.uint8)
     ctypes.memmove(copy.data_ptr(), source.data_ptr(), source.numel())

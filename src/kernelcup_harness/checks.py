@@ -1,4 +1,4 @@
-"""What the judge knows of a case: its inputs, what is right, and whether an answer is."""
+"""Correctness of a case: its inputs, the expected output, and the check of an answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Place:
 
     @property
     def key(self) -> tuple[StageName, int]:
-        """What tells it from other places."""
+        """The key that identifies the place."""
         return self.stage, self.index
 
 
@@ -41,14 +41,15 @@ class Fault:
 
 
 class Checks:
-    """Makes inputs and checks answers, with nothing of either in any other process.
+    """Makes inputs and checks answers; neither leaves the judge's process.
 
     Args:
-        secret: From which ranked inputs are drawn.
-        aliasing: Whether answers may share memory with inputs whatever the reference does.
+        secret: Ranked inputs are drawn from it.
+        aliasing: Whether answers may share memory with inputs even if the reference's do not.
         non_finite: Whether answers may be NaN or infinite where the reference's are finite.
-        same_dtype: Whether answers of another dtype than the reference's are wrong whatever the checker says.
-        seeds_below: All seeds that are drawn are less than this; None for 63 bits.
+        same_dtype: Whether an answer is wrong if its dtype differs from the reference's, even if the checker
+            accepts it.
+        seeds_below: Every drawn seed is less than this; None for 63 bits.
     """
 
     def __init__(
@@ -79,14 +80,14 @@ class Checks:
         return Place(stage, case.index, case.parameters)
 
     def make_input(self, place: Place, sample: SampleName) -> Any:
-        """Return an input, the same one for the same name, and nobody else's copy. Raise ``TaskFault``."""
+        """Return a fresh copy of an input, with equal contents for equal names. Raise ``TaskFault``."""
         data = self._task.generate(place.parameters, self._seed(place, sample.input))
         if sample.twin:
             twins.change(data, self._twin_chances(place, sample.input), self._changed_in_twins(place))
         return data
 
     def form(self, place: Place) -> Form | None:
-        """Return what answers look like, None where the task has no reference."""
+        """Return the form of answers, None if the task has no reference."""
         if not self._task.has_reference:
             return None
         if place.key not in self._forms:
@@ -105,11 +106,11 @@ class Checks:
         return self._task.expected(data)
 
     def has_twins(self, place: Place) -> bool:
-        """Tell whether inputs with one element of each tensor changed are still inputs of the task."""
+        """Return whether inputs with one element of each tensor changed are still inputs of the task."""
         return bool(self._changed_in_twins(place))
 
     def fault(self, place: Place, sample: SampleName, data: Any, answer: Answer) -> Fault | None:
-        """Return what is wrong with an answer to ``data``, which is spent afterwards."""
+        """Return the fault of an answer to ``data``, None if it is right. Do not use ``data`` afterwards."""
         found = (
             self._form_fault(place, sample, answer.output)
             or self._alias_fault(place, answer)
@@ -137,7 +138,7 @@ class Checks:
         if form is None or self._aliasing:
             return None
         if answer.repeats_itself and not self._repeats[place.key]:
-            return Fault(reason=Reason.ALIASED, text="two tensors of the output are one and the same memory")
+            return Fault(reason=Reason.ALIASED, text="two tensors of the output share the same memory")
         for number in answer.shared_inputs:
             if not self._may_share(place, number):
                 text = (
@@ -148,14 +149,14 @@ class Checks:
         return None
 
     def _may_share(self, place: Place, number: int) -> bool:
-        """Tell whether the reference shares an input's memory too, or does not care what was in it."""
+        """Return whether the reference also shares this input's memory, or ignores the input's contents."""
         shared = self._shared[place.key]
         if number not in shared and self._is_only_written(place, number):
             shared.add(number)
         return number in shared
 
     def _is_only_written(self, place: Place, number: int) -> bool:
-        """Tell whether a tensor of the input is a place for the output: filled with noise it changes nothing."""
+        """Return whether a tensor of the input is only a place for the output: noise in it changes nothing."""
         sample = SampleName(input=0)
         data = self.make_input(place, sample)
         leaves = aliasing.leaves(data)
@@ -169,9 +170,9 @@ class Checks:
             return False
 
     def writable(self, place: Place) -> set[int]:
-        """Return which tensors of an input calls may write: what the reference writes, or does not look at.
+        """Return the tensors of an input that calls may write: those that the reference writes or never reads.
 
-        Without a reference nobody knows that, and calls may write all of them.
+        Without a reference this is unknown, and calls may write all of them.
         """
         data = self.make_input(place, SampleName(input=0))
         leaves = aliasing.leaves(data)
@@ -190,7 +191,7 @@ class Checks:
         return changed | {number for number in unread if self._is_only_written(place, number)}
 
     def _finite_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
-        """Return what is wrong with an answer that is not finite where the reference's is."""
+        """Return the fault of an answer that is not finite where the reference's is, else None."""
         if self._non_finite or not self._task.has_reference or finiteness.is_finite(output):
             return None
         found = finiteness.first_unexpected(self._expected(place, sample), output)
@@ -201,7 +202,7 @@ class Checks:
         return self._fault(place, sample, text, mismatch)
 
     def _checked(self, place: Place, sample: SampleName, data: Any, output: Any) -> str:
-        """Return the checker's fault. One that fails on this output only has found the output wrong."""
+        """Return the checker's fault. If the checker fails on this output only, the output is wrong."""
         try:
             return self._task.check(data, output)
         except TaskFault as fault:
@@ -223,21 +224,21 @@ class Checks:
         return self._fault(place, sample, text, mismatch)
 
     def _fault(self, place: Place, sample: SampleName, text: str, mismatch: Mismatch | None = None) -> Fault:
-        """Return a fault of the values; its reason says on which kind of input."""
+        """Return a fault of the values; its reason names the kind of input."""
         reason = Reason.DIFFERS
         if sample.twin:
             reason = Reason.NEAR_TWIN
             text = f"on an input that differs from an earlier one in one element of each tensor: {text}"
         elif (*place.key, sample.input) in self._right:
             reason = Reason.REPEATED
-            text = f"on an input that had been answered right before: {text}"
+            text = f"on an input that was answered correctly before: {text}"
         return Fault(reason=reason, text=text, mismatch=mismatch)
 
     def _expected(self, place: Place, sample: SampleName) -> Any:
         return self._task.expected(self.make_input(place, sample))
 
     def _changed_in_twins(self, place: Place) -> frozenset[int]:
-        """Return which tensors of an input are changed: found out once, by the first input."""
+        """Return the tensors of an input that twins change: chosen once, by the first input."""
         if place.key not in self._twins:
             self._twins[place.key] = self._choose_for_twins(place)
         return self._twins[place.key]
@@ -258,14 +259,14 @@ class Checks:
         return lambda leaf: random.Random(derive_seed(self._secret, "twin", *place.key, number, leaf))
 
     def _is_no_input(self, place: Place, sample: SampleName) -> bool:
-        """Tell whether the reference itself fails on this twin: then no answer to it is wrong."""
+        """Return whether the reference itself fails on this twin: then no answer to it is wrong."""
         plain = SampleName(input=sample.input)
         return sample.twin and not twins.masters(
             self._task, lambda: self.make_input(place, sample), lambda: self.make_input(place, plain)
         )
 
     def _seed(self, place: Place, number: int) -> int:
-        """Return the seed of one input. The first is the case's own; only the ranked stage draws from the secret."""
+        """Return the seed of one input. The first is the case's own; only the ranked stage uses the secret."""
         given = place.parameters.get("seed")
         if number == 0 and isinstance(given, int):
             return given
@@ -276,7 +277,7 @@ class Checks:
 
 
 def unopened(pending: Pending) -> Answer:
-    """Return what an answer claims, without the output. Raise ``CallFailed`` or ``BrokenProtocol``."""
+    """Return the times that an answer claims, without its output. Raise ``CallFailed`` or ``BrokenProtocol``."""
     expect(pending.reply, "done")
     ns, own_ns = times_of(pending)
     return Answer(ns=ns, own_ns=own_ns, late=was_late(pending.reply), wall_ns=pending.wall_ns)

@@ -1,6 +1,6 @@
-"""The untrusted process: imports the submission, calls it, and says how long each call took.
+"""The untrusted process: imports the submission, calls it, and reports how long each call took.
 
-It holds no seed, no expected output, no checker and no verdict. All that it says is a claim.
+It holds no seed, no expected output, no checker and no verdict. Everything that it sends is a claim.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 MAX_FRAME = 16 << 20
 MAX_TEXT = 8 << 10
 NO_TRITON = (
-    "Triton is not installed where this was judged, which is why the submission failed. Whoever runs that "
-    "machine installs it with `pip install triton`; `kernelcup doctor` says what else is missing.\n"
+    "The submission failed because Triton is not installed on the machine that judged it. The operator of "
+    "that machine can install it with `pip install triton`; `kernelcup doctor` lists what else is missing.\n"
 )
 MAX_TRACE = 4 << 20
-# Imported before there is a job.
+# Imported before a job arrives.
 AHEAD = tuple(
     f"kernelcup_harness.{name}"
     for name in "aliasing builtin graphs masks pages rings slots timing wire".split()
 )
 NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
-# Exceptions of compilers that work at the first call, by class name: they live in packages that the
-# harness does not import.
+# Exceptions of compilers that run at the first call, by class name: the harness does not import
+# their packages.
 BUILD_ERRORS = frozenset(
     {"CompilationError", "CompileTimeAssertionFailure", "CompileException", "NVRTCError", "PTXASError"}
 )
@@ -50,19 +50,19 @@ BUILD_ERRORS = frozenset(
 def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     """Serve one job over the socket ``channel_fd``; the working folder holds the submission.
 
-    What the job is comes from the runner over ``runner_fd``, once there is one.
+    The job itself comes from the runner over ``runner_fd``.
     """
     handover.wait_as_contestant(runner_fd, parent, ahead=AHEAD)
-    # A crash, and a hang that the runner ends, says where it was.
+    # A crash, or a hang that the runner ends, prints where it happened.
     faulthandler.enable(2, all_threads=False)
     channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
     hands = None
     if os.environ.get(CLEAN_ROOM):
         from kernelcup_harness.replay.hands import GpuHands
 
-        # Before anything uses the driver: code that is loaded earlier is not seen.
+        # Before anything uses the driver: code that is loaded earlier would not be seen.
         hands = GpuHands()
-    # Without a channel there is nobody to tell anything, and no exit handler of the submission is due.
+    # Without a channel nothing can be reported. Exit handlers of the submission are not run.
     try:
         Contestant(channel, hands=hands).serve()
     except ChannelClosed:
@@ -157,27 +157,27 @@ class Contestant:
             }
         self._kernel = kernel if self._room is None else self._room.kept(kernel)
         self._clock.settle()
-        # What was imported stays: the collector need not look at it again and again.
+        # Imported objects stay alive: the garbage collector need not scan them repeatedly.
         gc.freeze()
         return {"type": "ready"}
 
     def _wake(self, _frame: dict[str, Any]) -> dict[str, Any]:
-        """Be awake for what comes next."""
+        """Poll for frames from now on, to answer without delay."""
         self._channel.busy_s = self._masks.busy_s()
         return {"type": "awake"}
 
     def _rest(self, _frame: dict[str, Any]) -> dict[str, Any]:
-        """Sleep between frames, and keep nobody else from working."""
+        """Sleep between frames, which leaves the processor to others."""
         self._channel.busy_s = 0.0
         return {"type": "rests"}
 
     def _settle(self, _frame: dict[str, Any]) -> dict[str, Any]:
-        """Wait for the device, and fail with what it has failed with."""
+        """Wait for the device, and raise its error if it has failed."""
         self._clock.settle()
         return {"type": "settled"}
 
     def _use_builtin(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Compute what the trusted contestant computes. No user code was loaded, nor will be."""
+        """Use a kernel of the harness. This process has loaded no user code and will load none."""
         self._kernel = kernel = self._kernels[frame["name"]]
         if isinstance(kernel, self._builtin.Noop):
             kernel.prepare(frame)
@@ -185,11 +185,11 @@ class Contestant:
         return {"type": "ready"}
 
     def _forget(self, _frame: dict[str, Any]) -> dict[str, Any]:
-        """Give all memory of inputs and answers back."""
+        """Free all memory of inputs and answers."""
         self._clock.settle()
         self._armed = None
         for slot in self._slots.values():
-            # What is still registered with the driver when it goes spoils the memory that comes in its place.
+            # Memory that is freed while registered with the driver corrupts the mapping that takes its place.
             slot.close()
         self._slots.clear()
         self._ring.clear()
@@ -203,7 +203,7 @@ class Contestant:
         return {"type": "empty", "ns": self._builtin.empty_kernel_ns()}
 
     def _time_empty(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Read the clock around empty kernels. The judge asks before the submission is imported."""
+        """Time empty kernels. The judge asks for this before the submission is imported."""
         spin, data = self._kernels["spin"], {"cycles": 0}
         return {
             "type": "clock",
@@ -219,7 +219,7 @@ class Contestant:
         return {"type": "given"}
 
     def _take(self, frame: dict[str, Any]) -> Any:
-        """Return the slot of a frame, with the input that it brings, if any."""
+        """Return the slot of a frame, filled with the frame's input, if it has one."""
         slot = self._slots.setdefault(frame["slot"], self._slot_type(self._mask))
         self._adopt_arenas(frame, slot)
         if frame["layout"] is not None:
@@ -258,12 +258,12 @@ class Contestant:
         return {"type": "done", **claim, **self._answer(slot, value, laid)}
 
     def _arm(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Queue a call behind the judge's word: from then on the device works alone, and says when it is done."""
+        """Queue a call that starts at the judge's signal: the device then works alone and signals when it is done."""
         self._armed = None
         slot, code = self._take(frame), self._mask.code
         if code is None or self._page is None:
             return {"type": "armed", "ok": False}
-        # Registering memory may wait for the device, and so may getting some: that has to come first.
+        # Registering and allocating memory may wait for the device, so both come first.
         if not self._page.pin(self._page.size):
             return {"type": "armed", "ok": False}
         code.make_room(frame["bytes"])
@@ -287,12 +287,12 @@ class Contestant:
             code.absorb(part)
         code.tell(done, frame["number"], digest)
         self._armed = encoder
-        # Everything but the bytes is said before the input can be read: only they have a digest.
+        # Everything but the bytes is sent before the input can be read: only the bytes have a digest.
         described = {"tree": tree, "table": encoder.table(), **self._shares(slot, value)}
         return {"type": "armed", "ok": True, **described}
 
     def _collect(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Write the answer of the armed call, to which it has committed."""
+        """Write the answer of the armed call, which its digest has committed to."""
         self._clock.settle()
         self._adopt_arenas(frame, None)
         encoder, self._armed = self._armed, None
@@ -303,33 +303,33 @@ class Contestant:
         return {"type": "collected"}
 
     def _answer(self, slot: Any, value: Any, laid: Any) -> dict[str, Any]:
-        """Write an answer where the judge finds it."""
+        """Write an answer into the memory shared with the judge."""
         return {**self._write(self._laid(slot, value, laid)), **self._shares(slot, value)}
 
     def _shares(self, slot: Any, value: Any) -> dict[str, Any]:
-        """Say which memory an answer shares; one in its input is that."""
+        """Describe which memory an answer shares; an answer given in the input itself counts as sharing none."""
         return NOTHING_SHARED if value is None and slot.in_place else self._sharing(value, slot.tensors)
 
     def _laid(self, slot: Any, value: Any, laid: Any) -> Any:
-        """Return what is the answer: where a call may answer in its input, that."""
+        """Return the answer: the input itself if the call may answer there and returned None."""
         return self._wire.contiguous(slot.data) if value is None and slot.in_place else laid
 
     def _capture(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Record a call on a slot, for calls to come with other contents."""
+        """Record a call on a slot, to be replayed with other contents."""
         slot = self._slots[frame["slot"]]
         try:
             slot.graph = self._recorder.record([lambda: self._called(slot.data)])
             # The first replay also brings the graph to the device.
             slot.graph.replay()
             self._clock.settle()
-        # Whatever goes wrong means the same: it cannot be recorded, and is called as it is.
+        # Any failure means the same: the call cannot be recorded and is made directly.
         except BaseException:
             slot.graph = None
             return {"type": "captured", "ok": False}
         return {"type": "captured", "ok": True}
 
     def _make_ring(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Lay inputs around the ring: a recorded one, one of calls, or the one that is there."""
+        """Fill the ring with inputs: a recorded ring, one of direct calls, or the existing one."""
         sources = [self._slots[number] for number in frame["slots"]]
         if frame["mode"] != "refill":
             self._ring.clear()
@@ -345,22 +345,22 @@ class Contestant:
         return {"type": "ran"}
 
     def _read(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Write what the last pass left for one place of the ring."""
+        """Write the answer that the last pass left at one place of the ring."""
         slot, (value, laid) = self._ring.result(frame["place"])
         self._adopt_arenas(frame, None)
         return {"type": "done", "ns": None, **self._answer(slot, value, laid)}
 
     def _called(self, data: Any) -> tuple[Any, Any]:
-        """Return an answer as it came and as it is laid out.
+        """Return an answer as returned, and laid out densely.
 
-        While the clock runs: a transposition or a conjugate that is only noted down is work left over.
+        The clock includes the layout: a lazy transposition or conjugate would leave work undone.
         """
         assert self._kernel is not None
         value = self._kernel(data)
         return value, self._wire.contiguous(value)
 
     def _sharing(self, value: Any, inputs: list[Any]) -> dict[str, Any]:
-        """Say which tensors of an answer share memory, with the inputs and with each other."""
+        """Describe which tensors of an answer share memory with the inputs and with each other."""
         outputs = self._aliasing.leaves(value)
         return {
             "shared": self._aliasing.shared(outputs, inputs),
@@ -451,7 +451,7 @@ def strip_frames(chain: traceback.TracebackException | None, folder: str) -> Non
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """Drop what is written to the standard error, also by libraries in C++: it is none of the submission's."""
+    """Drop what is written to standard error, by C++ libraries too: it does not come from the submission."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:

@@ -1,7 +1,7 @@
-"""The processes of one job under our judge: the judge itself, and one contestant for each role.
+"""The processes of one job with the standard harness: the judge, and one contestant for each role.
 
-They can be started before the job is known: they import what they need, say so, and wait for it in
-their sandboxes (see :mod:`kernelcup_harness.handover`). Each is used for one job.
+They can be started before the job is known: they import what they need, report ready, and wait for
+the job in their sandboxes (see :mod:`kernelcup_harness.handover`). Each is used for one job.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SUBMISSION = "submission"
 TRUSTED = "trusted"
 RIVAL = "rival"
 SECOND, SECOND_RIVAL = "second", "second_rival"
-"""The submission and its rival once more: kernels differ between processes, and a duel has two of each."""
+"""A second process for the submission and for its rival: kernels' times differ between processes."""
 TIMER = "timer"
-"""Replays what a submission has captured. Runs code of ours alone, and needs no torch."""
+"""Replays captured calls. Runs the harness's code only, and needs no torch."""
 
 ROLES = (SUBMISSION, TRUSTED, RIVAL, SECOND, SECOND_RIVAL, TIMER)
 """Contestants and the timer, in the order in which the judge has their channels."""
 SOURCE_OF = {SUBMISSION: SUBMISSION, SECOND: SUBMISSION, RIVAL: RIVAL, SECOND_RIVAL: RIVAL}
-"""Whose source each runs, where it is somebody's."""
+"""The source that each role runs; roles without user code are absent."""
 USER_CODE = tuple(SOURCE_OF)
 USER_IDS = {
     JUDGE: boxes.JUDGE_ID,
@@ -53,7 +53,7 @@ KEPT_LOG = 2000
 
 
 class NotStarted(Exception):
-    """A process of ours did not come up, or is gone before it had anything to do."""
+    """A process of the harness did not start, or ended before it had a job."""
 
 
 @dataclass(slots=True)
@@ -64,18 +64,18 @@ class Member:
     child: processes.Child
     channel: Channel
     began: float | None = None
-    """When its first line ran; None until it has said that it is ready."""
+    """When its first line ran; None until it has reported ready."""
     imported: float = 0.0
     is_dismissed: bool = False
-    """Whether it was ended because it has nothing more to do."""
+    """Whether it was ended because its work is done."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs. It is not reaped by asking."""
+        """Whether it is still running."""
         return self.child.process.poll() is None
 
     def how_it_ended(self) -> str:
-        """Say how it ended, with the end of what it wrote."""
+        """Describe how it ended, with the end of its standard error."""
         code = self.child.wait(2.0)
         log = self.child.stderr.finish().text if self.child.stderr is not None else ""
         how = "is still there" if code is None else f"ended with code {code}"
@@ -84,29 +84,29 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Share:
-    """What one contestant is given of a job."""
+    """The part of a job that one contestant receives."""
 
     files: Mapping[str, str]
     limits: Limits
     memory_bytes: int
-    """For the limit that the process sets itself; 0 for none."""
+    """The limit that the process sets for itself; 0 for none."""
     group_bytes: int | None
-    """For its control group."""
+    """The limit of its control group; None for no control group."""
     environment: Mapping[str, str]
     build: Build | None = None
 
 
 class Crew:
-    """Judge and contestants, started when this is made.
+    """Judge and contestants, started by the constructor.
 
-    Must be made in a thread that lives as long as they do: the system ends them with the thread that
-    started them.
+    Create it in a thread that lives as long as they do: the system ends them together with the thread
+    that started them.
 
     Args:
-        backend: What they run on.
-        folder: An empty folder of this crew's own.
+        backend: The backend they run on.
+        folder: An empty folder for this crew alone.
         boxed: Whether each gets a sandbox.
-        roles: Which contestants there are from the start, by default those of most jobs; :meth:`add` starts more.
+        roles: Contestants to start at once, by default those of most jobs; :meth:`add` starts more.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Crew:
 
     @property
     def contestants(self) -> dict[str, Member]:
-        """Those that are called, by role."""
+        """The contestants, by role."""
         return {role: self._members[role] for role in ROLES if role in self._members}
 
     @property
@@ -156,7 +156,7 @@ class Crew:
         self._members[role] = self._start(role, [self._ends.pop(role)], MAX_READY_FRAME)
 
     def fits(self, backend: Backend, *, boxed: bool) -> bool:
-        """Tell whether it can serve a job of this kind."""
+        """Return whether it can serve a job of this kind."""
         alive = not self._stopped and all(member.is_alive for member in self._members.values())
         return alive and (self.backend, self.boxed) == (backend, boxed)
 
@@ -168,7 +168,7 @@ class Crew:
                 self._wait_for(member, until)
 
     def started_s(self) -> dict[str, float]:
-        """Return how many seconds it took until the last of them ran, and until all had imported."""
+        """Return the seconds until the last process ran, and from then until all had finished their imports."""
         began = max(member.began or 0.0 for member in self._members.values())
         imported = max(member.imported for member in self._members.values())
         return {"start": began - self.spawned, "import": imported - began}
@@ -177,13 +177,13 @@ class Crew:
         """Give each contestant its share and the judge the job. Raise :class:`NotStarted`.
 
         Args:
-            shares: By role. Members without one go on waiting.
-            job: The specification and the secret; the roles are added here.
+            shares: One share for each role; members without a share keep waiting.
+            job: The specification and the secret; this method adds the roles.
         """
         try:
             for role, share in shares.items():
                 self._give(self._members[role], share)
-            # By place: the judge has a channel for each, also for those that this job does not have.
+            # By position: the judge has a channel for every role, even those that this job does not use.
             roles = [role if role in shares else "" for role in ROLES]
             self.judge.channel.send({**job, "roles": roles}, timeout_s=HAND_OVER_S)
         except (ChannelClosed, ChannelTimeout) as error:
@@ -192,7 +192,7 @@ class Crew:
         self._close_ends()
 
     def dismiss(self, roles: Collection[str]) -> None:
-        """End some processes and all that they have started, while the others go on."""
+        """End some processes and everything that they started, while the others keep running."""
         ended = [self._members[role] for role in roles if role in self._members]
         for member in ended:
             member.is_dismissed = True
@@ -203,21 +203,21 @@ class Crew:
             processes.wait_for_end(member.child.process.pid, DISMISS_S)
 
     def stop(self) -> None:
-        """End all processes, and all that they have started. Their output can be read afterwards."""
+        """End all processes and everything that they started. Their output can be read afterwards."""
         if self._stopped:
             return
         self._stopped = True
         self._close_ends()
         for pid in self.process_ids:
             processes.kill_tree(pid)
-        # A daemon of the submission would keep its output open, and us waiting for the end of it.
+        # A daemon of the submission would keep its output open, and this process would wait for its end.
         processes.kill_descendants(spare=self.process_ids)
         for member in self._members.values():
             member.child.wait(2.0)
             member.channel.close()
 
     def log(self) -> None:
-        """Pass on what our own processes wrote, for the operator's log."""
+        """Copy the output of the harness's own processes to standard error, for the operator's log."""
         for role in (JUDGE, TRUSTED, TIMER):
             child = self._members[role].child if role in self._members else None
             for capture in (child.stdout, child.stderr) if child is not None else ():
@@ -272,7 +272,7 @@ class Crew:
             raise NotStarted(member.how_it_ended()) from error
 
     def _give(self, member: Member, share: Share) -> None:
-        """Give a contestant its share: after this it runs foreign code, and talks to the judge only."""
+        """Give a contestant its share: after this it runs untrusted code and talks to the judge only."""
         limits = share.limits
         cap = limits.output_bytes if member.role in USER_CODE else JUDGE_OUTPUT_BYTES
         member.child.limit_output(keep=limits.kept_output_bytes, cap=cap)

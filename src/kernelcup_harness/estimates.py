@@ -1,8 +1,8 @@
-"""What a handful of times says: robust means, and intervals that hold. Pure, standard library only.
+"""Statistics of a few times: robust means and their intervals. Pure, standard library only.
 
 The mean without the slowest and fastest tenth is not moved by a few calls that something disturbed.
 Its interval is Student's, over the deviation of the winsorized samples (Tukey and McLaughlin 1963),
-made wider where samples that follow each other are alike.
+widened if consecutive samples are correlated.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ TRIM = 0.1
 """Share of the samples that is cut off at each end."""
 PROCESS_NS, PROCESS_SHARE = 80.0, 0.004
 """Standard deviation of a kernel's time between processes, as nanoseconds and as a share: its code and data lie
-elsewhere in each, and no number of samples averages that out. Of an empty kernel in 67 jobs on an H200, and of
-the plain submissions of ``benchmarks/time_attacks.py``."""
+elsewhere in each, and no number of samples averages that out. Measured with an empty kernel in 67 jobs on an H200
+and with the plain submissions of ``benchmarks/time_attacks.py``."""
 LARGEST_REACH = 0.05
-"""No interval counts as reaching further, as a share: else the result that scatters most would tie with all others."""
+"""Widest reach of an interval that counts, as a share: else the noisiest result would tie with all others."""
 ALONE_NS, ALONE_SHARE = 600.0, 0.035
-"""What a single call with a cold cache takes beyond one among many, where a kernel ends while the next one begins.
+"""Extra time of a single call with a cold cache over one in a long series, where a kernel ends while the next begins.
 
-Of sums of 1 to 32 MiB on an H100 and an H200, in jobs of ``benchmarks/time_verdicts.py``; kernels that compute have
-less.
+Measured with sums of 1 to 32 MiB on an H100 and an H200, in jobs of ``benchmarks/time_verdicts.py``; compute-bound
+kernels have less.
 """
 ALONE_ERROR_SHARE = 0.0125
-"""Standard deviation of what follows from that, as a share: it was good to 2.5 %."""
+"""Standard deviation of the time derived from it, as a share: it was accurate to 2.5 %."""
 LEAST_PROMPT = 0.5
-"""So much of what was timed must have been queued in time for the rest not to count."""
+"""Late calls are dropped only if at least this share of the calls was queued in time."""
 FEWEST_SLOPES = 2
-"""So many count in any case, where only quick ones do."""
+"""Least number of pairs that count if only quick ones do."""
 LONGEST_LAG = 20
-"""How far apart samples are looked at for likeness."""
+"""Longest lag of the autocorrelation."""
 
 
 def robust(samples: Sequence[float]) -> float:
@@ -75,10 +75,10 @@ def slopes(walls_ns: Sequence[Sequence[float]], calls: Sequence[int], *, quick: 
     """Return the nanoseconds a call by each pair of a short and a long series.
 
     Args:
-        walls_ns: Of the short series, and of the long ones.
-        calls: How many calls a short and a long one has.
-        quick: Whether only pairs count whose long series is among the quicker half: nothing makes calls quicker
-            than they are, and a device that worked hard for a while slows itself down.
+        walls_ns: Wall-clock times of the short series, and of the long ones.
+        calls: Number of calls of a short and of a long series.
+        quick: Whether to use only pairs whose long series is in the quicker half: nothing makes calls quicker
+            than they are, but a device slows itself down after hard work.
     """
     pairs = list(zip(*walls_ns, strict=True))
     if quick:
@@ -87,14 +87,14 @@ def slopes(walls_ns: Sequence[Sequence[float]], calls: Sequence[int], *, quick: 
 
 
 def alone(slope_ns: float) -> float:
-    """Return what a single call with a cold cache takes, by its time among many."""
+    """Return the time of a single call with a cold cache, given its time in a long series."""
     return slope_ns + ALONE_NS + ALONE_SHARE * slope_ns
 
 
 def likeness(samples: Sequence[float]) -> float:
-    """Return by how much the variance of a mean grows because neighbours are alike; at least 1.
+    """Return the factor by which correlated neighbours increase the variance of a mean; at least 1.
 
-    Sums the autocorrelation up to the first that is within what chance gives.
+    Sums the autocorrelation up to the first lag that is within chance.
     """
     count = len(samples)
     mean = sum(samples) / count
@@ -112,7 +112,7 @@ def likeness(samples: Sequence[float]) -> float:
 
 
 def interval(samples: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
-    """Return the interval in which :func:`robust` of endlessly many samples lies; None for fewer than two."""
+    """Return the interval in which :func:`robust` of infinitely many samples lies; None for fewer than two."""
     if len(samples) < 2:
         return None
     kept, _cut = ordered_and_cut(samples)
@@ -134,7 +134,7 @@ def around(middle: float, error: float, level: float = 0.95) -> tuple[float, flo
 
 
 def moved(found: tuple[float, float] | None, middle: float, new_middle: float) -> tuple[float, float] | None:
-    """Return an interval moved by as much as its middle; it never goes below nothing."""
+    """Return an interval moved by as much as its middle; it never goes below zero."""
     if found is None:
         return None
     by = new_middle - middle
@@ -142,7 +142,7 @@ def moved(found: tuple[float, float] | None, middle: float, new_middle: float) -
 
 
 def widened(found: tuple[float, float] | None, middle: float, error: float) -> tuple[float, float] | None:
-    """Return the 95 % interval of an estimate that has a further standard error; it never goes below nothing."""
+    """Return the 95 % interval of an estimate with a further standard error; it never goes below zero."""
     if found is None:
         return None
     down, up = (math.hypot(end - middle, Z95 * error) for end in found)
@@ -154,8 +154,8 @@ def between_processes(
 ) -> float:
     """Return the standard deviation between processes of a mean of logarithms of kernels' times.
 
-    The cases of a process share where its code lies, so their errors do not average out. ``device_share`` is what
-    the device was seen to differ by between runs; it counts where it is larger than the usual.
+    All cases of a process share where its code lies, so their errors do not average out. ``device_share`` is the
+    observed deviation of the device between runs; it replaces the usual one if it is larger.
     """
     usual = max(PROCESS_SHARE, device_share)
     shares = [math.hypot(PROCESS_NS / max(1.0, time_ns), usual) for time_ns in times_ns]
@@ -165,7 +165,7 @@ def between_processes(
 def student(level: float, freedom: int) -> float:
     """Return the two-sided quantile of Student's distribution.
 
-    Exact for one and two degrees of freedom, else by the expansion of Cornish and Fisher (Hill 1970), good to 0.5 %.
+    Exact for one and two degrees of freedom, else by the expansion of Cornish and Fisher (Hill 1970), to within 0.5 %.
     """
     tail = (1 + level) / 2
     if freedom == 1:
@@ -183,9 +183,9 @@ def student(level: float, freedom: int) -> float:
 
 
 def prompt(late: Sequence[bool]) -> list[int]:
-    """Return the places of what counts: where the device did not have to wait for the host.
+    """Return the indices of the calls that count: those for which the device did not wait for the host.
 
-    Where it mostly does, that is how the calls are, and all count.
+    If most calls are late, lateness is typical of them and all count.
     """
     found = [place for place, each in enumerate(late) if not each]
     return found if len(found) >= LEAST_PROMPT * len(late) else list(range(len(late)))

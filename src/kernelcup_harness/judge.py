@@ -1,7 +1,7 @@
-"""The process that decides. It makes inputs, has the contestant called, checks and times.
+"""The process that decides. It makes inputs, calls the contestant, checks answers and times calls.
 
-Every byte from the contestant is hostile. What the judge finds out goes to the runner frame by
-frame, so that nothing found is lost when the run is cut off.
+Every byte from the contestant is hostile. The judge sends its findings to the runner frame by
+frame, so that none is lost when the run is cut off.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ HELLO_TIMEOUT_S = 120.0
 PROGRESS_INTERVAL_S = 0.2
 MAX_MESSAGE = 16 << 10
 DISMISS_S = 30.0
-"""For the runner to end the contestants."""
+"""Time for the runner to end the contestants."""
 TIMER = "timer"
 SLOT = 0
-"""Of the contestant's inputs, where calls are made that nobody times."""
+"""The contestant's input slot for untimed calls."""
 
-# Imported before there is a job.
+# Imported before a job arrives.
 AHEAD = (
     "kernelcup_harness.bench",
     "kernelcup_harness.calibration",
@@ -93,11 +93,11 @@ class Judge:
         self._callers: list[Caller] = []
         self._deadline = 0.0
         self._last_progress = 0.0
-        # Which calls are timed and whose turn it is: nobody's business until the secret is revealed.
+        # Decides which calls are timed and in which order: unpredictable until the secret is revealed.
         self._chance = random.Random(derive_seed(secret, "order"))
 
     def judge(self) -> None:
-        """Run all stages and report each; the first that is not accepted ends the run."""
+        """Run all stages and report each; the first stage that is not accepted ends the run."""
         try:
             self._judge()
         finally:
@@ -115,7 +115,7 @@ class Judge:
         if self._timer is not None:
             from kernelcup_harness.replay import session
 
-            # First of all: later the addresses of the window may be taken.
+            # This has to come first: later the addresses of the window may be taken.
             self._session = session.Session(self._timer, self._runner.send, device_memory.part())
         state = Aside(sysinfo.gpu_state) if gpu else None
         self._runner.send({"event": "environment", "environment": sysinfo.environment(self._spec.backend)})
@@ -172,7 +172,7 @@ class Judge:
         self._runner.send({"event": "end"})
 
     def _load(self, stages: list[Stage]) -> bool:
-        """Have the submission imported. Report a failure and return False if that does not work."""
+        """Have the submission imported. Report a failure and return False if the import fails."""
         limit_s = self._spec.limits.import_s
         self._begin(StageName.IMPORT, limit_s, 0)
         assert self._bench is not None
@@ -198,7 +198,7 @@ class Judge:
         return True
 
     def _open_session(self) -> None:
-        """Have the submission's memory lie where its calls can be replayed."""
+        """Place the submission's memory where its calls can be replayed."""
         if self._session is None:
             return
         assert self._bench is not None
@@ -221,7 +221,7 @@ class Judge:
         )
 
     def _greet(self) -> None:
-        """Wait for the contestant's hello. Until then no user code has run, so nothing is its fault."""
+        """Wait for the contestant's hello. No user code has run before it, so a failure is never the submission's."""
         try:
             self._receive(HELLO_TIMEOUT_S, "hello")
             self._greet_others()
@@ -264,7 +264,7 @@ class Judge:
         return worst is None
 
     def _results(self, stage: Stage) -> Iterator[CaseResult]:
-        """Yield each case of a stage when it is finished."""
+        """Yield the result of each case of a stage as it finishes."""
         assert self._bench is not None
         if self._session is not None:
             runs = self._runs(stage, Purse(self._spec.rules, stage, audited=False))
@@ -297,7 +297,7 @@ class Judge:
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
 
     def _runs(self, stage: Stage, purse: Purse) -> list[CaseRun]:
-        """Return the cases of a stage that begins."""
+        """Return the runs of a stage's cases, with no call made yet."""
         assert self._bench is not None
         watch = self._bench.watch
         runs = [
@@ -319,7 +319,7 @@ class Judge:
         return runs
 
     def _called(self, stage: Stage) -> Iterator[CaseResult]:
-        """Call the cases of a stage, in turns where they are timed, and yield each when it is finished."""
+        """Call the cases of a stage, in turns if they are timed, and yield each result as its case finishes."""
         assert self._bench is not None
         watch = self._bench.watch
         purse = Purse(self._spec.rules, stage, audited=self._bench.audits(stage))
@@ -337,7 +337,7 @@ class Judge:
             yield from self._audited(stage, runs, purse)
 
     def _audited(self, stage: Stage, runs: list[CaseRun], purse: Purse) -> Iterator[CaseResult]:
-        """Find out how far each time is proven, and yield each case."""
+        """Audit the time of each case, then yield the results."""
         assert self._bench is not None
         bench, results = self._bench, []
         for number, run in enumerate(bench.largest_first(stage, runs)):
@@ -366,7 +366,7 @@ class Judge:
         return failed
 
     def _attempt(self, stage: Stage, run: CaseRun | None, work: Callable[[], None]) -> CaseResult | None:
-        """Do something with the contestants. Return the case's result if it fails at that."""
+        """Do ``work``, which talks to the contestants. Return the case's result if it fails."""
         from torch import OutOfMemoryError
 
         from kernelcup_harness.answers import CallFailed
@@ -393,13 +393,13 @@ class Judge:
         except TaskFault as error:
             raise endings.of_task(error.__cause__, str(error), self._reservation) from error
         except CannotCarry as error:
-            text = f"the task's {error}; see the task format for what can"
+            text = f"the task's {error}; the task format lists what can"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text) from error
         except OutOfMemoryError as error:
             text = f"the judge ran out of device memory: {error}"
             raise endings.of_task(error, text, self._reservation) from error
         except RuntimeError as error:
-            # The driver's own failures have no class: all but a lack of memory is for the machine's operator.
+            # The driver's own failures have no class: all but a lack of memory are for the machine's operator.
             ends = endings.for_memory(error, self._reservation)
             if ends is None:
                 raise
@@ -430,7 +430,7 @@ class Judge:
         else:
             self._caller.give(slot, data, form, timeout_s=self._remaining())
             pending = self._caller.go(slot, kind, timeout_s=self._remaining())
-        # Drawn only now, and from the secret: nobody who answers knows whether somebody will look.
+        # Drawn from the secret, and only now: the contestant cannot know whether its answer will be checked.
         looked_at = run.is_looked_at(form.nbytes if form is not None else 0)
         answer = self._caller.open(pending) if looked_at else unopened(pending)
         clock, slowed_down = self._bench.watch.look() if counts and stage.timed else (None, False)

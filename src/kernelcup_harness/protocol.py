@@ -1,7 +1,7 @@
-"""What crosses the border of the harness: one :class:`JobSpec` in, one :class:`RunReport` out.
+"""The harness's interface: one :class:`JobSpec` in, one :class:`RunReport` out.
 
 Both are plain JSON. Decoding is strict: an unknown key, a missing key or a value of the wrong
-type raises :class:`ProtocolError` with the dotted path of the offender.
+type raises :class:`ProtocolError` with the dotted path of the faulty value.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kernelcup_harness import estimates
 
 PROTOCOL_VERSION = 1
 FEWEST_SEEDS = 1 << 20
-"""No bound leaves fewer ranked seeds than this: they could be tried one by one."""
+"""Smallest allowed ``seeds_below``: fewer seeds could be tried one by one."""
 
-# What a case value may be; lists hold the same kinds.
+# The types of a case value; lists hold the same types.
 CaseValue = int | float | bool | str | list["CaseValue"]
 Parameters = dict[str, Any]
 
@@ -35,7 +35,7 @@ class ProtocolError(ValueError):
 
 
 class Mode(StrEnum):
-    """What is asked of a job. People are shown ``leaderboard`` as "ranked"."""
+    """The kind of a job. User interfaces show ``leaderboard`` as "ranked"."""
 
     TEST = "test"
     BENCHMARK = "benchmark"
@@ -49,16 +49,16 @@ class Backend(StrEnum):
     CUDA = "cuda"
     """A real GPU."""
     CPU = "cpu"
-    """No GPU and none pretended: for tasks that are about the processor."""
+    """No GPU and no emulation of one: for tasks that are about the processor."""
     EMULATED = "emulated"
     """No GPU; requests for one are answered on the processor, times are not comparable."""
 
 
 class HarnessKind(StrEnum):
-    """Whose code judges."""
+    """Which harness judges."""
 
     STANDARD = "standard"
-    """Ours: judge and contestant are two processes."""
+    """KernelCup's: judge and contestant are two processes."""
     OWN = "own"
     """The task's own ``eval.py``, under the ``POPCORN_*`` contract."""
 
@@ -73,7 +73,7 @@ class CheckStyle(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What is said of a submission."""
+    """The outcome of a run."""
 
     ACCEPTED = "accepted"
     WRONG_ANSWER = "wrong_answer"
@@ -103,25 +103,25 @@ class Reason(StrEnum):
     DIFFERS = "differs"
     """The task's checker found an output wrong."""
     FORM = "form"
-    """An output has another type, structure or shape than the reference's, or another dtype where that counts."""
+    """An output differs from the reference's in type, structure or shape, or in dtype where that counts."""
     ALIASED = "aliased"
     """An output shares memory with an input or another output, and the task does not say it may."""
     REPEATED = "repeated"
-    """Wrong on an input that had been right before."""
+    """Wrong on an input that was answered correctly before."""
     NEAR_TWIN = "near_twin"
     """Wrong on an input that differs from an earlier one in one element of each tensor."""
     UNFINISHED = "unfinished"
-    """An answer was not complete when the stream had done all that the call had queued there."""
+    """An answer was still incomplete after everything that the call had queued on its stream was done."""
     EXCEPTION = "exception"
     IMPORT = "import"
     COMPILE = "compile"
     TOO_LARGE = "too_large"
     """A call returned more bytes of tensors than it may."""
     PROTOCOL = "protocol"
-    """Something on the harness's channel that is no answer to what was asked."""
+    """A frame on the harness's channel that does not answer the request."""
     CHANNEL_CLOSED = "channel_closed"
     GUARD_BAND = "guard_band"
-    """Something was written beside an output."""
+    """Memory beside an output was written."""
     WRITES_INPUT = "writes_input"
     """A call writes to a tensor of its input that the reference only reads."""
     EXITED = "exited"
@@ -134,26 +134,26 @@ class Reason(StrEnum):
     HOST_MEMORY = "host_memory"
     DEVICE_MEMORY = "device_memory"
     OWN_HARNESS = "own_harness"
-    """What the task's own harness said."""
+    """The task's own harness reported it."""
     TASK = "task"
     """The task's own generator, reference or checker failed."""
     MACHINE = "machine"
-    """The machine, or we."""
+    """The machine or the harness failed."""
 
 
 class SandboxPolicy(StrEnum):
-    """Whether foreign code may run without a sandbox."""
+    """Whether untrusted code may run without a sandbox."""
 
     AUTO = "auto"
-    """In one where the machine can make one; the report says which."""
+    """Sandboxed if the machine supports it; the report states which sandbox was used."""
     REQUIRED = "required"
-    """Not without one."""
+    """Never without a sandbox."""
     NONE = "none"
-    """Without one: for finding out whether the sandbox is in the way."""
+    """Without a sandbox: to find out whether the sandbox causes a problem."""
 
 
 class NotCaptured(StrEnum):
-    """Why calls could not be taken from a CUDA graph, as the contestant says; within a run only."""
+    """Why calls could not be captured in a CUDA graph, as the contestant reports it; used within a run only."""
 
     WAITS = "waits"
     ELSEWHERE = "elsewhere"
@@ -167,24 +167,24 @@ class TrustLevel(StrEnum):
     """How far a time is proven."""
 
     REPLAYED = "replayed"
-    """Taken where no code of the submission runs, of what it had captured."""
+    """Captured calls, timed where no code of the submission runs."""
     WALL_CLOCK = "wall clock"
-    """The judge's own clock, from before an input is handed out until the whole answer is there: an upper bound."""
+    """The judge's own clock, from before an input is handed out until the whole answer has arrived: an upper bound."""
     AUDITED = "audited"
     """The clocks of the submission and of the judge agree."""
     BOUNDED = "bounded"
-    """The judge's clock bounds it: what is ranked is not less than what calls one after another took."""
+    """Bounded by the judge's clock: the ranked time is at least what calls one after another took."""
     SELF_MEASURED = "self-measured"
-    """The submission's clock says so."""
+    """Claimed by the submission's clock only."""
 
 
 BEST_LEVELS = (TrustLevel.REPLAYED, TrustLevel.AUDITED)
-"""What a leaderboard takes that asks for audited times."""
+"""The levels that a leaderboard accepts if it requires audited times."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """Wall-clock limits in seconds, one a stage, and caps in bytes."""
+    """Wall-clock limits in seconds, one for each stage, and caps in bytes."""
 
     import_s: float = 180.0
     test_s: float = 180.0
@@ -212,21 +212,21 @@ class MeasureRules:
     relative_error: float = 0.005
     """Stop once half the width of the 95 % interval is below this share of the time, or 50 ns; 0: never."""
     case_budget_s: float = 8.0
-    """Stop a case after this much wall-clock time; where warm-ups and checks took it, with two samples."""
+    """Stop a case after this much wall-clock time; if warm-ups and checks used it up, after two samples."""
     stage_budget_s: float = 6.0
-    """What all cases of a timed stage may take together, calibration and audits included."""
+    """Wall-clock time for all cases of a timed stage together, calibration and audits included."""
     repeats: int = 1
-    """Calls of a timed case, at random moments, with an input that was there before: checked, not timed."""
+    """Calls of a timed case that repeat an earlier input at random moments: checked, not timed."""
     twins: int = 2
-    """Such calls of a run, and of each case at least one, with an input that differs from an earlier one in one
-    element of each tensor."""
+    """Calls of a run, at least one in each case, whose input differs from an earlier one in one element of each
+    tensor: checked, not timed."""
     clean_room: bool = False
-    """Have calls captured, and timed where no code of the submission runs: on a GPU, where times are taken."""
+    """Whether timed calls on a GPU are captured, then timed where no code of the submission runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
-    """What a case has to do at least, as its task declares it."""
+    """The least work of a case, as its task declares it."""
 
     bytes: float | None = None
     """Bytes that must be read."""
@@ -235,26 +235,26 @@ class Work:
     flops: float | None = None
     """Floating-point operations that must be done."""
     precision: str = ""
-    """In which of ``physics.Precision``, such as ``fp16``; empty for the fastest that was measured."""
+    """One of ``physics.Precision``, for example ``fp16``; empty for the fastest that was measured."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceFacts:
-    """What a device can do, from the calibration of its machine."""
+    """The capabilities of a device, from the calibration of its machine."""
 
     copy_bytes_per_s: float
-    """Largest rate at which its memory was seen to move bytes, reads and writes together; 0 for no bound."""
+    """Largest measured rate of its memory, reads and writes together; 0 for no bound."""
     matrix_flops_per_s: dict[str, float] = field(default_factory=dict)
     """Largest rate of matrix products by precision."""
     l2_bytes: float = 0.0
     """Size of the last cache before the memory, 0 if it is not known."""
     launch_ns: float = 0.0
     empty_kernel_ns: float = 0.0
-    """What the profiler sees of a kernel that does nothing, 0 if it is not known."""
+    """Time of an empty kernel as the profiler reports it, 0 if it is not known."""
     canary_ns: float = 0.0
-    """Rolling median of the canary kernel, 0 where there is none yet."""
+    """Rolling median of the canary kernel, 0 if there is none yet."""
     canary_tolerance: float = 0.02
-    """By what share a canary may differ from its rolling median."""
+    """The share by which a canary may differ from its rolling median."""
     noise_share: float = 0.0
     """Standard deviation of the canary between runs, as a share of its time; 0 if it is not known."""
     calibration_id: str = ""
@@ -262,10 +262,10 @@ class DeviceFacts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleName:
-    """One input of a run, to be made again once the seed is revealed."""
+    """Names one input of a run, which can be made again once the seed is revealed."""
 
     input: int
-    """Which input of its case: 0 for the first."""
+    """Index of the input in its case."""
     twin: bool = False
     """Whether one element of it was changed."""
 
@@ -282,7 +282,7 @@ class Replay:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobSpec:
-    """All that a machine needs to judge one submission once."""
+    """Everything that a machine needs to judge one submission once."""
 
     version: int = PROTOCOL_VERSION
     job_id: str
@@ -296,9 +296,9 @@ class JobSpec:
     reference_module: str = "reference"
     """The module among ``sources`` that has ``generate_input`` and ``check_implementation``."""
     private_files: list[str] = field(default_factory=list)
-    """Names in ``sources`` that the contestant never sees (reference, checker, own harness)."""
+    """Names in ``sources`` that are withheld from the contestant (reference, checker, own harness)."""
     main: str | None = None
-    """The task's own harness, when it ships one."""
+    """The file of the task's own harness, if it has one."""
     check_style: CheckStyle = CheckStyle.DATA_OUTPUT
     tests: list[Parameters] = field(default_factory=list)
     benchmarks: list[Parameters] = field(default_factory=list)
@@ -316,34 +316,34 @@ class JobSpec:
     multi_gpu: bool = False
     sandbox: SandboxPolicy = SandboxPolicy.AUTO
     near_twins: bool = True
-    """False where an input with one element of each tensor changed would break what the task promises of its inputs."""
+    """False if changing one element of each tensor would break what the task promises about its inputs."""
     aliasing: bool = False
-    """Whether outputs may share memory with inputs or each other although the reference's do not."""
+    """Whether outputs may share memory with inputs or each other even if the reference's do not."""
     non_finite: bool = False
     """Whether an element may be NaN or infinite where the reference's is finite."""
     same_dtype: bool = False
-    """Whether outputs of another dtype than the reference's are wrong whatever the checker says."""
+    """Whether an output is wrong if its dtype differs from the reference's, even if the checker accepts it."""
     build_scope: str = ""
-    """Whose builds may be used again on a machine: an opaque name of the user; empty for nobody's."""
+    """An opaque name of the user, whose builds may be reused on a machine; empty to reuse none."""
     replay: Replay | None = None
     """Judge only this one sample of a finished run."""
     work: list[Work] = field(default_factory=list)
-    """What each of ``benchmarks`` has to do, in their order; empty where the task declares nothing."""
+    """The least work of each of ``benchmarks``, in their order; empty if the task declares none."""
     hidden_work: list[Work] = field(default_factory=list)
     """The same for ``hidden_benchmarks``."""
     device: DeviceFacts | None = None
-    """What the device can do, from the calibration in force."""
+    """The capabilities of the device, from the calibration in force."""
     rival: str | None = None
     """Source of a second submission that is measured in turns with the first (``leaderboard`` only)."""
     rival_name: str = "submission.py"
-    """Its file name."""
+    """File name of the rival."""
     require_audited: bool = False
-    """Whether a run whose time is not audited counts at all."""
+    """Whether the ranked times must be audited for the run to count."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """One element of an output that is not as expected."""
+    """One wrong element of an output."""
 
     position: list[int]
     expected: str
@@ -361,29 +361,29 @@ class Mismatch:
     nan: int = 0
     """How many of the wrong elements are NaN."""
     infinite: int = 0
-    """How many of them are infinite."""
+    """How many of the wrong elements are infinite."""
     largest_error: float | None
-    """Largest absolute difference over the finite elements; None where no wrong element is a finite number."""
+    """Largest absolute difference over the finite elements; None if no wrong element is a finite number."""
     first: list[Difference]
     """The first five wrong positions in row-major order."""
     rule: str
-    """What counted as wrong, such as ``|actual - expected| > 1e-05 + 1e-05 * |expected|``."""
+    """When an element counts as wrong, for example ``|actual - expected| > 1e-05 + 1e-05 * |expected|``."""
     shape: list[int] = field(default_factory=list)
-    """Shape of the tensor; empty for a value that is none."""
+    """Shape of the tensor; empty for a value that is no tensor."""
     tiles: list[list[int]] = field(default_factory=list)
     """How many elements are wrong in each part of the tensor, at most 24 rows of 48. Its last dimension goes from left
     to right and all others from top to bottom; a tensor of one dimension is cut into parts that are read row by row."""
 
     @property
     def kinds(self) -> str:
-        """Count the wrong elements that are no finite numbers: ``, 3 NaN``; empty where there is none."""
+        """The counts of wrong elements that are not finite, as in ``, 3 NaN``; empty if there are none."""
         counts = {"NaN": self.nan, "infinite": self.infinite}
         return "".join(f", {count} {name}" for name, count in counts.items() if count)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """Something about a time that people should know."""
+    """An observation about a time, shown with it."""
 
     code: str
     """Stable: ``slope_disagrees``, ``handshake_disagrees``, ``not_armed``, ``handshake_disturbed``, ``below_floor``,
@@ -392,40 +392,40 @@ class Finding:
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False
-    """Whether the run is kept but not ranked until somebody has looked."""
+    """Whether the run is kept but not ranked until it has been reviewed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
-    """What the judge's own clock says of a case. Handshakes are without what a no-op takes; no case that goes by the
-    wall clock has any."""
+    """What the judge's own clock measured for a case. The time of a no-op is subtracted from handshakes; cases that
+    are timed by the wall clock have none."""
 
     captured: bool = False
-    """Whether the calls could be taken from a CUDA graph."""
+    """Whether the calls could be captured in a CUDA graph."""
     armed: bool = False
-    """Whether handshakes were answered by the device alone: such ones are fine enough to hold a run back."""
+    """Whether the device alone answered the handshakes: then they are precise enough to hold a run back."""
     handshake_ns: float = 0.0
-    """What a quarter of calls stays below whose input could not be known before."""
+    """First quartile of the times of calls whose input could not be known before."""
     handshake_slack_ns: float = 0.0
-    """By how much it may exceed the claim: in 1 % of honest cases it does by chance."""
+    """By how much ``handshake_ns`` may exceed the claim: 1 % of honest cases exceed it by chance."""
     slope_ns: float | None = None
-    """Time of a call among many, None where it was not measured."""
+    """Steady-state time of one call in a long series, None if it was not measured."""
     slope_slack_ns: float = 0.0
-    """By how much it may exceed the claim of a captured case."""
+    """By how much ``slope_ns`` may exceed the claim of a captured case."""
     slope_calls: list[int] = field(default_factory=list)
     """Numbers of calls that were timed together: few and many."""
     slope_walls_ns: list[list[float]] = field(default_factory=list)
-    """Wall-clock time of each such series, a list for each of ``slope_calls``."""
+    """Wall-clock time of each series, one list for each of ``slope_calls``."""
     noop_ns: float = 0.0
-    """What a call takes that does nothing, in turns with the submission's."""
+    """Time of a no-op call, measured in turns with the submission's calls."""
     noop_before_ns: float | None = None
-    """The same before the submission was imported: no more is taken off than that and what a machine drifts."""
+    """The same before the submission was imported: with the drift of a machine, the most that is subtracted."""
     score_ns: float
     """The time that is ranked."""
     level: TrustLevel
     """How far the score is proven."""
     findings: list[Finding] = field(default_factory=list)
-    """What people should know about it."""
+    """Observations that are shown with the time."""
 
     @property
     def slopes_ns(self) -> list[float]:
@@ -440,33 +440,33 @@ class Timing:
     """Samples of one case in nanoseconds; every statistic is derived from them."""
 
     samples_ns: list[float]
-    """One call each: by the judge's wall clock where there is no GPU, else as the contestant's device clock claims
-    it: raw."""
+    """Raw times of single calls: by the judge's wall clock where there is no GPU, else as claimed by the
+    contestant's device clock."""
     own_ns: list[float] = field(default_factory=list)
-    """The submission's own figure for the same calls, where the samples are the judge's: nobody vouches for it."""
+    """The submission's own, unverified times of the same calls, where the samples are the judge's."""
     overhead_ns: float | None = None
-    """What a sample of a call takes that computes nothing, on an input and with an answer of the same size: a part of
-    each sample, and never taken off. None where it was not measured."""
+    """Time of a call that computes nothing, with an input and an answer of the same size: part of each sample, never
+    subtracted. None if it was not measured."""
     wall_ns: list[float] = field(default_factory=list)
     """The judge's wall clock around the same calls, hand-over included."""
     reported_ns: float | None = None
-    """The mean that a task's own harness reports; it then is the score."""
+    """The mean that a task's own harness reports; it is the score then."""
     reported: dict[str, float] = field(default_factory=dict)
-    """Other figures of an own harness: std, err, best, worst, runs."""
+    """Other figures of the task's own harness: std, err, best, worst, runs."""
     offset_ns: float = 0.0
-    """What an empty kernel reads by the same clock; taken off the samples."""
+    """Time of an empty kernel by the same clock; subtracted from the samples."""
     noise_share: float = 0.0
-    """Standard deviation between runs on this device, by its calibration, as a share; 0 if it is not known."""
+    """Standard deviation between runs on this device as a share, from its calibration; 0 if it is not known."""
     discarded_ns: list[float] = field(default_factory=list)
     """Samples that do not count because the device was throttled."""
     late_ns: list[float] = field(default_factory=list)
     """Samples that do not count because the device had to wait for the host."""
     clocks_mhz: list[float] = field(default_factory=list)
-    """Clock of the device at each sample, empty where it is not known."""
+    """Clock of the device at each sample, empty if it is not known."""
     handshakes_ns: list[float] = field(default_factory=list)
-    """The judge's wall clock around calls that nothing but the call was asked of: raw."""
+    """The judge's raw wall-clock times of handshakes: requests for nothing but the call."""
     audit: Audit | None = None
-    """What the judge's own clock says; ranked cases only."""
+    """The measurements of the judge's own clock; ranked cases only."""
 
     @property
     def raw_ns(self) -> float:
@@ -475,12 +475,12 @@ class Timing:
 
     @property
     def read_ns(self) -> float:
-        """What the contestant's own clock read, whoever's the samples are."""
+        """The contestant's own time, whether or not the samples are the judge's."""
         return estimates.robust(self.own_ns) if self.own_ns else self.raw_ns
 
     @property
     def claim_ns(self) -> float:
-        """What the contestant's clock claims, without the offset; never less than nothing."""
+        """The time that the contestant's clock claims, without the offset; never negative."""
         return max(0.0, self.raw_ns - self.offset_ns)
 
     @property
@@ -492,9 +492,9 @@ class Timing:
 
     @property
     def interval_ns(self) -> tuple[float, float] | None:
-        """The 95 % interval of :attr:`score_ns`, None where nothing is known about it.
+        """The 95 % interval of :attr:`score_ns`, None if it is not known.
 
-        On a GPU it holds what the same kernel takes in other processes, too: a run has but one.
+        On a GPU it also covers the variation between processes, of which a run has only one.
         """
         found = self.sampling_interval_ns
         if self.process_error_ns <= 0:
@@ -512,7 +512,7 @@ class Timing:
 
     @property
     def sampling_interval_ns(self) -> tuple[float, float] | None:
-        """The 95 % interval of :attr:`score_ns` in this process, None where nothing is known about it."""
+        """The 95 % interval of :attr:`score_ns` in this process, None if it is not known."""
         if self.reported_ns is not None:
             error = self.reported.get("err")
             return None if error is None else estimates.around(self.reported_ns, error)
@@ -529,7 +529,7 @@ class Timing:
         if math.isclose(self.score_ns, alone_ns):
             return estimates.widened(by_slopes, self.score_ns, error_ns)
         if alone_ns < self.score_ns < self.claim_ns:
-            # A part of what the claim has beyond that was taken off.
+            # A part of the claim's excess over the lone call was subtracted.
             share = (self.claim_ns - self.score_ns) / (self.claim_ns - alone_ns)
             return estimates.widened(by_samples, self.score_ns, share * error_ns)
         return by_samples
@@ -544,7 +544,7 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseResult:
-    """What came of one case."""
+    """The outcome of one case."""
 
     index: int
     """Position among the public cases of its stage, then the hidden ones."""
@@ -556,16 +556,16 @@ class CaseResult:
     message: str = ""
     mismatch: Mismatch | None = None
     failed_on: SampleName | None = None
-    """The input on which the verdict fell, for a replay."""
+    """The input that decided the verdict, for a replay."""
     timing: Timing | None = None
     checks: int = 0
     """How many outputs were checked."""
     work: Work | None = None
-    """What the case has to do at least, where its task says so."""
+    """The least work of the case, if its task declares it."""
     floor_ns: float | None = None
-    """The time in which the device can do that at best."""
+    """The shortest time in which the device can do that work."""
     reference_ns: float | None = None
-    """What the task's own reference takes, where it was measured."""
+    """Time of the task's own reference, if it was measured."""
     profile: str | None = None
     """Text of the profiler, in profile mode."""
     trace_gz64: str | None = None
@@ -574,7 +574,7 @@ class CaseResult:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageReport:
-    """One stage; its cases are those that were finished, also when it was cut off."""
+    """One stage with its finished cases, even if it was cut off."""
 
     name: StageName
     verdict: Verdict
@@ -589,7 +589,7 @@ class StageReport:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CapturedOutput:
-    """Standard output or error of the contestant: the beginning, and how much there was."""
+    """Standard output or error of the contestant: its beginning and total size."""
 
     text: str = ""
     total_bytes: int = 0
@@ -598,11 +598,11 @@ class CapturedOutput:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """What a contestant of ours measured in the same job, before and after."""
+    """Measurements of the trusted contestant in the same job, before and after."""
 
     offset_ns: float = 0.0
-    """What an empty kernel reads by events in the submission's process before that was imported, less the time that
-    the device spends on it; in the trusted contestant's where that cannot be."""
+    """Event time of an empty kernel minus its time on the device, in the submission's process before the import; in the
+    trusted contestant's process if that is not possible."""
     own_empty_ns: list[float] = field(default_factory=list)
     """Empty kernels in the submission's process."""
     empty_pair_ns: float = 0.0
@@ -610,19 +610,19 @@ class Calibration:
     empty_kernel_ns: float = 0.0
     """Two events around an empty kernel."""
     spin_line: list[float] = field(default_factory=list)
-    """Slope and intercept (ns) of what events read over what kernels of known length took."""
+    """Slope and intercept (ns) of event times over the times of kernels of known length."""
     spin_points: list[list[float]] = field(default_factory=list)
-    """Length of a kernel, what events read, and the median handshake, in nanoseconds."""
+    """For each kernel its length, its event time and its median handshake, in nanoseconds."""
     ring_slopes_ns: list[float] = field(default_factory=list)
-    """The one of 20 us among many calls, by each pair of series; the slack of slopes follows from it."""
+    """Steady-state time of a 20 us kernel by each pair of series; the slack of slopes is derived from it."""
     handshake_ns: float = 0.0
-    """Median of the judge's wall clock around a call that does nothing."""
+    """Median of the judge's wall-clock times of no-op calls."""
     handshake_residual_ns: float = 0.0
-    """Root mean square by which medians of handshakes miss their line."""
+    """Root mean square of the residuals of median handshakes from their line."""
     handshake_p99_ns: float = 0.0
-    """How much longer than their median 1 % of single handshakes took."""
+    """99th percentile of single handshakes minus their median."""
     canary_ns: float = 0.0
-    """A kernel that is the same in each job."""
+    """Time of a kernel that is the same in each job."""
     sm_clock_mhz: float | None = None
     """Clock of the multiprocessors at the end."""
     temperature_c: float | None = None
@@ -638,9 +638,9 @@ class DuelResult:
     ratios: list[float] = field(default_factory=list)
     """Submission over rival for each block, geometric mean over the cases."""
     cases: list[list[float]] = field(default_factory=list)
-    """The same for each case: a list for each, with a ratio for each block."""
+    """The same by case: one list for each case, with one ratio for each block."""
     pairs: list[int] = field(default_factory=list)
-    """How many of the blocks each pair of processes has, in their order."""
+    """Number of blocks of each pair of processes, in their order."""
     ratio: float = 1.0
     """Geometric mean of the ratios without the extremes."""
     low: float = 0.0
@@ -648,17 +648,17 @@ class DuelResult:
     high: float = 0.0
     """Upper end."""
     verdict: str = "tied"
-    """``faster`` or ``slower`` where 1 is outside of the interval, else ``tied``; empty where the rival failed,
-    ``not_held`` where nobody can say whose fault it is that there are no times to be believed."""
+    """``faster`` or ``slower`` if 1 is outside of the interval, else ``tied``; empty if the rival failed,
+    ``not_held`` if there are no credible times and neither side can be blamed for it."""
     blocks: int = 0
-    """How many ratios there are."""
+    """Number of ratios."""
     rival_message: str = ""
     """Why the rival could not be measured, empty if it could."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunReport:
-    """All that a run found out."""
+    """Everything that a run found out."""
 
     version: int = PROTOCOL_VERSION
     job_id: str
@@ -667,7 +667,7 @@ class RunReport:
     harness: HarnessKind
     verdict: Verdict
     stage: StageName | None = None
-    """Where the verdict fell; None when accepted."""
+    """The stage that decided the verdict; None when accepted."""
     reason: Reason = Reason.NONE
     """Why it was not accepted, finer than the verdict."""
     message: str = ""
@@ -675,44 +675,44 @@ class RunReport:
     stdout: CapturedOutput = field(default_factory=CapturedOutput)
     stderr: CapturedOutput = field(default_factory=CapturedOutput)
     exit_code: int | None = None
-    """Of the contestant or the task's own harness; negative for a signal."""
+    """Exit code of the contestant or the task's own harness; negative for a signal."""
     duration_s: float = 0.0
     trust: TrustLevel = TrustLevel.SELF_MEASURED
     """The worst level of its ranked cases."""
     quarantine: list[Finding] = field(default_factory=list)
-    """Why the run is kept but does not count; empty if it does."""
+    """Why the run is kept but does not count; empty if it counts."""
     calibration: Calibration | None = None
-    """What our own contestant measured in the same job."""
+    """Measurements of the trusted contestant in the same job."""
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds by phase: ``start``, ``load``, ``test``, ``ranked/claims``, ..."""
     duel: DuelResult | None = None
-    """How it compares with the job's ``rival``."""
+    """The comparison with the job's ``rival``."""
     comparable: bool = True
-    """False where no GPU was there and its answers were given by the processor."""
+    """False if there was no GPU and the processor answered in its place."""
     seed_commitment: str = ""
     """SHA-256 of the secret seed, made before the run."""
     secret_seed: str = ""
-    """The seed itself, 64 hex digits, revealed because the run has ended."""
+    """The seed itself, 64 hex digits: revealed when the run has ended."""
     seeds_below: int | None = None
-    """The job's bound of the seeds that were drawn."""
+    """The job's bound for the drawn seeds."""
     environment: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, str] = field(default_factory=dict)
     """Result keys of an own harness that have no other place."""
 
     def stage_report(self, name: StageName) -> StageReport | None:
-        """Return the report of a stage, or None when it was not reached."""
+        """Return the report of a stage, or None if it was not reached."""
         return next((stage for stage in self.stages if stage.name is name), None)
 
 
 def check_spec(spec: JobSpec) -> None:
-    """Raise :class:`ProtocolError` for a job that has the right form but cannot be run."""
+    """Raise :class:`ProtocolError` for a well-formed job that cannot be run."""
     rules, limits = spec.rules, spec.limits
     seed = spec.secret_seed
     names = [*spec.sources, spec.submission_name]
     faults = {
         "secret_seed: expected 64 hex digits": seed is not None and not re.fullmatch("[0-9a-f]{64}", seed),
-        "sources: a name that is no plain relative path": not all(map(is_plain_name, names)),
-        "sources: a name that is a file and a folder": has_clash(names),
+        "sources: a name that is not a plain relative path": not all(map(is_plain_name, names)),
+        "sources: a name that is both a file and a folder": has_clash(names),
         "submission: text that cannot be written as UTF-8": not all(
             map(is_encodable, [spec.submission, *spec.sources.values()])
         ),
@@ -731,13 +731,13 @@ def check_spec(spec: JobSpec) -> None:
 
 
 def is_plain_name(name: str) -> bool:
-    """Tell whether a file name stays in the folder that it is relative to."""
+    """Return whether a file name stays in the folder that it is relative to."""
     parts = name.split("/")
     return is_encodable(name) and "\0" not in name and not {"", ".", ".."} & set(parts)
 
 
 def is_encodable(text: str) -> bool:
-    """Tell whether a text can be written as UTF-8: half of a surrogate pair cannot."""
+    """Return whether a text can be written as UTF-8: half of a surrogate pair cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -746,7 +746,7 @@ def is_encodable(text: str) -> bool:
 
 
 def has_clash(names: list[str]) -> bool:
-    """Tell whether one name is a folder of another."""
+    """Return whether one name is also the folder of another."""
     files = set(names)
     return any(
         "/".join(parts[:end]) in files
@@ -859,7 +859,7 @@ def _decode_dataclass(kind: Any, value: Any, path: str) -> Any:
 
 @functools.cache
 def _hints(kind: type) -> dict[str, Any]:
-    """Return the types of a dataclass's fields: working them out takes longer than reading a report."""
+    """Return the types of a dataclass's fields. Cached: resolving them takes longer than reading a report."""
     return typing.get_type_hints(kind)
 
 
@@ -868,7 +868,7 @@ def _decode_enum(kind: type[StrEnum], value: Any, path: str) -> StrEnum:
         return kind(value)
     except ValueError:
         allowed = ", ".join(member.value for member in kind)
-        raise ProtocolError(f"{path}: {value!r} is none of {allowed}") from None
+        raise ProtocolError(f"{path}: {value!r} is not one of {allowed}") from None
 
 
 def _decode_scalar(kind: Any, value: Any, path: str) -> Any:
@@ -878,7 +878,7 @@ def _decode_scalar(kind: Any, value: Any, path: str) -> Any:
         try:
             return float(value)
         except OverflowError:
-            raise ProtocolError(f"{path}: a number beyond all floats") from None
+            raise ProtocolError(f"{path}: the number is too large for a float") from None
     if type(value) is not kind:
         raise ProtocolError(f"{path}: expected {kind.__name__}, got {type(value).__name__}")
     return value

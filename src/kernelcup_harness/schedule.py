@@ -1,7 +1,7 @@
-"""What is called when: the stages of a job, and an order of calls that nobody can foresee.
+"""The schedule of calls: the stages of a job, and an unpredictable order of calls.
 
-The contestant cannot tell a warm-up from a timed call or from one that is only checked, nor a new
-input from one that was there before. All chance comes from the job's secret, so that a run can be
+The contestant cannot distinguish warm-ups, timed calls and calls that are only checked, nor a new
+input from an earlier one. All randomness comes from the job's secret, so that a run can be
 repeated once the secret is revealed.
 """
 
@@ -32,38 +32,38 @@ from kernelcup_harness.protocol import (
 )
 
 MORE_WARMUPS = 3
-"""A ranked case has up to so many further warm-ups, less one."""
+"""A ranked case has fewer further warm-ups than this, drawn at random."""
 LATE_SURPRISE = 0.02
-"""How likely a call late in a case is made with an input that was there before, or nearly was."""
+"""Probability that a late call of a case uses an earlier input or a near-twin of one."""
 WARM_UP_S = 0.15
-"""Warm-ups of one case that wait for its time to settle take no longer."""
+"""Time limit of the warm-ups of one case that wait for its time to settle."""
 PLACES = 4
-"""Where the inputs of claims lie, in turns."""
+"""Number of places at which the inputs of claims lie, in turns."""
 SETTLED_WITHIN = 0.02
 SETTLED_OVER = 4
-"""Calls of which the median is compared with that of as many before."""
+"""The median of this many calls is compared with the median of as many calls before them."""
 SLOW_CLOCK = 0.9
 """Samples at a clock below this share of the median do not count."""
 MOST_DISCARDED = 4
 FEWEST_SAMPLES = 2
-"""Of a case whose time is up: of fewer nobody knows how exact they are."""
+"""Least number of samples of a case whose time is up: with fewer, their precision is unknown."""
 LONGEST_TURN = 4
-"""Calls of one case in a row, at most, while others wait."""
+"""Most calls of one case in a row while other cases wait."""
 LARGE_OUTPUT_BYTES = 4 << 20
-"""Of answers this large only a share is checked: looking at one takes longer than the call."""
+"""Only a share of answers this large is checked: checking one takes longer than the call."""
 CHECKED_FIRST = 4
 CHECKED_SHARE = 0.25
 CLAIMS_SHARE = 0.42
 AUDITS_SHARE = 0.37
-"""Of the time for a stage that is audited; the rest is for calibration, before and after."""
+"""Shares of the time for an audited stage; the rest is for calibration, before and after."""
 LATER_SHARE = 0.1
-"""Left for what comes after the audits."""
+"""Share that is left for the work after the audits."""
 LEAST_AUDIT = 0.25
-"""Of its usual time, what an audit has in any case."""
+"""Share of its usual time that an audit always has."""
 STOP_S = 1.5
-"""So much beyond the time for a stage, nothing more is measured that can be left out."""
+"""Optional measurements stop this long after the time for a stage is up."""
 WALL_SHARE = 0.8
-"""Of a stage's time limit: no more is sampled then."""
+"""Sampling stops at this share of a stage's time limit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +84,7 @@ class Stage:
     limit_s: float
     timed: bool
     replayed: SampleName | None = None
-    """The one input to call with, where a sample of a finished run is judged again."""
+    """The only input to call with, if a sample of a finished run is judged again."""
 
 
 def plan(spec: JobSpec) -> list[Stage]:
@@ -116,12 +116,12 @@ def all_stages(spec: JobSpec) -> list[Stage]:
 
 
 def by_wall_clock(spec: JobSpec) -> bool:
-    """Tell whether a job's times are those of the judge's wall clock: where there is no GPU."""
+    """Return whether a job is timed by the judge's wall clock: true without a GPU."""
     return spec.backend is not Backend.CUDA
 
 
 def needs_trusted(spec: JobSpec) -> bool:
-    """Tell whether a job is measured beside our own contestant: where times are taken by events."""
+    """Return whether a job needs the trusted contestant: true if times are taken by events."""
     if spec.replay is not None or by_wall_clock(spec):
         return False
     if spec.mode is Mode.LEADERBOARD:
@@ -130,7 +130,7 @@ def needs_trusted(spec: JobSpec) -> bool:
 
 
 def has_clean_room(spec: JobSpec) -> bool:
-    """Tell whether the timed calls of a job are to be replayed where no code of the submission runs."""
+    """Return whether the timed calls of a job are to be replayed where no code of the submission runs."""
     wanted = spec.rules.clean_room and spec.backend is Backend.CUDA and spec.replay is None
     return wanted and spec.mode in (Mode.BENCHMARK, Mode.LEADERBOARD)
 
@@ -160,10 +160,10 @@ def cases_of(public: list[Parameters], hidden: list[Parameters]) -> list[Planned
 
 
 def ends_stage(stage: Stage, verdict: Verdict) -> bool:
-    """Tell whether the cases after one with this verdict are still worth trying.
+    """Return whether a case with this verdict ends its stage.
 
-    All tests are, so that one run shows all that fails, unless each would fill the memory again.
-    Nothing is measured once something is wrong.
+    Tests go on, so that one run shows every failure, unless each would fill the memory again.
+    After a failure nothing more is measured.
     """
     if verdict is Verdict.ACCEPTED:
         return False
@@ -171,13 +171,13 @@ def ends_stage(stage: Stage, verdict: Verdict) -> bool:
 
 
 class Purse:
-    """How the time for a stage is shared out. What comes first and takes too long shortens what is later.
+    """Divides the time for a stage. Steps that take too long shorten the later ones.
 
     Args:
-        rules: With the time for the stage.
-        stage: Whose time begins now.
-        audited: Whether claims are only a part of it.
-        clock: In seconds.
+        rules: Give the time for the stage.
+        stage: The stage, whose time begins now.
+        audited: Whether audits share the time with claims.
+        clock: Returns seconds.
     """
 
     def __init__(
@@ -197,21 +197,21 @@ class Purse:
         self.claims_s = min(
             rules.case_budget_s, share / self._cases, WALL_SHARE * stage.limit_s / self._cases
         )
-        """Seconds that a case may be sampled."""
+        """Seconds for the samples of one case."""
 
     def left_s(self) -> float:
-        """Return the seconds until nothing more is measured that can be left out."""
+        """Return the seconds until optional measurements stop."""
         return self._until + STOP_S - self._clock()
 
     def audit_s(self, cases_left: int) -> float:
-        """Return the seconds for the audit of the next case: its share of what is left, up to a limit."""
+        """Return the seconds for the audit of the next case: its share of the remaining time, up to a limit."""
         most = self._together_s * AUDITS_SHARE / self._cases
         left = self._until - self._clock() - LATER_SHARE * self._together_s
         return max(LEAST_AUDIT * most, min(most, left / max(1, cases_left)))
 
 
 class CaseRun:
-    """The calls of one case: with which input each is made, what they took, and when it is enough."""
+    """The calls of one case: the input of each, their times, and when there are enough."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class CaseRun:
         self._first_ns: list[float] = []
         self._warming_s = 0.0
         self._all_s = 0.0
-        """Seconds of all calls but the first, which may compile."""
+        """Seconds of all calls except the first, which may compile."""
         self._inputs = 0
         self._ns: list[float] = []
         self._wall_ns: list[float] = []
@@ -245,11 +245,11 @@ class CaseRun:
         self.overhead_ns: float | None = None
         self._late: list[bool] = []
         self.twins_allowed = rules.twins > 0
-        """Whether inputs with one element of each tensor changed are inputs of the task; found out once."""
+        """Whether inputs with one element of each tensor changed are inputs of the task; determined once."""
         self._twinned: set[int] = set()
-        """Inputs of which there was a twin."""
+        """Inputs that already had a twin."""
         self.current: SampleName | None = None
-        """The input of the call that is going on, or was last."""
+        """The input of the current or last call."""
         self.handshakes_ns: list[float] = []
         self.clocks_mhz: list[float] = []
         self.discarded_ns: list[float] = []
@@ -260,11 +260,11 @@ class CaseRun:
         self.floor_ns: float | None = None
         self.reference_ns: float | None = None
         self.failed_on: SampleName | None = None
-        """The input on which the case has failed; no more calls then."""
+        """The input on which the case has failed; no calls follow."""
         self.count = 0
-        """Calls made, of any kind."""
+        """Number of calls made, of any kind."""
         self.unchecked = 0
-        """Calls among them of which nobody has looked at the answer."""
+        """Number of those calls whose answer was not checked."""
         self._is_surprise = False
         self.profile: str | None = None
         self.trace: str | None = None
@@ -278,21 +278,21 @@ class CaseRun:
         if surprise is not None:
             return surprise, False
         name, due = self.fresh(), self._inputs > self._warmups or self._is_over
-        # The first ranked input has the case's own seed, which everybody knows: checked, never timed.
+        # The first ranked input has the case's own seed, which is public: checked, never timed.
         return name, due and not (self._stage.name is StageName.RANKED and self._inputs == 1)
 
     @property
     def _is_over(self) -> bool:
-        """Whether the case has had its time, whatever for: only what it cannot do without is still called."""
+        """Whether the case has used up its time: then only the required calls are still made."""
         return self._stage.timed and self._all_s >= self._budget_s + WARM_UP_S
 
     @property
     def call_s(self) -> float:
-        """Seconds that one call takes with all about it, 0 while that is not known."""
+        """Seconds for one call including preparation and checks, 0 while it is not known."""
         return self._all_s / (self.count - 1) if self.count > 1 else 0.0
 
     def _surprise(self) -> SampleName | None:
-        """Return an input that was there before, or nearly, where it is time for one."""
+        """Return an earlier input or a twin of one if it is time for a surprise, else None."""
         due = self._surprises.get(self._inputs)
         if not due and self._is_over and self._inputs > 1:
             due = next((kinds for kinds in self._surprises.values() if kinds), None)
@@ -303,9 +303,9 @@ class CaseRun:
         return None
 
     def is_looked_at(self, output_bytes: int) -> bool:
-        """Tell whether the answer that has just come is checked: of large ones an unpredictable share.
+        """Return whether the current answer is checked: of large answers only an unpredictable share is.
 
-        The first ones and all surprises are, and the judge looks at the last.
+        The first answers and all surprises are always checked, and the judge checks the last one.
         """
         if not self._stage.timed or self._stage.replayed is not None or output_bytes < LARGE_OUTPUT_BYTES:
             return True
@@ -315,11 +315,11 @@ class CaseRun:
         return False
 
     def skip_inputs(self, first: int) -> None:
-        """Have inputs that nobody has seen from here on: their numbers begin with this one."""
+        """Use unseen inputs from now on: their numbers begin with this one."""
         self._inputs = first
 
     def fresh(self) -> SampleName:
-        """Return an input that was not there before."""
+        """Return an input that has not been used before."""
         self._inputs += 1
         return SampleName(input=self._inputs - 1)
 
@@ -332,7 +332,7 @@ class CaseRun:
         clock_mhz: float | None = None,
         slowed_down: bool = False,
     ) -> None:
-        """Count one call and the wall-clock seconds that all about it took.
+        """Count one call and the wall-clock seconds it took, preparation and checks included.
 
         Its time is discarded where the device was slowed down by heat or its power supply.
         """
@@ -358,9 +358,9 @@ class CaseRun:
             self.clocks_mhz.append(clock_mhz)
 
     def _warm(self, ns: float, spent_s: float) -> None:
-        """Take note of a warm-up, and have one more where the times still change."""
+        """Record a warm-up, and add another while the times still change."""
         self._first_ns.append(ns)
-        # The first calls of a case may compile, and find memory at each place: that is not the time of the others.
+        # The first calls of a case may compile and allocate memory at each place, so their time is not typical.
         self._warming_s += spent_s if len(self._first_ns) > PLACES else 0.0
         if not self._settles or self._inputs < self._warmups or self._warming_s > WARM_UP_S:
             return
@@ -383,7 +383,7 @@ class CaseRun:
         if self._is_over:
             fewest = min(FEWEST_SAMPLES, max(1, self._rules.min_samples))
             return len(self._ns) >= fewest and not any(self._surprises.values())
-        # Where all are slowed down there would be no end; the time limit's verdict would be wrong.
+        # If every call is slowed down, sampling would never end and run into the wrong verdict: the time limit.
         if len(self.discarded_ns) > MOST_DISCARDED * max(1, self._rules.min_samples) and self._ns:
             return True
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
@@ -391,7 +391,7 @@ class CaseRun:
         return timing.enough(prompt_ns, spent_s, self._rules, self._budget_s)
 
     def timing(self) -> Timing | None:
-        """Return what was measured, None if nothing was."""
+        """Return the measured times, None if there are none."""
         if not self._ns:
             return None
         prompt = estimates.prompt(self._late)
@@ -414,7 +414,7 @@ class CaseRun:
         )
 
     def _kept(self, places: list[int]) -> tuple[list[int], list[int]]:
-        """Return which of these samples count, and which were taken at a clock far below the others'."""
+        """Return the samples that count, and those taken at a clock far below the others'."""
         if len(self.clocks_mhz) != len(self._ns):
             return places, []
         least = SLOW_CLOCK * statistics.median(self.clocks_mhz[place] for place in places)
@@ -422,7 +422,7 @@ class CaseRun:
         return kept, [place for place in places if self.clocks_mhz[place] < least]
 
     def _draw_surprises(self) -> dict[int, list[bool]]:
-        """Return, by the count of inputs before them, the calls that are only checked; True for twins."""
+        """Return the calls that are only checked, keyed by the number of inputs before them; True means a twin."""
         cases = max(1, len(self._stage.cases))
         last = self._warmups + max(1, min(self._rules.min_samples, self._rules.max_samples))
         found: dict[int, list[bool]] = {}
@@ -435,7 +435,7 @@ class CaseRun:
         return found
 
     def _earlier(self, twin: bool) -> SampleName:
-        """Return an input that was there before, or the twin of one that had none so far if there is one."""
+        """Return an earlier input, or a twin of one, preferably of an input without a twin so far."""
         twin = twin and self.twins_allowed
         without = [number for number in range(self._inputs) if number not in self._twinned]
         number = self._chance.choice(without if twin and without else range(self._inputs))
@@ -445,7 +445,7 @@ class CaseRun:
 
 
 def timing_settled(times_ns: Sequence[float]) -> bool:
-    """Tell whether the last few calls took as long as those before."""
+    """Return whether the last few calls took as long as those before."""
     if len(times_ns) < 2 * SETTLED_OVER:
         return False
     last = statistics.median(times_ns[-SETTLED_OVER:])
@@ -454,7 +454,7 @@ def timing_settled(times_ns: Sequence[float]) -> bool:
 
 
 def turns(runs: Sequence[CaseRun], *, shuffled: bool, chance: random.Random) -> Iterator[CaseRun]:
-    """Yield whose turn it is until all are finished: case after case, or in an order drawn at random."""
+    """Yield the next case to call until all are finished: case after case, or in random order."""
     waiting = list(runs)
     while waiting:
         run = chance.choice(waiting) if shuffled else waiting[0]

@@ -1,9 +1,9 @@
 """Times by the judge's wall clock, which need no GPU: each sample runs from before an input is handed out until
-the whole answer is the judge's.
+the judge has the whole answer.
 
-Nothing is taken off, so a submission that lies, looks early or works on afterwards gains nothing by it. What
-the way there and back takes is measured with a kernel that computes nothing, before the submission is
-imported, and stated beside the time.
+Nothing is subtracted, so a submission gains nothing by lying, by reading its input early or by working on
+afterwards. The overhead of a call is measured with a kernel that computes nothing, before the submission is
+imported, and reported beside the time.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.task_code import TaskFault
 
 OVERHEADS_S = 0.5
-"""For the overheads of all cases together."""
+"""Time for measuring the overheads of all cases together."""
 SAMPLES, UNCOUNTED = 9, 2
 SLOT = 1
 TIMEOUT_S = 30.0
 
 
 class MachineFailed(Exception):
-    """A process of ours did not do what it should before any code of a submission ran."""
+    """A process of the harness failed before any code of a submission ran."""
 
 
 class Overheads:
-    """What a sample of a call takes that computes nothing, by stage and case.
+    """The times of calls that compute nothing, by stage and case.
 
     Args:
         checks: Makes inputs and knows the form of answers.
@@ -55,7 +55,7 @@ class Overheads:
         for stage, case in wanted:
             if clock() > until:
                 break
-            # What the task or its memory fails with is told when the case has its turn.
+            # A failure of the task or a lack of memory is reported when the case itself is called.
             with suppress(TaskFault, wire.CannotCarry, torch.OutOfMemoryError):
                 self._found_ns[stage.name.value, case.index] = self._measured(stage, case, until, clock)
         if wanted:
@@ -86,7 +86,7 @@ class Overheads:
 
 
 def use_noop(caller: Caller, form: Form | None) -> None:
-    """Have a contestant answer with what was there before the call, in this form."""
+    """Have a contestant compute nothing: it answers in this form with whatever its memory holds."""
     encoder = wire.Encoder()
     tree = encoder.tree(form.value if form is not None else None, "output")
     frame = {"type": "builtin", "name": "noop", "tree": tree, "table": encoder.table()}
@@ -94,7 +94,7 @@ def use_noop(caller: Caller, form: Form | None) -> None:
 
 
 def audit_of(run: CaseRun) -> Audit:
-    """Return what is ranked of a case: the mean of the samples without the extremes, whole."""
+    """Return the ranked time of a case: the mean of the samples without the extremes, nothing subtracted."""
     timing = run.timing()
     assert timing is not None
     return Audit(score_ns=timing.raw_ns, level=TrustLevel.WALL_CLOCK)

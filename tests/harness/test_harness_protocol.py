@@ -330,7 +330,7 @@ def test_a_value_of_a_wrong_type_is_named_with_its_path(
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"mode": "ranked"}, "JobSpec.mode: 'ranked' is none of test, benchmark, profile, leaderboard"),
+        ({"mode": "ranked"}, "JobSpec.mode: 'ranked' is not one of test, benchmark, profile, leaderboard"),
         ({"mode": None}, "JobSpec.mode"),
         ({"mode": []}, "JobSpec.mode"),
         ({"job_id": 5}, "JobSpec.job_id: expected str, got int"),

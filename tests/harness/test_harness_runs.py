@@ -338,7 +338,7 @@ def test_a_submission_that_fails_for_want_of_triton_is_told_so(warm: Run) -> Non
     absent = "import sys\nsys.modules['triton'] = None\n"
     report = warm(quick_spec(f"{absent}import triton\ndef custom_kernel(data):\n    return data * 2\n"))
     assert report.verdict is Verdict.RUNTIME_ERROR
-    assert "Triton is not installed where this was judged" in report.message
+    assert "Triton is not installed on the machine" in report.message
     assert "pip install triton" in report.message
 
 

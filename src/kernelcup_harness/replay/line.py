@@ -57,7 +57,7 @@ class Line:
 
     def _reply(self, frame: dict[str, Any], timeout_s: float, fds: Sequence[int]) -> dict[str, Any]:
         if self._channel.has_pending():
-            raise BrokenProtocol("a frame that nobody asked for")
+            raise BrokenProtocol("an unexpected frame")
         number, began = secrets.randbits(53), time.monotonic()
         self._channel.send({**frame, "id": number, "arenas": []}, fds, timeout_s)
         try:
