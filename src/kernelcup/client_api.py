@@ -201,6 +201,14 @@ class Api:
         with self._reading():
             return moment(self._client.request("GET", path, params={"limit": 1}).get("frozen_since"))
 
+    def older_standings(self, board: str, device: str) -> list[Standing]:
+        """Return what was measured by an older clock and stands apart until it is judged again."""
+        path = f"{_board(board)}/standings/{quote(device, safe='')}"
+        with self._reading():
+            found = self._client.request("GET", path, params={"limit": 1})
+            # An older server has none.
+            return [standing_of_json(each) for each in found.get("older", [])]
+
     def my_place(self, board: str, device: str) -> Standing | None:
         """Return one's own place, None while there is none."""
         path = f"{_board(board)}/standings/{quote(device, safe='')}/me"

@@ -403,6 +403,8 @@ class Run:
     """The submission that it was measured against."""
     judging: str = ""
     """:meth:`Task.judging` of the task version and the harness that it was judged by."""
+    clock: str = ""
+    """By which clock it was timed: see :mod:`kernelcup.clocks`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 import discord
 
 from kernelcup.bot import texts
+from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import DuelOutcome, is_proven
 from kernelcup.wording import percent, rank_text, time_text, trust_text
 
@@ -52,8 +53,14 @@ def ranking_embed(
     offset: int,
     link: str | None = None,
     frozen: str = "",
+    older: Sequence[Json] = (),
 ) -> discord.Embed:
-    """Return a page of a ranking, the fastest first; ``frozen`` says so where it is."""
+    """Return a page of a ranking, the fastest first.
+
+    Args:
+        frozen: Says that it is, where it is.
+        older: What stands apart, as an older clock measured it.
+    """
     page = offset // PAGE + 1
     table = texts.block("\n".join(_table(places)))
     embed = discord.Embed(
@@ -62,6 +69,11 @@ def ranking_embed(
         colour=ACCENT,
         url=link,
     )
+    if older:
+        told = "Apart from the ranking until `/admin rejudge` judges them again."
+        table = texts.block("\n".join(_older(older[:PAGE])))
+        more = f"… and {len(older) - PAGE} more\n" if len(older) > PAGE else ""
+        embed.add_field(name=OLDER_CLOCK.capitalize(), value=f"{table}\n{more}{told}", inline=False)
     notes = [frozen, f"Page {page}", "lower is better", *_notes(places)]
     embed.set_footer(text=" · ".join(note for note in notes if note))
     return embed
@@ -163,6 +175,13 @@ def _table(places: Sequence[Json]) -> list[str]:
         f"{row[0]:>{wide[0]}}  {row[1]:<{wide[1]}}  {row[2]:>{wide[2]}}  {row[3]:>{wide[3]}}  {row[4]}"
         for row in rows
     ]
+
+
+def _older(places: Sequence[Json]) -> list[str]:
+    """Return lines without all that a field has no room for."""
+    rows = [_row(place)[:3] for place in places]
+    wide = [max(len(row[column]) for row in rows) for column in range(3)]
+    return [f"{row[0]:>{wide[0]}}  {row[1]:<{wide[1]}}  {row[2]:>{wide[2]}}" for row in rows]
 
 
 def _row(place: Json) -> tuple[str, str, str, str, str]:

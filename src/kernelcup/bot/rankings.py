@@ -50,7 +50,9 @@ async def page(
     found = await _standings(parts, who, name, device, offset, boards_text.PAGE)
     link = f"{parts.config.public_url}/b/{name}"
     frozen = frozen_note(found["frozen_since"])
-    embed = boards_text.ranking_embed(name, device, found["items"], offset=offset, link=link, frozen=frozen)
+    embed = boards_text.ranking_embed(
+        name, device, found["items"], offset=offset, link=link, frozen=frozen, older=found["older"]
+    )
     number = board["devices"].index(device)
     view = ui.View(timeout=None)
     if offset > 0 or found["next"] is not None:

@@ -140,17 +140,23 @@ def list_all(venue: Venue, as_json: JsonOption = False) -> None:
 @with_venue
 def show(venue: Venue, name: BoardArgument, as_json: JsonOption = False) -> None:
     """Show a leaderboard and the task behind it."""
+    from kernelcup.cli.older import count_older, older_text
     from kernelcup.cli.task import describe
 
     board = find_board(venue, name)
+    older = count_older(venue, board)
     if as_json:
-        typer.echo(json.dumps({**as_object(board), "task": venue.task_object(name)}))
+        told = {**as_object(board), "older_results": older, "task": venue.task_object(name)}
+        typer.echo(json.dumps(told))
         return
     task = venue.task(name)
     typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}"))
     if board.notice:
         typer.echo(plain(f"Mind: {board.notice}"))
-    typer.echo(f"{rules_text(board)}\n")
+    typer.echo(rules_text(board))
+    if older:
+        typer.echo(plain(older_text(board.name, older, venue.option)))
+    typer.echo("")
     describe(task)
 
 

@@ -202,20 +202,25 @@ def standings(
     """Show the ranking of a leaderboard, one for each device."""
     from kernelcup.cli import render
     from kernelcup.cli.board import find_board, moment
+    from kernelcup.cli.older import print_older
     from kernelcup.wording import frozen_text
 
     found = find_board(venue, only_board(venue) if board is None else board)
     devices = [board_device(found, device)] if device is not None else list(found.devices)
     tables = {name: venue.standings(found.name, name, limit=limit) for name in devices}
+    older = {name: venue.older_standings(found.name, name) for name in devices}
     since = None if found.freeze_at is None else venue.frozen_since(found.name, devices[0])
     if as_json:
         body = {name: [place_object(place) for place in places] for name, places in tables.items()}
         frozen = None if since is None else since.isoformat()
-        typer.echo(json.dumps({"leaderboard": found.name, "standings": body, "frozen_since": frozen}))
+        apart = {name: [place_object(place) for place in places] for name, places in older.items()}
+        told = {"leaderboard": found.name, "standings": body, "frozen_since": frozen, "older": apart}
+        typer.echo(json.dumps(told))
         return
     out = render.console()
     for name, places in tables.items():
         render.standings(out, found, name, places)
+        print_older(out, found.name, name, older[name][:limit], venue.option)
     if since is not None:
         typer.echo(frozen_text(since))
     elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):

@@ -126,6 +126,10 @@ class RemoteVenue:
         """Return a ranking."""
         return self._api.standings(board, device, limit=limit)
 
+    def older_standings(self, board: str, device: str) -> list[Standing]:
+        """Return what was measured by an older clock and stands apart."""
+        return self._api.older_standings(board, device)
+
     def frozen_since(self, board: str, device: str) -> datetime | None:
         """Return of which moment the standings are that one sees, None where they are live."""
         return self._api.frozen_since(board, device)

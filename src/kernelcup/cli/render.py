@@ -351,6 +351,11 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
     if not places:
         out.print(Text(f"{title}: nobody is ranked yet", style="bold"))
         return
+    places_table(out, title, places)
+
+
+def places_table(out: Console, title: str, places: Sequence[Standing], notes: Sequence[str] = ()) -> None:
+    """Print places under a title, with notes before those that explain the marks of places."""
     columns = ("rank", "user", "time", "95 % interval", "file", "submission", "submitted (UTC)", "trust")
     table = new_table(
         *columns, right=("rank", "time", "95 % interval", "submission"), whole=("time", "95 % interval")
@@ -371,9 +376,9 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
     behind = BEHIND if any(place.duel.is_behind for place in places) else ""
     apart = "" if all(place.proven for place in places) else APART
     wide = WIDE if any(map(is_wide, places)) else ""
-    notes = "; ".join(note for note in (tied, behind, apart, wide, emulated) if note)
+    caption = "; ".join(note for note in (*notes, tied, behind, apart, wide, emulated) if note)
     print_table(
-        out, title, table, notes, drop=("submitted (UTC)", "file", "submission", "trust", "95 % interval")
+        out, title, table, caption, drop=("submitted (UTC)", "file", "submission", "trust", "95 % interval")
     )
 
 

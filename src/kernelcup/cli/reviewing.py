@@ -40,7 +40,7 @@ def rejudge(
         bool,
         typer.Option(
             "--only-best",
-            help="Only what stands for its user in the ranking, or did before the task changed.",
+            help="Only what stands for its user in the ranking, or did before the task or the clock changed.",
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,

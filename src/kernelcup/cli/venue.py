@@ -104,6 +104,9 @@ class Venue(Protocol):
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
         """Return a ranking."""
 
+    def older_standings(self, board: str, device: str) -> list[Standing]:
+        """Return what was measured by an older clock and stands apart, a hundred at most."""
+
     def frozen_since(self, board: str, device: str) -> datetime | None:
         """Return of which moment the standings are that one sees, None where they are live."""
 

@@ -147,6 +147,10 @@ class LocalVenue:
         """Return a ranking."""
         return rank.standings(self._db, board, device, limit=limit)
 
+    def older_standings(self, board: str, device: str) -> list[Standing]:
+        """Return what was measured by an older clock and stands apart."""
+        return rank.older_standings(self._db, board, device)
+
     def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
         """Return None: with the database one sees the standings as they are."""
         return None

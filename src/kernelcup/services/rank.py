@@ -19,6 +19,9 @@ from kernelcup.storage import audit, boards, frozen, ranking
 from kernelcup.storage.database import Database
 from kernelcup.storage.ranking import Ranked, Record, State
 
+MOST_OLDER = 100
+"""So many results by an older clock are shown at most."""
+
 
 def standings(
     db: Database,
@@ -117,6 +120,24 @@ def personal_best(
         (mine,) = entries
         place = _place_among(session, found, name, mine, frozen=is_frozen)
         return None if place is None else _shown(session, found, [place], [mine], viewer)[0]
+
+
+def older_standings(
+    db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, limit: int = MOST_OLDER
+) -> list[Standing]:
+    """Return who stood where by an older clock, as far as that was not judged again; none while a freeze hides it.
+
+    Ranks are among these. It raises what :func:`standings` does.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        if shows_copy(session, found, viewer):
+            return []  # those of the freeze are shown as they stood
+        page = ranking.older(session, board_id=found.id, device=name, limit=limit)
+        entries = [each.entry for each in page]
+        places = scoring.ranked(entries, list(scoring.band_heads(each.span for each in entries)))
+        return _shown(session, found, places, page, viewer)
 
 
 def history(

@@ -1,9 +1,9 @@
 """Judge anew what was judged before, against the task as it is now.
 
 The old result counts until the new one is stored, which then replaces it, for better or worse. One of an
-earlier version of the task is out of the standings already, and the new one comes in its place. A machine
-that fails replaces nothing. A job that is cancelled meanwhile is done again, as it was. Quarantined results
-are left alone: a person decides on those.
+earlier version of the task, or by an older clock, is out of the standings already, and the new one comes in
+its place. A machine that fails replaces nothing. A job that is cancelled meanwhile is done again, as it was.
+Quarantined results are left alone: a person decides on those.
 
 Many jobs are put into the queue a few at a time, so that others can write meanwhile. Should the server
 die in the middle, the rest stays as it was, and the same wish can be told again.
@@ -91,7 +91,7 @@ def rejudge_board(
 
     Args:
         device: Only on this device.
-        only_best: Only what stands for its user in the ranking, or did before the task changed.
+        only_best: Only what stands for its user in the ranking, or did before the task or the clock changed.
 
     Raises:
         NotFound: There is no such leaderboard for them.

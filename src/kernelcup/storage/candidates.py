@@ -9,6 +9,7 @@ from sqlalchemy import Select, and_, case, func, or_, select, true
 from sqlalchemy.orm import Session
 
 from kernelcup import scoring
+from kernelcup.clocks import PAST
 from kernelcup.domain import DuelOutcome, JobState, Run, TrustRule
 from kernelcup.scoring import APART, placed
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
@@ -25,6 +26,11 @@ _DUEL = case(
     else_=DuelOutcome.NONE.value,
 )
 """A duel that still says something about a run's place."""
+
+JUDGED_ALIKE = and_(
+    RunRow.judging == LeaderboardRow.judging, RunRow.clock.not_in([clock.value for clock in PAST])
+)
+"""What was judged as the leaderboard judges now: the same task but for its texts, by the same harness and clock."""
 
 COLUMNS = ("run_id", "submission_id", "score_s", "low_s", "high_s", "raw_s", "at_floor", "duel")
 """What a best has beside whose it is.
@@ -52,12 +58,12 @@ def bests(board_id: int, *, every_version: bool = False) -> Select[*tuple[Any, .
     """Return the query of all bests of a leaderboard: its id, device and user, then :data:`COLUMNS`.
 
     Args:
-        every_version: Also what stood for its user before the task changed.
+        every_version: Also what stood for its user before the task or the clock changed.
     """
     place = (
         func.row_number()
         .over(
-            partition_by=(JobRow.device, SubmissionRow.user_id, RunRow.judging),
+            partition_by=(JobRow.device, SubmissionRow.user_id, RunRow.judging, RunRow.clock),
             order_by=(RANKED_S, JobRow.submission_id),
         )
         .label("place")
@@ -90,10 +96,10 @@ def ranking(
 ) -> Select[int, int, float, float | None, float | None, float | None, bool, str]:
     """Return all runs of a leaderboard that rank, with :data:`COLUMNS`.
 
-    Only what was judged as the leaderboard judges now ranks: the same task but for its texts, by the same harness.
+    Only what was :data:`JUDGED_ALIKE` ranks.
 
     Args:
-        every_version: Also what ranked before the task changed, and does not until it is judged again.
+        every_version: Also what ranked before the task or the clock changed, and does not until it is judged again.
     """
     by = RANKED_S / RunRow.score_s
     return (
@@ -112,6 +118,6 @@ def ranking(
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .where(SubmissionRow.leaderboard_id == board_id, JobRow.state != JobState.QUARANTINED.value)
         .where(RunRow.counted, RunRow.score_s.is_not(None))
-        .where(true() if every_version else RunRow.judging == LeaderboardRow.judging)
+        .where(true() if every_version else JUDGED_ALIKE)
         .where(or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(BEST_LEVELS)))
     )

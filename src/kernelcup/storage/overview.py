@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import JobState
+from kernelcup.storage.candidates import JUDGED_ALIKE
 from kernelcup.storage.tables import (
     BestRow,
     FrozenBestRow,
@@ -79,7 +80,7 @@ def best_before(session: Session, *, board_id: int, device: str, record_id: int)
         .join(RecordRow, RecordRow.run_id == RunRow.id)
         .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device, RecordRow.id < record_id)
-        .where(RunRow.judging == LeaderboardRow.judging)
+        .where(JUDGED_ALIKE)
     )
     return session.scalar(query)
 
@@ -102,7 +103,7 @@ def times(
         .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
         .where(JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
         .where(JobRow.state == JobState.DONE.value, RunRow.counted, RunRow.score_s.is_not(None))
-        .where(RunRow.judging == LeaderboardRow.judging)
+        .where(JUDGED_ALIKE)
         .order_by(SubmissionRow.id.desc())
         .limit(limit)
     )

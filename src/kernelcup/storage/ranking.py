@@ -9,12 +9,15 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import DuelOutcome, Run
+from kernelcup.domain import DuelOutcome, JobState, Run
 from kernelcup.scoring import APART_FROM_S, Entry, Span
+from kernelcup.storage.candidates import JUDGED_ALIKE
 from kernelcup.storage.tables import (
     BestRow,
     FrozenBestRow,
+    JobRow,
     LeaderboardRow,
+    OlderBestRow,
     RecordRow,
     RunRow,
     SubmissionRow,
@@ -115,6 +118,29 @@ def entries(
         .join(SubmissionRow, SubmissionRow.id == top.c.submission_id)
         .join(RunRow, RunRow.id == top.c.run_id)
         .order_by(top.c.score_s, top.c.submission_id)
+    )
+    return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query)]
+
+
+def older(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
+    """Return what stood for users when its clock went out of use and was not judged again since, the fastest first."""
+    query = (
+        select(OlderBestRow.user_id, OlderBestRow.ranked_s, OlderBestRow.submission_id, UserRow.name)
+        .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
+        .add_columns(RunRow.score_s, RunRow.score_raw_s.label("raw_s"), RunRow.at_floor, RunRow.duel)
+        # As in a best, the interval is that of what it was ranked by.
+        .add_columns((RunRow.score_low_s * OlderBestRow.ranked_s / RunRow.score_s).label("low_s"))
+        .add_columns((RunRow.score_high_s * OlderBestRow.ranked_s / RunRow.score_s).label("high_s"))
+        .join(UserRow, UserRow.id == OlderBestRow.user_id)
+        .join(RunRow, RunRow.id == OlderBestRow.run_id)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .join(SubmissionRow, SubmissionRow.id == OlderBestRow.submission_id)
+        .join(LeaderboardRow, LeaderboardRow.id == OlderBestRow.leaderboard_id)
+        .where(OlderBestRow.leaderboard_id == board_id, OlderBestRow.device == device)
+        .where(RunRow.counted, RunRow.judging == LeaderboardRow.judging)
+        .where(JobRow.state != JobState.QUARANTINED.value)
+        .order_by(OlderBestRow.ranked_s, OlderBestRow.submission_id)
+        .limit(limit)
     )
     return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query)]
 
@@ -287,7 +313,7 @@ def history(
         .join(RunRow, RunRow.id == RecordRow.run_id)
         .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
         .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device)
-        .where(RunRow.judging == LeaderboardRow.judging)
+        .where(JUDGED_ALIKE)
         .order_by(RecordRow.id.desc())
         .limit(limit)
     )
@@ -316,7 +342,7 @@ def results(session: Session, job_ids: list[int]) -> dict[int, Run]:
     query = (
         select(*plain, RunRow.trust, RunRow.comparable, RunRow.started_at, RunRow.finished_at)
         .add_columns(RunRow.harness_hash, RunRow.machine, RunRow.rank_s, RunRow.duel, RunRow.rival_id)
-        .add_columns(RunRow.judging)
+        .add_columns(RunRow.judging, RunRow.clock)
         .add_columns(RunRow.score_low_s, RunRow.score_high_s, RunRow.score_raw_s, RunRow.at_floor)
         # Not as text: PostgreSQL would read all of a report for that, and older ones may hold a NUL.
         .add_columns(*(RunRow.report[key].label(f"its_{key}") for key in _KEPT))
@@ -342,6 +368,7 @@ def results(session: Session, job_ids: list[int]) -> dict[int, Run]:
             duel=DuelOutcome(row.duel),
             rival=row.rival_id,
             judging=row.judging,
+            clock=row.clock,
             report=RunReport(
                 job_id=row.its_job_id,
                 mode=Mode(row.its_mode),

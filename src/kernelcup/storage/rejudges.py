@@ -41,7 +41,7 @@ def of_board(
 ) -> list[Candidate]:
     """Return a leaderboard's ranked jobs: of one device, or only those that stand for their users.
 
-    The latter are also those that stood for them before the task changed.
+    The latter are also those that stood for them before the task or the clock changed.
     """
     query = _candidates(
         SubmissionRow.leaderboard_id == board_id, SubmissionRow.mode == Mode.LEADERBOARD.value

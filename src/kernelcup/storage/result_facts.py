@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, JobState
+from kernelcup.storage.candidates import JUDGED_ALIKE
 from kernelcup.storage.tables import (
     BestRow,
     CodeRow,
@@ -103,7 +104,7 @@ def duels(
         .join(RunRow, RunRow.id == newest.c.run_id)
         .join(JobRow, JobRow.id == RunRow.job_id)
         .join(LeaderboardRow, LeaderboardRow.id == board_id)
-        .where(RunRow.duel != DuelOutcome.NONE.value, RunRow.judging == LeaderboardRow.judging)
+        .where(RunRow.duel != DuelOutcome.NONE.value, JUDGED_ALIKE)
         .where(RunRow.counted, JobRow.state == JobState.DONE.value)
         .order_by(newest.c.id.desc())
         .limit(limit)

@@ -19,6 +19,7 @@ from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
+from kernelcup.clocks import clock_of
 from kernelcup.domain import DuelOutcome, Job, Run, Submission
 from kernelcup.scoring import Score
 from kernelcup.storage import behind, candidates, frozen
@@ -67,6 +68,7 @@ def insert(
         duel=duel.value,
         rival_id=rival,
         judging=judging,
+        clock=clock_of(report).value,
         trust=report.trust.value,
         comparable=report.comparable,
         started_at=started_at,
@@ -213,4 +215,5 @@ def _run(row: RunRow, report: RunReport) -> Run:
         duel=DuelOutcome(row.duel),
         rival=row.rival_id,
         judging=row.judging,
+        clock=row.clock,
     )

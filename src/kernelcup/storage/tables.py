@@ -496,6 +496,8 @@ class RunRow(Base):
     """Of the device, in force when it was measured: a ``device_calibrations.id``, which is never deleted."""
     judging: Mapped[str] = mapped_column(default="", server_default="")
     """What judging it depended on: the task version without its texts, and the harness."""
+    clock: Mapped[str] = mapped_column(default="", server_default="")
+    """By which clock it was timed."""
 
 
 class BestRow(Base):
@@ -546,6 +548,26 @@ class FrozenBestRow(Base):
     raw_s: Mapped[float | None]
     at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
     duel: Mapped[str] = mapped_column(default="", server_default="")
+
+
+class OlderBestRow(Base):
+    """The run that stood for a user when the clock that timed it went out of use.
+
+    It is shown apart while it counts, so until it is judged again.
+    """
+
+    __tablename__ = "older_bests"
+    __table_args__ = (Index(None, "leaderboard_id", "device", "ranked_s", "submission_id"),)
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    device: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    submission_id: Mapped[int]
+    ranked_s: Mapped[float]
+    """What it was ranked by."""
 
 
 class RecordRow(Base):

@@ -33,6 +33,10 @@ class StandingsPage(Page[StandingOut]):
     frozen_since: datetime | None = Field(
         description="When it froze, if it did: later results, yours too, are not shown until the end."
     )
+    older: list[StandingOut] = Field(
+        description="Measured by an older clock, and so apart until judged again, with ranks among themselves: at "
+        "most 100, with the first page only."
+    )
 
 
 @router.get("")
@@ -44,7 +48,13 @@ def show_standings(
     found = rank.standings(db, name, device, viewer=actor, limit=limit + 1, offset=offset)
     page = [StandingOut.of(each) for each in found[:limit]]
     since = rank.frozen_since(db, name, viewer=actor, now=now)
-    return StandingsPage(items=page, next=offset + limit if len(found) > limit else None, frozen_since=since)
+    older = [] if offset else rank.older_standings(db, name, device, viewer=actor)
+    return StandingsPage(
+        items=page,
+        next=offset + limit if len(found) > limit else None,
+        frozen_since=since,
+        older=[StandingOut.of(each) for each in older],
+    )
 
 
 @router.get("/me")

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
+from kernelcup.clocks import rejudge_command
 from kernelcup.domain import Actor, Leaderboard, Standing
 from kernelcup.http.deps import ActorDep, Db, Now
 from kernelcup.http.pages import wording
@@ -134,6 +135,8 @@ def show_board(
         own=own,
         gap=_gap(db, head, actor, own, table, after),
         latest=_latest(db, head, actor, own),
+        older=() if after else rank.older_standings(db, head.board.name, head.device, viewer=actor),
+        rejudge=rejudge_command(head.board.name),
         plot=best_over_time(points[0], before_s=points[1]),
     )
 
