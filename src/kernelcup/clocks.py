@@ -44,6 +44,13 @@ def clock_of_device(backend: Backend) -> Clock:
     return ON_GPU if backend is Backend.CUDA else WITHOUT_GPU
 
 
+def clock_words(backend: Backend) -> str:
+    """Say by which clock the standard harness times on such a device, and why."""
+    if clock_of_device(backend) is ON_GPU:
+        return "the GPU's own clock, audited by the judge (the clean room, which would replace it, is switched off)"
+    return "the judge's wall clock, since there is no GPU; not comparable with times of a GPU"
+
+
 def is_past(clock: str) -> bool:
     """Tell whether a result by this clock stands apart until it is judged again."""
     return clock in PAST

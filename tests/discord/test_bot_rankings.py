@@ -14,6 +14,7 @@ from builders import make_actor, make_device, make_report, make_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.services import queue
 from kernelcup.services.board_changes import BoardChanges, update_board
+from older_clocks import set_apart
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +69,19 @@ async def test_pages_are_turned_also_after_a_restart(stage: Stage) -> None:
         await asked.press("◀")
         await asked.wait_text("user-0", 15)
         assert len(users_in(asked)) == 10
+
+
+async def test_results_of_an_older_clock_stand_apart_in_the_message(stage: Stage) -> None:
+    set_apart(stage.db)
+    enter(stage, "newcomer", 9000.0)
+    given = {"leaderboard_name": LONGEST_NAME, "gpu": "H100"}
+    asked = await stage.discord.slash(stage.guild.add_member("ada"), stage.room, "leaderboard show", given)
+    await asked.wait_text("newcomer", 15)
+    ranking, _, apart = asked.messages[0].text.partition("Measured by an older clock")
+    assert re.findall(r"user-\d+|newcomer", ranking) == ["newcomer"]
+    assert len(re.findall(r"user-\d+", apart)) == 10
+    assert "and 2 more" in apart
+    assert "`/admin rejudge`" in apart
 
 
 async def test_a_button_draws_the_ranking(stage: Stage) -> None:

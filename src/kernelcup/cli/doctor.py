@@ -73,7 +73,8 @@ def look_around(config: Path | None) -> Iterator[Finding]:
         return
     where = f"from {settings.file}" if settings.file is not None else "no file, so the defaults"
     yield Finding("config", "ok", where, needed=True)
-    yield from (gpu(settings), warm(settings), database(settings), out_of_service(settings), disk(settings))
+    yield from (gpu(settings), clocks(settings), warm(settings), database(settings))
+    yield from (levels(settings), out_of_service(settings), disk(settings))
 
 
 def look_at_discord(config: Path | None) -> Iterator[Finding]:
@@ -131,6 +132,16 @@ def gpu(config: Config) -> Finding:
     )
 
 
+def clocks(config: Config) -> Finding:
+    """By which clock each device times what the standard harness judges."""
+    from kernelcup.clocks import clock_words
+
+    told: dict[str, list[str]] = {}
+    for device in config.devices:
+        told.setdefault(clock_words(device.backend), []).append(device.name)
+    return Finding("clocks", "ok", "; ".join(f"{', '.join(names)}: {how}" for how, names in told.items()))
+
+
 def warm(config: Config) -> Finding:
     """How many runners `kernelcup serve` keeps waiting for jobs here."""
     from kernelcup.launchers.ready import waiting_runners
@@ -184,6 +195,29 @@ def database(config: Config) -> Finding:
     except (KernelCupError, OSError) as error:
         return Finding("database", "broken", str(error), needed=True)
     return Finding("database", "ok", f"{url} (schema {revision})", needed=True)
+
+
+def levels(config: Config) -> Finding:
+    """Leaderboards that require what a device of theirs cannot prove, so that nothing ranks there."""
+    from kernelcup.cli import platform
+    from kernelcup.domain import TrustRule
+    from kernelcup.errors import KernelCupError
+    from kernelcup.services.boards import list_boards, without_gpu_of
+
+    try:
+        with platform.open_database(config) as db:
+            strict = [board for board in list_boards(db) if board.trust is TrustRule.AUDITED]
+    except (KernelCupError, OSError):
+        return Finding("levels", "missing", "not known without the database")
+    found = [
+        f"{board.name} on {', '.join(names)}"
+        for board in strict
+        if (names := without_gpu_of(board.devices, config.devices))
+    ]
+    if not found:
+        return Finding("levels", "ok", "each leaderboard's devices can give what it requires")
+    text = f"only audited times rank, and those are by the wall clock: {'; '.join(found)}"
+    return Finding("levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)")
 
 
 def out_of_service(config: Config) -> Finding:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import Leaderboard, Standing
 from kernelcup.http.deps import Db
 from kernelcup.http.popcorn import shapes
@@ -42,11 +43,16 @@ def show_ranking(
     limit: int = LARGEST_PAGE,
     offset: int = 0,
 ) -> list[dict[str, Any]]:
-    """Show a ranking, each user's best."""
+    """Show a ranking, each user's best; behind its end, without a rank, what an older clock measured."""
     check_page(limit, offset, largest=LARGEST_PAGE)
     board = boards.get_board(db, leaderboard, viewer=visitor)
     found = rank.standings(db, board.name, gpu, viewer=visitor, limit=limit, offset=offset)
-    return [_entry(board, _device(board, gpu), standing) for standing in found]
+    device = _device(board, gpu)
+    entries = [_entry(board, device, standing) for standing in found]
+    if len(found) < limit:
+        older = rank.older_standings(db, board.name, gpu, viewer=visitor)
+        entries += [{**_entry(board, device, each), "rank": None, "note": OLDER_CLOCK} for each in older]
+    return entries
 
 
 @router.get("/submission_count/{leaderboard}/{gpu}")
