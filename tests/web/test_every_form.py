@@ -41,6 +41,7 @@ STARTS = (
     "/admin",
     "/admin/users/ada",
     "/admin/users/banned",
+    "/admin/users/root",
     "/admin/boards/grayscale",
     "/admin/boards/matmul-fp8/unveil",
 )

@@ -8,6 +8,7 @@ from kernelcup.http.pages.admin import (
     audit,
     classes,
     devices,
+    figures,
     home,
     late,
     limits,
@@ -18,7 +19,7 @@ from kernelcup.http.pages.admin import (
 )
 
 router = APIRouter()
-for _each in (home, new_boards, manage, classes, late, reviews, devices, users, limits, audit):
+for _each in (home, new_boards, manage, classes, late, reviews, devices, users, limits, figures, audit):
     router.include_router(_each.router)
 
 __all__ = ["router"]

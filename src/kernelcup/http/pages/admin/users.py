@@ -1,4 +1,4 @@
-"""Users, for admins: roles and bans."""
+"""Users, for admins: roles, tokens and bans."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from kernelcup.domain import LARGEST_ID, Role
-from kernelcup.errors import Conflict, InvalidValue
+from kernelcup.domain import LARGEST_ID, Role, Scope
+from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.api.accounts import AnyRole
-from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.deps import ActorDep, Db, Now, Number
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import accounts
+from kernelcup.services import access, accounts, tokens
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 
@@ -52,9 +52,9 @@ def make_user(
 
 
 @router.get("/users/{name}")
-def show_user(name: str, request: Request, db: Db, actor: ActorDep) -> Response:
+def show_user(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
     """Show one user."""
-    return _one(request, db, actor, name)
+    return _one(request, db, actor, now, name)
 
 
 @router.post("/users/{name}/role")
@@ -65,7 +65,7 @@ def set_role(
     try:
         user = accounts.set_role(db, actor, name, Role(role), now=now)
     except (InvalidValue, Conflict) as error:
-        return _one(request, db, actor, name, str(error))
+        return _one(request, db, actor, now, name, str(error))
     return RedirectResponse(address("/admin/users", user.name), 303)
 
 
@@ -97,6 +97,16 @@ def unban(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
     return RedirectResponse(address("/admin/users", accounts.unban(db, actor, name, now=now).name), 303)
 
 
+@router.post("/users/{name}/tokens/{token_id}/revoke")
+def revoke_token(name: str, token_id: Number, db: Db, actor: ActorDep, now: Now) -> Response:
+    """Make a token of a user useless."""
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)
+    if token_id not in [each.id for each in tokens.list_tokens(db, actor, now=now, for_user=name)]:
+        raise NotFound(f"{name} has no token {token_id} that can be used.")
+    tokens.revoke_token(db, actor, token_id, now)
+    return RedirectResponse(address("/admin/users", name), 303)
+
+
 def _list(
     request: Request, db: Db, actor: ActorDep, query: str = "", after: int = 0, problem: str = ""
 ) -> Response:
@@ -114,9 +124,15 @@ def _list(
     )
 
 
-def _one(request: Request, db: Db, actor: ActorDep, name: str, problem: str = "") -> Response:
-    accounts.list_users(db, actor, limit=1)  # one's own page is at /account: this is for admins
+def _one(request: Request, db: Db, actor: ActorDep, now: Now, name: str, problem: str = "") -> Response:
+    access.require(actor, Scope.ADMIN, role=Role.ADMIN)  # one's own page is at /account: this is for admins
     user = accounts.get_user(db, actor, name)
     return render(
-        request, "admin/user.html", status=400 if problem else 200, user=user, roles=ROLES, problem=problem
+        request,
+        "admin/user.html",
+        status=400 if problem else 200,
+        user=user,
+        tokens=tokens.list_tokens(db, actor, now=now, for_user=user.name),
+        roles=ROLES,
+        problem=problem,
     )
