@@ -24,6 +24,7 @@ from database_kinds import (
 from fakes import FakeClock
 from kernelcup.storage import schema
 from kernelcup.storage.database import Database
+from quick_engines import share_statements
 from warm_harness import Run, waiting
 
 
@@ -51,6 +52,14 @@ def _logs_go_nowhere_afterwards() -> Iterator[None]:
     root = logging.getLogger()
     root.handlers = [each for each in root.handlers if type(each).__module__.startswith("_pytest")]
     root.setLevel(logging.WARNING)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engines_are_quick() -> Iterator[None]:
+    """Have SQLAlchemy compile each statement once for all tests of a process."""
+    with pytest.MonkeyPatch.context() as patch:
+        share_statements(patch)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
