@@ -81,7 +81,7 @@ async def test_a_bot_runs_beside_a_server_until_it_is_stopped(stage: Stage) -> N
 async def test_a_wrong_token_ends_the_bot_with_a_word(stage: Stage) -> None:
     with stage.discord.patched():
         made = command.make_bot(settings(stage, KERNELCUP_DISCORD_TOKEN="wrong"))
-        with pytest.raises(ConfigError, match="does not know this token"):
+        with pytest.raises(ConfigError, match="rejects this token"):
             await asyncio.to_thread(command.run, made, "wrong")
 
 

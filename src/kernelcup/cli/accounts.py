@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kernelcup.services.tokens import Token
     from kernelcup.storage.database import Database
 
-user = typer.Typer(help="Make, list and change users.", no_args_is_help=True)
-token = typer.Typer(help="Make, list and revoke tokens.", no_args_is_help=True)
+user = typer.Typer(help="Create, list and change users.", no_args_is_help=True)
+token = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
 
 RoleText = "participant, creator or admin"
 
@@ -30,9 +30,9 @@ RoleText = "participant, creator or admin"
 @with_place
 def list_users(
     place: Place,
-    query: Annotated[str | None, typer.Option("--query", help="Only names that have this in them.")] = None,
+    query: Annotated[str | None, typer.Option("--query", help="Only names that contain this text.")] = None,
     after: Annotated[
-        int | None, typer.Option("--after", help="Only users after the one with this id.")
+        int | None, typer.Option("--after", help="Only users with an id above this one.")
     ] = None,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
@@ -66,7 +66,7 @@ def add(
     role: Annotated[str, typer.Option("--role", help=RoleText + ".")] = "participant",
     as_json: JsonOption = False,
 ) -> None:
-    """Make a user who signs in with tokens."""
+    """Create a user who signs in with tokens."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
@@ -90,7 +90,7 @@ def change_role(
     role: Annotated[str, typer.Argument(metavar="ROLE", help=RoleText + ".")],
     as_json: JsonOption = False,
 ) -> None:
-    """Give a user a role; tokens lose at once what it does not allow."""
+    """Change a user's role. Tokens lose at once the scopes that the new role does not allow."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
@@ -109,10 +109,10 @@ def change_role(
 def ban(
     place: Place,
     name: UserArgument,
-    reason: Annotated[str, typer.Option("--reason", help="Why; the user sees it.")],
+    reason: Annotated[str, typer.Option("--reason", help="Reason, shown to the user.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Let a user read only."""
+    """Ban a user: the user can still read, and nothing else."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services import accounts
 
@@ -148,15 +148,16 @@ def create_token(
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            "--scope", help="read, submit, inspect, manage, admin, act; default: all of the role but act."
+            "--scope",
+            help="read, submit, inspect, manage, admin, act; default: all that the role allows except act.",
         ),
     ] = None,
     days: Annotated[
-        int, typer.Option("--days", min=1, max=3650, help="It expires after so many days.")
+        int, typer.Option("--days", min=1, max=3650, help="Number of days until the token expires.")
     ] = 180,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token for a user and print its secret, this once."""
+    """Create a token for a user and print its secret, which is shown only once."""
 
     wanted = read_scopes(scope) if scope else None
     made, secret = place.ask(
@@ -166,14 +167,14 @@ def create_token(
     if as_json:
         typer.echo(json.dumps({**token_object(made), "secret": secret}))
         return
-    typer.echo(f"{describe_token(made)}\nThis is shown once:", err=True)
+    typer.echo(f"{describe_token(made)}\nThis is shown only once:", err=True)
     typer.echo(secret)
 
 
 @token.command("list")
 @with_place
 def list_tokens(place: Place, name: UserArgument, as_json: JsonOption = False) -> None:
-    """List a user's tokens that can be used, sessions of browsers too."""
+    """List a user's usable tokens, including browser sessions."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services import tokens
 
@@ -197,7 +198,7 @@ def revoke_token(
     token_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the token.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token useless."""
+    """Revoke a token."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services import tokens
 
@@ -212,16 +213,21 @@ def revoke_token(
 def audit(
     place: Place,
     target: Annotated[
-        str | None, typer.Option("--target", help="Only about this: board:NAME, user:NAME, submission:ID.")
+        str | None,
+        typer.Option(
+            "--target", help="Only entries about this target: board:NAME, user:NAME, submission:ID."
+        ),
     ] = None,
-    action: Annotated[str | None, typer.Option("--action", help="Only this, such as user.ban.")] = None,
+    action: Annotated[
+        str | None, typer.Option("--action", help="Only this action, for example user.ban.")
+    ] = None,
     before: Annotated[
-        int | None, typer.Option("--before", help="Only entries before the one with this id.")
+        int | None, typer.Option("--before", help="Only entries with an id below this one.")
     ] = None,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who used which right, the newest first."""
+    """Show the audit log: who used which right, newest first."""
     from kernelcup.cli.texts import plain
     from kernelcup.domain import OPERATOR
     from kernelcup.services.audit import AuditEntry, entries
@@ -247,7 +253,7 @@ def audit(
 
 
 def read_role(text: str) -> Role:
-    """Return the role that a word names. Raise ``InvalidValue``."""
+    """Return the role with that name. Raise ``InvalidValue``."""
     from kernelcup.domain import Role
     from kernelcup.errors import InvalidValue
 
@@ -258,7 +264,7 @@ def read_role(text: str) -> Role:
 
 
 def read_scopes(words: list[str]) -> frozenset[Scope]:
-    """Return the scopes that words name. Raise ``InvalidValue``."""
+    """Return the scopes with those names. Raise ``InvalidValue``."""
     from kernelcup.domain import Scope
     from kernelcup.errors import InvalidValue
 
@@ -286,7 +292,7 @@ def describe_token(each: Token) -> str:
 
 
 def user_object(each: User) -> dict[str, Any]:
-    """Return a user as ``--json`` prints one."""
+    """Return a user as the object that ``--json`` prints."""
     return {
         "id": each.id,
         "name": each.name,
@@ -302,7 +308,7 @@ def user_object(each: User) -> dict[str, Any]:
 
 
 def token_object(each: Token) -> dict[str, Any]:
-    """Return a token as ``--json`` prints one."""
+    """Return a token as the object that ``--json`` prints."""
     return {
         "id": each.id,
         "kind": each.kind,
@@ -315,7 +321,7 @@ def token_object(each: Token) -> dict[str, Any]:
 
 
 def audit_object(each: AuditEntry) -> dict[str, Any]:
-    """Return an entry of the audit log as ``--json`` prints one."""
+    """Return an entry of the audit log as the object that ``--json`` prints."""
     return {
         "id": each.id,
         "at": each.at.isoformat(),

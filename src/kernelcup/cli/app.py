@@ -1,4 +1,4 @@
-"""The tree of commands. Only typer is imported here; commands import what they need when they run."""
+"""The tree of commands. Only typer is imported here; each command imports its dependencies when it runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kernelcup.cli import (
 
 app = typer.Typer(
     name="kernelcup",
-    help="Competitions for the fastest GPU kernel, with results that everybody can trust.",
+    help="Competitions for the fastest GPU kernel, with results that everyone can trust.",
     epilog="Start with: kernelcup demo. Exit codes are listed in: kernelcup run --help.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -59,7 +59,7 @@ def root(
         bool, typer.Option("--version", callback=show_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Competitions for the fastest GPU kernel, with results that everybody can trust."""
+    """Competitions for the fastest GPU kernel, with results that everyone can trust."""
 
 
 app.command("run")(judging.run)

@@ -1,4 +1,4 @@
-"""``kernelcup board``: make, list, show and delete leaderboards."""
+"""``kernelcup board``: create, list, show and delete leaderboards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernelcup.cli.venue import Venue
     from kernelcup.client_forms import BoardInfo
 
-app = typer.Typer(help="Make, list, show, change and delete leaderboards.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, show, change and delete leaderboards.", no_args_is_help=True)
 
 
 @app.command()
@@ -37,7 +37,8 @@ def create(
         typer.Option(
             "--device",
             "-d",
-            help="May be given several times; default: the best here, at a server those of the task.",
+            help="May be repeated; default: this machine's best device, or on a server the devices that "
+            "the task names.",
         ),
     ] = None,
     deadline: settings_of.DeadlineOption = None,
@@ -55,7 +56,7 @@ def create(
     user: UserOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a leaderboard from a task. A bare date as deadline means the end of that day."""
+    """Create a leaderboard from a task. A date without a time, as the deadline, means the end of that day."""
     from kernelcup.cli import options
 
     given = settings_of.read(
@@ -82,7 +83,7 @@ def create(
     accepted = ", ".join(board.devices)
     typer.echo(plain(f"leaderboard {board.name} takes submissions on {accepted}; {times(board)}"))
     if venue.server is None and user is None:
-        typer.echo(plain(f"It is {board.creator}'s; --user NAME makes it somebody else's."))
+        typer.echo(plain(f"Its owner is {board.creator}; choose another owner with --user NAME."))
     for note in notes:
         typer.echo(plain(note))
     typer.echo(f"Next: kernelcup submit FILE --board {board.name}{venue.option}")
@@ -98,23 +99,23 @@ def make(
     *,
     may_ask: bool,
 ) -> tuple[BoardInfo, Sequence[str]]:
-    """Make a leaderboard; ask first where only the task's own harness can judge it.
+    """Create a leaderboard; ask first where only the task's own harness can judge it.
 
-    Raise ``OwnHarnessNeeded`` where nobody can be asked.
+    Raise ``OwnHarnessNeeded`` without a terminal to ask on.
     """
     from kernelcup.cli.working import working
     from kernelcup.errors import OwnHarnessNeeded
     from kernelcup_harness.protocol import HarnessKind
 
     try:
-        with working(f"{task} is tried, then its leaderboard is made"):
+        with working(f"trying {task} before its leaderboard is created"):
             return venue.create_board(task, name=name, devices=devices, settings=settings, user=user)
     except OwnHarnessNeeded as error:
         if not may_ask or not sys.stdin.isatty():
             error.add_note(f"kernelcup board create {shlex.quote(task)} --harness own{venue.option}")
             raise
         typer.echo(plain(str(error)))
-        typer.confirm("Make it with the task's own harness?", abort=True)
+        typer.confirm("Create it with the task's own harness?", abort=True)
     own = {**settings, "harness": HarnessKind.OWN}
     return venue.create_board(task, name=name, devices=devices, settings=own, user=user)
 
@@ -167,13 +168,15 @@ def get(
     name: BoardArgument,
     directory: Annotated[
         Path | None,
-        typer.Argument(metavar="DIR", help="A new or empty folder; default: one named as the leaderboard."),
+        typer.Argument(
+            metavar="DIR", help="A new or empty folder; default: a folder with the leaderboard's name."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a leaderboard's task into a folder: statement, reference, cases, templates.
 
-    Hidden cases are left out. The folder is a task like any other, to run and to change.
+    Hidden cases are left out. The folder is a complete task, which you can run and change.
     """
     from kernelcup.tasks.writing import template_files, write_task
 
@@ -212,20 +215,21 @@ def delete(
     venue: Venue,
     name: BoardArgument,
     confirm: Annotated[
-        str | None, typer.Option("--confirm", help="The name once more, instead of being asked for it.")
+        str | None,
+        typer.Option("--confirm", help="The leaderboard's name again, instead of the prompt for it."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a leaderboard with all its submissions.
 
-    Their history goes too, for good.
+    Their history is deleted too, permanently.
     """
     from kernelcup.errors import InvalidValue
 
     board = find_board(venue, name)
     if confirm is None and (as_json or not sys.stdin.isatty()):
-        raise InvalidValue(f"nobody can be asked here; give --confirm {board.name}")
-    typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it for good")
+        raise InvalidValue(f"not a terminal: confirm with --confirm {board.name}")
+    typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it permanently")
     if typed != board.name:
         raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
     venue.delete_board(name)
@@ -245,7 +249,7 @@ def find_board(venue: Venue, name: str) -> BoardInfo:
 
 
 def times(board: BoardInfo) -> str:
-    """Say when a leaderboard opens, closes and freezes."""
+    """Describe when a leaderboard opens, closes and freezes."""
     opens = f"opens {moment(board.opens_at)}; " if board.opens_at is not None else ""
     closes = "no deadline" if board.deadline is None else f"closes {moment(board.deadline)}"
     if board.freeze_at is None:
@@ -255,15 +259,15 @@ def times(board: BoardInfo) -> str:
 
 
 def rules_text(board: BoardInfo) -> str:
-    """Say which times rank, and what a new first place needs."""
+    """Describe which times rank, and what a new first place needs."""
     from kernelcup.domain import TrustRule
 
-    which = "only audited times rank" if board.trust is TrustRule.AUDITED else "all times rank, marked"
+    which = "only audited times rank" if board.trust is TrustRule.AUDITED else "all times rank, each marked"
     return f"{which}; a new first place must win a duel" if board.duel else which
 
 
 def moment(utc: datetime) -> str:
-    """Return a moment in UTC, and as clocks show it here if that is something else."""
+    """Return a moment in UTC, and in local time if that differs."""
     try:
         local = utc.astimezone()
     except OverflowError:  # the last hours of the year 9999, east of UTC
@@ -273,7 +277,7 @@ def moment(utc: datetime) -> str:
 
 
 def as_object(board: BoardInfo) -> dict[str, object]:
-    """Return a leaderboard as ``--json`` prints it; a server does not tell the tags for review."""
+    """Return a leaderboard as ``--json`` prints it; a server leaves out the review tags."""
     body: dict[str, object] = {
         "name": board.name,
         "devices": list(board.devices),

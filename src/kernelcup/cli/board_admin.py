@@ -1,4 +1,4 @@
-"""``kernelcup board update`` and ``sync``, ``kernelcup admin stats``: what managers do."""
+"""``kernelcup board update`` and ``sync``, ``kernelcup admin stats``: for managers."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from kernelcup.services.stats import Stats
     from kernelcup.storage.database import Database
 
-PreviewOption = Annotated[bool, typer.Option("--preview", help="Only say what would change.")]
+PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show what would change.")]
 RejudgeOption = Annotated[
-    bool, typer.Option("--rejudge", help="Judge results again that can no longer be compared.")
+    bool, typer.Option("--rejudge", help="Judge again all results that are no longer comparable.")
 ]
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Also take away devices with submissions, or reveal names or code.")
+    bool,
+    typer.Option(
+        "--force", help="Allow removing devices that have submissions, and revealing names or code."
+    ),
 ]
 
 
@@ -57,12 +60,12 @@ def update(
     preview: PreviewOption = False,
     rejudge: RejudgeOption = False,
     force: ForceOption = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Change a leaderboard's settings or task, after a look at what that changes.
+    """Change a leaderboard's settings or task, after a preview of the consequences.
 
-    The word none takes a deadline, an opening, a freeze, a size limit, an event or the review tags away.
+    The word none removes a deadline, an opening, a freeze, a size limit, an event or the review tags.
     """
     from kernelcup.cli import options
     from kernelcup.cli.venue import Update
@@ -114,7 +117,7 @@ def change(
         return
     if not yes:
         if as_json or not sys.stdin.isatty():
-            raise InvalidValue("nobody can be asked here; look with --preview, then give --yes")
+            raise InvalidValue("not a terminal: inspect with --preview, confirm with --yes")
         typer.confirm(f"Change {seen.board}?", abort=True)
     done = venue.update(wanted, seen, rejudge=rejudge, force=force)
     if as_json:
@@ -129,10 +132,10 @@ def change(
 
 
 def left_standings(names: Sequence[str], option: str) -> str:
-    """Say that results left the standings, and how they come back."""
+    """Warn that results left the standings, and show how to bring them back."""
     lines = "\n".join(f"  kernelcup admin rejudge {name}{option}" for name in names)
     return (
-        "Earlier results cannot be compared with new ones: they left the standings until they are judged again:\n"
+        "Earlier results are not comparable with new ones. They are out of the standings until judged again:\n"
         + lines
     )
 
@@ -163,20 +166,24 @@ def show_consequences(seen: UpdatePreview) -> None:
     from kernelcup.cli.texts import plain
 
     if seen.reasons:
-        typer.echo(plain(f"results before and after cannot be compared: {'; '.join(seen.reasons)}"))
+        typer.echo(plain(f"results from before and after are not comparable: {'; '.join(seen.reasons)}"))
     if seen.needs_rejudge:
-        typer.echo("those before leave the standings until they are judged again (--rejudge does it at once)")
+        typer.echo(
+            "earlier results leave the standings until they are judged again (--rejudge does so at once)"
+        )
     if seen.needs_rejudge:
         for each in seen.affected:
             typer.echo(f"  {each.device}: {each.entries} standings, {each.jobs} ranked results{taking(each)}")
     for what in seen.reveals:
-        typer.echo(f"against the promise when people submitted, {what}; that needs --force and is told them")
+        typer.echo(
+            f"contrary to what was promised when people submitted, {what}; this needs --force, and they are notified"
+        )
     for device in seen.removed_in_use:
-        typer.echo(plain(f"there are submissions on {device}; taking it away needs --force"))
+        typer.echo(plain(f"{device} has submissions; removing it needs --force"))
 
 
 def taking(each: Affected) -> str:
-    """Say how long it takes to judge a device's results again."""
+    """Describe how long it takes to judge a device's results again."""
     return "" if each.gpu_s is None else f", about {each.gpu_s / 60:.0f} min to judge again"
 
 
@@ -222,38 +229,37 @@ def preview_object(seen: UpdatePreview) -> dict[str, Any]:
 def sync(
     place: Place,
     repository: Annotated[
-        str, typer.Argument(metavar="REPOSITORY", help="An https URL, or a path of this machine.")
+        str, typer.Argument(metavar="REPOSITORY", help="An https URL, or a path on this machine.")
     ],
     branch: Annotated[str, typer.Option("--branch", "-b", help="Its branch.")] = "main",
     problem_set: Annotated[
-        str | None, typer.Option("--problem-set", help="Name of one problems/*.yaml; default: all.")
+        str | None,
+        typer.Option("--problem-set", help="Name of one problems/*.yaml file; default: all of them."),
     ] = None,
-    prefix: Annotated[str, typer.Option("--prefix", help="Put before the leaderboards' names.")] = "",
+    prefix: Annotated[str, typer.Option("--prefix", help="Prefix for the leaderboards' names.")] = "",
     device: Annotated[
         list[str] | None,
-        typer.Option(
-            "--device", "-d", help="Instead of the devices that each problem names; may be repeated."
-        ),
+        typer.Option("--device", "-d", help="Replaces the devices that each problem names; may be repeated."),
     ] = None,
     deadline: Annotated[
-        str | None, typer.Option("--deadline", help="Instead of each problem's own; none for no deadline.")
+        str | None, typer.Option("--deadline", help="Replaces each problem's own deadline; none removes it.")
     ] = None,
     closed: settings_of.ClosedOption = None,
     harness: BoardHarnessOption = None,
     preview: PreviewOption = False,
     rejudge: RejudgeOption = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also change what makes results incomparable.")
+        bool, typer.Option("--force", help="Also apply changes that make earlier results incomparable.")
     ] = False,
     user: UserOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make and update the leaderboards of a git repository's problem sets.
+    """Create and update the leaderboards of a git repository's problem sets.
 
     A device that is not configured here or cannot judge a problem is left out; the problem keeps the others.
     Exit code 0 if every problem has its leaderboard as the repository has it, 3 if one was left as it is.
-    The standard harness judges new ones where a task's own solutions pass under it; where only the task's
-    own harness can, --harness own says yes. A server fetches from an https URL, and takes of the options
+    New leaderboards use the standard harness if the task's own solutions pass under it. If only the task's
+    own harness can judge it, --harness own permits that. A server fetches from an https URL, and accepts only
     --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
     """
     from kernelcup.cli import exits, options
@@ -285,7 +291,7 @@ def sync(
     else:
         show_sync(result, place.option)
         if local_owner and result.created:
-            typer.echo(f"They are {local_owner}'s; --user NAME makes new ones somebody else's.")
+            typer.echo(f"Their owner is {local_owner}; choose another owner for new ones with --user NAME.")
     if not result.is_complete:
         raise typer.Exit(exits.USER_ERROR)
 
@@ -293,7 +299,7 @@ def sync(
 def work_sync(
     place: Place, repository: str, *, branch: str, problem_set: str | None, chosen: SyncOptions
 ) -> SyncResult:
-    """Sync here, or have the server do it."""
+    """Sync on this machine, or through the server."""
     from kernelcup.cli import platform
     from kernelcup.client_api import LONG_S
     from kernelcup.domain import OPERATOR
@@ -325,7 +331,7 @@ def work_sync(
         "preview": chosen.preview,
         "harness": chosen.harness and chosen.harness.value,
     }
-    # Left out unless asked for: an older server does not know them.
+    # Sent only when given: an older server does not know these fields.
     if chosen.devices:
         wanted["devices"] = list(chosen.devices)
     if not isinstance(chosen.deadline, Keep):
@@ -337,7 +343,7 @@ def work_sync(
 
 
 def refuse_local_options(*, prefix: str, closed: bool | None, rejudge: bool, user: str | None) -> None:
-    """Raise ``InvalidValue`` for options of a sync that a server does not take."""
+    """Raise ``InvalidValue`` for sync options that a server does not accept."""
     from kernelcup.cli.remote import refuse_user
     from kernelcup.errors import InvalidValue
 
@@ -350,7 +356,7 @@ def refuse_local_options(*, prefix: str, closed: bool | None, rejudge: bool, use
     for name, is_given in given.items():
         if is_given:
             raise InvalidValue(
-                f"{name}: a server does not take it; change the leaderboards with `kernelcup board update`, "
+                f"{name}: a server does not accept this option; change the leaderboards with `kernelcup board update`, "
                 "or sync on the machine of the database (--local)"
             )
 
@@ -380,8 +386,8 @@ def show_sync(result: SyncResult, option: str) -> None:
 @with_place
 def stats(
     place: Place,
-    board: Annotated[str | None, typer.Option("--board", help="Only of this leaderboard.")] = None,
-    last_day: Annotated[bool, typer.Option("--last-day", help="Only what was submitted since then.")] = False,
+    board: Annotated[str | None, typer.Option("--board", help="Only for this leaderboard.")] = None,
+    last_day: Annotated[bool, typer.Option("--last-day", help="Only submissions since then.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show how much was submitted and judged."""

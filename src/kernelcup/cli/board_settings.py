@@ -1,4 +1,4 @@
-"""Options for a leaderboard's settings, and what they mean."""
+"""Options for a leaderboard's settings, and how their values are read."""
 
 from __future__ import annotations
 
@@ -20,43 +20,45 @@ DeadlineOption = Annotated[
 ]
 OpensOption = Annotated[str | None, typer.Option(help="Opening time, in the same forms.")]
 FreezeOption = Annotated[
-    str | None, typer.Option(help="From when on others see the standings as they were then.")
+    str | None, typer.Option(help="From this time on, others see the standings as of this time.")
 ]
-DeviceOption = Annotated[list[str] | None, typer.Option("--device", "-d", help="May be given several times.")]
+DeviceOption = Annotated[list[str] | None, typer.Option("--device", "-d", help="May be repeated.")]
 ClosedOption = Annotated[
-    bool | None, typer.Option("--closed/--public", help="Whether only members and managers see it.")
+    bool | None,
+    typer.Option("--closed/--public", help="Whether only members and managers see the leaderboard."),
 ]
 PseudonymousOption = Annotated[
     bool | None,
     typer.Option(
-        "--pseudonymous/--no-pseudonymous", help="Whether members see each other's pseudonyms only."
+        "--pseudonymous/--no-pseudonymous", help="Whether members see only each other's pseudonyms."
     ),
 ]
 CodeOption = Annotated[
     str | None, typer.Option("--code", help="When others see submissions: never or after_deadline.")
 ]
 SizeOption = Annotated[
-    str | None, typer.Option("--max-file-bytes", metavar="BYTES", help="Its own limit for submissions.")
+    str | None,
+    typer.Option(
+        "--max-file-bytes", metavar="BYTES", help="The leaderboard's own size limit for submissions."
+    ),
 ]
 ReviewTagOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--review-tag", help="A tag of the static screen that sends ranked results to review; several times."
+        "--review-tag", help="A static-screen tag that sends ranked results to review; may be repeated."
     ),
 ]
 TrustOption = Annotated[
     str | None,
-    typer.Option("--trust", help="Which times rank: any (each with its mark), or audited ones only."),
+    typer.Option("--trust", help="Which times rank: any (each marked), or audited (audited times only)."),
 ]
 DuelOption = Annotated[
     bool | None,
-    typer.Option(
-        "--duel/--no-duel", help="Whether a new first place must win when measured against the old one."
-    ),
+    typer.Option("--duel/--no-duel", help="Whether a new first place must win a duel against the old one."),
 ]
 
 EventOption = Annotated[
-    str | None, typer.Option("--event", metavar="NAME", help="The event that it is part of.")
+    str | None, typer.Option("--event", metavar="NAME", help="The event that the leaderboard belongs to.")
 ]
 
 
@@ -75,7 +77,7 @@ def read(
     duel: bool | None = None,
     event: str | None = None,
 ) -> dict[str, Any]:
-    """Return those settings that were given; the word none is None. Raise ``InvalidValue``."""
+    """Return the settings that were given; the word none becomes None. Raise ``InvalidValue``."""
     from kernelcup.domain import Visibility
     from kernelcup.services.deadlines import parse_deadline, parse_opening
 
@@ -111,7 +113,7 @@ def read_trust(text: str) -> TrustRule:
 
 
 def read_code_policy(text: str) -> CodePolicy:
-    """Return when code is shown. Raise ``InvalidValue``."""
+    """Return the code visibility with that name. Raise ``InvalidValue``."""
     try:
         return CodePolicy(text.lower().replace("-", "_"))
     except ValueError:

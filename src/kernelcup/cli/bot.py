@@ -30,10 +30,11 @@ def bot(
     config: ConfigOption = None,
     log_format: Annotated[str, typer.Option("--log-format", help="text or json.")] = "text",
 ) -> None:
-    """Run the Discord bot until told to stop.
+    """Run the Discord bot until it is stopped.
 
     It needs KERNELCUP_DISCORD_TOKEN (of your Discord application) and KERNELCUP_BOT_TOKEN (a token of an
-    admin with the scopes act and admin). KERNELCUP_API_URL names the server, else the configuration does.
+    admin with the scopes act and admin). The server's address is KERNELCUP_API_URL, or else the
+    configuration's.
     """
     from kernelcup.bot.parts import BotConfig
     from kernelcup.cli import platform
@@ -63,7 +64,7 @@ def make_bot(settings: Config, *, api_url: str | None = None) -> KernelCupBot:
 
 
 def look(settings: Config) -> list[Looked]:
-    """Return whether the bot could do its work. Raise ``ConfigError`` where something is missing."""
+    """Return whether the bot could work. Raise ``ConfigError`` where something is missing."""
     from kernelcup.bot.parts import BotConfig
 
     config = BotConfig.of(settings)
@@ -95,7 +96,7 @@ def run(made: KernelCupBot, token: str) -> None:
     async def main() -> None:
         async with made:
             running = asyncio.ensure_future(made.start(token))
-            # Only the main thread has signals, and not on every system.
+            # Signal handlers need the main thread, and not every system has them.
             with contextlib.suppress(NotImplementedError, RuntimeError):
                 asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
             await running
@@ -106,7 +107,7 @@ def run(made: KernelCupBot, token: str) -> None:
 
 @contextlib.contextmanager
 def discord_errors() -> Iterator[None]:
-    """Turn refusals of Discord that only the operator can mend into ``ConfigError``."""
+    """Turn refusals by Discord that only the operator can fix into ``ConfigError``."""
     import discord
 
     from kernelcup.errors import ConfigError
@@ -114,13 +115,13 @@ def discord_errors() -> Iterator[None]:
     try:
         yield
     except discord.LoginFailure as error:
-        raise ConfigError("KERNELCUP_DISCORD_TOKEN: Discord does not know this token") from error
+        raise ConfigError("KERNELCUP_DISCORD_TOKEN: Discord rejects this token") from error
     except discord.PrivilegedIntentsRequired as error:
-        raise ConfigError(f"Discord wants intents to be switched on: {error}") from error
+        raise ConfigError(f"Discord requires intents to be enabled: {error}") from error
 
 
 class BotThread:
-    """A bot in a thread of its own, beside a server."""
+    """A bot that runs in its own thread beside a server."""
 
     def __init__(self, settings: Config, api_url: str) -> None:
         from kernelcup.bot.parts import API_VARIABLE
@@ -132,11 +133,11 @@ class BotThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Return whether the bot is running."""
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """End it. What it follows goes on with the next start."""
+        """Stop the bot. The submissions that it follows are picked up again at the next start."""
         loop = self._loop
         if loop is not None and loop.is_running():
             asyncio.run_coroutine_threadsafe(self._bot.close(), loop)
@@ -152,4 +153,4 @@ class BotThread:
             with discord_errors():
                 asyncio.run(main())
         except Exception:
-            logger.exception("the Discord bot ended; the server goes on without it")
+            logger.exception("the Discord bot stopped; the server keeps running without it")

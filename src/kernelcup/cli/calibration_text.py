@@ -1,4 +1,4 @@
-"""What devices can do, as people and ``--json`` see it."""
+"""Calibrations of devices, as tables and as ``--json`` objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RIGHT = ("copy GB/s", "read GB/s", "launch us", "canary us", "C")
 
 
 def show(known: Sequence[tuple[CalibrationRecord, Sequence[CalibrationRecord]]]) -> None:
-    """Print the calibration in force of each device, and the ones before it where they are wanted."""
+    """Print each device's calibration in force, and earlier ones if requested."""
     from kernelcup.cli import render
 
     if not known:

@@ -25,10 +25,14 @@ LARGEST_NUMBER = 2**31 - 1
 
 
 def compare(
-    first: Annotated[
-        str, typer.Argument(metavar="A", help="A file with --task, else the number of a submission.")
+    first: Annotated[str, typer.Argument(metavar="A", help="Number of a submission; with --task, a file.")],
+    second: Annotated[
+        str,
+        typer.Argument(
+            metavar="B",
+            help="Number of another submission to the same leaderboard; with --task, another file.",
+        ),
     ],
-    second: Annotated[str, typer.Argument(metavar="B", help="Another one, of the same leaderboard.")],
     task: Annotated[
         str | None,
         typer.Option("--task", "-t", help="Compare files against this task, on this machine."),
@@ -39,7 +43,7 @@ def compare(
             "--device",
             "--gpu",
             "-d",
-            help="Where; default: the best here, of numbers the leaderboard's only one.",
+            help="Device; default: this machine's best for files, the leaderboard's only one for submissions.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -47,14 +51,15 @@ def compare(
     local: LocalOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Say which of two submissions is faster.
+    """Measure which of two submissions is faster.
 
-    Both are measured in turns on one device, and the interval of their ratio says whether the
-    difference is real. An emulated device has no times to compare. With --task, and with numbers where
-    there is no server, this machine does it now and nothing is stored. At a server it waits in the
-    queue like what is not ranked: your own may be compared, and any of a leaderboard that you manage.
+    Both are measured in turns on one device, and the interval of their ratio shows whether the
+    difference is real. An emulated device has no times to compare. With --task, and for submission numbers
+    where
+    there is no server, this machine compares them now and stores nothing. A server queues the comparison
+    like an unranked run; you may compare your own submissions, and all of a leaderboard that you manage.
 
-    Exit codes as for `kernelcup run`, of A; 9 where nothing was compared.
+    Exit codes as for `kernelcup run`, for A's verdict; 9 if nothing was compared.
     """
     from kernelcup.cli import platform
     from kernelcup.cli.remote import RemoteVenue
@@ -99,24 +104,24 @@ def compare_files(
     codes = [read_code(platform.read_file(Path(name))) for name in (first, second)]
     report = measure(found, codes[0], codes[1], chosen, settings=settings, quiet=as_json)
     names = (Path(first).name, Path(second).name)
-    # As they were given where their names would not tell them apart.
+    # Full paths where the file names are equal.
     names = (first, second) if names[0] == names[1] else names
     show_report(report, chosen.name, names, (first, second), as_json=as_json)
 
 
 def check_device(device: Device, settings: Config) -> Device:
-    """Return a device on which two can be measured in turns. Raise ``InvalidValue``."""
+    """Return a device that has times to compare. Raise ``InvalidValue``."""
     from kernelcup_harness.protocol import Backend
 
     if device.backend is not Backend.EMULATED:
         return device
     others = [each.name for each in settings.devices if each.backend is not Backend.EMULATED]
-    more = f"; another with --device: {', '.join(others)}" if others else ""
+    more = f"; choose another with --device: {', '.join(others)}" if others else ""
     raise InvalidValue(f"{device.name} is an emulated device, which has no times to compare{more}")
 
 
 def compare_stored(venue: LocalVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
-    """Compare two submissions of this machine's database, here and now."""
+    """Compare two submissions of this machine's database, without a queue."""
     from kernelcup.cli import platform
     from kernelcup.services import boards, rank
 
@@ -124,11 +129,11 @@ def compare_stored(venue: LocalVenue, first: int, second: int, device: str | Non
     names = {view.leaderboard for view in views}
     if len(names) > 1:
         raise InvalidValue(
-            f"#{first} and #{second} are of different leaderboards: {', '.join(sorted(names))}"
+            f"#{first} and #{second} belong to different leaderboards: {', '.join(sorted(names))}"
         )
     board = boards.get_board(venue.db, names.pop())
     if device is None and len(board.devices) > 1:
-        text = f"{board.name} has several devices: say with --device which of {', '.join(board.devices)}"
+        text = f"{board.name} has several devices: choose one with --device: {', '.join(board.devices)}"
         raise DeviceNeeded(text, leaderboard=board.name, devices=board.devices)
     wanted = board.devices[0] if device is None else rank.board_device(board, device)
     chosen = check_device(platform.pick_device(venue.config, wanted), venue.config)
@@ -164,7 +169,7 @@ def compare_there(venue: RemoteVenue, first: int, second: int, device: str | Non
 def measure(
     task: Task, first: str, second: str, device: Device, *, settings: Config, quiet: bool
 ) -> RunReport:
-    """Measure two texts in turns on this machine. Raise ``LaunchError``."""
+    """Measure two submissions' texts in turns on this machine. Raise ``LaunchError``."""
     from kernelcup.cli import logs, platform, render
     from kernelcup.tasks.job_spec import build_job_spec
     from kernelcup_harness.protocol import HarnessKind, Mode
@@ -175,7 +180,7 @@ def measure(
         submission=first,
         mode=Mode.LEADERBOARD,
         backend=device.backend,
-        harness=HarnessKind.STANDARD,  # no other measures two in turns
+        harness=HarnessKind.STANDARD,  # only ranked runs measure two in turns
     )
     spec = dataclasses.replace(spec, rival=second, rival_name=spec.submission_name)
     logs.set_up()
@@ -191,10 +196,10 @@ def show_report(
     """Print which is faster, and end with the exit code of the first one's verdict.
 
     Args:
-        report: Of the first one, with the duel.
-        device: Where they were measured.
-        names: What they are called in sentences.
-        given: What names them in JSON: paths, or numbers of submissions.
+        report: The first submission's, with the duel.
+        device: The device that measured them.
+        names: Their names in sentences.
+        given: Their names in JSON: paths, or numbers of submissions.
     """
     from kernelcup.cli import exits, render
     from kernelcup.wording import duel_sentence, is_compared
@@ -219,13 +224,13 @@ def show_report(
             render.failure(out, report)
         typer.echo(plain(sentence or no_result(report.verdict.value, names[0])))
         if report.duel is None and render.wants_a_gpu(report):
-            typer.echo("This task wants a GPU: without one there are no times to compare.")
+            typer.echo("This task needs a GPU: without one there are no times to compare.")
     code = exits.VERDICTS[report.verdict]
     raise typer.Exit(exits.NO_RESULT if code == exits.OK and not is_compared(report.duel) else code)
 
 
 def no_result(why: str, first: str) -> str:
-    """Say that nothing came of it, because of the first one's verdict or what became of the job."""
+    """Explain why there is no result: the first submission's verdict, or the job's outcome."""
     if why == "accepted":
         return "There is nothing to compare: the two were not measured in turns."
     if why == "cancelled":

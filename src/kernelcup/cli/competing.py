@@ -29,24 +29,24 @@ def submit(
     file: SubmissionFile,
     board: Annotated[
         str | None,
-        typer.Option("--board", "-b", help="Leaderboard; else `#!POPCORN leaderboard NAME` in the file."),
+        typer.Option("--board", "-b", help="Leaderboard; default: `#!POPCORN leaderboard NAME` in the file."),
     ] = None,
     device: Annotated[
         list[str] | None,
         typer.Option(
-            "--device", "--gpu", "-d", help="May be given several times; else `#!POPCORN gpus A B`."
+            "--device", "--gpu", "-d", help="May be repeated; default: `#!POPCORN gpus A B` in the file."
         ),
     ] = None,
     mode: ModeOption = "leaderboard",
     user: UserOption = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait and show the report.")] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the report and show it.")] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Submit FILE to a leaderboard, by default ranked.
 
-    A server judges it; Ctrl-C leaves it there, and `kernelcup watch` comes back to it. Without a
-    server this machine judges it now, or with --no-wait `kernelcup serve`. Exit codes as for
-    `kernelcup run`; of several devices the first that is not accepted counts.
+    A server judges it; Ctrl-C stops only the wait, which `kernelcup watch` resumes. Without a
+    server this machine judges it now, or, with --no-wait, `kernelcup serve` does. Exit codes as for
+    `kernelcup run`; with several devices, that of the first verdict that is not accepted.
     """
     from kernelcup.cli import options, platform
     from kernelcup.cli.submissions import finish
@@ -71,7 +71,7 @@ def submit(
     )
     list_boards = f"kernelcup board list{venue.option}"
     if wait:
-        venue.check_judges()  # what cannot be judged here is not accepted first
+        venue.check_judges()  # refuse before anything is stored
     with (
         platform.pointing_to(list_boards, NotFound),
         platform.pointing_to(list_boards, LeaderboardNeeded),
@@ -84,7 +84,7 @@ def submit(
         typer.echo(plain(f"submission {submission.id} to {submission.leaderboard} ({names})"))
     if wait:
         venue.judge(submission, quiet=as_json)
-    back = f"kernelcup watch {submission.id}{venue.option}   (it is accepted)"
+    back = f"kernelcup watch {submission.id}{venue.option}   (the submission is stored)"
     with platform.pointing_to(back, ServerUnavailable):
         if not wait and not as_json:
             say_queued(venue, submission.id)
@@ -92,7 +92,7 @@ def submit(
 
 
 def warn_near_misses(code: str) -> None:
-    """Say on stderr which comments look like a directive and are not read as one."""
+    """Warn on stderr about comments that look like a directive but are not read as one."""
     from kernelcup.services.directives import near_misses
 
     for text in near_misses(code):
@@ -100,13 +100,13 @@ def warn_near_misses(code: str) -> None:
 
 
 def say_queued(venue: Venue, submission_id: int) -> None:
-    """Say where a submission waits that nobody waits for, and how to come back to it."""
+    """Print a submission's place in the queue, and the command that follows it."""
     from kernelcup.cli.following import waiting_text
 
     for job in venue.submission(submission_id).jobs:
         if job.waiting is not None:
             typer.echo(plain(f"{job.device}: {waiting_text(job.waiting)}"))
-    who = "" if venue.server is not None else "   (a `kernelcup serve` judges it)"
+    who = "" if venue.server is not None else "   (it needs a running `kernelcup serve`)"
     typer.echo(f"Next: kernelcup watch {submission_id}{venue.option}{who}")
 
 
@@ -116,7 +116,13 @@ def watch(
     submission_id: SubmissionId,
     timeout_s: Annotated[
         float | None,
-        typer.Option("--timeout", min=0.001, max=1e6, metavar="SECONDS", help="Wait no longer; ends with 9."),
+        typer.Option(
+            "--timeout",
+            min=0.001,
+            max=1e6,
+            metavar="SECONDS",
+            help="Give up waiting after this time, with exit code 9.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -139,10 +145,10 @@ def watch(
 
 @contextmanager
 def no_longer_than(timeout_s: float | None, what: str, back: str) -> Iterator[None]:
-    """Raise ``WaitOver`` in the middle of a wait that takes longer; ``back`` is how to take it up again.
+    """Raise ``WaitOver`` during a wait that takes longer; ``back`` is the command that resumes it.
 
-    By a timer of the process: a stream of a server that says nothing would not give way to a look at
-    the clock. It goes off again each second: a library that is cleaning up may swallow what is raised.
+    Uses a timer of the process: a silent stream of a server would never give way to a look at
+    the clock. The timer fires again each second: a library's cleanup may swallow the exception.
     """
     from kernelcup.errors import WaitOver
 
@@ -151,7 +157,7 @@ def no_longer_than(timeout_s: float | None, what: str, back: str) -> Iterator[No
         return
 
     def give_up(_number: int, _frame: object) -> None:
-        error = WaitOver(f"{what} has not ended within {timeout_s:g} s; it goes on")
+        error = WaitOver(f"{what} has not ended within {timeout_s:g} s; it continues")
         error.add_note(back)
         raise error
 
@@ -171,9 +177,9 @@ def cancel(
     user: UserOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Cancel what is left of a submission.
+    """Cancel the unfinished jobs of a submission.
 
-    What waits is withdrawn, a run that has begun is ended within seconds.
+    Queued jobs are withdrawn; running jobs are stopped within seconds.
     """
     from kernelcup.cli import platform
     from kernelcup.cli.submissions import listing
@@ -194,12 +200,12 @@ def standings(
         str | None, typer.Argument(metavar="BOARD", help="Leaderboard; default: the only one.")
     ] = None,
     device: Annotated[
-        str | None, typer.Option("--device", "--gpu", "-d", help="Only this one; default: all.")
+        str | None, typer.Option("--device", "--gpu", "-d", help="Only this device; default: all.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="How many places at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places at most.")] = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the ranking of a leaderboard, one for each device."""
+    """Show a leaderboard's standings, one table for each device."""
     from kernelcup.cli import render
     from kernelcup.cli.board import find_board, moment
     from kernelcup.cli.older import print_older
@@ -224,7 +230,7 @@ def standings(
     if since is not None:
         typer.echo(frozen_text(since))
     elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):
-        typer.echo(f"Frozen for others since {moment(found.freeze_at)}; you see the standings as they are.")
+        typer.echo(f"Frozen for others since {moment(found.freeze_at)}; you see the current standings.")
 
 
 def board_device(board: BoardInfo, device: str) -> str:

@@ -1,4 +1,4 @@
-"""The tokens that this machine's user has for servers, and the existing client's file."""
+"""The tokens that this machine's user has for servers, and the credentials file of popcorn-cli."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Credentials:
     path: Path
     tokens: Mapping[str, str]
     default: str | None
-    """The server of the last sign-in."""
+    """The server that was signed in to last."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str]) -> Credentials:
-        """Read the file, which may be missing. Raise ``ConfigError`` if it is not ours."""
+        """Read the file, which may be missing. Raise ``ConfigError`` if its content is not ours."""
         path = _config_dir(environ) / "kernelcup" / "credentials.json"
         try:
             body = json.loads(path.read_text(encoding="utf-8"))
@@ -34,21 +34,21 @@ class Credentials:
         except FileNotFoundError:
             return cls(path=path, tokens={}, default=None)
         except (ValueError, KeyError, TypeError, AttributeError):
-            # Nothing of it is repeated: it has secrets.
+            # The file's content is not quoted: it holds secrets.
             raise ConfigError(f"{path}: not a file of credentials; delete it and sign in again") from None
         return cls(path=path, tokens=tokens, default=default if default in tokens else None)
 
     def find(self, server: str | None) -> tuple[str, str]:
-        """Return a server and the token for it; without a server those of the last sign-in.
+        """Return a server and its token; by default those of the last sign-in.
 
         Raises:
-            SignInNeeded: There is none.
+            SignInNeeded: No token is stored for the server.
         """
         wanted = server or self.default
         if wanted is None:
-            raise SignInNeeded("Nobody is signed in here. Next: kernelcup login SERVER")
+            raise SignInNeeded("Not signed in. Next: kernelcup login SERVER")
         if wanted not in self.tokens:
-            raise SignInNeeded(f"Nobody is signed in to {wanted} here. Next: kernelcup login {wanted}")
+            raise SignInNeeded(f"Not signed in to {wanted}. Next: kernelcup login {wanted}")
         return wanted, self.tokens[wanted]
 
     def put(self, server: str, token: str) -> None:
@@ -66,7 +66,7 @@ class Credentials:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner reads, in one step."""
+    """Atomically write a file that only its owner can read."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # made with mode 0600
     try:
@@ -79,7 +79,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def write_popcorn(token: str, environ: Mapping[str, str]) -> Path:
-    """Put a token where ``popcorn-cli`` looks for it, keep what else is there, and return the path."""
+    """Store a token in the file of ``popcorn-cli``, keep its other keys, and return the path."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 

@@ -1,4 +1,4 @@
-"""``kernelcup db``: bring the database up to date, back it up, bring it back."""
+"""``kernelcup db``: bring the database up to date, back it up, restore it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from kernelcup.config import Config
     from kernelcup.storage.database import Database
 
-app = typer.Typer(help="Bring the database up to date, back it up, bring it back.", no_args_is_help=True)
+app = typer.Typer(help="Bring the database up to date, back it up, restore it.", no_args_is_help=True)
 
 
 @app.command()
 def upgrade(as_json: JsonOption = False, config: ConfigOption = None) -> None:
-    """Bring the database's tables to the form that this version expects.
+    """Upgrade the database's tables to this version.
 
-    SQLite files are upgraded by every command; a PostgreSQL database by this one only.
+    Every command upgrades a SQLite file; only this one upgrades a PostgreSQL database.
     """
     from kernelcup.cli import platform
     from kernelcup.storage import schema
@@ -39,33 +39,33 @@ def upgrade(as_json: JsonOption = False, config: ConfigOption = None) -> None:
 
 
 def check_is_there(url: str) -> None:
-    """Raise ``NotFound`` rather than make an empty SQLite database and back that up."""
+    """Raise ``NotFound`` if there is no SQLite file, rather than create an empty one and back that up."""
     from kernelcup.errors import NotFound
 
     missing = missing_file(url)
     if missing is not None:
         raise NotFound(
-            f"There is no database at {missing}. That of a server is on its machine: run this there, "
-            "with its KERNELCUP_HOME."
+            f"There is no database at {missing}. A server's database is on the server's machine: run this "
+            "command there, with its KERNELCUP_HOME."
         )
 
 
 def missing_file(url: str) -> Path | None:
-    """Return the file of a SQLite database that is not there, None where it is or where there is a server."""
+    """Return the path of a missing SQLite file; None if it exists, or for a database server."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
     try:
         found = make_url(url)
     except ArgumentError:
-        return None  # whoever opens it says what is wrong
+        return None  # opening it reports the error
     is_file = found.get_backend_name() == "sqlite" and found.database not in (None, "", ":memory:")
     file = Path(str(found.database))
     return file if is_file and not file.exists() else None
 
 
 def state_of(settings: Config) -> str:
-    """Say in what state the database is; nothing is made or changed.
+    """Describe the database's state; nothing is created or changed.
 
     Raises:
         ConfigError, StorageUnavailable: `kernelcup serve` could not use it.
@@ -80,8 +80,8 @@ def state_of(settings: Config) -> str:
     if missing is not None:
         folder = next(each for each in missing.absolute().parents if each.exists())
         if not os.access(folder, os.W_OK):
-            raise ConfigError(f"database: {missing} is not there, and nothing can be written to {folder}")
-        return "not there yet; the first command that needs it makes it"
+            raise ConfigError(f"database: {missing} does not exist, and {folder} is not writable")
+        return "does not exist yet; the first command that needs it creates it"
     with platform.open_database(settings, upgrade=False) as db, platform.refusals(db):
         current, upgrades_itself = schema.current_revision(db), db.engine.dialect.name == "sqlite"
     if current == schema.newest_revision():
@@ -96,11 +96,11 @@ def state_of(settings: Config) -> str:
 
 @app.command()
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that is not there yet.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that does not exist yet.")],
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Write a copy of the database to FILE, while the service goes on."""
+    """Write a copy of the database to FILE. The service may keep running."""
     from kernelcup.cli import platform
     from kernelcup.storage import backups
 
@@ -111,20 +111,20 @@ def backup(
     if as_json:
         typer.echo(json.dumps({"file": str(file), "bytes": size}))
     else:
-        typer.echo(f"{file}: {size:,} bytes. Next: kernelcup db restore {file}, on the day that you need it")
+        typer.echo(f"{file}: {size:,} bytes. To restore it: kernelcup db restore {file}")
 
 
 @app.command()
 def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `kernelcup db backup` wrote.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Replace what is there.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `kernelcup db backup` wrote.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Replace the existing data.")] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Bring the database back to what is in FILE. Stop the service first.
+    """Restore the database from FILE. Stop the service first.
 
-    While a dispatcher is at work it is refused: what that wrote would be lost or mixed in. A database
-    that has something in it is replaced with --yes only.
+    The command refuses while a dispatcher is running: its results would be lost or mixed in. A database
+    that is not empty is replaced only with --yes.
     """
     from kernelcup.cli import platform
     from kernelcup.storage import backups, schema
@@ -137,11 +137,11 @@ def restore(
     if as_json:
         typer.echo(json.dumps({"file": str(file), "revision": revision}))
     else:
-        typer.echo(f"the database is as it was in {file} (revision {revision})")
+        typer.echo(f"the database is restored from {file} (revision {revision})")
 
 
 def check_idle(db: Database) -> None:
-    """Raise ``Conflict`` while a dispatcher is at work with the database."""
+    """Raise ``Conflict`` while a dispatcher works with the database."""
     from datetime import UTC, datetime
 
     from kernelcup.errors import Conflict
@@ -149,12 +149,12 @@ def check_idle(db: Database) -> None:
     from kernelcup.storage import schema
 
     if schema.current_revision(db) != schema.newest_revision():
-        return  # of another version, or empty: nothing of this version works with it
+        return  # another version's, or empty: no dispatcher of this version uses it
     alive = dispatchers.list_alive(db, datetime.now(UTC))
     if alive:
         names = ", ".join(f"{info.owner} (seen {info.seen_at:%H:%M:%S} UTC)" for info in alive)
-        error = Conflict(f"a dispatcher is at work: {names}; nothing was restored")
+        error = Conflict(f"a dispatcher is running: {names}; nothing was restored")
         error.add_note(
-            f"stop `kernelcup serve`; one that was lost is forgotten after {dispatchers.ALIVE_FOR.seconds} s"
+            f"stop `kernelcup serve`; a dispatcher that crashed is forgotten after {dispatchers.ALIVE_FOR.seconds} s"
         )
         raise error

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kernelcup.domain import Device, Submission
     from kernelcup.storage.database import Database
 
-# Leaderboard, user, file among the task's own; those for a GPU only are too slow to interpret.
+# Leaderboard, user, and one of the task's files; GPU-only submissions are too slow to interpret.
 ENTRIES = (
     ("vectoradd", "ada", "template.py", False),
     ("vectoradd", "grace", "solutions/torch_add_with_output.py", False),
@@ -43,13 +43,13 @@ SITE = "site"
 
 def demo(
     directory: Annotated[
-        Path, typer.Option("--directory", help="Where its database and its site go.")
+        Path, typer.Option("--directory", help="Folder for the demo's database and site.")
     ] = Path("kernelcup-demo"),
 ) -> None:
     """Show a whole competition on this machine.
 
-    Two leaderboards are made, the submissions of three users judged, the standings shown. The device
-    is the best that is here: a GPU if there is one, else the emulated one.
+    Creates two leaderboards, judges the submissions of three users, and shows the standings. The device
+    is this machine's best: a GPU if there is one, else the emulated device.
     """
     from kernelcup.cli import platform, render
     from kernelcup.config import Config
@@ -57,7 +57,7 @@ def demo(
     began = time.monotonic()
     folder = directory.absolute()
     clear(folder)
-    # Whatever database is set up here, the demo has its own.
+    # The demo uses its own database, whatever is configured.
     foreign = ("KERNELCUP_DATABASE", "KERNELCUP_CONFIG")
     environ = {name: value for name, value in os.environ.items() if name not in foreign}
     settings = Config.load(None, environ | {"KERNELCUP_HOME": str(folder)})
@@ -77,7 +77,7 @@ def demo(
 
 
 def write_pages(db: Database, settings: Config, folder: Path) -> Path:
-    """Write the site as the demo's creator sees it, and return its first page."""
+    """Write the site as the demo's creator sees it, and return the path of its first page."""
     import secrets
 
     import structlog
@@ -106,7 +106,7 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
 
 
 def show_site(out: Console, directory: Path, page: Path, wrong: Submission) -> None:
-    """Say where the site is, and how to serve it."""
+    """Print the site's location and the command that serves it."""
     home = f"KERNELCUP_HOME={shlex.quote(str(directory))}"
     command = "kernelcup" if shutil.which("kernelcup") else shlex.quote(sys.argv[0])
     out.print("\nThe leaderboards and reports as pages, which open from the disk:", markup=False)
@@ -117,14 +117,14 @@ def show_site(out: Console, directory: Path, page: Path, wrong: Submission) -> N
 
 
 def with_or_without_sandbox(settings: Config) -> Config:
-    """Return the settings of a demo: what it judges ships with KernelCup and is nobody's attack."""
+    """Return the demo's settings; its submissions ship with KernelCup, so no sandbox is required."""
     from kernelcup.cli import platform
 
     if platform.describe_harness()["sandbox"]["kind"] != "none":
         return settings
     typer.echo(
         "No sandbox works here. The demo runs its own submissions without one; a real competition would "
-        "refuse ranked runs. `kernelcup doctor` says how to get one.",
+        "refuse ranked runs. `kernelcup doctor` shows how to get a sandbox.",
         err=True,
     )
     return dataclasses.replace(settings, sandbox_required=False)
@@ -137,7 +137,7 @@ def clear(folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / "kernelcup.db").exists() and not (folder / MARKER).exists():
-        raise Conflict(f"{folder} has a database that is no demo's; choose another --directory")
+        raise Conflict(f"{folder} has a database that is not a demo's; choose another --directory")
     (folder / MARKER).touch()
     for name in ("kernelcup.db", "kernelcup.db-wal", "kernelcup.db-shm", "index.html"):
         (folder / name).unlink(missing_ok=True)
@@ -202,12 +202,12 @@ def compete(out: Console, db: Database, settings: Config, device: Device) -> Sub
 
 
 def title(submission: Submission) -> str:
-    """Name a submission for a person."""
+    """Return a submission's name for people."""
     return f"#{submission.id} {submission.leaderboard}: {submission.file_name} by {submission.user}"
 
 
 def show_results(out: Console, db: Database, device: Device, wrong: Submission) -> None:
-    """Print both standings and the report of the wrong one."""
+    """Print both standings and the report of the wrong submission."""
     from kernelcup.cli import render
     from kernelcup.services.boards import get_board
     from kernelcup.services.rank import standings

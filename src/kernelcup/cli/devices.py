@@ -1,4 +1,4 @@
-"""``kernelcup devices`` and ``kernelcup admin device-up``: what can be judged on, and what cannot now."""
+"""``kernelcup devices`` and ``kernelcup admin device-up``: the devices, and the GPUs that are out of service."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from kernelcup.storage.database import Database
     from kernelcup.storage.faults import DeviceFault
 
-admin = typer.Typer(help="What operators do, and who manages leaderboards.", no_args_is_help=True)
+admin = typer.Typer(help="Commands for operators and leaderboard managers.", no_args_is_help=True)
 
 
 @admin.callback()
 def root() -> None:
-    """What operators do, and who manages leaderboards."""
+    """Commands for operators and leaderboard managers."""
 
 
 @with_place
 def devices(
     place: Place,
     history: Annotated[
-        int, typer.Option("--history", min=0, max=1000, help="Show so many calibrations of each device.")
+        int, typer.Option("--history", min=0, max=1000, help="Show the newest N calibrations of each device.")
     ] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """List the devices, and the GPUs that are out of service.
 
-    At a server: its devices, with what waits for them. Here: this machine's, and what those of all
-    machines can do.
+    With a server: its devices and their queues. Otherwise: this machine's devices, and the calibrations
+    of all machines.
     """
 
     place.do(
@@ -73,7 +73,7 @@ def list_here(db: Database, settings: Config, history: int, *, as_json: bool) ->
     show(rows, out)
     calibration_text.show(known)
     if history and not known:
-        typer.echo("Nothing was calibrated yet; `kernelcup serve` does it when it starts.")
+        typer.echo("No device has been calibrated yet; `kernelcup serve` calibrates when it starts.")
 
 
 def list_there(api: Api, history: int, *, as_json: bool) -> None:
@@ -82,8 +82,8 @@ def list_there(api: Api, history: int, *, as_json: bool) -> None:
 
     if history:
         raise InvalidValue(
-            f"--history: {api.server} does not hand out calibrations; "
-            "on its machine: kernelcup devices --local --history N"
+            f"--history: {api.server} does not publish calibrations; on its machine: kernelcup devices "
+            "--local --history N"
         )
     facts, counts = ("name", "backend", "launcher", "slots"), ("queued", "running")
     known = api.ask(lambda body: [{key: each[key] for key in facts} for each in body], "GET", "/devices")
@@ -100,7 +100,7 @@ def list_there(api: Api, history: int, *, as_json: bool) -> None:
 
 
 def outages_there(api: Api) -> list[DeviceFault] | None:
-    """Return what is out of service at a server, None where only its admins are told."""
+    """Return the GPUs that are out of service at a server; None if only its admins may know."""
     from kernelcup.errors import Forbidden, ScopeMissing, SignInNeeded
     from kernelcup.storage.faults import DeviceFault
 
@@ -137,7 +137,7 @@ def show(rows: Sequence[tuple[Device, int | None]], out: Sequence[DeviceFault]) 
 
 
 def show_outages(out: Sequence[DeviceFault]) -> None:
-    """Print what is out of service, if anything is."""
+    """Print the GPUs that are out of service, if any."""
     from kernelcup.cli import render
 
     if not out:
@@ -152,7 +152,7 @@ def show_outages(out: Sequence[DeviceFault]) -> None:
 
 
 def free_slots(settings: Config, device: Device, out: Sequence[DeviceFault]) -> int | None:
-    """Return how many jobs could start now; None for devices of other launchers."""
+    """Return the number of jobs that could start now; None for devices of other launchers."""
     from kernelcup.cli import platform
     from kernelcup.launchers.slots import Slots
 
@@ -164,7 +164,7 @@ def free_slots(settings: Config, device: Device, out: Sequence[DeviceFault]) -> 
 
 
 def device_object(device: Device, free: int | None) -> dict[str, Any]:
-    """Return a device as ``--json`` prints it."""
+    """Return a device as the object that ``--json`` prints."""
     return {
         "name": device.name,
         "backend": device.backend.value,
@@ -192,13 +192,13 @@ def device_up(
     place: Place,
     device: Annotated[str, typer.Argument(metavar="DEVICE", help="Name of the device.")],
     machine: Annotated[
-        str | None, typer.Option("--machine", help="Only on this machine; default: on all.")
+        str | None, typer.Option("--machine", help="Only on this machine; default: on all machines.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put a device's GPUs back into service now.
 
-    You vouch for them: the memory that is in use then is what later jobs are compared with.
+    You vouch for them: later jobs are checked against the memory in use at this moment.
     """
     from kernelcup.cli import platform
     from kernelcup.cli.texts import plain

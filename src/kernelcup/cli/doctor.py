@@ -1,4 +1,4 @@
-"""``kernelcup doctor``: what this machine has, what is missing, and how to get it."""
+"""``kernelcup doctor``: checks what this machine has, what is missing, and how to get it."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ State = Literal["ok", "missing", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at."""
+    """The result of one check."""
 
     name: str
     state: State
     text: str
     needed: bool = False
-    """Without it nothing can be judged here."""
+    """Judging on this machine requires it."""
 
 
 def doctor(
     as_json: JsonOption = False,
     config: ConfigOption = None,
     discord: Annotated[
-        bool, typer.Option("--discord", help="Look at what the Discord bot needs instead.")
+        bool, typer.Option("--discord", help="Check the requirements of the Discord bot instead.")
     ] = False,
 ) -> None:
-    """Say what is missing here for judging, and how to get it.
+    """Check what this machine lacks for judging, and show how to get it.
 
     Exit code 0 if submissions can be judged here (with --discord: if the bot can work), 4 otherwise.
     """
@@ -61,7 +61,7 @@ def doctor(
 
 
 def look_around(config: Path | None) -> Iterator[Finding]:
-    """Look at everything, as far as the configuration lets us."""
+    """Run all checks that the configuration allows."""
     from kernelcup.cli import platform
     from kernelcup.errors import ConfigError
 
@@ -71,14 +71,14 @@ def look_around(config: Path | None) -> Iterator[Finding]:
     except ConfigError as error:
         yield Finding("config", "broken", str(error), needed=True)
         return
-    where = f"from {settings.file}" if settings.file is not None else "no file, so the defaults"
+    where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
     yield Finding("config", "ok", where, needed=True)
     yield from (gpu(settings), clocks(settings), warm(settings), database(settings))
     yield from (levels(settings), out_of_service(settings), disk(settings))
 
 
 def look_at_discord(config: Path | None) -> Iterator[Finding]:
-    """Look at the bot's tokens, its guilds, and what it may do there."""
+    """Check the bot's tokens, its guilds, and its permissions there."""
     from kernelcup.cli import platform
     from kernelcup.cli.bot import look
     from kernelcup.errors import ConfigError
@@ -128,7 +128,7 @@ def gpu(config: Config) -> Finding:
     if real:
         return Finding("gpu", "ok", ", ".join(real))
     return Finding(
-        "gpu", "missing", "no NVIDIA GPU: the emulated device tells right from wrong, its times mean nothing"
+        "gpu", "missing", "no NVIDIA GPU: the emulated device checks answers, but its times mean nothing"
     )
 
 
@@ -143,7 +143,7 @@ def clocks(config: Config) -> Finding:
 
 
 def warm(config: Config) -> Finding:
-    """How many runners `kernelcup serve` keeps waiting for jobs here."""
+    """The number of runners that `kernelcup serve` keeps ready for jobs."""
     from kernelcup.launchers.ready import waiting_runners
 
     local = [device for device in config.devices if device.launcher == "local"]
@@ -155,7 +155,7 @@ def warm(config: Config) -> Finding:
 
 
 def compilers() -> Finding:
-    """What inline C++ and CUDA are built with."""
+    """The compilers for inline C++ and CUDA."""
     absent = [name for name in ("g++", "ninja", "nvcc") if shutil.which(name) is None]
     if not absent:
         return Finding("compilers", "ok", "g++, ninja, nvcc")
@@ -164,7 +164,7 @@ def compilers() -> Finding:
 
 
 def sandbox() -> Finding:
-    """The sandbox, as the harness finds it: being installed does not mean that it works."""
+    """The sandbox, as the harness finds it: an installed sandbox may not work."""
     from kernelcup.cli import platform
     from kernelcup.errors import LaunchError
 
@@ -184,7 +184,7 @@ def sandbox() -> Finding:
 
 
 def database(config: Config) -> Finding:
-    """The database, its schema and the room for it."""
+    """The database and its schema."""
     from kernelcup.cli import platform
     from kernelcup.errors import KernelCupError
     from kernelcup.storage.schema import current_revision
@@ -221,7 +221,7 @@ def levels(config: Config) -> Finding:
 
 
 def out_of_service(config: Config) -> Finding:
-    """The GPUs that were found unfit, here and on other machines of this database."""
+    """The GPUs that failed their checks, on all machines of this database."""
     from kernelcup.cli import platform
     from kernelcup.errors import KernelCupError
     from kernelcup.services.fitness import outage_text, outages
@@ -230,19 +230,19 @@ def out_of_service(config: Config) -> Finding:
         with platform.open_database(config) as db:
             found = outages(db, now=datetime.now(UTC))
     except (KernelCupError, OSError):
-        return Finding("in service", "missing", "not known without the database")
+        return Finding("in service", "missing", "unknown without the database")
     if not found:
         return Finding("in service", "ok", "every GPU")
-    how = "they come back by themselves once they are clean; kernelcup admin device-up NAME vouches for them"
+    how = "they return to service once they are clean; kernelcup admin device-up NAME brings them back now"
     return Finding("in service", "broken", f"{outage_text(found)} ({how})")
 
 
 def disk(config: Config) -> Finding:
-    """Free space where data lies."""
+    """Free space in the data folder."""
     folder = config.data_dir
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free / 1e9
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        return Finding("disk", "broken", f"{folder} is no folder that we may write to", needed=True)
+        return Finding("disk", "broken", f"{folder} is not a writable folder", needed=True)
     return Finding("disk", "ok" if free > 1 else "broken", f"{free:.0f} GB free at {folder}", needed=True)

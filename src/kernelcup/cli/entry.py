@@ -20,11 +20,11 @@ from kernelcup.cli import exits
 from kernelcup.cli.texts import plain
 from kernelcup.errors import InvalidTask, KernelCupError
 
-# The root of what typer finds wrong with a command line; it has no public name in every version.
+# The base class of typer's usage errors; some versions have no public name for it.
 UsageError: Any = typer.BadParameter.mro()[2]
 
 TOKEN = re.compile(r"kc_\S+")
-"""Reports of crashes are sent to others."""
+"""Crash reports get sent to other people."""
 
 
 def main() -> NoReturn:
@@ -39,14 +39,14 @@ def main() -> NoReturn:
         code = execute(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read our output has enough of it, as with `| head`; nor may the last flush complain.
+        # The reader closed the pipe, as with `| head`; the last flush must not complain either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = exits.BROKEN_PIPE
     sys.exit(code)
 
 
 def end(number: int, _frame: object) -> NoReturn:
-    """End like an interrupted command does, so that jobs are handed back and no process is left."""
+    """End like an interrupted command, so that jobs are handed back and no process is left running."""
     sys.exit(exits.SIGNAL + number)
 
 
@@ -76,8 +76,8 @@ def execute(args: Sequence[str]) -> int:
         where = f"{error.filename}: " if error.filename is not None else ""
         tell(error, "system_error", f"{where}{error.strerror or error}", as_json=as_json)
         return exits.SYSTEM_ERROR
-    # The one place where everything is caught: what is not a deliberate error is our bug, and
-    # nobody should have to read its traceback to know that.
+    # The one place that catches everything: any error that is not deliberate is our bug, and
+    # the message says so without a traceback.
     except Exception as error:
         text = f"this is a bug in KernelCup, not yours; please report {write_crash(error)}"
         tell(error, "bug", text, as_json=as_json)
@@ -86,14 +86,14 @@ def execute(args: Sequence[str]) -> int:
 
 @cache
 def commands() -> Any:
-    """Return the tree of commands. Making it takes a tenth of a second."""
+    """Return the tree of commands. Building it takes a tenth of a second."""
     from kernelcup.cli.app import app
 
     return typer.main.get_command(app)
 
 
 def usage(error: Any, *, as_json: bool) -> int:
-    """Say what is wrong with a command line."""
+    """Print what is wrong with a command line."""
     if as_json:
         tell(error, "usage", error.format_message(), as_json=True)
     else:
@@ -102,9 +102,9 @@ def usage(error: Any, *, as_json: bool) -> int:
 
 
 def tell(error: BaseException, code: str, message: str, *, as_json: bool) -> None:
-    """Print an error: as one JSON object where ``--json`` was asked for, else as text.
+    """Print an error: as one JSON object if ``--json`` is given, else as text.
 
-    Notes that were added to the error say what to do next.
+    The error's notes hold the next step.
     """
     notes: list[str] = getattr(error, "__notes__", [])
     if as_json:

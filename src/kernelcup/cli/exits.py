@@ -28,7 +28,7 @@ CANCELLED = 7
 SYSTEM_ERROR = 8
 NO_RESULT = 9
 SIGNAL = 128
-"""And the number of the signal that ended the command."""
+"""Plus the number of the signal that ended the command."""
 INTERRUPTED = SIGNAL + 2
 BROKEN_PIPE = SIGNAL + 13
 
@@ -71,7 +71,7 @@ def error_code(error: KernelCupError) -> str:
 def of_jobs(jobs: Iterable[tuple[JobState, Verdict | None]]) -> int:
     """Return the exit code for several jobs: the first that was not accepted counts, then a cancelled one.
 
-    What has not ended yet is no failure.
+    Unfinished jobs do not count as failures.
     """
     known = list(jobs)
     for _, verdict in known:

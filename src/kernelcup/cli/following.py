@@ -1,4 +1,4 @@
-"""A submission at a server, as it is followed: where it waits, its stages, nothing twice."""
+"""Follow a submission at a server: its place in the queue and its stages, each shown once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelcup_harness.protocol import Verdict
 
 
 class Follower:
-    """Turns events into lines, of which those for a terminal come and go."""
+    """Turns events into lines; lines for a terminal replace each other."""
 
     def __init__(self, submission: SubmissionInfo, *, quiet: bool = False, lines: StageLines | None = None):
         self._lines = lines or StageLines(quiet=quiet)
@@ -33,7 +33,7 @@ class Follower:
         self._lines.__exit__(kind, error, trace)
 
     def take(self, event: StreamEvent) -> None:
-        """Show one event; one of a kind or form that is unknown is passed over."""
+        """Show one event; skip events of an unknown kind or form."""
         if not isinstance(event.data, dict):
             return
         if event.kind == "waiting":
@@ -52,9 +52,9 @@ class Follower:
             self._told.pop(job_id, None)
             self._lines.say(f"{device}: started{_again(data.get('attempt'))}")
         elif kind == "queued":
-            self._lines.say(f"{device}: waits again: {data.get('reason', '')}")
+            self._lines.say(f"{device}: back in the queue: {data.get('reason', '')}")
         elif kind == "quarantined":
-            self._lines.say(f"{device}: a person looks at the result before it counts")
+            self._lines.say(f"{device}: a person reviews the result before it counts")
         elif kind in ("released", "rejudging", "cancelled"):
             self._lines.say(f"{device}: {_reason(kind, data)}")
 
@@ -66,7 +66,7 @@ class Follower:
                 verdict = Verdict(data["verdict"])
             except ValueError:
                 return
-            # How many passed of a stage that failed is told by the report.
+            # The report has the number of cases that passed in a failed stage.
             counted = planned if verdict is Verdict.ACCEPTED else 0
             self._lines.end_stage(f"{device} {stage}", verdict, counted, counted)
         elif "case" in data:
@@ -89,7 +89,7 @@ class Follower:
     def _wait(self, job_id: int, waiting: WaitingInfo) -> None:
         text = f"{self._devices[job_id]}: {waiting_text(waiting)}"
         self._lines.show(text)
-        # An estimate that changes is no news that deserves a line.
+        # A changed estimate does not deserve a line.
         news = (waiting.position, waiting.reason)
         if self._told.get(job_id) != news:
             self._told[job_id] = news
@@ -97,7 +97,7 @@ class Follower:
 
 
 def waiting_text(waiting: WaitingInfo) -> str:
-    """Say where a job waits, for how long and why."""
+    """Describe where a job waits, for how long and why."""
     parts = ["waits" if waiting.position is None else f"number {waiting.position} in the queue"]
     if waiting.starts_in_s is not None:
         soon = waiting.starts_in_s < 1
@@ -108,7 +108,7 @@ def waiting_text(waiting: WaitingInfo) -> str:
 
 
 def about(seconds: float) -> str:
-    """Return an estimate as people say it."""
+    """Return a rounded duration for people."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     if seconds < 5400:

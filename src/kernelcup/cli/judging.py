@@ -43,14 +43,14 @@ def run(
     ] = None,
     harness: HarnessOption = None,
     seed: Annotated[
-        str | None, typer.Option("--seed", help="64 hex digits: repeat a run from its revealed seed.")
+        str | None, typer.Option("--seed", help="Repeat a run from its revealed seed, 64 hex digits.")
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
             "--trace",
-            help="With --mode profile: write the Chrome trace here (.gz: packed); "
-            "with several cases one file each, NAME-0.json and so on.",
+            help="With --mode profile: write the Chrome trace to this file (.gz: compressed); several "
+            "cases get one file each: NAME-0.json and so on.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -60,8 +60,8 @@ def run(
 ) -> None:
     """Judge FILE against TASK on this machine.
 
-    The report is shown and nothing is stored. Of a leaderboard the hidden cases are left out. A file
-    that every leaderboard would refuse, for a directive or its name, is refused here, too.
+    Shows the report and stores nothing. A leaderboard's hidden cases are left out. A file
+    that every leaderboard would refuse, because of a directive or its name, is refused here too.
 
     Exit codes: 0 accepted, 10 wrong answer, 11 compile error, 12 runtime error, 13 time limit,
     14 memory limit, 15 output limit, 16 rejected, 17 internal error. Without a verdict: 2 usage,
@@ -130,7 +130,7 @@ def judge(
 
 
 def check_as_submitted(code: str, file: Path, task: Task) -> None:
-    """Raise what a leaderboard with that task would refuse the file for, whatever its settings are."""
+    """Raise the error for which any leaderboard with that task would refuse the file."""
     from kernelcup.services.admission import check_file_type
     from kernelcup.services.directives import parse_directives
 
@@ -146,7 +146,7 @@ def check_seed(seed: str | None) -> str | None:
 
 
 def check_trace(trace: Path | None, mode: Mode) -> None:
-    """Raise ``InvalidValue`` if there will be no trace, or no place for it."""
+    """Raise ``InvalidValue`` if there will be no trace, or its folder does not exist."""
     from kernelcup_harness.protocol import Mode
 
     if trace is None:
@@ -154,7 +154,7 @@ def check_trace(trace: Path | None, mode: Mode) -> None:
     if mode is not Mode.PROFILE:
         raise InvalidValue("--trace: only --mode profile makes a trace")
     if trace.is_dir() or not trace.parent.is_dir():
-        raise InvalidValue(f"--trace {trace}: expected a file in a folder that is there")
+        raise InvalidValue(f"--trace {trace}: expected a file in an existing folder")
 
 
 def write_traces(report: RunReport, target: Path) -> list[Path]:
@@ -176,7 +176,7 @@ def write_traces(report: RunReport, target: Path) -> list[Path]:
 
 
 def unpacked(trace_gz64: str, *, keep_packed: bool) -> bytes:
-    """Return the bytes of a trace."""
+    """Return the decompressed bytes of a trace."""
     try:
         packed = base64.b64decode(trace_gz64, validate=True)
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
@@ -189,10 +189,10 @@ def unpacked(trace_gz64: str, *, keep_packed: bool) -> bytes:
 
 
 def show_traces(report: RunReport, target: Path | None, written: list[Path]) -> None:
-    """Say where the traces are, or how to get them."""
+    """Print where the traces are, or how to get them."""
     if any(case.trace_gz64 for stage in report.stages for case in stage.cases):
         if target is None:
-            typer.echo("The trace is kept with --trace FILE.")
+            typer.echo("Keep the trace with --trace FILE.")
         for path in written:
             typer.echo(f"trace {path}   (open it at https://ui.perfetto.dev)")
     elif target is not None:
@@ -200,7 +200,7 @@ def show_traces(report: RunReport, target: Path | None, written: list[Path]) -> 
 
 
 def show_repeat(report: RunReport, task: str, file: Path, device: Device) -> None:
-    """Print the command that repeats a failed run with the seed that was drawn for it."""
+    """Print the command that repeats a failed run with its seed."""
     from kernelcup_harness.protocol import Verdict
 
     if report.verdict is Verdict.ACCEPTED or not report.secret_seed:
@@ -211,7 +211,7 @@ def show_repeat(report: RunReport, task: str, file: Path, device: Device) -> Non
 
 
 def as_object(task: Task, device: Device, report: RunReport) -> dict[str, object]:
-    """Return what ``--json`` prints: verdict, score, what is to be learned of it, and the report."""
+    """Return the object that ``--json`` prints: verdict, score, insights, and the report."""
     from kernelcup.lessons import as_objects
     from kernelcup.scoring import score
     from kernelcup_harness.protocol import to_json

@@ -1,4 +1,4 @@
-"""``kernelcup login``, ``logout`` and ``whoami``: who this machine's user is at a server."""
+"""``kernelcup login``, ``logout`` and ``whoami``: sign in to a server and out."""
 
 from __future__ import annotations
 
@@ -32,22 +32,23 @@ ServerArgument = Annotated[
 def login(
     server: ServerArgument = None,
     token: Annotated[
-        str | None, typer.Option("--token", help="A token that you have; - reads it from standard input.")
+        str | None, typer.Option("--token", help="An existing token; - reads it from standard input.")
     ] = None,
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            "--scope", help="What it may do: read, submit, inspect, manage, admin; default: all but admin."
+            "--scope",
+            help="What the token may do: read, submit, inspect, manage, admin; default: all but admin.",
         ),
     ] = None,
     popcorn: Annotated[
-        bool, typer.Option("--popcorn", help="Sign popcorn-cli in too: writes ~/.popcorn.yaml.")
+        bool, typer.Option("--popcorn", help="Also sign in popcorn-cli: writes ~/.popcorn.yaml.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Sign in to a server, from any machine.
 
-    Shows an address and a code. Open the address in a browser anywhere, sign in there and type the
+    Shows an address and a code. Open the address in any browser, sign in there and enter the
     code. The token goes to ~/.config/kernelcup/credentials.json, which only you can read.
     """
     from kernelcup.cli.credentials import Credentials, write_popcorn
@@ -65,7 +66,7 @@ def login(
     known.put(where, secret)
     if (name := overriding()) is not None and not os.environ.get("KERNELCUP_SERVER"):
         typer.echo(
-            f"{name} is set: commands use this machine's database unless they are given --server {where}",
+            f"{name} is set: commands use this machine's database unless you pass --server {where}",
             err=True,
         )
     body: dict[str, Any] = {"server": where, "user": me["name"], "role": me["role"], "scopes": me["scopes"]}
@@ -87,7 +88,7 @@ def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
 
     known = Credentials.load(os.environ)
     where, secret = known.find(read_server(server) if server is not None else None)
-    # One that is of no use already needs no revoking.
+    # An invalid token needs no revoking.
     with Client(where, secret) as client, suppress(SignInNeeded):
         client.request("DELETE", "/tokens/current")
     known.remove(where)
@@ -97,11 +98,12 @@ def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
 def whoami(
     server: ServerArgument = None,
     board: Annotated[
-        str | None, typer.Option("--board", "-b", help="Also how much you may still submit to it.")
+        str | None,
+        typer.Option("--board", "-b", help="Also show how much you may still submit to this leaderboard."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who you are at a server and what your token may do."""
+    """Show your account at a server and what your token may do."""
     from kernelcup.cli.credentials import Credentials
     from kernelcup.client import Client, read_server
 
@@ -126,7 +128,7 @@ def whoami(
 
 
 def budgets(client: Client, board: str) -> dict[str, list[BudgetInfo]]:
-    """Return what may still be submitted to a leaderboard, by device."""
+    """Return the remaining budget for a leaderboard, by device."""
     from kernelcup.client_api import Api
 
     api = Api(client)
@@ -135,7 +137,7 @@ def budgets(client: Client, board: str) -> dict[str, list[BudgetInfo]]:
 
 
 def budget_text(found: Sequence[BudgetInfo]) -> str:
-    """Say how much of each limit is left."""
+    """Describe how much of each limit is left."""
     from kernelcup.cli.board import moment
 
     parts = []
@@ -146,7 +148,7 @@ def budget_text(found: Sequence[BudgetInfo]) -> str:
 
 
 def budget_object(budget: BudgetInfo) -> dict[str, object]:
-    """Return what is left of a limit as ``--json`` prints it."""
+    """Return the rest of a limit as the object that ``--json`` prints."""
     return {
         "limit": budget.limit,
         "used": budget.used,
@@ -168,10 +170,10 @@ def read_token(given: str | None) -> str | None:
 
 
 def let_in(client: Client, scopes: list[str], sleep: Callable[[float], None]) -> str:
-    """Wait until somebody lets this command line in, and return its token.
+    """Wait until this command line is let in, and return its token.
 
     Raises:
-        SignInDenied, SignInExpired: Nobody did.
+        SignInDenied, SignInExpired: It was not let in.
     """
     from kernelcup.errors import SignInPending, SlowDown
 
@@ -179,7 +181,7 @@ def let_in(client: Client, scopes: list[str], sleep: Callable[[float], None]) ->
     begun = client.request("POST", "/auth/device", json={"client": name, "scopes": scopes})
     # Not on standard output, which may be JSON.
     typer.echo(f"Open {plainly(begun['verification_uri'])}", err=True)
-    typer.echo(f"and type the code {plainly(begun['user_code'])}", err=True)
+    typer.echo(f"and enter the code {plainly(begun['user_code'])}", err=True)
     interval = float(begun["interval"])
     while True:
         sleep(interval)
@@ -194,7 +196,7 @@ def let_in(client: Client, scopes: list[str], sleep: Callable[[float], None]) ->
 
 
 def plainly(value: object) -> str:
-    """Return what a server says without anything that would command the terminal."""
+    """Return a server's text without terminal control characters."""
     from kernelcup.cli.texts import plain
 
     return plain(str(value))

@@ -1,4 +1,4 @@
-"""What the parts below the command line log, as lines for a person."""
+"""Log records of the lower layers as lines for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelcup.errors import KernelCupError
 
 
 class OneLine(logging.Formatter):
-    """A line for each record. A traceback goes to a file, and only where it tells of a bug."""
+    """One line for each record. Tracebacks go to a file, and only for bugs."""
 
     def __init__(self) -> None:
         super().__init__("%(levelname)s: %(message)s")
@@ -21,7 +21,7 @@ class OneLine(logging.Formatter):
         self,
         info: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
     ) -> str:
-        """Return what there is to say of an exception."""
+        """Return an exception's type and message."""
         error = info[1]
         if error is None or isinstance(error, (KernelCupError, OSError)):
             return str(error)

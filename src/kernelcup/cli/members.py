@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from kernelcup.services.membership import ImportResult, Invite
     from kernelcup.storage.database import Database
 
-invite = typer.Typer(help="Codes that let people into closed leaderboards.", no_args_is_help=True)
-members = typer.Typer(help="Who belongs to a closed leaderboard.", no_args_is_help=True)
+invite = typer.Typer(help="Invite codes for closed leaderboards.", no_args_is_help=True)
+members = typer.Typer(help="Members of closed leaderboards.", no_args_is_help=True)
 
 LARGEST_LIST_BYTES = 1_000_000
 STDIN = "-"
@@ -35,12 +35,16 @@ CodeArgument = Annotated[str, typer.Argument(metavar="CODE", help="The code, in 
 @with_place
 def create_invites(
     place: Place,
-    boards: Annotated[list[str], typer.Argument(metavar="BOARD...", help="What each code opens.")],
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many codes.")] = 1,
-    label: Annotated[str, typer.Option("--label", help="Whom they are meant for.")] = "",
+    boards: Annotated[
+        list[str], typer.Argument(metavar="BOARD...", help="Leaderboards that each code opens.")
+    ],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="Number of codes.")] = 1,
+    label: Annotated[
+        str, typer.Option("--label", help="A label, for example the people that the codes are for.")
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Make codes, each of which lets one user into the leaderboards. Prints one on each line."""
+    """Create codes, each of which lets one user into the leaderboards. Prints one on each line."""
 
     named = [place.board(each).name for each in boards]
     codes = make_invites(place, named, count=count, label=label)
@@ -49,12 +53,12 @@ def create_invites(
         return
     for code in codes:
         typer.echo(plain(code))
-    # Beside the codes, which somebody may write to a file.
-    typer.echo("Next: whom you give a code says: kernelcup join CODE", err=True)
+    # On stderr: the codes on stdout may go to a file.
+    typer.echo("Next: recipients join with: kernelcup join CODE", err=True)
 
 
 def make_invites(place: Place, boards: list[str], *, count: int, label: str) -> list[str]:
-    """Make codes."""
+    """Create codes."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services import membership
 
@@ -70,7 +74,7 @@ def make_invites(place: Place, boards: list[str], *, count: int, label: str) -> 
 @invite.command("list")
 @with_place
 def list_invites(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
-    """List a leaderboard's codes and who used them."""
+    """List a leaderboard's codes and their users."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services import membership
     from kernelcup.services.membership import Invite
@@ -95,7 +99,7 @@ def list_invites(place: Place, board: BoardArgument, as_json: JsonOption = False
 @invite.command("revoke")
 @with_place
 def revoke_invite(place: Place, code: CodeArgument, as_json: JsonOption = False) -> None:
-    """Make a code worthless; who joined with it stays a member."""
+    """Revoke a code. A user who joined with it stays a member."""
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
@@ -109,8 +113,8 @@ def revoke_invite(place: Place, code: CodeArgument, as_json: JsonOption = False)
     if as_json:
         typer.echo(json.dumps({"revoked": code, "was_claimed": was_claimed}))
         return
-    more = "; who used it stays a member" if was_claimed else ""
-    typer.echo(plain(f"{code} opens nothing any more{more}"))
+    more = "; the user who joined with it stays a member" if was_claimed else ""
+    typer.echo(plain(f"{code} is revoked{more}"))
 
 
 @members.command("list")
@@ -144,7 +148,8 @@ def add_member(
     board: BoardArgument,
     user: UserArgument,
     pseudonym: Annotated[
-        str | None, typer.Option("--pseudonym", help="What others call them on a pseudonymous leaderboard.")
+        str | None,
+        typer.Option("--pseudonym", help="The member's name for others on a pseudonymous leaderboard."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -176,7 +181,7 @@ def remove_member(
     user: UserArgument,
     as_json: JsonOption = False,
 ) -> None:
-    """End a membership; what the user submitted stays."""
+    """End a membership; the user's submissions stay."""
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
@@ -191,7 +196,7 @@ def remove_member(
     if as_json:
         typer.echo(json.dumps({"leaderboard": named, "removed": user}))
     else:
-        typer.echo(plain(f"{user} is no member of {named} any more"))
+        typer.echo(plain(f"{user} is no longer a member of {named}"))
 
 
 @members.command("import")
@@ -202,14 +207,15 @@ def import_members(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="CSV", help="With a header: user or label or both, pseudonym if wanted; - is stdin."
+            metavar="CSV",
+            help="CSV with a header: user or label or both, and optionally pseudonym; - is stdin.",
         ),
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Make a class list's people members, all or none; who has no account gets a code of their own.
+    """Make everyone on a class list a member, all or none; people without an account get a code each.
 
-    The codes come on standard output, one on each line with whom it is for.
+    Standard output has one code on each line, with its recipient.
     """
 
     text = read_list(file)
@@ -218,17 +224,17 @@ def import_members(
     if as_json:
         typer.echo(json.dumps(import_object(named, result)))
         return
-    told = f"{named}: {len(result.added)} new members, {len(result.already)} were members before"
+    told = f"{named}: {len(result.added)} new members, {len(result.already)} were members already"
     typer.echo(plain(f"{told}, {len(result.codes)} codes"), err=True)
     if result.without_account:
         absent = ", ".join(result.without_account)
-        typer.echo(plain(f"no account has the name, so these got a code: {absent}"), err=True)
+        typer.echo(plain(f"without an account, so these got a code: {absent}"), err=True)
     for each in result.codes:
         typer.echo(plain(f"{each.code}  {each.label}"))
 
 
 def import_list(place: Place, board: str, text: str) -> ImportResult:
-    """Take in a class list."""
+    """Import a class list."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services import membership
     from kernelcup.services.membership import ImportResult
@@ -247,7 +253,7 @@ def join(place: Place, code: CodeArgument, user: UserOption = None, as_json: Jso
     from kernelcup.errors import Conflict, NotFound
     from kernelcup.services import membership
 
-    again = "ask who gave you the code for another one"
+    again = "ask the person who gave you the code for a new one"
     with (
         platform.pointing_to(again, NotFound),
         platform.pointing_to(again, Conflict),
@@ -303,7 +309,7 @@ def budget(
 
 
 def local_budget(db: Database, user: str | None, board: str, device: str) -> list[BudgetInfo]:
-    """Return how much somebody may still submit, by this machine's database."""
+    """Return how much a user may still submit, from this machine's database."""
     from kernelcup.cli import platform
     from kernelcup.client_forms import BudgetInfo
     from kernelcup.services import limits
@@ -317,7 +323,7 @@ def local_budget(db: Database, user: str | None, board: str, device: str) -> lis
 
 
 def account(db: Database, user: str | None) -> Actor:
-    """Return who works here, with an account, as one has who submits."""
+    """Return the local user, creating the account if needed."""
     from kernelcup.cli import platform
     from kernelcup.services.users import actor_of, ensure_user
 
@@ -325,7 +331,7 @@ def account(db: Database, user: str | None) -> Actor:
 
 
 def refuse_user(place: Place, user: str | None) -> None:
-    """Raise ``InvalidValue`` for a name where a server is asked."""
+    """Raise ``InvalidValue`` for a user name given along with a server."""
     from kernelcup.cli import remote
 
     if place.server is not None:
@@ -345,22 +351,22 @@ def read_list(file: Path) -> str:
     except OSError as error:
         raise NotFound(f"{file}: {error.strerror}") from error
     if len(content) > LARGEST_LIST_BYTES:
-        raise InvalidValue(f"{file}: a list may have {LARGEST_LIST_BYTES:,} bytes; this has more")
+        raise InvalidValue(f"{file}: a list may have at most {LARGEST_LIST_BYTES:,} bytes; this one has more")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InvalidValue(f"{file}: expected CSV in UTF-8") from None
+        raise InvalidValue(f"{file}: expected CSV encoded as UTF-8") from None
 
 
 def invite_object(each: Invite) -> dict[str, Any]:
-    """Return an invite as ``--json`` prints it."""
+    """Return an invite as the object that ``--json`` prints."""
 
     names = ("code", "label", "pseudonym", "created_at", "claimed_by", "claimed_at")
     return json_object(each, *names, leaderboards=each.boards)
 
 
 def import_object(board: str, result: ImportResult) -> dict[str, Any]:
-    """Return what came of a class list as ``--json`` prints it."""
+    """Return the outcome of an import as the object that ``--json`` prints."""
 
     return json_object(result, "added", "already", "codes", "without_account", leaderboard=board)
 

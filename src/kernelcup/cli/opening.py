@@ -1,4 +1,6 @@
-"""Decorators that give a command ``--server``, ``--local`` and ``--config``, and open what they name."""
+"""Decorators that give a command ``--server``, ``--local`` and ``--config``, and open the place that they
+name.
+"""
 
 from __future__ import annotations
 

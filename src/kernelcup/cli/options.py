@@ -16,7 +16,9 @@ ModeOption = Annotated[
 ]
 HarnessOption = Annotated[
     str | None,
-    typer.Option("--harness", help="standard (ours) or own (the task's eval.py); default: as the task says."),
+    typer.Option(
+        "--harness", help="standard (ours) or own (the task's eval.py); default: the task's choice."
+    ),
 ]
 BoardHarnessOption = Annotated[
     str | None,
@@ -27,12 +29,13 @@ BoardHarnessOption = Annotated[
     ),
 ]
 UserOption = Annotated[
-    str | None, typer.Option("--user", "-u", help="Who you are; default: your login name.")
+    str | None, typer.Option("--user", "-u", help="Your user name; default: your login name.")
 ]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
-        "--config", help="Configuration; default: $KERNELCUP_CONFIG or kernelcup.toml in $KERNELCUP_HOME."
+        "--config",
+        help="Configuration file; default: $KERNELCUP_CONFIG or kernelcup.toml in $KERNELCUP_HOME.",
     ),
 ]
 ServerOption = Annotated[
@@ -40,23 +43,25 @@ ServerOption = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help="Ask this server; default: $KERNELCUP_SERVER, else that of `kernelcup login`, else none.",
+        help="Use this server; default: $KERNELCUP_SERVER, else the one of `kernelcup login`, else none.",
     ),
 ]
-LocalOption = Annotated[bool, typer.Option("--local", help="Use this machine's database, no server.")]
+LocalOption = Annotated[
+    bool, typer.Option("--local", help="Use this machine's database instead of a server.")
+]
 TaskArgument = Annotated[
-    str, typer.Argument(metavar="TASK", help="Folder, zip, .py file, or the name of a task that ships.")
+    str, typer.Argument(metavar="TASK", help="Folder, zip, .py file, or the name of a shipped task.")
 ]
 AnyTaskArgument = Annotated[
     str,
     typer.Argument(
         metavar="TASK",
-        help="Folder, zip, .py file, or the name of a task that ships or of a leaderboard (board:NAME).",
+        help="Folder, zip, .py file, or the name of a shipped task or of a leaderboard (board:NAME).",
     ),
 ]
 BoardArgument = Annotated[str, typer.Argument(metavar="BOARD", help="Name of the leaderboard.")]
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="Name of the user.")]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, max=1000, help="Number of entries at most.")]
 SubmissionFile = Annotated[Path, typer.Argument(metavar="FILE", help="The submission.")]
 SubmissionId = Annotated[
     int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the submission.")
@@ -64,7 +69,7 @@ SubmissionId = Annotated[
 
 
 def read_mode(text: str) -> Mode:
-    """Return the mode that a word names. Raise ``InvalidValue``."""
+    """Return the mode with that name. Raise ``InvalidValue``."""
     word = text.lower()
     if word == "ranked":
         return Mode.LEADERBOARD
@@ -77,7 +82,7 @@ def read_mode(text: str) -> Mode:
 
 
 def read_harness(text: str | None) -> HarnessKind | None:
-    """Return the harness that a word names. Raise ``InvalidValue``."""
+    """Return the harness with that name. Raise ``InvalidValue``."""
     if text is None:
         return None
     try:

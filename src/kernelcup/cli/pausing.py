@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 SERVICE, LEADERBOARD, DEVICE = "service", "leaderboard", "device"
 
 WhatArgument = Annotated[
-    str, typer.Argument(metavar="[WHAT]", help="service, leaderboard or device; the last two with a name.")
+    str,
+    typer.Argument(
+        metavar="[WHAT]", help="service, leaderboard or device; leaderboard and device need a name."
+    ),
 ]
 NameArgument = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Name of the leaderboard or device.")
@@ -29,14 +32,14 @@ NameArgument = Annotated[
 @with_place
 def pause(
     place: Place,
-    reason: Annotated[str, typer.Option("--reason", help="Why; whoever submits sees it.")],
+    reason: Annotated[str, typer.Option("--reason", help="Reason, shown to everyone who submits.")],
     what: WhatArgument = SERVICE,
     name: NameArgument = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take no submissions for the service, a leaderboard or a device. What waits is judged.
+    """Stop accepting submissions for the service, a leaderboard or a device. Queued jobs are still judged.
 
-    What waits for a paused device waits on.
+    Jobs for a paused device stay in the queue.
     """
     from kernelcup.domain import OPERATOR
     from kernelcup.services import pauses
@@ -60,7 +63,7 @@ def pause(
     if as_json:
         typer.echo(json.dumps({"paused": what, "name": key or None, "reason": reason}))
         return
-    typer.echo(plain(f"{subject(what, key)} takes no submissions now: {reason}\nNext: {back}"))
+    typer.echo(plain(f"{subject(what, key)} accepts no submissions now: {reason}\nNext: {back}"))
 
 
 @with_place
@@ -70,7 +73,7 @@ def start(
     name: NameArgument = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take submissions again, after a pause."""
+    """Accept submissions again after a pause."""
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
@@ -86,12 +89,12 @@ def start(
     if as_json:
         typer.echo(json.dumps({"started": what, "name": key or None}))
     else:
-        typer.echo(plain(f"{subject(what, key)} takes submissions again"))
+        typer.echo(plain(f"{subject(what, key)} accepts submissions again"))
 
 
 @with_place
 def list_pauses(place: Place, as_json: JsonOption = False) -> None:
-    """List what is paused, and why."""
+    """List the pauses and their reasons."""
     from kernelcup.services import pauses
     from kernelcup.storage.pauses import Pause
 
@@ -115,33 +118,33 @@ def check_pausable(what: str, name: str | None) -> None:
     if what not in (SERVICE, LEADERBOARD, DEVICE):
         raise InvalidValue(f"{what}: expected service, leaderboard NAME or device NAME")
     if (what == SERVICE) != (name is None):
-        wanted = "stands alone" if what == SERVICE else "needs a name"
+        wanted = "takes no name" if what == SERVICE else "needs a name"
         raise InvalidValue(f"{what} {wanted}: expected service, leaderboard NAME or device NAME")
 
 
 def check_reason(reason: str) -> None:
-    """Raise ``InvalidValue`` for a reason that says nothing."""
+    """Raise ``InvalidValue`` for a blank reason."""
     from kernelcup.errors import InvalidValue
 
     if not reason.strip():
-        raise InvalidValue("--reason: say why")
+        raise InvalidValue("--reason: expected a reason")
 
 
 def key_of(place: Place, what: str, name: str | None) -> str:
-    """Return the name of what is paused as its owner writes it; empty for the service."""
+    """Return the canonical name of the paused leaderboard or device; empty for the service."""
     if name is None:
         return ""
     return place.board(name).name if what == LEADERBOARD else name
 
 
 def pause_path(what: str, key: str) -> str:
-    """Return where a pause is at a server."""
+    """Return the path of a pause in the API."""
 
     return path_of("pauses", what) if what == SERVICE else path_of("pauses", what, key)
 
 
 def subject(what: str, key: str) -> str:
-    """Name what is paused."""
+    """Return the paused thing's name for people."""
     return "the service" if what == SERVICE else f"{what} {key}"
 
 

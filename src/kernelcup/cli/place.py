@@ -1,4 +1,4 @@
-"""Where a command works that takes one call of a service, or else one request to a server."""
+"""The place where a command works, if one call of a service or one request to a server is enough."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Place:
-    """This machine's database, as its operator, or a server, as whoever the token belongs to."""
+    """This machine's database, as its operator, or a server, as the token's user."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Place:
 
     @property
     def option(self) -> str:
-        """Return what a command that is proposed needs, to work here: empty, or `` --server URL``."""
+        """Return the option that a suggested command needs to work here: empty, or `` --server URL``."""
         return self._venue.option
 
     @property
@@ -52,14 +52,14 @@ class Place:
         return self._config
 
     def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:
-        """Return what a service answers, or a server."""
+        """Return the answer of the service or of the server."""
         if self._api is not None:
             return there(self._api)
         assert self._db is not None
         return here(self._db)
 
     def do(self, here: Callable[[Database], object], there: Callable[[Api], object]) -> None:
-        """Have something done whose answer says nothing."""
+        """Run an action without a result."""
         self.ask(here, there)
 
     def board(self, name: str) -> BoardInfo:
@@ -71,7 +71,7 @@ class Place:
 
 @contextmanager
 def open_place(server: str | None, local: bool, config: Path | None) -> Iterator[Place]:
-    """Open where a command works; see :func:`kernelcup.cli.venue.open_venue`."""
+    """Open the place where a command works; see :func:`kernelcup.cli.venue.open_venue`."""
     from kernelcup.cli.venue import open_venue
 
     with open_venue(server, local, config) as venue:
@@ -88,13 +88,13 @@ def open_place(server: str | None, local: bool, config: Path | None) -> Iterator
 
 
 def path_of(*parts: object) -> str:
-    """Return a path of the API from its parts. Raise ``InvalidValue`` for one that cannot be a name."""
+    """Return a path of the API from its parts. Raise ``InvalidValue`` for a part that cannot be a name."""
     from kernelcup.errors import InvalidValue
 
     for part in parts:
-        # In a path they would mean another one.
+        # In a path these would lead to another resource.
         if str(part) in ("", ".", ".."):
-            raise InvalidValue(f"{part!r} is no name.")
+            raise InvalidValue(f"{part!r} is not a valid name.")
     return "".join(f"/{quote(str(part), safe='')}" for part in parts)
 
 
@@ -104,7 +104,7 @@ def given(**params: str | None) -> dict[str, str]:
 
 
 def reader(kind: type[T]) -> Callable[[Any], T]:
-    """Return what reads a server's JSON as a dataclass of a service, or a list of such."""
+    """Return a function that reads a server's JSON as a dataclass of a service, or a list of them."""
     from pydantic import TypeAdapter, ValidationError
 
     adapter = TypeAdapter(kind)
@@ -120,7 +120,7 @@ def reader(kind: type[T]) -> Callable[[Any], T]:
 
 
 def json_object(value: object, *names: str, **more: object) -> dict[str, Any]:
-    """Return some attributes of a value, and what else is given, as ``--json`` prints them."""
+    """Return a value's attributes and extra fields as the object that ``--json`` prints."""
     from kernelcup.services.board_changes import as_json
 
     facts = {name: getattr(value, name) for name in names} | more

@@ -49,17 +49,17 @@ def load_config(path: Path | None = None) -> Config:
 
 @contextmanager
 def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]:
-    """Open the database, and see to it that its tables are of this version.
+    """Open the database and check that its tables are this version's.
 
-    A SQLite file is upgraded on the way. A PostgreSQL database may serve other processes, so only
-    `kernelcup db upgrade` changes it.
+    Upgrades a SQLite file. A PostgreSQL database may serve other processes, so only
+    `kernelcup db upgrade` upgrades it.
 
     Args:
         upgrade: False leaves the tables as they are.
 
     Raises:
-        ConfigError: Its URL is of no use, or its tables are of another version.
-        StorageUnavailable: It cannot be reached, read or written.
+        ConfigError: Its URL is unusable, or its tables are another version's.
+        StorageUnavailable: The database cannot be reached, read or written.
     """
     from kernelcup.cli import logs
     from kernelcup.storage.database import Database
@@ -87,7 +87,7 @@ def prepare(db: Database) -> None:
 
 @contextmanager
 def refusals(db: Database) -> Iterator[None]:
-    """Turn what a database refuses into ``StorageUnavailable``."""
+    """Turn database errors into ``StorageUnavailable``."""
     from sqlalchemy.exc import DBAPIError
 
     try:
@@ -97,13 +97,13 @@ def refusals(db: Database) -> Iterator[None]:
 
 
 def secrets_set(config: Config) -> dict[str, bool]:
-    """Tell which secrets the environment has, by the names of their variables."""
+    """Return each secret's environment variable, and whether it is set."""
     names = ["KERNELCUP_SECRET", *(f"KERNELCUP_{provider.name.upper()}_SECRET" for provider in config.signin)]
     return {name: bool(config.environ.get(name)) for name in names}
 
 
 def config_warnings(config: Config) -> list[str]:
-    """Return what of a configuration works but should not stay so."""
+    """Return warnings about parts of a configuration that work but should be changed."""
     server = config.server
     found = []
     if not server.is_loopback and not server.public_url.startswith("https://"):
@@ -111,13 +111,15 @@ def config_warnings(config: Config) -> list[str]:
     if server.processes > 1 and config.database_url.startswith("sqlite"):
         found.append("server.processes: SQLite has one writer at a time; PostgreSQL serves several better")
     if not server.is_loopback and not config.signin:
-        found.append("signin: nobody can sign in by browser; accounts are made by `kernelcup admin user add`")
+        found.append(
+            "signin: no sign-in by browser is configured; create accounts with `kernelcup admin user add`"
+        )
     return found
 
 
 @contextmanager
 def pointing_to(hint: str, kind: type[KernelCupError]) -> Iterator[None]:
-    """Add what to do next to errors of that kind."""
+    """Add the next step to errors of that kind."""
     try:
         yield
     except kind as error:
@@ -126,15 +128,15 @@ def pointing_to(hint: str, kind: type[KernelCupError]) -> Iterator[None]:
 
 
 def check_torch() -> None:
-    """Raise ``ConfigError`` without PyTorch."""
+    """Raise ``ConfigError`` if PyTorch is not installed."""
     if find_spec("torch") is None:
         raise ConfigError("judging needs PyTorch, which is not installed: pip install torch==2.13.0 numpy")
 
 
 def check_devices(config: Config) -> None:
-    """Raise ``ConfigError`` where this machine cannot judge on a device of its configuration.
+    """Raise ``ConfigError`` if this machine cannot judge on one of its configured devices.
 
-    What starts judging asks this first, and so do the commands that only look.
+    Called before judging starts, and by the commands that only check.
     """
     from kernelcup_harness.protocol import Backend
 
@@ -145,8 +147,8 @@ def check_devices(config: Config) -> None:
             faults.append(f"{where}: no launcher {device.launcher!r}, only {LOCAL!r}")
         elif device.backend is Backend.CUDA and not config.has_gpu:
             faults.append(
-                f"{where}: this machine has no GPU. Take the device out; where other machines judge, give "
-                "`serve` and `config check` the option --no-judge"
+                f"{where}: this machine has no GPU. Remove the device, or, if other machines judge, run "
+                "`serve` and `config check` with --no-judge"
             )
     if faults:
         raise ConfigError("\n".join(faults))
@@ -172,7 +174,7 @@ def make_launcher(config: Config) -> LocalLauncher:
 
 
 def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTrial | None:
-    """Return what tries tasks on this machine, None where PyTorch is missing."""
+    """Return the trial that runs tasks on this machine, None if PyTorch is missing."""
     from kernelcup.launchers.slots import Slots
     from kernelcup.services.task_trial import LocalTrial
 
@@ -187,7 +189,7 @@ def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTr
 
 
 def describe_harness() -> dict[str, Any]:
-    """Return what the harness says of this machine and its sandbox. Raise ``LaunchError``."""
+    """Return the harness's description of this machine and its sandbox. Raise ``LaunchError``."""
     from kernelcup.errors import LaunchError
 
     command = [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"]
@@ -195,14 +197,14 @@ def describe_harness() -> dict[str, Any]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         found = json.loads(done.stdout)
     except (subprocess.SubprocessError, OSError, ValueError) as error:
-        raise LaunchError(f"the harness cannot be asked: {error}") from error
+        raise LaunchError(f"the harness cannot be run: {error}") from error
     if not isinstance(found, dict) or "kind" not in found.get("sandbox", {}):
-        raise LaunchError("the harness does not say which sandbox it has")
+        raise LaunchError("the harness does not report its sandbox")
     return found
 
 
 def make_hygiene() -> Hygiene:
-    """Return what looks at this machine's GPUs before and after each job."""
+    """Return the checks of this machine's GPUs before and after each job."""
     from kernelcup.launchers.gpu_probe import find_probe
     from kernelcup.launchers.hygiene import Hygiene
     from kernelcup.launchers.leftovers import sweep
@@ -220,7 +222,7 @@ def make_dispatcher(
     """Return the loop that works off the queue on this machine's devices. Raise ``ConfigError``.
 
     Args:
-        serving: Runners wait for jobs until it is closed; without it each job starts its own.
+        serving: Keep runners ready until the dispatcher is closed; otherwise each job starts its own.
     """
     from kernelcup.cli.screening import second_opinion
     from kernelcup.screen.bounded import BoundedScreen
@@ -244,30 +246,30 @@ def make_dispatcher(
 
 
 def pick_device(config: Config, name: str | None) -> Device:
-    """Return this machine's device of that name, without one the best that is there."""
+    """Return this machine's device of that name; without a name, its best device."""
     here = [device for device in config.devices if device.launcher == LOCAL]
     known = ", ".join(device.name for device in here) or "none"
     for device in here:
         if name is None or device.name.lower() == name.lower():
             return device
     if name is None:
-        raise ConfigError(f"{config.file}: no device is of this machine (launcher = {LOCAL!r})")
+        raise ConfigError(f"{config.file}: none of its devices is on this machine (launcher = {LOCAL!r})")
     raise InvalidValue(f"--device {name}: this machine has {known}")
 
 
 def tell_wait(launcher: Launcher, device: Device, say: Callable[[str], None]) -> None:
-    """Say that a device is busy, before somebody waits for it and does not know for what."""
+    """Report that a device is busy before the wait for it begins."""
     if not launcher.capacity(device):
-        say(f"waits for {device.name}: another process of KernelCup uses it")
+        say(f"waiting for {device.name}: another KernelCup process is using it")
 
 
 def examples_folder() -> Path:
-    """Return the folder of the tasks that ship."""
+    """Return the folder of the shipped tasks."""
     return Path(str(files("kernelcup.tasks"))) / "examples"
 
 
 def shipped_tasks() -> dict[str, Path]:
-    """Return name to path of the tasks that ship."""
+    """Return the shipped tasks' paths by name."""
     folders = sorted(
         path for path in examples_folder().iterdir() if path.is_dir() and path.name[0] not in "._"
     )
@@ -278,35 +280,35 @@ def shipped_tasks() -> dict[str, Path]:
 
 
 def task_path(text: str) -> Path:
-    """Return the path that a TASK argument means. Raise ``NotFound`` with what there is."""
+    """Return the path for a TASK argument. Raise ``NotFound``, naming the shipped tasks."""
     path = Path(text)
     if path.exists():
         return path
     shipped = shipped_tasks()
     if text in shipped:
         return shipped[text]
-    raise NotFound(f"{text}: no such folder or file, and no task that ships ({', '.join(shipped)})")
+    raise NotFound(f"{text}: no such folder, file or shipped task ({', '.join(shipped)})")
 
 
 def check_order(task: str, file: Path) -> None:
-    """Raise ``InvalidValue`` where the file of a submission was named first, and then the task."""
+    """Raise ``InvalidValue`` if the submission's file is given before the task."""
     from kernelcup.tasks.folder import TASK_FILE
 
-    # Of what cannot be looked at tells who opens it: this says no more than that it is none.
+    # An unreadable path counts as no task here; opening it reports the error.
     is_task = os.path.isfile(file / TASK_FILE) or (not os.path.lexists(file) and str(file) in shipped_tasks())
     if is_task and os.path.isfile(task):
         raise InvalidValue(f"{task} is a file and {file} a task: the task comes first")
 
 
 def find_task(text: str) -> Task:
-    """Load the task that a TASK argument means. Raise ``NotFound`` or ``InvalidTask``."""
+    """Load the task for a TASK argument. Raise ``NotFound`` or ``InvalidTask``."""
     from kernelcup.tasks.loader import load_task
 
     return load_task(task_path(text))
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a submission, no more than are needed to see that it is too large.
+    """Return the bytes of a submission; read no more than needed to see that it is too large.
 
     Raise ``NotFound`` if it cannot be read, ``FileTooLarge`` if it is too large.
     """
@@ -318,22 +320,24 @@ def read_file(path: Path) -> bytes:
     except OSError as error:
         raise NotFound(f"{path}: {error.strerror}") from error
     if len(content) > LARGEST_FILE_BYTES:
-        raise FileTooLarge(f"{path}: a submission may have {LARGEST_FILE_BYTES:,} bytes; this has more")
+        raise FileTooLarge(
+            f"{path}: a submission may have at most {LARGEST_FILE_BYTES:,} bytes; this one has more"
+        )
     return content
 
 
 def creator_name(db: Database, given: str | None) -> str:
-    """Return whose a leaderboard is: as given, or whoever the login stands for."""
+    """Return a new leaderboard's owner: the given name, or the login's user."""
     from kernelcup.services.users import creator_here
 
     return given if given is not None else creator_here(db, user_name(None))
 
 
 def user_name(given: str | None) -> str:
-    """Return who works here: as given, or the login name."""
+    """Return the local user's name: the given name, or the login name."""
     if given is not None:
         return given
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        raise InvalidValue("no login name was found; say who you are with --user") from None
+        raise InvalidValue("no login name was found; give your user name with --user") from None

@@ -33,7 +33,7 @@ MOMENTS = ("opens_at", "deadline", "freeze_at")
 
 
 class RemoteVenue:
-    """A server, as whoever the token belongs to."""
+    """A server, as the token's user."""
 
     def __init__(self, client: Client, *, option: str = "") -> None:
         self._api = Api(client, on_retry=lambda text: typer.echo(plain(text), err=True))
@@ -46,14 +46,14 @@ class RemoteVenue:
 
     @property
     def api(self) -> Api:
-        """Return the server, for what has no method here."""
+        """Return the server, for calls that have no method here."""
         return self._api
 
     def check_judges(self) -> None:
-        """Nothing is judged by this machine."""
+        """Do nothing: this machine does not judge."""
 
     def submit(self, ask: Ask) -> SubmissionInfo:
-        """Submit once, however often the request has to be sent."""
+        """Submit exactly once, even if the request is sent again."""
         refuse_user(ask.user)
         return self._api.submit(
             code=read_code(ask.content),
@@ -65,19 +65,19 @@ class RemoteVenue:
         )
 
     def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
-        """Follow a submission that was just made; to go away does not end it."""
+        """Follow a new submission; an interruption does not cancel it."""
         self.watch(submission.id, quiet=quiet)
 
     def watch(self, submission_id: int, *, quiet: bool) -> None:
         """Follow a submission until it has ended."""
         try:
-            # Only this tells what it waits for, at once.
+            # The events alone would not show at once what the submission waits for.
             submission = self._api.submission(submission_id)
             if not submission.ended:
                 self._follow(submission, quiet=quiet)
         except (KeyboardInterrupt, SystemExit, ServerUnavailable) as error:
             error.add_note(
-                f"kernelcup watch {submission_id}{self.option}   (submission {submission_id} goes on at the "
+                f"kernelcup watch {submission_id}{self.option}   (submission {submission_id} stays on the "
                 f"server; kernelcup cancel {submission_id}{self.option} withdraws it)"
             )
             raise
@@ -101,7 +101,7 @@ class RemoteVenue:
         return self._api.submissions(user=user, board=board, tag=tag, limit=limit)
 
     def screening(self, submission_id: int) -> None:
-        """Return nothing: the server does not tell it."""
+        """Return None: the server does not reveal the screening."""
 
     def code(self, submission_id: int) -> str:
         """Return a submission's text."""
@@ -118,7 +118,7 @@ class RemoteVenue:
         self._api.delete_submission(submission_id)
 
     def place(self, board: str, device: str, user: str) -> Standing | None:
-        """Return one's own place, for oneself."""
+        """Return the user's own place; other users get None."""
         found = self._api.my_place(board, device)
         return found if found is not None and found.user == user else None
 
@@ -131,11 +131,11 @@ class RemoteVenue:
         return self._api.older_standings(board, device)
 
     def frozen_since(self, board: str, device: str) -> datetime | None:
-        """Return of which moment the standings are that one sees, None where they are live."""
+        """Return the time of the freeze whose standings the user sees, None if they are live."""
         return self._api.frozen_since(board, device)
 
     def boards(self) -> list[BoardInfo]:
-        """Return the leaderboards that one may see."""
+        """Return the leaderboards that the user may see."""
         return self._api.boards()
 
     def board(self, name: str) -> BoardInfo:
@@ -165,25 +165,23 @@ class RemoteVenue:
         settings: Mapping[str, Any],
         user: str | None,
     ) -> tuple[BoardInfo, Sequence[str]]:
-        """Send a task, and make a leaderboard of it; return it, and how it is judged and why so."""
+        """Send a task and create its leaderboard; return the leaderboard and how its harness was chosen."""
         refuse_user(user)
         found, files = pack(platform.task_path(task))
         wanted = {"name": found.name if name is None else name, **settings_object(settings)}
         return self._api.create_board(wanted | ({"devices": list(devices)} if devices else {}), files)
 
     def preview(self, update: Update) -> UpdatePreview:
-        """Ask what an update would change."""
+        """Return what an update would change."""
         files = None if update.task is None else pack(platform.task_path(update.task))[1]
         body = self._api.preview(update.board, settings_object(update.settings), files)
         try:
             return read_preview(body)
         except (KeyError, TypeError, ValueError) as error:
-            raise ServerUnavailable(
-                f"{self.server} answers in a form that this version does not know"
-            ) from error
+            raise ServerUnavailable(f"{self.server} sent an answer that this version cannot read") from error
 
     def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
-        """Change the task as the preview said, then the settings, then judge again."""
+        """Change the task as previewed, then the settings, then judge results again."""
         if update.task is not None:
             files = pack(platform.task_path(update.task))[1]
             self._api.replace_task(update.board, files, expected=seen.fingerprint)
@@ -192,7 +190,9 @@ class RemoteVenue:
                 self._api.change_board(update.board, settings_object(update.settings), force=force)
             except BaseException as error:
                 if update.task is not None:
-                    error.add_note("the task is changed, the settings are not; give them once more")
+                    error.add_note(
+                        "the task is changed, the settings are not; run the command again for them"
+                    )
                 raise
         jobs = self._api.rejudge(update.board) if rejudge and seen.needs_rejudge else None
         return Changed(board=seen.board, rejudged_jobs=jobs)
@@ -203,7 +203,7 @@ class RemoteVenue:
 
 
 def refuse_user(user: str | None) -> None:
-    """Raise ``InvalidValue`` for a name: at a server the token says who one is."""
+    """Raise ``InvalidValue`` for a user name: a server identifies the user by the token."""
     if user is not None:
         raise InvalidValue(
             "--user: the server knows you by your token; it is for this machine's database (--local)"

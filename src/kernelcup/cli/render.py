@@ -1,7 +1,7 @@
-"""What people see: reports, standings and the live line of a run. Results come in as typed data.
+"""Reports, standings and the live line of a run, as text for people. Results come in as typed data.
 
 Every text that a submission, a task or a person wrote goes through ``plain`` and into a ``Text``,
-never into a string that is read as markup.
+never into a string that is parsed as markup.
 """
 
 from __future__ import annotations
@@ -53,31 +53,32 @@ SHOWN_CASES = 12
 SHOWN_OUTPUT_LINES = 20
 SHOWN_MESSAGE_LINES = 40
 WIDTH_WITHOUT_TERMINAL = 160
-TIED = "= cannot be told apart from the first of that rank"
-APART = "what is not proven ranks below all that is"
-WIDE = "an interval that reaches further than 5 % counts as 5 % when places are given"
-BEHIND = "some stand behind the one that they did not beat in a duel"
-WAITS, LOOKED_AT, UNRANKED = "waits for a person", "was looked at by a person", "would not rank"
+TIED = "= not distinguishable from the first entry of that rank"
+APART = "unproven times rank below all proven ones"
+WIDE = "intervals that extend more than 5 % from the score count as 5 % in the ranking"
+BEHIND = "some entries rank behind the entry that they did not beat in a duel"
+WAITS, LOOKED_AT, UNRANKED = "waits for a person", "was reviewed by a person", "would not rank"
 EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
-# What to do next, for each verdict that is not "accepted"; {about} is the command that shows the task.
+# What to do next, for each verdict that is not "accepted"; {about} stands for the command that shows the
+# task.
 HINTS = {
-    Verdict.WRONG_ANSWER: "What is expected: {about}",
-    Verdict.COMPILE_ERROR: "Nothing was called: mend what is named above.",
-    Verdict.RUNTIME_ERROR: "The submission failed by itself; a trace names its own lines.",
-    Verdict.TIME_LIMIT_EXCEEDED: "What was done before the limit is kept above. The limits: {about}",
-    Verdict.MEMORY_LIMIT_EXCEEDED: "Free what you allocate, or allocate it once.",
-    Verdict.OUTPUT_LIMIT_EXCEEDED: "Print or return less; the beginning of the output is kept.",
-    Verdict.REJECTED: "The submission touched what judges it. "
-    "If it did not mean to, ask the leaderboard's creator. The code that judges: {about} --harness",
+    Verdict.WRONG_ANSWER: "For what is expected, see: {about}",
+    Verdict.COMPILE_ERROR: "No call was made: fix the error named above.",
+    Verdict.RUNTIME_ERROR: "The error is in the submission; a traceback names its lines.",
+    Verdict.TIME_LIMIT_EXCEEDED: "Results from before the limit are above. The limits: {about}",
+    Verdict.MEMORY_LIMIT_EXCEEDED: "Free memory after use, or allocate it once.",
+    Verdict.OUTPUT_LIMIT_EXCEEDED: "Print or return less; only the beginning of the output is kept.",
+    Verdict.REJECTED: "The submission interfered with the judge. If it did so by accident, ask the "
+    "leaderboard's creator. The judge's code: {about} --harness",
     Verdict.INTERNAL_ERROR: "This is not the submission's fault: the task or the machine failed. "
     "Look with: kernelcup task check TASK, kernelcup doctor",
 }
 WANTS_A_GPU = (
-    "It wants a GPU, and was run on the processor. "
-    "kernelcup run with --device emulated checks the answers there; its times do not count."
+    "It needs a GPU, but ran on the CPU. On the CPU, kernelcup run --device emulated checks "
+    "answers; its times do not count."
 )
-# What PyTorch says where there is no CUDA device: without its CUDA part, and without a driver.
+# PyTorch's messages without a CUDA device: from a CPU-only build, and without a driver.
 NO_GPU = (
     "without ATen_cuda library",
     "not compiled with CUDA",
@@ -87,15 +88,15 @@ NO_GPU = (
 
 
 class PlainConsole(Console):
-    """A console whose broken pipe is the caller's to handle."""
+    """A console that leaves a broken pipe to its caller."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """Say so, where rich would end the process."""
+        """Raise the error; rich would end the process."""
         raise BrokenPipeError
 
 
 def console() -> Console:
-    """Return a console for standard output. On a terminal prose is wrapped; in a file tables have room."""
+    """Return a console for standard output. Prose is wrapped on a terminal; in a file, tables are wide."""
     terminal = sys.stdout.isatty()
     free = not terminal and "COLUMNS" not in os.environ
     width = WIDTH_WITHOUT_TERMINAL if free else None
@@ -105,9 +106,9 @@ def console() -> Console:
 def print_table(
     out: Console, title: str, table: Table, caption: str = "", *, drop: Sequence[str] = ()
 ) -> None:
-    """Print a table whose columns wrap at words, under its title.
+    """Print a title and a table whose columns wrap at words.
 
-    Where there is too little room the columns named in ``drop`` go, the first of them first.
+    If the table is too wide, the columns in ``drop`` are left out, in that order.
     """
     gone = fit(out, table, drop)
     if title:
@@ -124,7 +125,7 @@ def raw(out: Console, text: str) -> None:
 
 
 def new_table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
-    """Return a table as all of ours look: some columns end at the right, some are never wrapped."""
+    """Return a table in the common style; some columns are right-aligned, some never wrapped."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in columns:
         justify: JustifyMethod = "right" if column in right else "left"
@@ -133,12 +134,12 @@ def new_table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = (
 
 
 def cell(value: object) -> Text:
-    """Return a value of a table, whatever is in it."""
+    """Return a table cell's text, without markup."""
     return Text(plain(str(value)))
 
 
 def verdict_text(verdict: Verdict) -> Text:
-    """Return a verdict as people read it."""
+    """Return a verdict as text for people."""
     style = STYLES.get(verdict, "bold red")
     return Text(f"{MARKS.get(verdict, '✗')} {verdict.value.replace('_', ' ')}", style=style)
 
@@ -163,13 +164,13 @@ def report(
     """Print a whole report.
 
     Args:
-        out: Where.
+        out: The console.
         report: The report.
-        ranking_by: How a score is made of its times; None where one call makes none.
+        ranking_by: How a score is computed from times; None for a single call, which has no score.
         about: The command that shows the task.
-        best: Who is first now, if that is known.
-        stored: The score that the result was stored with: the report may have less than it was made of.
-        held: What that means which its measurement found.
+        best: The current first place, if known.
+        stored: The score stored with the result; the report may lack some of the data behind it.
+        held: The consequence of the measurement's findings.
     """
     out.print(headline(report))
     for each in report.stages:
@@ -179,7 +180,7 @@ def report(
         output(out, name, captured)
     made = score_of(report, ranking_by) if ranking_by is not None else None
     if stored is not None and (made is None or not math.isclose(made.score_s, stored.score_s)):
-        ranking_by = None  # it was made by another rule, or of more than the report has
+        ranking_by = None  # stored under another rule, or computed from data that the report lacks
     score(out, report, stored or made, ranking_by, best)
     for finding in report.quarantine:
         out.print(Text(plain(f"{held}: {finding.text}"), style="yellow"))
@@ -188,12 +189,12 @@ def report(
 
 
 def hint(report: RunReport) -> str:
-    """Return what to do next about a report that was not accepted; ``{about}`` is left open."""
+    """Return the next step for a report that was not accepted; ``{about}`` is left as it is."""
     return WANTS_A_GPU if wants_a_gpu(report) else HINTS[report.verdict]
 
 
 def wants_a_gpu(report: RunReport) -> bool:
-    """Tell whether something failed on the processor because there is no GPU."""
+    """Return whether the submission failed on the CPU because there is no GPU."""
     return report.backend is Backend.CPU and any(mark in report.message for mark in NO_GPU)
 
 
@@ -209,7 +210,7 @@ def headline(report: RunReport) -> Text:
 
 
 def stage(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> None:
-    """Print what there is to see of a stage."""
+    """Print a stage: its cases, or its profile."""
     failed = any(case.verdict is not Verdict.ACCEPTED for case in stage.cases)
     if stage.cases and (failed or stage.name is not StageName.PROFILE):
         cases(out, stage, learned)
@@ -220,7 +221,7 @@ def stage(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> No
 
 
 def cases(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> None:
-    """Print the cases of a stage; of many, those that failed come before the others."""
+    """Print the cases of a stage; if there are many, failed ones take precedence."""
     passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
     title = f"{stage.name.value}: {passed} of {stage.planned_cases} cases passed in {stage.duration_s:.1f} s"
     chosen = shown_cases(stage.cases)
@@ -230,7 +231,7 @@ def cases(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> No
     table = table_of_cases(chosen, learned, columns)
     narrow = columns and not fits(out, table)
     if narrow:
-        # A column that is cut says something else than it should.
+        # A column that is cut off would mislead.
         table = table_of_cases(chosen, learned, {lesson_text.TIME: columns[lesson_text.TIME]})
     print_table(out, title, table, f"{left_out} more; --json has all" if left_out else "")
     for lesson in timed if narrow else ():
@@ -244,7 +245,7 @@ def cases(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> No
 def table_of_cases(
     cases: Sequence[CaseResult], learned: Mapping[int, Lesson], columns: Mapping[str, lesson_text.Column]
 ) -> Table:
-    """Return a table of cases, with what these columns say of the timed ones."""
+    """Return a table of cases, with these columns for the timed ones."""
     table = new_table(
         "case",
         "verdict",
@@ -261,7 +262,7 @@ def table_of_cases(
 
 
 def fits(out: Console, table: Table) -> bool:
-    """Tell whether no word of a table would be broken where it is printed."""
+    """Return whether a table fits the console without breaking a word."""
     return least_width(out, table) <= out.width
 
 
@@ -272,7 +273,7 @@ def shown_cases(cases: Sequence[CaseResult]) -> list[CaseResult]:
 
 
 def failure(out: Console, report: RunReport) -> None:
-    """Print what explains a verdict: the message, and the first wrong elements."""
+    """Print a failure's message and its first wrong elements."""
     if report.verdict is Verdict.ACCEPTED:
         return
     stage = report.stage_report(report.stage) if report.stage is not None else None
@@ -281,7 +282,7 @@ def failure(out: Console, report: RunReport) -> None:
     mismatch = bad.mismatch if bad is not None else None
     message = bad.message if bad is not None and bad.message else report.message
     if mismatch is not None:
-        # The table below says it better than the checker's own lines do.
+        # The table below replaces the checker's own lines.
         message = "" if message.startswith(f"{mismatch.where}: ") else message.partition("\n")[0]
     where = f"case {bad.index} ({parameters_text(bad)}): " if bad is not None else ""
     if message or (where and mismatch is not None):
@@ -291,7 +292,7 @@ def failure(out: Console, report: RunReport) -> None:
 
 
 def differences(out: Console, mismatch: Mismatch) -> None:
-    """Print the first wrong elements with what was expected."""
+    """Print the first wrong elements with the expected values."""
     error = "" if mismatch.largest_error is None else f", largest error {mismatch.largest_error:.6g}"
     title = (
         f"{mismatch.where}: {mismatch.wrong} of {mismatch.total} elements are wrong{mismatch.kinds}{error}"
@@ -300,11 +301,11 @@ def differences(out: Console, mismatch: Mismatch) -> None:
     table = new_table(*columns, right=columns)
     for each in mismatch.first:
         table.add_row(cell(each.position), cell(each.expected), cell(each.actual))
-    print_table(out, title, table, f"counted where {mismatch.rule}")
+    print_table(out, title, table, f"an element counts as wrong where {mismatch.rule}")
 
 
 def output(out: Console, name: str, captured: CapturedOutput) -> None:
-    """Print what a submission wrote, cut to its last lines."""
+    """Print a submission's output, cut to its last lines."""
     if not captured.total_bytes:
         return
     kept = ", only its beginning is kept" if captured.truncated else ""
@@ -320,7 +321,7 @@ def score(
     ranking_by: RankingBy | None = None,
     best: Best | None = None,
 ) -> None:
-    """Print the score of a ranked run, how well it is known, and what it is worth."""
+    """Print a ranked run's score, its interval, and its comparison with the best."""
     if found is not None:
         out.print(Text(plain(score_line(found, report, ranking_by))))
         if best is not None and best.score_s > 0 and report.comparable:
@@ -334,7 +335,7 @@ def score(
 
 
 def score_line(found: Score, report: RunReport, ranking_by: RankingBy | None) -> str:
-    """Return the score with its interval, what the submission's clock read, and how far it is proven."""
+    """Return the score with its interval, the raw reading of the submission's clock, and the trust level."""
     ns = seconds_ns(found.score_s, found.low_s, found.high_s)
     differs = found.raw_s is not None and not math.isclose(found.raw_s, found.score_s)
     raw = f"raw {duration(found.raw_s * 1e9)}, " if found.raw_s is not None and differs else ""
@@ -349,7 +350,7 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
     """Print the ranking of one (leaderboard, device)."""
     title = f"{board.name} on {device}"
     if not places:
-        out.print(Text(f"{title}: nobody is ranked yet", style="bold"))
+        out.print(Text(f"{title}: no one is ranked yet", style="bold"))
         return
     places_table(out, title, places)
 
@@ -383,7 +384,7 @@ def places_table(out: Console, title: str, places: Sequence[Standing], notes: Se
 
 
 def is_wide(place: Standing) -> bool:
-    """Tell whether a place was given by less than its interval."""
+    """Return whether an entry's interval extends further from its score than the ranking counts."""
     low_s, high_s = place.low_s or place.score_s, place.high_s or place.score_s
     reaches = (place.score_s / low_s, high_s / place.score_s)
     return not place.at_floor and max(map(math.log, reaches)) > scoring.LARGEST_REACH
@@ -397,13 +398,13 @@ def seconds_ns(
 
 
 def trust_text(place: Standing) -> str:
-    """Return how far a time is proven, as briefly as a column wants it, with the outcome of a duel."""
+    """Return a time's trust level as a column's text, with the outcome of a duel."""
     told = trust_level_text(place.trust).removeprefix("by the ")
     return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
 
 
 class StageLines:
-    """Follows a run's events: a live line on a terminal, and a line for each stage that ended."""
+    """Follows a run's events: a live line on a terminal, and a line for each finished stage."""
 
     def __init__(self, *, quiet: bool = False, label: str = "", out: Console | None = None) -> None:
         self._quiet = quiet
@@ -412,7 +413,7 @@ class StageLines:
         self._status: Status | None = None
         self._done: dict[str, int] = {}
         self._planned: dict[str, int] = {}
-        """By label: of runs that go on at once each has its own."""
+        """By label: concurrent runs have one entry each."""
 
     def __enter__(self) -> StageLines:
         if not self._quiet and self._console.is_terminal:
@@ -428,7 +429,7 @@ class StageLines:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the terminal to others for a moment."""
+        """Hide the live line while other output is written."""
         if self._status is not None:
             self._status.stop()
         try:
@@ -438,7 +439,7 @@ class StageLines:
                 self._status.start()
 
     def relabel(self, label: str) -> None:
-        """Follow another run from now on."""
+        """Follow the run with this label from now on."""
         self._label = f"{plain(label)}: "
 
     def take(self, event: dict[str, Any]) -> None:
@@ -456,12 +457,12 @@ class StageLines:
             self._done[self._label] = done + 1
             self.show(f"{event['stage']} {done + 1}/{planned}")
         elif kind == "stage_end":
-            # Cases that were called are not cases that passed.
+            # A case that was called has not necessarily passed.
             planned = planned if event["verdict"] == Verdict.ACCEPTED else 0
             self.end_stage(event["stage"], Verdict(event["verdict"]), done, planned)
 
     def end_stage(self, stage: str, verdict: Verdict, done: int, planned: int) -> None:
-        """Print a line for a stage that ended."""
+        """Print a line for a finished stage."""
         if self._quiet:
             return
         line = Text(self._label)
@@ -470,7 +471,7 @@ class StageLines:
         self._console.print(line)
 
     def say(self, text: str) -> None:
-        """Show a line about something else than the run."""
+        """Print a line that is not about the run."""
         if not self._quiet:
             self._console.print(Text(plain(text)))
 
@@ -478,6 +479,6 @@ class StageLines:
         return Text(f"{self._label}{text}", no_wrap=True, overflow="ellipsis")
 
     def show(self, text: str) -> None:
-        """Show how far the run is, on a terminal."""
+        """Show the run's progress on a terminal."""
         if self._status is not None:
             self._status.update(self._line(text))

@@ -1,4 +1,4 @@
-"""``kernelcup replay``: one sample of a finished run, once more."""
+"""``kernelcup replay``: repeat one sample of a finished run."""
 
 from __future__ import annotations
 
@@ -23,31 +23,32 @@ def replay(
     run_id: Annotated[
         int,
         typer.Argument(
-            metavar="RUN", min=1, max=2**63 - 1, help="Number of the run; `submissions show` tells it."
+            metavar="RUN", min=1, max=2**63 - 1, help="Number of the run; `submissions show` prints it."
         ),
     ],
     case: Annotated[int, typer.Option("--case", min=0, help="Index of the case.")],
     stage: Annotated[
         str | None,
         typer.Option(
-            "--stage", help="test, benchmark or ranked; default: where the run ended, else the last."
+            "--stage",
+            help="test, benchmark or ranked; default: the stage in which the run failed, else the last.",
         ),
     ] = None,
     input_number: Annotated[
         int | None,
         typer.Option(
-            "--input", min=0, help="Which input of the case; default: the one it failed on, else the first."
+            "--input", min=0, help="Number of the case's input; default: the one that failed, else the first."
         ),
     ] = None,
     twin: Annotated[
         bool,
         typer.Option(
-            "--twin", help="With --input: with the elements changed that are changed in near-twins."
+            "--twin", help="With --input: use the near-twin of that input, which differs in a few elements."
         ),
     ] = False,
     device: Annotated[
         str | None,
-        typer.Option("--device", "-d", help="Where; default: the run's device, else the best here."),
+        typer.Option("--device", "-d", help="Device; default: the run's device, else this machine's best."),
     ] = None,
     as_json: JsonOption = False,
     server: ServerOption = None,
@@ -56,8 +57,8 @@ def replay(
 ) -> None:
     """Repeat one sample of a finished run, on this machine, from its revealed seed.
 
-    The submission is called once on the very input that it was given then, and nothing is stored. A
-    server is asked for the run, the submission and the task; its hidden cases stay there.
+    Calls the submission once on exactly the input of that run, and stores nothing. A
+    server provides the run, the submission and the task; its hidden cases stay on the server.
 
     Exit codes as for `kernelcup run`.
     """
@@ -67,7 +68,7 @@ def replay(
     from kernelcup.services.replay import find_run, replay_job
 
     if twin and input_number is None:
-        raise InvalidValue("--twin: say with --input which input it is the twin of")
+        raise InvalidValue("--twin: name its input with --input")
     wanted = read_stage(stage)
     settings = platform.load_config(config)
     with (
@@ -95,7 +96,7 @@ def replay(
 
 
 def find_there(api: Api, run_id: int) -> FoundRun:
-    """Return a run of a server with what it was made from. Raise ``NotFound`` or ``InvalidValue``."""
+    """Return a server's run with its submission and task. Raise ``NotFound`` or ``InvalidValue``."""
     from kernelcup.cli.place import path_of
     from kernelcup.services.replay import FoundRun
     from kernelcup_harness.protocol import RunReport, from_json
@@ -115,7 +116,7 @@ def find_there(api: Api, run_id: int) -> FoundRun:
     if task_hash != board.task_hash:
         raise InvalidValue(
             f"run {run_id} was judged against an earlier version of the task of {board.name}; the server "
-            "hands out the present one only. On its machine: kernelcup replay --local"
+            "provides only the current version. On its machine: kernelcup replay --local"
         )
     return FoundRun(
         run_id=run_id,
@@ -137,7 +138,7 @@ def read_stage(text: str | None) -> StageName | None:
 
 
 def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
-    """Print what was repeated and what came of it."""
+    """Print the repeated sample and its outcome."""
     from kernelcup.cli import render
     from kernelcup.cli.texts import plain
 
@@ -151,14 +152,14 @@ def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
         )
     )
     about = f"kernelcup submissions show {found.submission_id}"
-    # Without the ranking rule: one call makes no score.
+    # Without the ranking rule: a single call has no score.
     render.report(render.console(), report, None, about=about)
     if report.environment.get("device") != found.report.environment.get("device"):
-        typer.echo("This is another kind of device than the run had: rounding may differ.")
+        typer.echo("This is a different kind of device than the run's: rounding may differ.")
 
 
 def as_object(found: FoundRun, spec: JobSpec, report: RunReport) -> dict[str, object]:
-    """Return what ``--json`` prints."""
+    """Return the object that ``--json`` prints."""
     from kernelcup_harness.protocol import to_json
 
     return {

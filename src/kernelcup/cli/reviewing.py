@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernelcup.services.rejudge import RejudgePlan
     from kernelcup.services.reviews import Review
 
-reviews = typer.Typer(help="Results that wait for a person.", no_args_is_help=True)
+reviews = typer.Typer(help="Results that wait for a decision.", no_args_is_help=True)
 
 ReviewArgument = Annotated[
     int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the review.")
@@ -29,27 +29,33 @@ ReviewArgument = Annotated[
 def rejudge(
     place: Place,
     board: Annotated[
-        str | None, typer.Argument(metavar="[BOARD]", help="Leaderboard whose ranked results are meant.")
+        str | None,
+        typer.Argument(metavar="[BOARD]", help="Leaderboard whose ranked results are judged again."),
     ] = None,
     submission: Annotated[
         int | None,
-        typer.Option("--submission", min=1, max=2**63 - 1, help="Only this one, in any mode; no BOARD then."),
+        typer.Option(
+            "--submission", min=1, max=2**63 - 1, help="Only this submission, in any mode, instead of BOARD."
+        ),
     ] = None,
     device: Annotated[str | None, typer.Option("--device", "-d", help="Only on this device.")] = None,
     only_best: Annotated[
         bool,
         typer.Option(
             "--only-best",
-            help="Only what stands for its user in the ranking, or did before the task or the clock changed.",
+            help="Only entries of the standings, or entries from before the task or the clock changed.",
         ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan without carrying it out.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge results again, after a look at the plan.
+    """Judge results again, after showing the plan.
 
-    Old ones count until the new ones are there. Those of an earlier task version are out of the standings already.
+    Old results count until the new ones are ready. Results of an earlier task version are already out of the
+    standings.
     """
     from kernelcup.errors import InvalidValue
 
@@ -74,24 +80,24 @@ def rejudge(
     if as_json:
         typer.echo(json.dumps(plan_object(plan)))
     elif not plan.dry_run:
-        typer.echo(f"{plan.jobs} results are judged again; what counts now does so until then")
+        typer.echo(f"{plan.jobs} results are judged again; current results count until then")
 
 
 def confirm(plan: RejudgePlan, *, yes: bool, as_json: bool) -> None:
-    """Ask whether it is to be done. Raise ``InvalidValue`` where nobody can be asked."""
+    """Ask for confirmation. Raise ``InvalidValue`` without a terminal to ask on."""
     from kernelcup.errors import InvalidValue
 
     if yes:
         return
     if as_json or not sys.stdin.isatty():
-        raise InvalidValue("nobody can be asked here; look with --dry-run, then give --yes")
+        raise InvalidValue("not a terminal: inspect with --dry-run, confirm with --yes")
     typer.confirm(f"Judge {plan.jobs} results again?", abort=True)
 
 
 def rejudge_board(
     place: Place, board: str, *, device: str | None, only_best: bool, dry_run: bool
 ) -> RejudgePlan:
-    """Judge a leaderboard's results again, or say what that would be."""
+    """Judge a leaderboard's results again, or return the plan."""
     from kernelcup.client_api import LONG_S
     from kernelcup.domain import OPERATOR
     from kernelcup.services import rejudge as service
@@ -112,7 +118,7 @@ def rejudge_board(
 
 
 def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> RejudgePlan:
-    """Judge a submission again, or say what that would be."""
+    """Judge a submission again, or return the plan."""
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
@@ -135,11 +141,13 @@ def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> Re
 @with_place
 def list_reviews(
     place: Place,
-    board: Annotated[str | None, typer.Option("--board", "-b", help="Only of this leaderboard.")] = None,
+    board: Annotated[
+        str | None, typer.Option("--board", "-b", help="Only reviews of this leaderboard.")
+    ] = None,
     limit: LimitOption = 50,
     as_json: JsonOption = False,
 ) -> None:
-    """List the results that wait for a decision, the oldest first."""
+    """List the results that wait for a decision, oldest first."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services import reviews as service
     from kernelcup.services.reviews import Review
@@ -154,7 +162,7 @@ def list_reviews(
         typer.echo(json.dumps({"reviews": [review_object(each) for each in found]}))
         return
     if not found:
-        typer.echo("nothing waits for a decision")
+        typer.echo("no result waits for a decision")
         return
     for each in found:
         typer.echo(describe_review(each))
@@ -211,7 +219,7 @@ def decide(
     if word not in ("released", "rejected"):
         raise InvalidValue(f"{decision}: expected released or rejected")
     if not note.strip():
-        raise InvalidValue("--note: say why")
+        raise InvalidValue("--note: expected a reason")
     with platform.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound):
         found = place.ask(
             lambda db: service.decide(db, OPERATOR, review_id, decision=word, note=note, now=_now()),
@@ -229,12 +237,12 @@ def decide(
 def quarantine(
     place: Place,
     job_id: Annotated[int, typer.Argument(metavar="JOB", min=1, max=2**63 - 1, help="Number of the job.")],
-    reason: Annotated[str, typer.Option("--reason", help="Why; the author sees it.")],
+    reason: Annotated[str, typer.Option("--reason", help="Reason, shown to the author.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Take a job's result out of the ranking until somebody decides.
+    """Take a job's result out of the standings until a review decides.
 
-    `kernelcup submissions show ID --json` has the numbers of a submission's jobs.
+    `kernelcup submissions show ID --json` lists the job numbers of a submission.
     """
     from kernelcup.cli import platform
     from kernelcup.cli.pausing import check_reason
@@ -246,7 +254,7 @@ def quarantine(
     check_reason(reason)
     with (
         platform.pointing_to(
-            f"kernelcup submissions show ID --json{place.option}   (it names the jobs)", NotFound
+            f"kernelcup submissions show ID --json{place.option}   (lists the jobs)", NotFound
         ),
     ):
         found = place.ask(
@@ -263,24 +271,24 @@ def quarantine(
 
 
 def show_plan(plan: RejudgePlan) -> None:
-    """Print what is judged again, for people."""
+    """Print the plan for people."""
     if not plan.jobs:
         typer.echo("there is nothing to judge again")
     else:
         where = ", ".join(f"{device} {jobs}" for device, jobs in plan.by_device.items())
         typer.echo(plain(f"to judge again: {plan.jobs} results of {plan.submissions} submissions ({where})"))
         typer.echo(
-            f"  {plan.standing} stand in the ranking, "
-            f"{plan.other_version} are of another version of the task; {taking(plan)}"
+            f"  {plan.standing} are in the standings, {plan.other_version} belong to another version of "
+            f"the task; {taking(plan)}"
         )
     for reason, jobs in plan.left_out.items():
         typer.echo(plain(f"  left out: {jobs} {reason}"))
 
 
 def taking(plan: RejudgePlan) -> str:
-    """Say how long devices are busy."""
+    """Describe how long the devices will be busy."""
     if plan.estimated_gpu_s is None:
-        return "how long it takes is not known"
+        return "unknown device time"
     return f"about {plan.estimated_gpu_s / 60:.1f} min of device time"
 
 

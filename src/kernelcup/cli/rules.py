@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from kernelcup.services.exceptions import LateException
     from kernelcup.services.limits import Limit
 
-limit = typer.Typer(help="How much may be submitted in a time.", no_args_is_help=True)
-late = typer.Typer(help="Who may submit for longer than others.", no_args_is_help=True)
+limit = typer.Typer(help="Limits on submissions in a period of time.", no_args_is_help=True)
+late = typer.Typer(help="Users who may submit after the deadline.", no_args_is_help=True)
 
-PEOPLE = "kernelcup admin invite create BOARD   (who has no account yet joins with a code)"
-"""What to do where there is no user of a name."""
+PEOPLE = "kernelcup admin invite create BOARD   (people without an account join with a code)"
+"""The next step if no user has the name."""
 
 
 @limit.command("add")
@@ -33,21 +33,21 @@ def add_limit(
         str, typer.Argument(metavar="LIMIT", help='"10/hour", "3 per 10 minutes", "600 gpu-seconds/day".')
     ],
     board: Annotated[
-        str | None, typer.Option("--board", "-b", help="Only what goes to this leaderboard counts.")
+        str | None, typer.Option("--board", "-b", help="Count only submissions to this leaderboard.")
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", help="Only this user is limited.")] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Limit only this user.")] = None,
     device: Annotated[
-        str | None, typer.Option("--device", "-d", help="Only what goes to this device counts.")
+        str | None, typer.Option("--device", "-d", help="Count only submissions to this device.")
     ] = None,
     modes: Annotated[
-        str | None, typer.Option("--modes", help="Only these count: practice or ranked.")
+        str | None, typer.Option("--modes", help="Count only these modes: practice or ranked.")
     ] = None,
     together: Annotated[
-        bool, typer.Option("--together", help="All have the amount together; default: each user has it.")
+        bool, typer.Option("--together", help="All users share the amount; default: each user has it.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Limit how much may be submitted. Of several limits each must be kept."""
+    """Limit how much may be submitted. A submission must keep within all limits."""
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
@@ -86,7 +86,8 @@ def add_limit(
 def list_limits(
     place: Place,
     board: Annotated[
-        str | None, typer.Option("--board", "-b", help="Only those of this leaderboard; admins see all.")
+        str | None,
+        typer.Option("--board", "-b", help="Only limits of this leaderboard; admins may see all limits."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -144,11 +145,15 @@ def grant_late(
     board: BoardArgument,
     user: UserArgument,
     until: Annotated[
-        str, typer.Option("--until", help="Until when, in the forms of a deadline; a bare date is its end.")
+        str,
+        typer.Option(
+            "--until",
+            help="End of the exception, in the forms of a deadline; a date without a time means the end of that day.",
+        ),
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Let a user submit until a moment, whatever the deadline is."""
+    """Let a user submit until a given time, whatever the deadline is."""
     from kernelcup.cli import platform
     from kernelcup.cli.board import moment
     from kernelcup.domain import OPERATOR
@@ -176,7 +181,7 @@ def grant_late(
 @late.command("revoke")
 @with_place
 def revoke_late(place: Place, board: BoardArgument, user: UserArgument, as_json: JsonOption = False) -> None:
-    """Take a late exception back."""
+    """Revoke a late exception."""
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
@@ -191,13 +196,13 @@ def revoke_late(place: Place, board: BoardArgument, user: UserArgument, as_json:
     if as_json:
         typer.echo(json.dumps({"leaderboard": named, "revoked": user}))
     else:
-        typer.echo(plain(f"the deadline of {named} holds for {user} again"))
+        typer.echo(plain(f"the deadline of {named} applies to {user} again"))
 
 
 @late.command("list")
 @with_place
 def list_late(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
-    """List who may submit for longer."""
+    """List the users who may submit after the deadline."""
     from kernelcup.cli.board import moment
     from kernelcup.domain import OPERATOR
     from kernelcup.services import exceptions
@@ -213,7 +218,7 @@ def list_late(place: Place, board: BoardArgument, as_json: JsonOption = False) -
         typer.echo(json.dumps({"leaderboard": named, "late": users}))
         return
     if not found:
-        typer.echo(f"nobody may submit to {named} for longer than others")
+        typer.echo(f"{named} has no late exceptions")
     for each in found:
         typer.echo(plain(f"{each.user}  until {moment(each.until)}"))
 
@@ -224,11 +229,14 @@ def freeze(
     board: BoardArgument,
     at: Annotated[
         str | None,
-        typer.Option("--at", help="From when on, in the forms of an opening; a bare date is its start."),
+        typer.Option(
+            "--at",
+            help="Start of the freeze, in the forms of an opening; a date without a time means the start of that day.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let others see the standings as they are now, or at a moment, until you unveil them."""
+    """Freeze what others see of the standings, now or at a given time, until you unveil them."""
     from kernelcup.cli.board import moment
     from kernelcup.client_forms import BoardInfo
     from kernelcup.domain import OPERATOR
@@ -252,12 +260,12 @@ def freeze(
         return
     since = "now" if wanted is None or found.freeze_at is None else moment(found.freeze_at)
     typer.echo(plain(f"others see the standings of {found.name} as they are {since}"))
-    typer.echo(f"Next: kernelcup admin unveil {found.name}{place.option}   (when the result may be seen)")
+    typer.echo(f"Next: kernelcup admin unveil {found.name}{place.option}   (once the result may be seen)")
 
 
 @with_place
 def unveil(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
-    """Show everybody a frozen leaderboard's standings as they are."""
+    """Show everyone the current standings of a frozen leaderboard."""
     from kernelcup.client_forms import BoardInfo
     from kernelcup.domain import OPERATOR
     from kernelcup.services import rank
@@ -270,7 +278,7 @@ def unveil(place: Place, board: BoardArgument, as_json: JsonOption = False) -> N
     if as_json:
         typer.echo(json.dumps(_board_object(found)))
     else:
-        typer.echo(plain(f"everybody sees the standings of {found.name} as they are"))
+        typer.echo(plain(f"everyone sees the current standings of {found.name}"))
 
 
 def describe_limit(each: Limit) -> str:

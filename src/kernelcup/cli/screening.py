@@ -22,9 +22,9 @@ NO_VERDICT = "Tags are hints for reviewers, never a verdict."
 
 
 def screen(file: SubmissionFile, as_json: JsonOption = False, config: ConfigOption = None) -> None:
-    """Show what reviewers will be pointed at in FILE.
+    """Show which parts of FILE the static screen points out to reviewers.
 
-    The file is read, never run. No tag changes a verdict or this command's exit code.
+    The file is only read, never run. No tag changes a verdict or this command's exit code.
     """
     from kernelcup.cli import platform, render
     from kernelcup.services.screening import screen_file
@@ -40,21 +40,21 @@ def screen(file: SubmissionFile, as_json: JsonOption = False, config: ConfigOpti
 
 
 def second_opinion(config: Config) -> KernelGuard | None:
-    """Return the second opinion that is configured, None if there is none or it is not installed."""
+    """Return the configured second opinion, None if there is none or it is not installed."""
     from kernelcup.screen.kernelguard import KernelGuard
 
     return KernelGuard.if_installed() if config.kernelguard else None
 
 
 def print_screening(out: Console, screening: Screening | None) -> None:
-    """Print what the static screen found; None stands for a submission that it has not seen."""
+    """Print what the static screen found; None means not screened yet."""
     from rich.text import Text
 
     from kernelcup.cli import render
 
     title = "Static screen"
     if screening is None:
-        out.print(Text(f"{title}: not screened yet (that happens while it is judged)", style="bold"))
+        out.print(Text(f"{title}: not screened yet (screening runs during judging)", style="bold"))
         return
     if not screening.findings:
         out.print(Text(f"{title}: no tags (rules {plain(screening.rules_version)})", style="bold"))
@@ -64,13 +64,13 @@ def print_screening(out: Console, screening: Screening | None) -> None:
         source = plain(finding.source).replace("\n", " ").strip()
         row = (finding.tag, place(finding), finding.explanation, source)
         table.add_row(*(render.cell(value) for value in row))
-    more = f"{screening.left_out} more are left out. " if screening.left_out else ""
+    more = f"{screening.left_out} more findings are left out. " if screening.left_out else ""
     head = f"{title} (rules {screening.rules_version}): {', '.join(screening.tags)}"
     render.print_table(out, head, table, f"{more}{NO_VERDICT}", drop=("source",))
 
 
 def place(finding: Finding) -> str:
-    """Return line and column as people read them; nothing if the whole text is meant."""
+    """Return line and column as text for people; empty for the whole file."""
     return f"{finding.line}:{finding.column}" if finding.line else ""
 
 

@@ -1,4 +1,4 @@
-"""``kernelcup serve``: the HTTP API and the dispatcher, until told to stop."""
+"""``kernelcup serve``: the HTTP API and the dispatcher."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 WATCH_S = 1.0
 HTTP_PATIENCE_S = 5.0
-"""So long requests wait for a database that is busy; who judges is more patient."""
+"""How long requests wait for a busy database; the dispatcher waits longer."""
 
 
 def serve(
     config: ConfigOption = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Judge only, and end when nothing waits any more.")
+        bool, typer.Option("--until-idle", help="Only judge, and exit when the queue is empty.")
     ] = False,
     host: Annotated[str | None, typer.Option(help="Address to listen on; default: [server] host.")] = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Default: [server] port. 0 takes a free one.")
+        int | None, typer.Option(min=0, max=65535, help="Port; default: [server] port. 0 picks a free port.")
     ] = None,
     processes: Annotated[
         int | None,
@@ -48,15 +48,17 @@ def serve(
     ] = True,
     drain: Annotated[
         bool,
-        typer.Option("--drain", help="When told to stop, let running jobs end; told twice, hand them back."),
+        typer.Option(
+            "--drain", help="On a stop signal, let running jobs finish; on a second one, hand them back."
+        ),
     ] = False,
     log_format: Annotated[str, typer.Option("--log-format", help="text or json.")] = "text",
     fd: Annotated[int | None, typer.Option(hidden=True)] = None,
 ) -> None:
-    """Serve the platform: the HTTP API, and what is submitted is judged, until told to stop.
+    """Serve the HTTP API and judge submissions, until stopped.
 
-    All devices of this machine are served. Several servers may run at once on one database, on a
-    port each or with --no-http. A job whose server was killed goes to the next one.
+    Serves all devices of this machine. Several servers may share one database, each on its own
+    port or with --no-http. If a server is killed, another one takes over its jobs.
     """
     from dataclasses import replace
 
@@ -88,7 +90,7 @@ def serve(
 
 
 class Service:
-    """All that one `kernelcup serve` runs: HTTP in this process or in others, and the dispatcher."""
+    """Everything that one `kernelcup serve` runs: HTTP in this process or in others, and the dispatcher."""
 
     def __init__(
         self, settings: Config, db: Database, *, with_http: bool, as_json: bool, config_file: Path | None
@@ -130,7 +132,7 @@ class Service:
             else:
                 self._stop.wait()
         if self._door_closed:
-            raise KernelCupError("the web server ended by itself; its last words are in the log")
+            raise KernelCupError("the web server stopped unexpectedly; see the end of the log")
 
     def _on_signal(self, *_: object) -> None:
         if self._stop.is_set():
@@ -143,7 +145,7 @@ class Service:
 
         server = self._settings.server
         cookie_secret(self._settings)
-        _ = self._settings.signin  # what is wrong there is told before we listen
+        _ = self._settings.signin  # report configuration errors before listening
         sock = listen(server.host, server.port, shared=server.processes > 1)
         parts.callback(sock.close)
         self._port = sock.getsockname()[1]
@@ -186,7 +188,7 @@ class Service:
             from kernelcup.cli.bot import BotThread
 
             parts.callback(BotThread(self._settings, url).stop)
-            typer.echo("the Discord bot is started")
+            typer.echo("the Discord bot has started")
 
     def _watch_over(self, web: WebServer, parts: contextlib.ExitStack) -> None:
         watcher = threading.Thread(target=self._end_with, args=[web], name="web-watcher", daemon=True)
@@ -195,7 +197,7 @@ class Service:
         parts.callback(self._stop.set)
 
     def _end_with(self, web: WebServer) -> None:
-        """End all if the web server dies: whoever watches over the service starts it again."""
+        """Stop everything if the web server dies, so that the service manager restarts it."""
         while not self._stop.wait(WATCH_S):
             if not web.is_alive:
                 self._door_closed = True
@@ -226,14 +228,14 @@ class Service:
 
 
 def open_for_http(settings: Config) -> Database:
-    """Return the database as requests have it."""
+    """Return the database for HTTP requests."""
     from kernelcup.storage.database import Database
 
     return Database.open(settings.database_url, patience_s=HTTP_PATIENCE_S)
 
 
 def announce(settings: Config, db: Database) -> None:
-    """Say what is served."""
+    """Log which devices and which database are served."""
     names = ", ".join(device.name for device in settings.devices)
     typer.echo(f"serving {names} from {db.engine.url!r}")
 
@@ -259,7 +261,7 @@ def serve_socket(settings: Config, fd: int, *, as_json: bool) -> None:
 
 
 def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platform:
-    """Return what the routes work with; a port that was left open is the one that was given."""
+    """Return the state of the routes; port 0 becomes the port that the socket got."""
     from dataclasses import replace
 
     from kernelcup.cli import platform
@@ -275,23 +277,23 @@ def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platfo
 
 
 def offer_sign_in(settings: Config, db: Database, url: str) -> None:
-    """Without a sign-in provider, print a link that makes whoever has it the admin, once.
+    """Without a sign-in provider, print a one-time link that signs in as the admin.
 
-    Only where nobody but this machine can reach it.
+    Only if the server is reachable from this machine alone.
     """
     from kernelcup.services.login_links import make_admin_link
 
     if settings.signin:
         return
     if not settings.server.is_loopback:
-        typer.echo("no sign-in is configured; make users and tokens with `kernelcup admin`")
+        typer.echo("no sign-in is configured; create users and tokens with `kernelcup admin`")
         return
     secret = make_admin_link(db, now=datetime.now(UTC))
     typer.echo(f"sign in as admin, once, within 15 minutes: {url}/auth/link/{secret}")
 
 
 def step_logger(*, as_json: bool) -> Callable[[Progress], None]:
-    """Return what tells of each step of a job: a line for people, or a structured record."""
+    """Return the logger for the steps of a job: lines for people, or structured records."""
     return log_structured if as_json else log
 
 
@@ -318,7 +320,7 @@ def log(progress: Progress) -> None:
 
 
 def step_text(progress: Progress) -> str | None:
-    """Say what a step is, None for what is not worth a line."""
+    """Describe a step; None if it is not worth a line."""
     from kernelcup.services import progress as steps
 
     match progress:

@@ -10,27 +10,27 @@ import typer
 from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.texts import plain
 
-app = typer.Typer(help="What is configured, and whether it can be used.", no_args_is_help=True)
+app = typer.Typer(help="Show the configuration, and check that it can be used.", no_args_is_help=True)
 
 
 @app.callback()
 def root() -> None:
-    """What is configured, and whether it can be used."""
+    """Show the configuration, and check that it can be used."""
 
 
 @app.command()
 def check(
     judge: Annotated[
         bool,
-        typer.Option("--judge/--no-judge", help="As for `kernelcup serve`: whether this machine judges."),
+        typer.Option("--judge/--no-judge", help="Whether this machine judges, as for `kernelcup serve`."),
     ] = True,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Read the configuration, say what is in force, and refuse what `kernelcup serve` refuses.
+    """Read the configuration, show it, and refuse what `kernelcup serve` refuses.
 
-    The database is asked as well; none is made, and none is changed. Every fault is named with file and
-    key. Secrets are told to be set or not, never shown.
+    The database is checked too, but never created or changed. Every error names its file and
+    key. For secrets only whether they are set is shown.
     """
     from sqlalchemy import make_url
 

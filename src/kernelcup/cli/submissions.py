@@ -27,13 +27,15 @@ app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=Tru
 @with_venue
 def list_all(
     venue: Venue,
-    board: Annotated[str | None, typer.Option("--board", "-b", help="Only of this leaderboard.")] = None,
-    user: Annotated[str | None, typer.Option("--user", "-u", help="Only of this user.")] = None,
+    board: Annotated[
+        str | None, typer.Option("--board", "-b", help="Only submissions to this leaderboard.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Only submissions by this user.")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag of the static screen.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of submissions at most.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """List submissions, the newest first."""
+    """List submissions, newest first."""
     from kernelcup.cli import platform
     from kernelcup.errors import NotFound
 
@@ -46,7 +48,7 @@ def list_all(
     elif board is None and user is None and tag is None:
         typer.echo("There is no submission yet. Next: kernelcup submit FILE --board BOARD")
     else:
-        typer.echo("No submission fits.")
+        typer.echo("No submission matches.")
 
 
 def print_list(views: list[SubmissionInfo]) -> None:
@@ -73,7 +75,7 @@ def show(
     code: Annotated[bool, typer.Option("--code", help="Print the submitted file instead.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a submission with its reports and what the static screen found.
+    """Show a submission with its reports and the static screen's findings.
 
     Exit codes as for `kernelcup run`.
     """
@@ -96,7 +98,7 @@ def delete(
     venue: Venue,
     submission_id: SubmissionId,
     user: UserOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete one of your submissions with its runs."""
@@ -106,9 +108,9 @@ def delete(
     with platform.pointing_to(listing(venue), NotFound):
         venue.submission(submission_id)
         if not yes and (as_json or not sys.stdin.isatty()):
-            raise InvalidValue("nobody can be asked here; give --yes")
+            raise InvalidValue("not a terminal: confirm with --yes")
         if not yes:
-            typer.confirm(f"Delete submission {submission_id} and its runs for good?", abort=True)
+            typer.confirm(f"Delete submission {submission_id} and its runs permanently?", abort=True)
         venue.delete_submission(submission_id, user=user)
     if as_json:
         typer.echo(json.dumps({"deleted": submission_id}))
@@ -117,7 +119,7 @@ def delete(
 
 
 def listing(venue: Venue) -> str:
-    """Return the command that shows which submissions there are."""
+    """Return the command that lists the submissions."""
     return f"kernelcup submissions list{venue.option}"
 
 
@@ -129,9 +131,9 @@ def finish(
     silent: bool = False,
     for_reviewers: bool = False,
 ) -> None:
-    """Print a submission as it stands now, and end with the exit code of its verdicts.
+    """Print a submission's current state, and end with the exit code of its verdicts.
 
-    Reviewers are shown the static screen as well, which no server tells.
+    With the local database, the static screen's findings are shown too; a server does not reveal them.
     """
     from kernelcup.cli import exits, render, screening
 
@@ -169,7 +171,7 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
         head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.user}"
         out.print(Text(plain(head), style="bold"))
         if job.report is not None:
-            rule = ranking_by if job.score is not None else None  # a comparison earns none
+            rule = ranking_by if job.score is not None else None  # a comparison has no score
             waits = job.state is JobState.QUARANTINED and not is_rejected(job.state, job.reason)
             held = render.WAITS if waits else render.LOOKED_AT
             render.report(out, job.report, rule, about=about, best=job.best, stored=job.score, held=held)
@@ -180,7 +182,7 @@ def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, abo
 
 
 def print_replay(out: Console, job: JobInfo) -> None:
-    """Say how the sample on which a run failed is repeated."""
+    """Print the command that repeats the sample on which a run failed."""
     from rich.text import Text
 
     failed = [
@@ -195,7 +197,7 @@ def print_replay(out: Console, job: JobInfo) -> None:
 
 
 def state_text(job: JobInfo) -> str:
-    """Say where a job without a run is."""
+    """Describe the state of a job without a run."""
     from kernelcup.cli.following import waiting_text
     from kernelcup.domain import JobState
 
@@ -209,7 +211,7 @@ def state_text(job: JobInfo) -> str:
 
 
 def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
-    """After a scored run, print the place of its author."""
+    """After a scored run, print its author's place."""
     from rich.text import Text
 
     from kernelcup import wording
@@ -228,7 +230,7 @@ def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
 
 
 def outcome(job: JobInfo) -> str:
-    """Return a job's verdict, or its state while it has none."""
+    """Return a job's verdict, or its state before there is one."""
     return job.verdict.value if job.verdict is not None else job.state.value
 
 

@@ -1,4 +1,4 @@
-"""Tables that fit where they are printed: columns go by priority, and no word or number is broken."""
+"""Tables that fit the console: columns are dropped by priority, and no word or number is broken."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rich.text import Text
 
 WIDEST = 10_000
 GAP = 2
-"""Blanks behind each column."""
+"""Spaces after each column."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Need:
-    """How wide a column has to be so that no word is broken, and so that nothing is wrapped."""
+    """The width that a column needs to break no word, and to wrap nothing."""
 
     least: int
     most: int
 
 
 def fit(out: Console, table: Table, drop: Sequence[str] = ()) -> list[str]:
-    """Give each column of a table its width; return the names of those that had to go.
+    """Set the width of each column of a table; return the names of the dropped columns.
 
     Args:
         out: Where the table is printed.
         table: Made by :func:`kernelcup.cli.render.new_table`.
-        drop: Columns that may go, the one that is missed least first.
+        drop: Columns that may be dropped, least important first.
     """
     gone: list[str] = []
     for name in drop:
@@ -42,7 +42,7 @@ def fit(out: Console, table: Table, drop: Sequence[str] = ()) -> list[str]:
 
 
 def least_width(out: Console, table: Table) -> int:
-    """Return how wide a table has to be so that no word is broken."""
+    """Return the width that a table needs to break no word."""
     return sum(_need(out, column).least + GAP for column in table.columns)
 
 
@@ -55,10 +55,10 @@ def _need(out: Console, column: Column) -> _Need:
 
 
 def _share_out(table: Table, needs: Sequence[_Need], width: int) -> None:
-    """Give columns what they need, those first that need little more than their longest word."""
+    """Share out the width; columns that need little more than their longest word come first."""
     left = width - sum(need.least + GAP for need in needs)
     if left < 0:
-        return  # nothing more may go: what is longest wraps
+        return  # no column is left to drop: the longest cells wrap
     pairs = sorted(zip(table.columns, needs, strict=True), key=lambda pair: pair[1].most - pair[1].least)
     for column, need in pairs:
         more = min(left, need.most - need.least)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
 
-# Answers nothing, so that the judge has to make and carry every input and every expected output.
+# Returns None, so that the judge must make and carry every input and every expected output.
 NULL_SUBMISSION = "def custom_kernel(data):\n    return None\n"
 NULL_RUN_S = 600
 
@@ -35,15 +35,16 @@ def check(
         bool | None,
         typer.Option(
             "--run/--no-run",
-            help="--run: also hand null submissions to the checker. --no-run: look at the files only. "
-            "Without either every input is made, also with large seeds, and carried once.",
+            help="--run: also give null submissions to the checker. --no-run: check the files only. "
+            "Default: make every input, also with large seeds, and carry it once.",
             show_default=False,
         ),
     ] = None,
     harness: Annotated[
         str | None,
         typer.Option(
-            "--harness", help="standard or own: check it for this one, whatever the task says or ships."
+            "--harness",
+            help="standard or own: check the task for this harness, whatever the task names or ships.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -53,8 +54,8 @@ def check(
 ) -> None:
     """Report every problem of a task or problem set.
 
-    Each is a line FILE:LINE:COLUMN: KEY: what is wrong. Exit code 0 if there is none, 3 otherwise;
-    a warning is none.
+    Prints one line for each problem, FILE:LINE:COLUMN: KEY: MESSAGE. Exit code 0 without problems, else 3;
+    warnings do not count.
     """
     from kernelcup.cli import options
     from kernelcup.cli.task_argument import Where, task_place
@@ -67,7 +68,7 @@ def check(
 def check_at(
     place: Path, kind: HarnessKind | None, *, run: bool | None, as_json: bool, config: Path | None
 ) -> None:
-    """Check the task or problem set at ``place``, and end with the exit code that tells."""
+    """Check the task or problem set at ``place``, and end with the exit code for the result."""
     from kernelcup.cli import exits
     from kernelcup.cli.entry import problem_object
     from kernelcup.tasks.check import check_path
@@ -94,9 +95,10 @@ def check_at(
 
 
 def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, nulls: bool) -> Outcome | None:
-    """Try large seeds on the task's inputs, its reference and, with ``nulls``, null submissions on its checker.
+    """Try the task's inputs and reference with large seeds, and, with ``nulls``, its checker on null
+    submissions.
 
-    Return None where nothing of it can be run here. Raise ``LaunchError``.
+    Return None if nothing of the task can be run here. Raise ``LaunchError``.
     """
     import os
 
@@ -122,7 +124,7 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, n
 
 
 def can_run(place: Path, harness: HarnessKind | None) -> bool:
-    """Tell whether the task at ``place`` is one whose inputs and checker can be run here."""
+    """Return whether the inputs and the checker of the task at ``place`` can be run here."""
     from importlib.util import find_spec
 
     from kernelcup.tasks.loader import load_task
@@ -134,12 +136,14 @@ def can_run(place: Path, harness: HarnessKind | None) -> bool:
 
 
 def is_problem_set(place: Path) -> bool:
-    """Tell whether a path names a problem set's file."""
+    """Return whether a path names a problem set's file."""
     return place.suffix in (".yaml", ".yml") and place.name != "task.yml"
 
 
 def nulls_object(outcome: Outcome | None, *, nulls: bool) -> dict[str, object]:
-    """Return what ``--json`` has of a trial: the warnings and, with ``nulls``, what became of those."""
+    """Return the part of ``--json`` for a trial: warnings and, with ``nulls``, the null submissions'
+    outcomes.
+    """
     from kernelcup.cli.entry import problem_object
     from kernelcup.tasks.nulls import outcome_object
 
@@ -150,7 +154,7 @@ def nulls_object(outcome: Outcome | None, *, nulls: bool) -> dict[str, object]:
 
 
 def show_outcome(outcome: Outcome | None, *, nulls: bool) -> None:
-    """Print what a trial found out beside problems."""
+    """Print the results of a trial other than problems."""
     if outcome is None:
         return
     for warning in outcome.warnings:
@@ -160,13 +164,13 @@ def show_outcome(outcome: Outcome | None, *, nulls: bool) -> None:
     for note in outcome.notes:
         typer.echo(plain(f"note: {note}"))
     if nulls:
-        typer.echo(f"{outcome.tried} null submissions were handed to the checker")
+        typer.echo(f"{outcome.tried} null submissions were given to the checker")
 
 
 def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tuple[list[Problem], str]:
     """Have every case's input and expected output made and carried once.
 
-    Return what is wrong, and what was tried.
+    Return the problems, and a description of what was tried.
     """
     from importlib.util import find_spec
 
@@ -195,7 +199,7 @@ def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tu
 
 
 def null_run(task: Task, settings: Config) -> RunReport:
-    """Judge a kernel that answers nothing on all cases, benchmarks and hidden ones included."""
+    """Judge a kernel that returns None on all cases, including benchmarks and hidden cases."""
     import dataclasses
 
     from kernelcup.cli import platform
@@ -213,11 +217,11 @@ def null_run(task: Task, settings: Config) -> RunReport:
 
 @app.command()
 def new(
-    directory: Annotated[Path, typer.Argument(help="A folder that is not there yet, or empty.")],
+    directory: Annotated[Path, typer.Argument(help="A new or empty folder.")],
     name: Annotated[str | None, typer.Option(help="Name of the task; default: the folder's.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a small task that works, to start from."""
+    """Write a small working task to start from."""
     from kernelcup.tasks.scaffold import new_task
 
     written = [str(path) for path in new_task(directory, name=name)]
@@ -233,7 +237,7 @@ def new(
 
 @app.command("list")
 def list_all(as_json: JsonOption = False) -> None:
-    """List the tasks that ship; `kernelcup board list` has the leaderboards."""
+    """List the shipped tasks; `kernelcup board list` lists the leaderboards."""
     from kernelcup.cli import platform, render
     from kernelcup.tasks.loader import load_task
 
@@ -252,15 +256,15 @@ def list_all(as_json: JsonOption = False) -> None:
         ]
         typer.echo(json.dumps({"tasks": body}))
         return
-    table = render.new_table("task", "what it is", "templates", whole=("task",))
+    table = render.new_table("task", "description", "templates", whole=("task",))
     for name, task in tasks.items():
         table.add_row(*map(render.cell, (name, title_of(task.description), ", ".join(task.templates) or "-")))
-    render.print_table(render.console(), "Tasks that ship", table, drop=("templates",))
-    typer.echo("Next: kernelcup task show TASK   (those of leaderboards: kernelcup board list)")
+    render.print_table(render.console(), "Shipped tasks", table, drop=("templates",))
+    typer.echo("Next: kernelcup task show TASK   (leaderboards have tasks too: kernelcup board list)")
 
 
 def title_of(description: str) -> str:
-    """Return the first line of a task's statement, without the marks of a heading."""
+    """Return the first line of a task's statement, without heading marks."""
     first = next((line for line in description.splitlines() if line.strip()), "")
     return first.lstrip("#").strip().partition(": ")[0].rstrip(".")
 
@@ -270,11 +274,11 @@ def show(
     path: AnyTaskArgument,
     file: Annotated[str | None, typer.Option("--file", help="Print one of its files.")] = None,
     harness: Annotated[
-        bool, typer.Option("--harness", help="Print the code that judges: ours, or the task's own.")
+        bool, typer.Option("--harness", help="Print the judging code: ours, or the task's own.")
     ] = False,
     judged_by: Annotated[
         str | None,
-        typer.Option("--judged-by", help="With --harness: standard or own, whatever the task says."),
+        typer.Option("--judged-by", help="With --harness: standard or own, whatever the task names."),
     ] = None,
     as_json: JsonOption = False,
     server: ServerOption = None,
@@ -283,7 +287,7 @@ def show(
 ) -> None:
     """Show a task: statement, files, cases, limits.
 
-    Hidden cases are counted, not shown. With --file and --harness --json prints the texts by name.
+    Hidden cases are counted, not shown. With --file or --harness, --json prints the texts by name.
     """
     from kernelcup.cli import options
     from kernelcup.cli.task_argument import Where, find_task
@@ -318,7 +322,7 @@ def template(
 
 
 def pick_template(task: Task, language: str | None) -> dict[str, str]:
-    """Return one of a task's templates, without a language the first. Raise ``NotFound``."""
+    """Return one of a task's templates; without a language, the first. Raise ``NotFound``."""
     from kernelcup.errors import NotFound
 
     known = {name.lower(): name for name in task.templates}
@@ -354,13 +358,13 @@ def without_hidden(task: Task) -> dict[str, object]:
     body = dict(task.to_json())
     body["hidden_tests"] = len(task.hidden_tests)
     body["hidden_benchmarks"] = len(task.hidden_benchmarks)
-    # From what a hidden case moves its size can be told.
+    # The traffic of a hidden case would reveal its size.
     del body["hidden_work"]
     return {**body, "content_hash": task.content_hash}
 
 
 def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
-    """Print what a participant wants to know; ``work`` is what the benchmarks cannot do without."""
+    """Print a task for participants; ``work`` is the least work of each benchmark."""
     from rich.markdown import Markdown
     from rich.text import Text
 
@@ -371,7 +375,7 @@ def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
     if out.is_terminal:
         out.print(Markdown(text, hyperlinks=False))
     else:
-        render.raw(out, text.rstrip())  # who reads it from a pipe or a file wants the source
+        render.raw(out, text.rstrip())  # a pipe or a file gets the source
     limits = task.limits
     facts = {
         "content": task.content_hash[:16],
@@ -391,7 +395,7 @@ def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
 
 
 def cases_text(cases: Sequence[Mapping[str, object]], hidden: int, work: Sequence[Work] = ()) -> str:
-    """Return one line for each case, numbered as in reports, with its work where that is declared."""
+    """Return one line for each case, numbered as in reports, with its work if declared."""
     lines = [""]
     for index, case in enumerate(cases):
         parameters = ", ".join(f"{key}={value}" for key, value in case.items())
@@ -403,7 +407,7 @@ def cases_text(cases: Sequence[Mapping[str, object]], hidden: int, work: Sequenc
 
 
 def work_text(work: Work) -> str:
-    """Say what a case cannot do without."""
+    """Describe the least work of a case."""
     parts = []
     if work.bytes:
         parts.append(f"reads {work.bytes / 1e6:,.3g} MB")

@@ -1,4 +1,4 @@
-"""What a TASK argument means: a path, a task that ships, or a leaderboard's task."""
+"""The meaning of a TASK argument: a path, a shipped task, or a leaderboard's task."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from kernelcup.errors import NotFound
 
 BOARD = "board:"
-"""Before a name, it means the leaderboard even where a task that ships has the same name."""
+"""Prefix for a leaderboard's name, even if a shipped task has the same name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Where:
-    """Where leaderboards are looked for, as the options say."""
+    """The place to look for leaderboards, from the options."""
 
     server: str | None
     local: bool
@@ -29,9 +29,9 @@ class Where:
 
 
 def find_task(text: str, where: Where) -> Task:
-    """Load the task that a TASK argument means, of a leaderboard without its hidden cases.
+    """Load the task for a TASK argument; a leaderboard's task comes without its hidden cases.
 
-    A path comes first, then a task that ships, then a leaderboard. Raise ``NotFound`` or ``InvalidTask``.
+    A path comes first, then a shipped task, then a leaderboard. Raise ``NotFound`` or ``InvalidTask``.
     """
     from kernelcup.tasks.loader import load_task
 
@@ -41,7 +41,7 @@ def find_task(text: str, where: Where) -> Task:
 
 @contextmanager
 def task_place(text: str, where: Where) -> Iterator[Path]:
-    """Give the path of the task that a TASK argument means; of a leaderboard it is written down first."""
+    """Provide the path of the task for a TASK argument; a leaderboard's task is written to a folder first."""
     from kernelcup.tasks.writing import write_task
 
     path = _path(text, where)
@@ -55,7 +55,7 @@ def task_place(text: str, where: Where) -> Iterator[Path]:
 
 
 def _path(text: str, where: Where) -> Path | NotFound | None:
-    """Return a path; else why there is none; None where a leaderboard is meant for certain."""
+    """Return a path, or the error that there is none; None if the text names a leaderboard explicitly."""
     from kernelcup.cli import platform
     from kernelcup.errors import NotFound
 
@@ -71,11 +71,11 @@ def _path(text: str, where: Where) -> Path | NotFound | None:
 
 
 def _say_shipped(text: str, where: Where) -> None:
-    """Say that a task that ships is meant, where a leaderboard could be."""
+    """Report that a shipped task is used although a leaderboard could be meant."""
     from kernelcup.cli.venue import choose
 
     if choose(where.server, local=where.local, config=where.config) is not None:
-        typer.echo(f"task: {text}, which ships; the leaderboard's is {BOARD}{text}", err=True)
+        typer.echo(f"task: {text}, a shipped task; for the leaderboard's task give {BOARD}{text}", err=True)
 
 
 def _of_board(text: str, where: Where, why: NotFound | None) -> Task:
@@ -97,7 +97,7 @@ def _of_board(text: str, where: Where, why: NotFound | None) -> Task:
 
 
 def _has_database(where: Where) -> bool:
-    """Tell whether there is a database here: to look for a name must not make one."""
+    """Return whether there is a database here: looking up a name must not create one."""
     from kernelcup.cli import platform
 
     url = platform.load_config(where.config).database_url

@@ -1,4 +1,4 @@
-"""Texts on their way to a terminal: nothing that a submission or a file name says may command it."""
+"""Texts for a terminal, cleared of control sequences from submissions and file names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ LONGEST_LINE = 2000
 
 
 def shortened(text: str, *, first: int, last: int) -> str:
-    """Return a text for people: without control characters, long lines and too many lines cut."""
+    """Return a text for people: control characters removed, long lines and long texts cut."""
     lines = [
         line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} [{len(line) - LONGEST_LINE} more]"
         for line in plain(text).rstrip().split("\n")

@@ -1,4 +1,4 @@
-"""Where a command works: with this machine's database or with a server. The command does not care."""
+"""The place where a command works, this machine's database or a server, behind one interface."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from kernelcup_harness.protocol import Mode
 
 LOCAL_NAMES = ("KERNELCUP_HOME", "KERNELCUP_CONFIG", "KERNELCUP_DATABASE")
-"""Who sets one of these means a database of this machine, although they signed in somewhere."""
+"""If any of these is set, commands use the local database even when signed in to a server."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ask:
-    """What is to be submitted."""
+    """A submission to make."""
 
     file_name: str
     content: bytes
@@ -38,25 +38,25 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Update:
-    """What of a leaderboard is to change."""
+    """Changes to a leaderboard."""
 
     board: str
     task: str | None
-    """As it was typed: folder, zip, file or name; None keeps the one that is there."""
+    """As typed: folder, zip, file or name; None keeps the current task."""
     settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changed:
-    """What an update did."""
+    """The outcome of an update."""
 
     board: str
     rejudged_jobs: int | None
-    """None where nothing is judged again."""
+    """None if nothing is judged again."""
 
 
 class Venue(Protocol):
-    """What commands need done."""
+    """The operations that commands need."""
 
     @property
     def server(self) -> str | None:
@@ -67,16 +67,16 @@ class Venue(Protocol):
         """Return what a command that is proposed needs, to work here: empty, or `` --server URL``."""
 
     def check_judges(self) -> None:
-        """Raise ``ConfigError`` if what is submitted now could not be judged here."""
+        """Raise ``ConfigError`` if this machine is to judge submissions and cannot."""
 
     def submit(self, ask: Ask) -> SubmissionInfo:
         """Submit."""
 
     def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
-        """Wait until a submission that was just made has ended, and show how far it is."""
+        """Wait until a new submission has ended, and show its progress."""
 
     def watch(self, submission_id: int, *, quiet: bool) -> None:
-        """Wait until a submission has ended, and show how far it is."""
+        """Wait until a submission has ended, and show its progress."""
 
     def submission(self, submission_id: int) -> SubmissionInfo:
         """Return a submission with its reports."""
@@ -87,19 +87,19 @@ class Venue(Protocol):
         """Return the newest submissions."""
 
     def screening(self, submission_id: int) -> Screening | None:
-        """Return what the static screen found. Only where :attr:`server` is None."""
+        """Return the static screen's findings. Only where :attr:`server` is None."""
 
     def code(self, submission_id: int) -> str:
         """Return a submission's text."""
 
     def cancel(self, submission_id: int, *, user: str | None) -> int:
-        """Cancel what is left of a submission, and return how many jobs that were."""
+        """Cancel the unfinished jobs of a submission, and return their number."""
 
     def delete_submission(self, submission_id: int, *, user: str | None) -> None:
-        """Delete a submission for good."""
+        """Delete a submission permanently."""
 
     def place(self, board: str, device: str, user: str) -> Standing | None:
-        """Return somebody's place, None if they have none or it is not told."""
+        """Return a user's place, None if there is none or it is not public."""
 
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
         """Return a ranking."""
@@ -108,7 +108,7 @@ class Venue(Protocol):
         """Return what was measured by an older clock and stands apart, a hundred at most."""
 
     def frozen_since(self, board: str, device: str) -> datetime | None:
-        """Return of which moment the standings are that one sees, None where they are live."""
+        """Return the time of the freeze whose standings the user sees, None if they are live."""
 
     def boards(self) -> list[BoardInfo]:
         """Return all leaderboards."""
@@ -120,7 +120,7 @@ class Venue(Protocol):
         """Return a leaderboard's task."""
 
     def whole_task(self, board: str) -> Task:
-        """Return a leaderboard's task without its hidden cases, to be run or written down here."""
+        """Return a leaderboard's task without its hidden cases, to be run here or written to a folder."""
 
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
@@ -134,21 +134,21 @@ class Venue(Protocol):
         settings: Mapping[str, Any],
         user: str | None,
     ) -> tuple[BoardInfo, Sequence[str]]:
-        """Make a leaderboard; return it, and how it is judged and why so. Raise ``OwnHarnessNeeded``."""
+        """Create a leaderboard; return it, and how its harness was chosen. Raise ``OwnHarnessNeeded``."""
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return what an update would change."""
 
     def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
-        """Change a leaderboard as the preview said."""
+        """Change a leaderboard as previewed."""
 
     def delete_board(self, name: str) -> None:
-        """Delete a leaderboard for good."""
+        """Delete a leaderboard permanently."""
 
 
 @contextmanager
 def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator[Venue]:
-    """Open where a command works, by its options and the environment; a server is named on stderr.
+    """Open the place for a command, from its options and the environment; a server is named on stderr.
 
     Raises:
         InvalidValue: The options contradict each other.
@@ -182,25 +182,25 @@ def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator
 
 
 def overriding() -> str | None:
-    """Return the variable for which commands use this machine's database, although one is signed in."""
+    """Return the set variable that makes commands use this machine's database despite a sign-in."""
     return next((name for name in LOCAL_NAMES if os.environ.get(name)), None)
 
 
 def say_overridden() -> None:
-    """Say on stderr that the server that one is signed in to is not asked, and why."""
+    """Report on stderr that the signed-in server is not used, and why."""
     from kernelcup.cli.credentials import Credentials
 
     name, server = overriding(), Credentials.load(os.environ).default
     if name is not None and server is not None:
         typer.echo(
-            f"this machine's database, because {name} is set; you are signed in to {server}: "
-            f"--server {server} asks it",
+            f"using this machine's database, because {name} is set; you are signed in to {server}, use it "
+            f"with --server {server}",
             err=True,
         )
 
 
 def choose(server: str | None, *, local: bool, config: Path | None) -> str | None:
-    """Return the address of the server that is meant, None for this machine's database."""
+    """Return the address of the chosen server, None for this machine's database."""
     from kernelcup.cli.credentials import Credentials
     from kernelcup.client import read_server
     from kernelcup.errors import InvalidValue

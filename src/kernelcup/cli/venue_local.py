@@ -50,7 +50,7 @@ class LocalVenue:
 
     @property
     def db(self) -> Database:
-        """Return the database, for what has no method here."""
+        """Return the database, for operations that have no method here."""
         return self._db
 
     @property
@@ -120,7 +120,7 @@ class LocalVenue:
         return [submission_info(service.show_submission(self._db, each.id)) for each in found]
 
     def screening(self, submission_id: int) -> Screening | None:
-        """Return what the static screen found."""
+        """Return the static screen's findings."""
         return service.screening_of(self._db, submission_id)
 
     def code(self, submission_id: int) -> str:
@@ -128,19 +128,19 @@ class LocalVenue:
         return service.get_code(self._db, submission_id)
 
     def cancel(self, submission_id: int, *, user: str | None) -> int:
-        """Cancel what is left of a submission."""
-        with platform.pointing_to("say who you are with --user", Forbidden):
+        """Cancel the unfinished jobs of a submission."""
+        with platform.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, platform.user_name(user))
             return service.cancel_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
 
     def delete_submission(self, submission_id: int, *, user: str | None) -> None:
-        """Delete a submission for good."""
-        with platform.pointing_to("say who you are with --user", Forbidden):
+        """Delete a submission permanently."""
+        with platform.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, platform.user_name(user))
             service.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
 
     def place(self, board: str, device: str, user: str) -> Standing | None:
-        """Return somebody's place."""
+        """Return a user's place."""
         return rank.personal_best(self._db, board, device, user)
 
     def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
@@ -152,7 +152,7 @@ class LocalVenue:
         return rank.older_standings(self._db, board, device)
 
     def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
-        """Return None: with the database one sees the standings as they are."""
+        """Return None: the local database always shows the current standings."""
         return None
 
     def boards(self) -> list[BoardInfo]:
@@ -191,7 +191,7 @@ class LocalVenue:
         settings: Mapping[str, Any],
         user: str | None,
     ) -> tuple[BoardInfo, Sequence[str]]:
-        """Make a leaderboard; return it, and how it is judged and why so."""
+        """Create a leaderboard; return it, and how its harness was chosen."""
         found = platform.find_task(task)
         made = boards.make_board(
             self._db,
@@ -211,7 +211,7 @@ class LocalVenue:
         return board_changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
 
     def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
-        """Change a leaderboard as the preview said."""
+        """Change a leaderboard as previewed."""
         done = board_changes.update_board(
             self._db,
             OPERATOR,
@@ -233,12 +233,12 @@ class LocalVenue:
         }
 
     def delete_board(self, name: str) -> None:
-        """Delete a leaderboard for good."""
+        """Delete a leaderboard permanently."""
         boards.delete_board(self._db, name, now=datetime.now(UTC))
 
 
 def submission_info(view: SubmissionView, told: Mapping[int, Beside] | None = None) -> SubmissionInfo:
-    """Return a submission as commands show it, with what is told beside its results."""
+    """Return a submission for commands, with the notes beside its results."""
     each = view.submission
     beside_of = told or {}
     return SubmissionInfo(
@@ -255,7 +255,7 @@ def submission_info(view: SubmissionView, told: Mapping[int, Beside] | None = No
 
 
 def job_info(view: JobView, told: Beside | None = None) -> JobInfo:
-    """Return a job as commands show it."""
+    """Return a job for commands."""
     job, run = view.job, view.run
     return JobInfo(
         id=job.id,
@@ -280,7 +280,7 @@ def job_info(view: JobView, told: Beside | None = None) -> JobInfo:
 
 
 def progress_text(view: SubmissionView, out: Sequence[DeviceFault] = ()) -> str:
-    """Say in one line where the jobs of a submission are, and what of their devices is out of service."""
+    """Describe in one line the state of a submission's jobs, and their devices that are out of service."""
     parts = []
     for each in view.jobs:
         place = f", place {each.position}" if each.position is not None else ""

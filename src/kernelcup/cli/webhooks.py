@@ -1,4 +1,4 @@
-"""``kernelcup board webhook``: where a leaderboard's news are sent."""
+"""``kernelcup board webhook``: the addresses that get a leaderboard's news."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add(
     url: Annotated[str, typer.Argument(metavar="URL", help="An https address of the public internet.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Register a webhook. The secret that verifies its messages is shown this once."""
+    """Register a webhook. The secret that verifies its messages is shown only once."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
@@ -49,8 +49,8 @@ def add(
     if as_json:
         typer.echo(json.dumps(made))
         return
-    typer.echo(plain(f"webhook {made['id']} of {name} is told its news: {url}"))
-    typer.echo(plain(f"secret, shown this once: {made['secret']}"))
+    typer.echo(plain(f"webhook {made['id']} of {name} gets its news: {url}"))
+    typer.echo(plain(f"secret, shown only once: {made['secret']}"))
     typer.echo(f"Next: kernelcup board webhook list {name}{place.option}")
 
 
@@ -83,7 +83,7 @@ def list_all(place: Place, board: BoardArgument, as_json: JsonOption = False) ->
 @app.command()
 @with_place
 def enable(place: Place, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False) -> None:
-    """Try a webhook again that was disabled. What waits for it is sent."""
+    """Enable a disabled webhook again. Its waiting messages are sent."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
@@ -98,7 +98,7 @@ def enable(place: Place, board: BoardArgument, number: NumberArgument, as_json: 
 @app.command()
 @with_place
 def remove(place: Place, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False) -> None:
-    """Remove a webhook, with what waits for it."""
+    """Remove a webhook and its waiting messages."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
@@ -111,7 +111,7 @@ def remove(place: Place, board: BoardArgument, number: NumberArgument, as_json: 
 
 
 def state_of(webhook: Webhook) -> str:
-    """Say whether a webhook works."""
+    """Describe whether a webhook works."""
     waiting = f"; {webhook.waiting} waiting" if webhook.waiting else ""
     if webhook.disabled_at is not None:
         since = f"disabled since {webhook.disabled_at:%Y-%m-%d %H:%M} UTC"

@@ -1,4 +1,4 @@
-"""What a terminal shows while something takes long of which no events are told."""
+"""A terminal's progress display for long work without events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 @contextmanager
 def working(text: str, out: Console | None = None) -> Iterator[None]:
-    """Show on a terminal's standard error what is done, and for how long; elsewhere nothing."""
+    """Show current work and its duration on standard error, if that is a terminal."""
     console = out or Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield

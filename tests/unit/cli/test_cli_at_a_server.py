@@ -289,7 +289,7 @@ def test_a_leaderboard_of_this_machine_is_shown(command: Command) -> None:
 def test_a_name_that_means_two_things_is_told_apart(command: Command, ada, db) -> None:
     make_board(db, name="identity")
     shipped = command("task", "show", "identity")
-    assert "the leaderboard's is board:identity" in shipped.err
+    assert "for the leaderboard's task give board:identity" in shipped.err
     assert "Double every element." in command("task", "show", "board:identity").out
     assert "Double every element." not in shipped.out
 
@@ -298,7 +298,7 @@ def test_a_name_that_means_two_things_is_told_apart(command: Command, ada, db) -
 def test_to_look_for_a_task_makes_no_database(command: Command, home: Path) -> None:
     (home / "kernelcup.db").unlink()
     ended = command("task", "show", "vectoradds")
-    assert (ended.code, "no task that ships (grayscale" in ended.err) == (3, True)
+    assert (ended.code, "no such folder, file or shipped task (grayscale" in ended.err) == (3, True)
     assert not (home / "kernelcup.db").exists()
 
 

@@ -50,13 +50,13 @@ def test_a_preview_changes_nothing_and_shows_both_sides(command: Command, board:
     assert "deadline: none -> 2099-01-01 23:59:59 UTC" in ended.out
     assert "reference.py changed: +" in ended.out
     assert "tests changed: " in ended.out
-    assert "results before and after cannot be compared" in ended.out
+    assert "results from before and after are not comparable" in ended.out
     assert command("board", "show", board, "--json").body["deadline"] is None
 
 
 def test_an_update_asks_unless_it_is_told_not_to(command: Command, board: str) -> None:
     ended = command("board", "update", board, "--deadline", "2099-01-01")
-    assert (ended.code, "nobody can be asked here" in ended.err) == (3, True)
+    assert (ended.code, "not a terminal" in ended.err) == (3, True)
     assert command("board", "update", board, "--deadline", "2099-01-01", "--yes").code == 0
     assert command("board", "show", board, "--json").body["deadline"] == "2099-01-01T23:59:59+00:00"
     body = command("board", "update", board, "--deadline", "none", "--yes", "--json").body
@@ -83,7 +83,7 @@ def test_a_used_device_is_taken_away_by_force(command: Command, host_task: str) 
     command("board", "create", host_task, "--name", "identity", "-d", "cpu", "-d", "emulated")
     command("submit", "kernel.py", "-d", "cpu", "--no-wait")
     seen = command("board", "update", "identity", "-d", "emulated", "--preview")
-    assert "there are submissions on cpu; taking it away needs --force" in seen.out
+    assert "cpu has submissions; removing it needs --force" in seen.out
     assert command("board", "update", "identity", "-d", "emulated", "--yes").code == 3
     assert command("board", "update", "identity", "-d", "emulated", "--yes", "--force").code == 0
 
@@ -125,7 +125,7 @@ def test_a_repository_is_synced(command: Command, home: Path) -> None:
     assert "health: error: " in again.out
     assert "They are" not in again.out
     other = command("board", "sync", str(source), "--prefix", "x-")
-    assert "They are ada's; --user NAME makes new ones somebody else's." in other.out
+    assert "Their owner is ada; choose another owner for new ones with --user NAME." in other.out
 
 
 def repository_of(folder: Path, **problem: object) -> str:

@@ -149,7 +149,12 @@ def test_a_command_line_that_is_wrong_ends_with_2(command: Command, args: list[s
         (["run", "identity", "huge.py"], 3, "file_too_large", "huge.py"),
         (["run", "kernel.py", "identity"], 3, "invalid_value", "identity a task: the task comes first"),
         (["run", "identity", "x" * 300], 3, "not_found", "File name too long"),
-        (["run", "none", "kernel.py"], 3, "not_found", "no task that ships (grayscale, identity"),
+        (
+            ["run", "none", "kernel.py"],
+            3,
+            "not_found",
+            "no such folder, file or shipped task (grayscale, identity",
+        ),
         (["run", "home", "kernel.py"], 3, "invalid_task", "home/task.yml:1:1"),
         (["run", "identity", "kernel.py", "--mode", "fast"], 3, "invalid_value", "--mode fast"),
         (["run", "identity", "kernel.py", "--device", "B300"], 3, "invalid_value", "emulated, cpu"),
@@ -163,7 +168,7 @@ def test_a_command_line_that_is_wrong_ends_with_2(command: Command, args: list[s
         (["submit", "kernel.py", "--board", "none"], 3, "not_found", "no leaderboard 'none'"),
         (["submit", "kernel.py", "--mode", "fast"], 3, "invalid_value", "--mode fast"),
         (["board", "show", "none"], 3, "not_found", "no leaderboard 'none'"),
-        (["board", "create", "none"], 3, "not_found", "no task that ships"),
+        (["board", "create", "none"], 3, "not_found", "no such folder, file or shipped task"),
         (["board", "create", "identity", "--device", "H9"], 3, "invalid_value", "H9"),
         (["board", "create", "identity", "--name", ""], 3, "invalid_value", "Leaderboard name ''"),
         (["board", "create", "identity", "--name", "api"], 3, "invalid_value", "reserved"),
@@ -252,7 +257,7 @@ def test_several_devices_need_a_choice(command: Command, host_task: str) -> None
 def test_a_leaderboard_is_closed_before_it_opens(command: Command) -> None:
     opens = ("--opens", "2999-01-01", "--deadline", "2999-01-02 9:30 Europe/Paris")
     made = command("board", "create", "identity", *opens)
-    assert "It is ada's; --user NAME makes it somebody else's." in made.out
+    assert "Its owner is ada; choose another owner with --user NAME." in made.out
     assert "opens 2999-01-01 00:00:00 UTC" in made.out
     assert "closes 2999-01-02 08:30:00 UTC" in made.out
     assert command("submit", "kernel.py", "--no-wait", "--json").body["error"]["code"] == "not_open_yet"
@@ -272,7 +277,7 @@ def test_a_queued_submission_is_listed_shown_and_cancelled(command: Command, boa
     assert "queued, number 1 in its queue" in command("submissions", "show", "1").out
     assert command("submissions", "show", "1", "--code").out == SUBMISSION
     assert command("submissions", "show", "1", "--code", "--json").body["code"] == SUBMISSION
-    assert command("submissions", "list", "--user", "nobody").out == "No submission fits.\n"
+    assert command("submissions", "list", "--user", "nobody").out == "No submission matches.\n"
 
     ended = command("cancel", "1", "--user", "grace")
     assert (ended.code, ended.err.split(":")[0]) == (3, "error (forbidden)")
@@ -288,8 +293,8 @@ def test_where_nobody_can_be_asked_nothing_is_deleted(
 ) -> None:
     command("submit", "kernel.py", "--no-wait")
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert "give --confirm identity" in command("board", "delete", board).err
-    assert "give --yes" in command("submissions", "delete", "1").err
+    assert "confirm with --confirm identity" in command("board", "delete", board).err
+    assert "confirm with --yes" in command("submissions", "delete", "1").err
     assert "nothing was deleted" in command("board", "delete", board, "--confirm", "other").err
     assert command("submissions", "delete", "1", "--yes").out == "submission 1 is deleted\n"
     assert command("board", "delete", board, "--confirm", board).code == 0
@@ -374,7 +379,7 @@ def test_a_data_directory_that_cannot_be_made_is_named(
 
 def test_a_device_of_another_machine_cannot_be_run_on(command: Command, home: Path) -> None:
     (home / "kernelcup.toml").write_text('[[devices]]\nname = "H100"\nbackend = "cuda"\nlauncher = "ray"\n')
-    assert "no device is of this machine" in command("run", "identity", "kernel.py").err
+    assert "none of its devices is on this machine" in command("run", "identity", "kernel.py").err
     command("board", "create", "identity")
     ended = command("submit", "kernel.py")
     assert (ended.code, "no launcher 'ray'" in ended.err) == (4, True)
@@ -409,7 +414,7 @@ def test_what_serve_refuses_the_checks_refuse(
 def test_the_check_of_the_configuration_makes_no_database(command: Command, home: Path) -> None:
     (home / "kernelcup.db").unlink()
     ended = command("config", "check", "--no-judge")
-    assert (ended.code, "database.state: not there yet" in ended.out) == (0, True)
+    assert (ended.code, "database.state: does not exist yet" in ended.out) == (0, True)
     assert not (home / "kernelcup.db").exists()
 
 
@@ -457,7 +462,7 @@ def test_without_torch_nothing_is_accepted_that_should_be_judged_here(
 
 def test_the_demo_touches_no_other_database(command: Command, home: Path) -> None:
     ended = command("demo", "--directory", str(home))
-    assert (ended.code, "no demo's" in ended.err) == (3, True)
+    assert (ended.code, "not a demo's" in ended.err) == (3, True)
 
 
 def test_an_idle_server_ends_when_asked_to(command: Command) -> None:

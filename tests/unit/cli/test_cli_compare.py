@@ -44,7 +44,7 @@ def test_who_compares_without_a_gpu_what_wants_one_is_told_why_that_fails(
     )
     with pytest.raises(typer.Exit):
         show_report(report, "cpu", NAMES, GIVEN, as_json=False)
-    assert "wants a GPU" in capsys.readouterr().out
+    assert "needs a GPU" in capsys.readouterr().out
 
 
 def test_json_names_what_was_given(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +58,9 @@ def test_json_names_what_was_given(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_emulated_device_has_no_times_to_compare(tmp_path: Path) -> None:
     settings = settings_in(tmp_path)
     assert check_device(CPU, settings) is CPU
-    with pytest.raises(InvalidValue, match=r"emulated is an emulated device.*; another with --device: cpu"):
+    with pytest.raises(
+        InvalidValue, match=r"emulated is an emulated device.*; choose another with --device: cpu"
+    ):
         check_device(EMULATED, settings)
 
 

@@ -198,7 +198,7 @@ def test_devices_show_what_they_can_do(here: Database, command: Command) -> None
 
 
 def test_devices_without_a_history_say_who_makes_one(here: Database, command: Command) -> None:
-    assert "Nothing was calibrated yet" in command("devices", "--history", "5")
+    assert "No device has been calibrated yet" in command("devices", "--history", "5")
     assert "calibrated" not in command("devices")
 
 

@@ -56,7 +56,7 @@ def test_a_wait_at_a_server_ends_when_it_was_told(command: Command, ada, db) -> 
     command("submit", "kernel.py", "--board", "double", "--no-wait")
     ended = command("watch", "1", "--timeout", "0.2")
     assert ended.code == 9
-    assert "error (wait_over): submission 1 has not ended within 0.2 s; it goes on" in ended.err
+    assert "error (wait_over): submission 1 has not ended within 0.2 s; it continues" in ended.err
     assert "Next: kernelcup watch 1\n" in ended.err
     assert not show_submission(db, 1).ended
 
@@ -115,7 +115,7 @@ def test_a_database_in_use_is_not_replaced(command: Command, home: Path) -> None
         )
         make_board(here)
         refused = command("db", "restore", "copy", "--yes")
-        assert (refused.code, "a dispatcher is at work: elsewhere:1:x" in refused.err) == (3, True)
+        assert (refused.code, "a dispatcher is running: elsewhere:1:x" in refused.err) == (3, True)
         assert "Next: stop `kernelcup serve`" in refused.err
         assert "double" in command("board", "list").out
         dispatchers.check_out(here, "elsewhere:1:x")

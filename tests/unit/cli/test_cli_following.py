@@ -73,8 +73,8 @@ def of_job(**data: Any) -> dict[str, Any]:
     [
         ("started", {"attempt": 1}, "H100: started"),
         ("started", {"attempt": 2}, "H100: started (attempt 2)"),
-        ("queued", {"reason": "its lease ran out"}, "H100: waits again: its lease ran out"),
-        ("quarantined", {}, "H100: a person looks at the result before it counts"),
+        ("queued", {"reason": "its lease ran out"}, "H100: back in the queue: its lease ran out"),
+        ("quarantined", {}, "H100: a person reviews the result before it counts"),
         ("released", {}, "H100: the result counts"),
         ("rejudging", {}, "H100: is judged again"),
         ("cancelled", {"reason": "by\x1b[31m ada"}, r"H100: cancelled (by\x1b[31m ada)"),

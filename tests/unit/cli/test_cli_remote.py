@@ -282,7 +282,7 @@ def test_a_comparison_that_is_cancelled_says_so(command, ada, board, db, clock, 
 
 
 def test_the_ranking_is_shown(command, ada, board, db) -> None:
-    assert "nobody is ranked yet" in command("standings").out
+    assert "no one is ranked yet" in command("standings").out
     command("submit", "kernel.py", "--board", board, "--no-wait")
     judge(db)
     body = body_of(command("standings", board, "--device", "h100", "--json"))
@@ -349,7 +349,7 @@ def test_an_update_without_a_rejudge_names_the_command_for_it(command, ada, db, 
     text = (task_folder / "task.yml").read_text()
     (task_folder / "task.yml").write_text(text.replace("size: 1024", "size: 2048"))
     ended = command("board", "update", "mine", str(task_folder), "--yes")
-    assert "left the standings" in ended.out
+    assert "are out of the standings" in ended.out
     assert "\n  kernelcup admin rejudge mine\n" in ended.out
 
 
@@ -363,7 +363,7 @@ def test_a_freeze_is_told_with_the_standings(command, ada, board, db, clock) -> 
     lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=clock())
     queue.finish(db, lease, report=make_report(), harness_hash="f" * 64, machine="m", now=clock())
     shown = command("standings", board)
-    assert "double on H100: nobody is ranked yet" in shown.out
+    assert "double on H100: no one is ranked yet" in shown.out
     assert "Frozen since 2026-06-01 12:00:00 UTC; later results are not shown until the end." in shown.out
     assert body_of(command("standings", board, "--json"))["frozen_since"] == "2026-06-01T12:00:00+00:00"
     ended = command("submissions", "show", "1")

@@ -154,7 +154,7 @@ def test_a_duel_and_a_quarantine_are_told() -> None:
     out = console(width=200)
     render.report(out, make_report(quarantine=found), held=render.LOOKED_AT)
     assert isinstance(out.file, io.StringIO)
-    assert "was looked at by a person: It is faster than the device." in out.file.getvalue()
+    assert "was reviewed by a person: It is faster than the device." in out.file.getvalue()
     out = console(width=200)
     render.report(out, make_report(quarantine=found), held=render.UNRANKED)
     assert isinstance(out.file, io.StringIO)
@@ -181,7 +181,7 @@ def test_a_mismatch_shows_where_what_and_how_much() -> None:
         "case 1 (size=1024, seed=2):\noutput['[red]']: 2 of 9 elements are wrong, largest error 0.5\n" in text
     )
     assert "  [0, 1]       1.5     [/]" in text
-    assert "counted where |actual - expected| > 1e-05" in text
+    assert "an element counts as wrong where |actual - expected| > 1e-05" in text
     assert "22 %" not in text
 
 
@@ -337,7 +337,7 @@ def test_standings_show_ranks_and_their_worth() -> None:
     assert "self-measured, duel tied" in text
     assert render.TIED in text
     assert render.EMULATED_TIMES in text
-    assert "double on L4: nobody is ranked yet" in text
+    assert "double on L4: no one is ranked yet" in text
 
 
 def test_without_a_terminal_each_stage_leaves_one_line() -> None:
@@ -380,6 +380,6 @@ def test_a_list_with_a_wide_interval_says_what_it_counts_as() -> None:
         assert isinstance(out.file, io.StringIO)
         return out.file.getvalue()
 
-    told = "an interval that reaches further than 5 % counts as 5 %"
+    told = "intervals that extend more than 5 % from the score count as 5 % in the ranking"
     assert told in shown(0.2)
     assert told not in shown(0.01)

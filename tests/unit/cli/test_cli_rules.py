@@ -110,8 +110,8 @@ REFUSALS = (
     (("limit", "list", "--board", "none"), "Next: kernelcup board list"),
     (("pause", "board", "double", "--reason", "x"), "expected service, leaderboard NAME or device NAME"),
     (("pause", "leaderboard", "--reason", "x"), "needs a name"),
-    (("pause", "service", "double", "--reason", "x"), "stands alone"),
-    (("pause", "--reason", " "), "say why"),
+    (("pause", "service", "double", "--reason", "x"), "takes no name"),
+    (("pause", "--reason", " "), "expected a reason"),
     (("pause", "leaderboard", "none", "--reason", "x"), "Next: kernelcup board list"),
     (("start", "device", "H100"), "Next: kernelcup admin pauses"),
     (("late", "grant", "double", "ada", "--until", "2020-01-01"), "over already"),
@@ -130,7 +130,7 @@ REFUSALS = (
     (("rejudge", "double", "--device", "B200"), "it has H100"),
     (("reviews", "show", "1"), "Next: kernelcup admin reviews list"),
     (("reviews", "decide", "1", "maybe", "--note", "x"), "expected released or rejected"),
-    (("reviews", "decide", "1", "released", "--note", ""), "say why"),
+    (("reviews", "decide", "1", "released", "--note", ""), "expected a reason"),
     (("quarantine", "1", "--reason", "x"), "Next: kernelcup submissions show ID --json"),
 )
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_is_said_with_what_to_do(door: Door, board: str) -> None:
 def test_a_pause_is_made_seen_and_ended(door: Door, board: str) -> None:
     assert door("admin", "pauses").out == "nothing is paused\n"
     ended = door("admin", "pause", "leaderboard", "Double", "--reason", "repairs")
-    assert "leaderboard double takes no submissions now: repairs" in ended.out
+    assert "leaderboard double accepts no submissions now: repairs" in ended.out
     assert "Next: kernelcup admin start leaderboard double" in ended.out
     told = body_of(door("admin", "pause", "--reason", "moving", "--json"))
     assert told == {"paused": "service", "name": None, "reason": "moving"}
@@ -158,14 +158,14 @@ def test_a_pause_is_made_seen_and_ended(door: Door, board: str) -> None:
     }
     assert "leaderboard double: repairs  (since " in door("admin", "pauses").out
     for what in (["leaderboard", "double"], ["device", "h100"]):
-        assert "takes submissions again" in door("admin", "start", *what).out
+        assert "accepts submissions again" in door("admin", "start", *what).out
     assert body_of(door("admin", "start", "--json")) == {"started": "service", "name": None}
     assert body_of(door("admin", "pauses", "--json")) == {"pauses": []}
 
 
 def test_somebody_may_submit_for_longer(door: Door, db: Database, board: str) -> None:
     make_actor(db, "ada")
-    assert "nobody may submit" in door("admin", "late", "list", board).out
+    assert "has no late exceptions" in door("admin", "late", "list", board).out
     assert "ada may submit to double until 2030-01-31 23:59:59 UTC" in (
         door("admin", "late", "grant", board, "ada", "--until", "2030-01-31").out
     )
@@ -180,12 +180,12 @@ def test_somebody_may_submit_for_longer(door: Door, db: Database, board: str) ->
 def test_standings_freeze_and_are_unveiled(door: Door, db: Database, board: str) -> None:
     frozen = body_of(door("admin", "freeze", board, "--at", "2030-01-01", "--json"))
     assert frozen["freeze_at"] == "2030-01-01T00:00:00+00:00"
-    assert "everybody sees the standings of double as they are" in door("admin", "unveil", board).out
+    assert "everyone sees the current standings of double" in door("admin", "unveil", board).out
     assert get_board(db, board).freeze_at is None
     ended = door("admin", "freeze", board)
     assert ended.out.startswith("others see the standings of double as they are now\nNext: ")
     assert get_board(db, board).freeze_at is not None
-    assert "you see the standings as they are" in door("standings", board).out
+    assert "you see the current standings" in door("standings", board).out
     assert body_of(door("admin", "unveil", board, "--json"))["freeze_at"] is None
 
 
@@ -202,7 +202,7 @@ def test_codes_let_people_in(door: Door, db: Database, command: Command, board: 
     assert (listed[code]["claimed_by"], listed[other]["claimed_by"]) == ("ada", None)
     assert (listed[code]["label"], listed[code]["leaderboards"]) == ("autumn", ["double"])
     assert f"{code}  autumn  [double]  used by ada" in door("admin", "invite", "list", board).out
-    assert "who used it stays a member" in door("admin", "invite", "revoke", code).out
+    assert "the user who joined with it stays a member" in door("admin", "invite", "revoke", code).out
     gone = body_of(door("admin", "invite", "revoke", other, "--json"))
     assert gone == {"revoked": other, "was_claimed": False}
     (member,) = body_of(door("admin", "members", "list", board, "--json"))["members"]
@@ -236,7 +236,7 @@ def test_a_class_list_is_imported(
     assert done["without_account"] == []
     (tmp_path / "typo.csv").write_text("user\nadda\n")
     typo = door("admin", "members", "import", board, "typo.csv")
-    assert "no account has the name, so these got a code: adda" in typo.err
+    assert "without an account, so these got a code: adda" in typo.err
 
     class Stdin:
         buffer = io.BytesIO(text.encode())
@@ -244,13 +244,13 @@ def test_a_class_list_is_imported(
     monkeypatch.setattr("sys.stdin", Stdin())
     again = door("admin", "members", "import", board, "-")
     assert again.out == f"{code}  Zoë\n"
-    assert "0 new members, 1 were members before, 1 codes" in again.err
+    assert "0 new members, 1 were members already, 1 codes" in again.err
 
 
 def test_a_list_that_cannot_be_read_is_refused(door: Door, board: str, tmp_path: Path) -> None:
     for content, told in (
         (b"name\nada\n", "line 1: unknown column `name`"),
-        (b"user\n\xff\n", "expected CSV in UTF-8"),
+        (b"user\n\xff\n", "expected CSV encoded as UTF-8"),
         (b"user\n" + b"x" * 1_000_000, "1,000,000 bytes"),
     ):
         (tmp_path / "class.csv").write_bytes(content)
@@ -271,7 +271,7 @@ def test_who_joins_at_a_server_is_whoever_signed_in(
         assert command("join", wrong, "--server", server).code == 3
     sign_in("eve", Role.PARTICIPANT)
     used = command("join", code, "--server", server)
-    assert (used.code, "Next: ask who gave you the code" in used.err) == (3, True)
+    assert (used.code, "Next: ask the person who gave you the code" in used.err) == (3, True)
     refused = command("admin", "members", "list", board, "--server", server)
     assert (refused.code, "managed by" in refused.err) == (3, True)
     assert other not in refused.err
@@ -299,7 +299,7 @@ def test_results_are_judged_again_after_a_look(door: Door, db: Database, judged:
     assert plan["standing"] == 1
     seen = door("admin", "rejudge", "double", "--only-best")
     assert "to judge again: 1 results of 1 submissions (H100 1)" in seen.out
-    assert (seen.code, "look with --dry-run, then give --yes" in seen.err) == (3, True)
+    assert (seen.code, "inspect with --dry-run, confirm with --yes" in seen.err) == (3, True)
     assert body_of(door("admin", "rejudge", "double", "--json"))["error"]["code"] == "invalid_value"
     assert show_submission(db, judged).ended
     done = door("admin", "rejudge", "double", "--device", "h100", "--yes")
@@ -333,7 +333,7 @@ def test_who_is_asked_may_say_no(
 
 
 def test_a_result_is_put_aside_looked_at_and_decided(door: Door, db: Database, judged: int) -> None:
-    assert door("admin", "reviews", "list").out == "nothing waits for a decision\n"
+    assert door("admin", "reviews", "list").out == "no result waits for a decision\n"
     job = show_submission(db, judged).jobs[0].job.id
     put = door("admin", "quarantine", str(job), "--reason", "reads the clock")
     assert "submission 1 by ada to double on H100, 1 µs: reads the clock" in put.out

@@ -106,7 +106,7 @@ def test_submissions_are_listed_by_tag(submitted, capsys):
     execute(["submissions", "list", "--tag", "frame_walk", "--json"])
     assert [each["id"] for each in json.loads(capsys.readouterr().out)["submissions"]] == [1]
     execute(["submissions", "list", "--tag", "threads"])
-    assert "No submission fits." in capsys.readouterr().out
+    assert "No submission matches." in capsys.readouterr().out
 
 
 def test_an_old_submission_is_shown_as_not_screened():
@@ -117,7 +117,9 @@ def test_how_much_is_left_out_is_told():
     finding = Finding(
         tag="network", line=1, column=1, source="import socket", explanation="Uses the network."
     )
-    assert "12 more are left out." in shown(Screening(rules_version="1", findings=(finding,), left_out=12))
+    assert "12 more findings are left out." in shown(
+        Screening(rules_version="1", findings=(finding,), left_out=12)
+    )
 
 
 def test_a_line_cannot_command_the_terminal():

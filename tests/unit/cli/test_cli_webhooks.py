@@ -19,7 +19,7 @@ URL = "https://93.184.215.14/hook"
 
 def test_a_webhook_is_added_listed_and_removed(door: Door, board: str) -> None:
     made = door("board", "webhook", "add", board, URL)
-    assert re.search(r"secret, shown this once: whsec_\S{44}\n", made.out)
+    assert re.search(r"secret, shown only once: whsec_\S{44}\n", made.out)
     assert door("board", "webhook", "list", board).out == f"1  {URL}  not used yet\n"
     (shown,) = body_of(door("board", "webhook", "list", board, "--json"))["webhooks"]
     assert (shown["url"], shown["leaderboard"], "secret" in shown) == (URL, board, False)
