@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import Actor, Role, Scope
-from kernelcup.errors import InvalidTask, InvalidValue, UserError
+from kernelcup.errors import InvalidTask, InvalidValue, NotFound, UserError
 from kernelcup.http.deps import ActorDep, Now, PlatformDep
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import (
@@ -26,9 +29,16 @@ from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.platform import Platform
 from kernelcup.http.syncing import sync_aside
 from kernelcup.services import access, boards
+from kernelcup.services.board_changes import KEEP, Keep
+from kernelcup.services.deadlines import parse_deadline
 from kernelcup.services.problem_sync import SyncOptions
+from kernelcup_harness.protocol import HarnessKind
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
+
+SYNC_TEXTS = ("repository", "branch", "problem_set", "deadline", "harness")
+NO_DEADLINE = "none"
+"""Typed in, it makes leaderboards without a deadline; an empty field takes that of each problem."""
 
 
 @router.get("/boards/new")
@@ -58,12 +68,7 @@ async def sync(
     request: Request, platform: PlatformDep, actor: ActorDep, now: Now, fields: Fields
 ) -> Response:
     """Make and update leaderboards from a git repository, or say what that would do."""
-    preview = text_of(fields, "action") != "sync"
-    devices = [str(each) for each in fields.getlist("devices")]
-    options = SyncOptions(
-        preview=preview, devices=devices, trial=platform.trial, known_devices=platform.config.devices
-    )
-    sent = {name: text_of(fields, name) for name in ("repository", "branch", "problem_set")}
+    sent = _sent(fields)
     try:
         found = await sync_aside(
             platform,
@@ -71,14 +76,44 @@ async def sync(
             repository=sent["repository"],
             branch=sent["branch"] or "main",
             problem_set=sent["problem_set"] or None,
-            options=options,
+            options=_options(platform, sent, preview=text_of(fields, "action") != "sync", now=now),
             now=now,
         )
-    except (InvalidTask, InvalidValue) as error:
+    except (InvalidTask, InvalidValue, NotFound) as error:
         problems = error.problems if isinstance(error, InvalidTask) else []
         told = "" if problems else str(error)
         return _page(request, platform, actor, 400, sent=sent, sync_problem=told, sync_problems=problems)
     return _page(request, platform, actor, sent=sent, synced=found)
+
+
+def _sent(fields: FormData) -> dict[str, Any]:
+    """Return what the form of a repository says."""
+    return {
+        **{name: text_of(fields, name) for name in SYNC_TEXTS},
+        "devices": [str(each) for each in fields.getlist("devices")],
+        "force": bool(text_of(fields, "force")),
+    }
+
+
+def _options(platform: Platform, sent: Mapping[str, Any], *, preview: bool, now: datetime) -> SyncOptions:
+    """Return how a repository is synced. Raise ``InvalidValue`` for a deadline or harness that cannot be."""
+    deadline: datetime | Keep | None = KEEP
+    if sent["deadline"]:
+        is_none = sent["deadline"].lower() == NO_DEADLINE
+        deadline = None if is_none else parse_deadline(sent["deadline"], now)
+    if sent["harness"] not in ("", *CHOICES["harness"]):
+        raise InvalidValue(
+            f"There is no harness {sent['harness']!r}: expected {' or '.join(CHOICES['harness'])}."
+        )
+    return SyncOptions(
+        preview=preview,
+        force=sent["force"],
+        devices=sent["devices"],
+        deadline=deadline,
+        harness=HarnessKind(sent["harness"]) if sent["harness"] else None,
+        trial=platform.trial,
+        known_devices=platform.config.devices,
+    )
 
 
 def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> str:
@@ -112,7 +147,7 @@ def _page(request: Request, platform: Platform, actor: Actor, status: int = 200,
         "problems": [],
         "sync_problem": "",
         "sync_problems": [],
-        "sent": {"repository": "", "branch": "", "problem_set": ""},
+        "sent": _sent(FormData()),
         "synced": None,
     }
     names = [each.name for each in platform.config.devices]
