@@ -61,7 +61,7 @@ def detect_gpus(environ: Mapping[str, str], query: Callable[[], str] | None = No
 
 
 def shows_gpu(dev: Path = Path("/dev")) -> bool:
-    """Tell whether the machine shows the device nodes of a GPU: without them the harness judges on none."""
+    """Return whether the machine shows the device nodes of a GPU: without them the harness judges on none."""
     return (dev / "kfd").exists() or any(dev.glob("nvidia[0-9]*"))
 
 

@@ -102,7 +102,7 @@ class TrustRule(StrEnum):
 
 
 def is_proven(trust: str) -> bool:
-    """Tell whether a result ranks among the proven ones; what nobody but its own clock vouches for is another board's.
+    """Return whether a result ranks among the proven ones; what nobody but its own clock vouches for is another board's.
 
     Where there is no audit at all, all results are self-measured and rank among themselves.
     """
@@ -275,7 +275,7 @@ REJECTED = "a person rejected this result"
 
 
 def is_rejected(state: str, reason: str) -> bool:
-    """Tell whether somebody has decided against a job's result; else a quarantined one waits for a person."""
+    """Return whether somebody has decided against a job's result; else a quarantined one waits for a person."""
     return state == JobState.QUARANTINED and reason.startswith(REJECTED)
 
 
@@ -327,7 +327,7 @@ class Leaderboard:
     """The event that it is part of; empty for none."""
 
     def takes(self, level: TrustLevel) -> bool:
-        """Tell whether times of this level rank here."""
+        """Return whether times of this level rank here."""
         return self.trust is TrustRule.ANY or level in BEST_LEVELS
 
 

@@ -337,7 +337,7 @@ SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, e
 
 
 def is_shortage(error: BaseException | None) -> bool:
-    """Tell whether the machine is short of something: files, memory, processes. That passes."""
+    """Return whether the machine is short of something: files, memory, processes. That passes."""
     if isinstance(error, OSError):
         return error.errno in SHORTAGES
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "new thread" in str(error))

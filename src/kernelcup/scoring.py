@@ -177,12 +177,12 @@ def _above_zero(found: tuple[float, float] | None, middle: float) -> tuple[float
 
 
 def is_at_floor(timing: Timing) -> bool:
-    """Tell whether a case took no longer than a kernel that does nothing."""
+    """Return whether a case took no longer than a kernel that does nothing."""
     return timing.audit is not None and any(each.code == EMPTY_FLOOR for each in timing.audit.findings)
 
 
 def told_apart(first: Span, second: Span) -> bool:
-    """Tell whether two results differ by more than their 95 % intervals explain.
+    """Return whether two results differ by more than their 95 % intervals explain.
 
     The interval of the logarithm of their ratio comes from the ends of both that face each other (the
     method of variance estimates recovery, Zou and Donner 2008); they differ if it does not hold zero. Two

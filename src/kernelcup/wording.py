@@ -168,7 +168,7 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
 
 
 def is_compared(duel: DuelResult | None) -> bool:
-    """Tell whether two were measured in turns, with whatever result."""
+    """Return whether two were measured in turns, with whatever result."""
     if duel is None or duel.verdict in ("", "not_held"):
         return False
     return duel.low > 0 and math.isfinite(duel.high)

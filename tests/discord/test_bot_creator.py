@@ -118,14 +118,14 @@ async def test_a_deadline_that_cannot_be_read_is_told_in_a_sentence(stage: Stage
         given |= {"gpus": "H100"}
     files = [("a.py", SINGLE)] if command == "create" else []
     asked = await stage.discord.slash(stage.admin(), stage.room, f"leaderboard {command}", given, *files)
-    assert (await asked.wait_response()).text.startswith("❌ 'yesterday' is not a moment; expected ")
+    assert (await asked.wait_response()).text.startswith("❌ 'yesterday' is not a date or time; expected ")
 
 
 @pytest.mark.parametrize(
     ("given", "file", "told"),
     [
-        ({"deadline": "yesterday"}, ("a.py", SINGLE), "is not a moment"),
-        ({"deadline": "2001-01-01"}, ("a.py", SINGLE), "over already"),
+        ({"deadline": "yesterday"}, ("a.py", SINGLE), "is not a date or time"),
+        ({"deadline": "2001-01-01"}, ("a.py", SINGLE), "already passed"),
         ({"leaderboard_name": "@everyone"}, ("a.py", SINGLE), "Leaderboard name"),
         ({"gpus": " , "}, ("a.py", SINGLE), "at least one GPU"),
         ({"gpus": "T5"}, ("a.py", SINGLE), "is not configured here"),
@@ -210,7 +210,7 @@ async def test_a_task_is_replaced_after_it_was_shown_what_changes(stage: Stage) 
     ("given", "told"),
     [
         ({}, "Say what is to be changed"),
-        ({"deadline": "soon"}, "is not a moment"),
+        ({"deadline": "soon"}, "is not a date or time"),
         ({"gpus": "T5"}, "is not configured here"),
     ],
 )

@@ -366,7 +366,7 @@ def test_two_of_ones_own_may_be_compared_and_any_by_managers(judging, pair) -> N
     root = make_actor(judging.db, "root", Role.ADMIN)
     assert compare.start(judging.db, root, first.id, second.id, now=judging.clock()).id
     other = judging.submit("bob")
-    with pytest.raises(Forbidden, match="somebody else's"):
+    with pytest.raises(Forbidden, match="another user"):
         start(judging, first, other)
     with pytest.raises(Forbidden):
         start(judging, first, second, "eve")

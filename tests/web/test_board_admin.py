@@ -149,7 +149,7 @@ def test_what_cannot_be_a_rule_is_told_and_kept_in_the_form(client, people, sign
     fields = {"settings": "yes", "devices": "H100", "deadline": '"><script>alert(1)</script>'}
     answer = post(client, "/admin/boards/double/preview", **fields)
     assert answer.status_code == 400
-    assert "is not a moment" in answer.text
+    assert "is not a date or time" in answer.text
     assert "<script>alert" not in answer.text
 
 

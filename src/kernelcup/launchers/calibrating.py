@@ -147,7 +147,7 @@ class Bench:
             self._drifting.pop(gpu, None)
 
     def _fits(self, found: DeviceCalibration, place: Place) -> bool:
-        """Tell whether a canary is as expected, and note it. A processor's is only marked elsewhere."""
+        """Return whether a canary is as expected, and note it. A processor's is only marked elsewhere."""
         facts = self._facts.get(place)
         if found.backend is not Backend.CUDA or facts is None:
             return True

@@ -77,7 +77,7 @@ def _files(user_ids: frozenset[int], folders: Iterable[str]) -> Iterator[Found]:
 
 
 def _is_runners(path: Path) -> bool:
-    """Tell whether a runner made it, perhaps for a job that has no process yet; runners sweep theirs."""
+    """Return whether a runner made it, perhaps for a job that has no process yet; runners sweep theirs."""
     return path.name.startswith(FOLDER_PREFIX) and path.parent == Path(tempfile.gettempdir())
 
 

@@ -103,12 +103,12 @@ def for_each_slot(backend: Backend, warm: int | None) -> int:
 
 
 def may_start_while_busy() -> bool:
-    """Tell whether a runner can start beside a job without being felt."""
+    """Return whether a runner can start beside a job without being felt."""
     return priority.can_be_raised() and len(os.sched_getaffinity(0)) >= CORES_TO_SPARE
 
 
 def can_be_warm(spec: JobSpec) -> bool:
-    """Tell whether a job can use what waits: a task's own harness starts processes of its own."""
+    """Return whether a job can use what waits: a task's own harness starts processes of its own."""
     return spec.harness is HarnessKind.STANDARD and spec.sandbox is not SandboxPolicy.NONE
 
 

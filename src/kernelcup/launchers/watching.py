@@ -64,7 +64,7 @@ class Seen:
 
 
 def is_ours(pid: int) -> bool:
-    """Tell whether a process belongs to this one, or cannot be seen, as in another container.
+    """Return whether a process belongs to this one, or cannot be seen, as in another container.
 
     Each GPU is locked, so that of all KernelCup processes only what we started can be on it.
     """

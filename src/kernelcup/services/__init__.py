@@ -1,3 +1,3 @@
-"""What KernelCup does: each function is one use, with its own transactions."""
+"""What KernelCup does: each function is one use case and opens its own transactions."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""People: who they are, how they come in, and what they may do."""
+"""User accounts: identities, signing in, roles and bans."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _SUBJECT = re.compile(r"[!-~]{1,128}")
 
 
 def get_user(db: Database, actor: Actor, name: str) -> User:
-    """Return a user with their identities: oneself, and anybody for admins.
+    """Return a user with their identities: the actor's own account, or any account for admins.
 
     Raises:
-        SignInNeeded, ScopeMissing: The token does not do.
-        Forbidden: It is somebody else.
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        Forbidden: The account belongs to another user.
         NotFound: There is no such user.
     """
     access.require(actor, Scope.READ)
@@ -51,7 +51,7 @@ def get_user(db: Database, actor: Actor, name: str) -> User:
         user = accounts.find(session, name)
     itself = user is not None and user.id == actor.user_id
     if not itself and not _administers(actor):
-        raise Forbidden("You see your own account only; all are for admins.")
+        raise Forbidden("You may see your own account only; admins may see all.")
     if user is None:
         raise _no_user(name)
     return user
@@ -60,19 +60,19 @@ def get_user(db: Database, actor: Actor, name: str) -> User:
 def list_users(
     db: Database, actor: Actor, *, after_id: int | None = None, limit: int = 50, query: str | None = None
 ) -> list[User]:
-    """Return users by number, only those whose name has ``query`` in it. Only for admins."""
+    """Return users by number, or only those whose names contain ``query``. For admins only."""
     _require_admin(actor)
     with db.read() as session:
         return accounts.page(session, after_id=after_id, limit=limit, query=query)
 
 
 def make_user(db: Database, actor: Actor, name: str, *, role: Role, now: datetime) -> User:
-    """Make a user who has no identity yet.
+    """Create a user without any identity yet.
 
     Raises:
-        SignInNeeded, Forbidden, ScopeMissing: The actor is no admin.
-        InvalidValue: The name or the role cannot be one.
-        Conflict: Somebody has that name.
+        SignInNeeded, Forbidden, ScopeMissing: The actor is not an admin.
+        InvalidValue: The name or the role is invalid.
+        Conflict: The name is taken.
     """
     _require_admin(actor)
     checked, wanted = check_account_name(name), _account_role(role)
@@ -85,12 +85,12 @@ def make_user(db: Database, actor: Actor, name: str, *, role: Role, now: datetim
 
 
 def set_role(db: Database, actor: Actor, name: str, role: Role, *, now: datetime) -> User:
-    """Give a user a role; their tokens lose at once what it does not allow. Only for admins."""
+    """Give a user a role; their tokens lose at once every scope it does not allow. For admins only."""
     return change(db, actor, name, role=role, now=now)
 
 
 def ban(db: Database, actor: Actor, name: str, *, reason: str, now: datetime) -> User:
-    """Let a user read only, by whatever identity they come in. Only for admins.
+    """Restrict a user to reading, whichever identity they sign in with. For admins only.
 
     Raises:
         InvalidValue: The reason is missing or too long.
@@ -99,18 +99,18 @@ def ban(db: Database, actor: Actor, name: str, *, reason: str, now: datetime) ->
     _require_admin(actor)
     text = reason.strip()
     if not 1 <= len(text) <= LONGEST_REASON:
-        raise InvalidValue(f"Reason of a ban: expected 1 to {LONGEST_REASON} characters.")
+        raise InvalidValue(f"Reason for a ban: expected 1 to {LONGEST_REASON} characters.")
     return _set_ban(db, actor, name, at=now, reason=text, action="user.ban", now=now)
 
 
 def unban(db: Database, actor: Actor, name: str, *, now: datetime) -> User:
-    """Lift a ban. Only for admins."""
+    """Lift a ban. For admins only."""
     _require_admin(actor)
     return _set_ban(db, actor, name, at=None, reason="", action="user.unban", now=now)
 
 
 def rename(db: Database, actor: Actor, name: str, new_name: str, *, now: datetime) -> User:
-    """Give a user another name: oneself unless banned, and anybody for admins."""
+    """Rename a user: the actor's own account unless banned, or any account for admins."""
     return change(db, actor, name, new_name=new_name, now=now)
 
 
@@ -123,13 +123,13 @@ def change(
     role: Role | None = None,
     now: datetime,
 ) -> User:
-    """Give a user another name, a role, or both, or neither where one of them cannot be.
+    """Give a user another name, a role, or both; if either fails, change neither.
 
     Raises:
-        SignInNeeded, Forbidden, ScopeMissing, Banned: The actor may not.
-        InvalidValue: The name or the role cannot be one.
-        NotFound: There is no such user.
-        Conflict: Somebody has the name, or the last admin would be none.
+        SignInNeeded, Forbidden, ScopeMissing, Banned: The actor may not do this.
+        InvalidValue: The name or the role is invalid.
+        NotFound: There is no user of that name.
+        Conflict: The name is taken, or the last admin would lose the role.
     """
     if role is not None:
         _require_admin(actor)
@@ -157,15 +157,15 @@ def change(
 
 
 def set_direct_messages(db: Database, actor: Actor, wanted: bool) -> User:
-    """Note whether bots may write to the actor when a result of theirs is overtaken.
+    """Store whether bots may message the actor when one of their results is overtaken.
 
     Raises:
-        SignInNeeded, ScopeMissing: The actor's token does not do.
-        InvalidValue: The actor is no user.
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        InvalidValue: The actor is not a user.
     """
     access.require(actor, Scope.SUBMIT)
     if actor.user_id is None:
-        raise InvalidValue("Only a user gets direct messages; sign in as one.")
+        raise InvalidValue("Only users get direct messages; sign in as one.")
     with db.write() as session:
         accounts.set_direct_messages(session, actor.user_id, wanted)
         return _got(session, actor.user_id)
@@ -174,19 +174,19 @@ def set_direct_messages(db: Database, actor: Actor, wanted: bool) -> User:
 def sign_in(
     db: Database, *, provider: str, subject: str, login: str, now: datetime, actor: Actor = NOBODY
 ) -> int:
-    """Return the user with an identity, who is made when it is first seen.
+    """Return the id of the user with an identity; create the user when it is first seen.
 
     Args:
         db: The database.
-        provider: Who vouches for the identity, such as ``github``.
-        subject: What the provider calls the account for ever.
-        login: Its name there now.
+        provider: The sign-in provider of the identity, for example ``github``.
+        subject: The provider's permanent id for the account.
+        login: The account's current name at the provider.
         now: The time.
-        actor: Somebody who is signed in links the identity to themself.
+        actor: If signed in, the identity is linked to this user.
 
     Raises:
-        InvalidValue: The provider or the subject cannot be one.
-        Conflict: The identity is somebody else's, or the actor has one of that provider.
+        InvalidValue: The provider or the subject is invalid.
+        Conflict: The identity belongs to another user, or the actor already has one of this provider.
     """
     identity = _checked_identity(provider, subject, login)
     with db.write() as session:
@@ -202,13 +202,13 @@ def sign_in(
 
 
 def unlink(db: Database, actor: Actor, provider: str, subject: str, *, now: datetime) -> None:
-    """Take an identity from oneself.
+    """Remove one of the actor's identities.
 
     Raises:
-        SignInNeeded, ScopeMissing: The token does not do.
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
         NotFound: The actor has no such identity.
-        Conflict: It is the only one, and nobody could sign in any more.
-        Banned: Who is banned keeps it, and does not come back with it as a new user.
+        Conflict: It is the only one, and the user could not sign in any more.
+        Banned: A banned user keeps their identities, so that none of them can sign in as a new user.
     """
     access.require(actor, Scope.SUBMIT)
     with db.write() as session:
@@ -237,16 +237,16 @@ def _account_role(role: Role) -> Role:
 
 
 def _check_not_last_admin(session: Session, actor: Actor, user: User) -> None:
-    """Raise ``Conflict`` where nobody would be left to undo it; the machine's operator always can."""
+    """Raise ``Conflict`` if no admin would be left to undo the change; the operator always can."""
     if access.is_operator(actor) or user.role is not Role.ADMIN or user.banned_at is not None:
         return
     if not accounts.has_other_admin(session, user.id):
-        raise Conflict(f"{user.name} is the last admin; make somebody else one first.")
+        raise Conflict(f"{user.name} is the last admin; make another user an admin first.")
 
 
 def _check_own(actor: Actor, user: User | None) -> None:
     if user is None or user.id != actor.user_id:
-        raise Forbidden("You change your own account only; all are for admins.")
+        raise Forbidden("You may change your own account only; admins may change all.")
     if user.banned_at is not None:
         raise Banned("You are banned and cannot change your account.")
 
@@ -266,7 +266,7 @@ def _set_ban(
 
 def _checked_identity(provider: str, subject: str, login: str) -> Identity:
     if not _PROVIDER.fullmatch(provider):
-        raise InvalidValue("Sign-in provider: expected 1 to 32 of a-z, 0-9, _ and -, a letter first.")
+        raise InvalidValue("Sign-in provider: expected 1 to 32 of a-z, 0-9, _ and -, starting with a letter.")
     if not _SUBJECT.fullmatch(subject):
         raise InvalidValue("Subject at a sign-in provider: expected 1 to 128 printable ASCII characters.")
     shown = "".join(letter for letter in login if letter.isprintable()).strip()[:LONGEST_NAME]
@@ -283,7 +283,7 @@ def _link(session: Session, user_id: int, identity: Identity, now: datetime) -> 
 
 
 def _first_seen(session: Session, identity: Identity, now: datetime) -> int:
-    """Make a user. Where somebody else did so at the same time, that one counts."""
+    """Create a user; if the identity was added at the same time elsewhere, return its owner instead."""
     made = _make_with_free_name(session, identity, now)
     owner = identities.add(session, made, identity, now=now)
     if owner != made:
@@ -326,4 +326,4 @@ def _no_user(name: str) -> NotFound:
 
 
 def _taken(name: str) -> Conflict:
-    return Conflict(f"Somebody has the name {name!r}; choose another.")
+    return Conflict(f"The name {name!r} is taken; choose another.")

@@ -1,4 +1,4 @@
-"""What decides whether a submission is taken: person, pauses, leaderboard, times, devices."""
+"""Checks before a submission is accepted: person, pauses, leaderboard, times, devices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ENDINGS = {Language.PYTHON: (".py",), Language.CUDA: (".cu", ".cuh")}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
-    """What somebody wants to submit, and where to."""
+    """What is to be submitted, and where to."""
 
     file_name: str
     size: int
@@ -46,14 +46,14 @@ class Wish:
 
 
 def check_author(session: Session, person: Actor, *, lock: bool = False) -> None:
-    """Raise unless somebody may submit at all.
+    """Raise unless a person may submit at all.
 
     Raises:
         SignInNeeded: Their account is gone.
         Banned: They are banned; the text has the reason.
     """
     if person.user_id is None:
-        return  # a name that is new: the operator submits for it
+        return  # a new name that the operator submits for
     author = submissions.find_author(session, person.user_id, lock=lock)
     if author is None:
         raise SignInNeeded("This account is gone.")
@@ -65,14 +65,14 @@ def check_author(session: Session, person: Actor, *, lock: bool = False) -> None
 def admit(
     session: Session, wish: Wish, stops: Stops, *, person: Actor, viewer: Actor, now: datetime
 ) -> tuple[Leaderboard, list[str]]:
-    """Return where a file goes: the leaderboard and its devices. Raise what refuses it.
+    """Return the leaderboard and the devices that a file goes to, or raise the error that refuses it.
 
     Args:
         session: The transaction.
         wish: What is submitted.
         stops: What is paused.
         person: Whose submission it will be.
-        viewer: Who asks: closed leaderboards exist for those who see them.
+        viewer: The actor who asks; closed leaderboards exist only for those who may see them.
         now: When it arrived.
     """
     target = _board(session, wish, viewer)
@@ -86,9 +86,9 @@ def admit(
 
 
 def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mode, now: datetime) -> None:
-    """Raise ``NotOpenYet`` or ``DeadlinePassed`` if somebody cannot submit to a leaderboard now.
+    """Raise ``NotOpenYet`` or ``DeadlinePassed`` if a person cannot submit to a leaderboard now.
 
-    Its managers may practise at any time; a late exception counts for the deadline in any mode.
+    Its managers may practise at any time; a late exception extends the deadline in any mode.
     """
     if mode is not Mode.LEADERBOARD and access.manages_board(person, board):
         return
@@ -105,14 +105,14 @@ def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mod
 
 
 def base_name(file_name: str) -> str:
-    """Return the last part of a path of any system."""
+    """Return the last part of a path of any operating system."""
     return file_name.replace("\\", "/").rsplit("/", 1)[-1][-255:]
 
 
 def _board(session: Session, wish: Wish, viewer: Actor) -> Leaderboard:
     name, in_file = wish.board, wish.directives.leaderboard
     if name and in_file and name_key(name) != name_key(in_file):
-        raise ConflictingBoards(f"The file says leaderboard {in_file!r}, you say {name!r}.")
+        raise ConflictingBoards(f"The file names leaderboard {in_file!r}, but you gave {name!r}.")
     wanted = name or in_file
     if wanted:
         return find_board(session, wanted, viewer)
@@ -132,7 +132,7 @@ def _check_size(board: Leaderboard, size: int) -> None:
 
 
 def check_file_type(file_name: str, language: Language) -> None:
-    """Raise ``WrongFileType`` for a name whose ending does not fit the task's language."""
+    """Raise ``WrongFileType`` if the suffix of a file name does not fit the task's language."""
     allowed, name = ENDINGS[language], base_name(file_name)
     if PurePosixPath(name).suffix.lower() not in allowed:
         raise WrongFileType(f"{name!r}: expected a file that ends in {' or '.join(allowed)}.")

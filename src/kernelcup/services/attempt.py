@@ -1,6 +1,6 @@
-"""One leased job, from its claim to its stored end.
+"""One leased job, from its claim until its end is stored.
 
-Load, work, apply: what a job needs is read in one transaction, the launch happens outside of any,
+Load, work, apply: the job's data is read in one transaction, the launch happens outside of any, and
 the result is stored in another.
 """
 
@@ -74,7 +74,7 @@ class Attempt:
         self.lease = lease
         self.cancelled = threading.Event()
         self.was_short = False
-        """Whether the machine lacked what a launch needs, such as files."""
+        """Whether the machine lacked something that a launch needs, for example file descriptors."""
         self._db = db
         self._device = device
         self._launcher = launcher
@@ -87,7 +87,7 @@ class Attempt:
         self._looking: Looking | None = None
 
     def run(self) -> None:
-        """Do it all, and tell how it ended. Raise nothing: whatever goes wrong, the lease ends."""
+        """Work on the job and report how it ended. Raise nothing: whatever goes wrong, the lease ends."""
         job = self.lease.job
         try:
             self._tell(JobStarted(job=job))
@@ -130,31 +130,31 @@ class Attempt:
             cancelled=self.cancelled,
         )
         check_report(spec, launched.report)
-        # What a measurement has found is not lost by another try.
+        # Findings of a measurement must not be lost by trying again.
         faulty = launched.report.verdict is Verdict.INTERNAL_ERROR and not launched.report.quarantine
         again = faulty and self._is_first()
         run = None if again else self._store(launched)
         if run is not None:
             self._note_calibration(run, launched)
         if launched.unfit is not None:
-            # After the result is safe: the next job on the GPU finds the same, should this fail.
+            # The result is safe by now; should this fail, the next job on the GPU finds the same fault.
             try:
                 self._take_out(launched.unfit)
             except StorageUnavailable as error:
-                logger.warning("job %d: not stored that a GPU is unfit: %s", self.lease.job.id, error)
+                logger.warning("job %d: cannot store that a GPU is unfit: %s", self.lease.job.id, error)
         if run is None:
-            # Something of ours died, or the task is broken: only a second look can tell them apart.
-            # Its message may be about a hidden case, and the reason of a retry is shown to the author.
+            # Either one of our processes died or the task is broken: only a second attempt can tell them apart.
+            # The message may be about a hidden case, and the author sees the reason of a retry.
             where = f" in its {stage.value} stage" if (stage := launched.report.stage) is not None else ""
             raise BadReport(f"the harness could not judge{where}")
         return run
 
     def _note_calibration(self, run: Run, launched: LaunchResult) -> None:
-        """Store under which calibration a run was measured; the run is worth keeping without."""
+        """Store which calibration a run was measured under; the run is worth keeping without it."""
         try:
             calibrations.note_run(self._db, run.id, launched, now=self._clock())
         except StorageUnavailable as error:
-            logger.warning("job %d: its calibration is not noted: %s", self.lease.job.id, error)
+            logger.warning("job %d: cannot store its calibration: %s", self.lease.job.id, error)
 
     def _is_first(self) -> bool:
         job = self.lease.job
@@ -165,7 +165,7 @@ class Attempt:
         self._tell(JobProgress(job=self.lease.job, event=event))
 
     def _store(self, launched: LaunchResult) -> Run:
-        """Store a result, with patience: a run of minutes is worth more than a locked database."""
+        """Store a result, and retry while the database is locked: a run may have taken minutes."""
         for delay_s in STORE_RETRY_S:
             try:
                 return self._finish(launched)
@@ -190,7 +190,7 @@ class Attempt:
         """Take the GPUs out of service; the job waits for others, or for these to be fit again."""
         self._take_out(error)
         if error.spoils:
-            # Counted, or a submission that breaks each GPU it gets would be given all of them.
+            # This counts as an attempt, or a submission that breaks every GPU would be given all of them.
             return self._failed(f"{type(error).__name__}: {error}")
         queue.hand_back(self._db, self.lease, reason=str(error), now=self._clock())
         return JobReturned(job=self.lease.job, reason=str(error))
@@ -220,15 +220,15 @@ class Attempt:
             load.task,
             job_id=queue.job_name(self.lease),
             submission=load.code,
-            # A comparison waits with what is not ranked, and is measured like what is.
+            # A comparison is queued as practice but measured like a ranked run.
             mode=Mode.LEADERBOARD if load.rival is not None else self.lease.job.mode,
             backend=self._device.backend,
             harness=load.board.harness,
             build_scope=build_scope(load.submission.user),
             seeds_below=load.board.seeds_below,
         )
-        # Whether a leaderboard takes audited times only is no finding of a measurement: what it does not take is
-        # stored, and ranks if that changes.
+        # A leaderboard that ranks audited times only does not affect the measurement: other results are stored
+        # too, and rank if the rule changes.
         if load.rival is None:
             return spec
         if (
@@ -256,7 +256,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Load:
-    """What is read before a launch."""
+    """The data read before a launch."""
 
     task: Task
     submission: Submission
@@ -267,5 +267,5 @@ class _Load:
 
 
 def build_scope(user: str) -> str:
-    """Return the name under which a machine keeps this user's builds: it needs no other."""
+    """Return the name under which a machine keeps this user's builds, without revealing the user."""
     return hashlib.sha256(user.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Who used which right: written by every service that uses one, read by those who manage."""
+"""The audit log: every service that uses a right writes to it, and those who manage may read it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def entries(
     before_id: int | None = None,
     limit: int = 50,
 ) -> list[AuditEntry]:
-    """Return what was done, the newest first: for admins all, for creators what is about their boards.
+    """Return log entries, newest first: all of them for admins, those about their own boards for creators.
 
     Raises:
-        SignInNeeded, Forbidden, ScopeMissing: They may not see it.
+        SignInNeeded, Forbidden, ScopeMissing: The actor may not see the log.
     """
     sees_all = actor.role is Role.ADMIN
-    # An admin without the scope is refused: what is about their own boards would look like all there is.
+    # An admin without the scope is refused: entries about their own boards only would look complete.
     access.require(actor, Scope.ADMIN if sees_all else Scope.MANAGE, role=Role.CREATOR)
     with db.read() as session:
         return audit.page(

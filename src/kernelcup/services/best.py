@@ -1,4 +1,4 @@
-"""What stands beside a result: the submission that is first, and why it ranks as it does."""
+"""Context for a result: the leading submission, and why the result ranks as it does."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kernelcup_harness.protocol import StageName, Verdict
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beside:
-    """What is told beside one job's result."""
+    """The context of one job's result."""
 
     best: Best | None
     remark: str
-    """Why it does not rank, or ranks behind somebody slower; empty where it ranks as it is."""
+    """Why it does not rank, or ranks behind a slower result; empty if it ranks by its score."""
 
 
 def beside(db: Database, view: SubmissionView, *, viewer: Actor = OPERATOR) -> dict[int, Beside]:
-    """Return what to tell beside each result whose report somebody sees, by the job's id."""
+    """Return the context of each result whose report the viewer sees, by the job's id."""
     shown = [each for each in view.jobs if each.run is not None and each.run.report.stages]
     if not shown:
         return {}
@@ -39,7 +39,7 @@ def beside(db: Database, view: SubmissionView, *, viewer: Actor = OPERATOR) -> d
         assert each.run is not None
         best = best_of(db, board.name, each.job.device, task_hash=each.run.task_hash, viewer=viewer)
         if best is not None and best.submission == view.submission.id:
-            best = None  # nobody learns anything beside themselves
+            best = None  # comparing a submission with itself shows nothing
         found[each.job.id] = Beside(best=best, remark=remark(each.job, each.run, board, since=since))
     return found
 
@@ -47,20 +47,20 @@ def beside(db: Database, view: SubmissionView, *, viewer: Actor = OPERATOR) -> d
 def best_of(
     db: Database, board: str, device: str, *, task_hash: str, viewer: Actor = OPERATOR
 ) -> Best | None:
-    """Return who is first on one (leaderboard, device), as it is shown to somebody; None while nobody is.
+    """Return the leading submission of one (leaderboard, device) as the viewer sees it, None if there is none.
 
-    Its times are told for the public cases of the same task version only.
+    It has times only for public cases, and only if it was judged against the same task version.
     """
     try:
         first = rank.standings(db, board, device, viewer=viewer, limit=1)
     except (NotFound, UnknownDevice):
-        return None  # the device was taken away meanwhile, or the board
+        return None  # the device or the board was removed meanwhile
     if not first:
         return None
     with db.read() as session:
         found = [job for job in jobs.of_submission(session, first[0].submission_id) if job.device == device]
         run = runs.counted(session, [job.id for job in found]).get(found[0].id) if found else None
-    # A run that came after a freeze is not told.
+    # A run that was stored after a freeze is not shown.
     known = run is not None and run.task_hash == task_hash and run.score_s == first[0].score_s
     return Best(
         submission=first[0].submission_id,

@@ -1,4 +1,4 @@
-"""Change a leaderboard, after a look at what the change does."""
+"""Change a leaderboard, after a preview of what the change does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kernelcup_harness.protocol import HarnessKind, Mode, canonical_hash
 
 
 class Keep(Enum):
-    """Says that a setting stays as it is; None would mean that it is removed."""
+    """Marks a setting that stays as it is; None would remove it."""
 
     KEEP = "keep"
 
@@ -37,7 +37,7 @@ KEEP = Keep.KEEP
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BoardChanges:
-    """New values of settings; None removes those that may be absent."""
+    """New values of settings; None removes an optional one."""
 
     deadline: datetime | Keep | None = KEEP
     opens_at: datetime | Keep | None = KEEP
@@ -62,15 +62,15 @@ RANKS_BY = ("trust", "duel", "judging")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Affected:
-    """What a change touches on one device."""
+    """What a change affects on one device."""
 
     device: str
     entries: int
     """Users with a standing."""
     jobs: int
-    """Ranked results that a rejudge makes again."""
+    """Ranked results that a rejudge would measure again."""
     gpu_s: float | None
-    """How long that would take; None where no ranked job was timed yet."""
+    """How long the rejudge would take, in seconds; None if no ranked job was timed yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,26 +79,26 @@ class UpdatePreview:
 
     board: str
     fingerprint: str
-    """Of the leaderboard as it is now: an update that carries it is refused after another change."""
+    """Identifies the leaderboard's current settings: an update that carries it is refused after another change."""
     settings: Mapping[str, tuple[object, object]]
     """Name to (old, new); those of the task begin with ``task.``."""
     files: tuple[FileChange, ...]
     cases: tuple[CaseChange, ...]
     hidden: Mapping[str, tuple[int, int]]
     needs_rejudge: bool
-    """Whether there are results that cannot stand in one ranking with new ones, and so leave the standings."""
+    """Whether there are results that cannot be ranked together with new ones, and so leave the standings."""
     reasons: tuple[str, ...]
     """Why they cannot be compared."""
     affected: tuple[Affected, ...]
     estimated_gpu_s: float | None
     removed_in_use: tuple[str, ...]
-    """Devices that go although there are submissions on them."""
+    """Devices that are removed although they have submissions."""
     reveals: tuple[str, ...] = ()
-    """What others get to see that was kept from them when people submitted."""
+    """What others will see that was hidden from them when people submitted."""
 
     @property
     def changes_anything(self) -> bool:
-        """Tell whether the update does something at all."""
+        """Return whether the update changes anything."""
         return bool(self.settings or self.files or self.cases or self.hidden)
 
 
@@ -109,7 +109,7 @@ class Updated:
     board: Leaderboard
     preview: UpdatePreview
     rejudge: RejudgePlan | None
-    """What is judged again; None if nothing was asked for or has to be."""
+    """What is judged again; None if no rejudge was asked for or none is needed."""
 
 
 def preview_update(
@@ -122,7 +122,7 @@ def preview_update(
     changes: BoardChanges | None = None,
     known_devices: Sequence[Device] | None = None,
 ) -> UpdatePreview:
-    """Return what :func:`update_board` would do, without doing it; it raises what that would."""
+    """Return what :func:`update_board` would do, without doing it; raise the same errors."""
     with db.read() as session:
         board = board_rules.find_managed(session, name, actor)
         return plan_changes(session, board, task, changes or BoardChanges(), known_devices, now).preview
@@ -144,20 +144,21 @@ def update_board(
 ) -> Updated:
     """Change a leaderboard's settings and its task version.
 
-    What waits is judged against the new version. What was judged stays stored as it is; where it cannot be
-    compared with new results it leaves the standings until it is judged again.
+    Queued jobs are judged against the new version. Stored results stay as they are; those that cannot be
+    compared with new results leave the standings until they are judged again.
 
     Args:
-        task: The new version; None keeps the one that is there.
+        task: The new version; None keeps the current one.
         expected: The fingerprint of the preview that was agreed to.
         rejudge: Judge the ranked results again, if they cannot be compared with new ones.
-        force: Take away devices although there are submissions on them, and reveal names or code that were
-            not to be shown when people submitted. The leaderboard says so from then on.
-        trial: Tries a new version, to find the bound of its seeds; without it that stays as it is.
+        force: Remove devices although they have submissions, and reveal names or code that were hidden when
+            people submitted. The leaderboard shows a notice about this from then on.
+        trial: Tries a new version, to find the bound of its seeds; without it the bound stays as it is.
 
     Raises:
-        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not.
-        Conflict: It changed since the preview, a device that goes has submissions, or it reveals something.
+        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not change it.
+        Conflict: The leaderboard changed since the preview, a removed device has submissions, or the update
+            reveals something.
         InvalidValue: A setting cannot be used.
     """
     bound = _bound(db, actor, name, task, trial)
@@ -244,7 +245,7 @@ def _changed(
     )
     if (changed.task_hash, changed.devices) != (board.task_hash, board.devices):
         check_judgeable(task, changed.devices, known)
-    # What cannot be proven and was there before keeps nobody from another change.
+    # A proof that the board lacked already must not block a change of another setting.
     asks = ("trust", "duel", "devices", "harness")
     if any(getattr(changed, name) != getattr(board, name) for name in asks):
         board_rules.check_proofs(
@@ -293,7 +294,7 @@ def _preview(
 
 
 def _reveals(session: Session, board: Leaderboard, changed: Leaderboard) -> tuple[str, ...]:
-    """Return what others get to see of people who submitted before the change; nothing while nobody did."""
+    """Return what the change would reveal about people who submitted before it; empty without submissions."""
     found = []
     if board.pseudonymous and not changed.pseudonymous:
         found.append("participants are shown under their own names")
@@ -303,18 +304,18 @@ def _reveals(session: Session, board: Leaderboard, changed: Leaderboard) -> tupl
 
 
 def _publishes(board: Leaderboard) -> bool:
-    """Tell whether code is shown at all; on a pseudonymous leaderboard it would tell who wrote it."""
+    """Return whether code is shown; on a pseudonymous leaderboard it would reveal its author."""
     return board.code_policy is CodePolicy.AFTER_DEADLINE and not board.pseudonymous
 
 
 def fingerprint(board: Leaderboard) -> str:
-    """Return what changes whenever a leaderboard does."""
+    """Return a hash that changes whenever the leaderboard does."""
     state = {name: as_json(getattr(board, name)) for name in SETTINGS}
     return canonical_hash({**state, "id": board.id, "task": board.task_hash})
 
 
 def as_json(value: object) -> object:
-    """Return a setting as JSON has it."""
+    """Return a setting as JSON data."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Enum):

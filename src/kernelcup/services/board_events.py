@@ -1,4 +1,4 @@
-"""Events: leaderboards that belong together, such as those of one hackathon. An event is no more than its name."""
+"""Events: leaderboards that belong together, for example those of one hackathon. An event is only a name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def check_event(name: str) -> None:
-    """Raise ``InvalidValue`` if an event cannot have this name; an empty one is none."""
+    """Raise ``InvalidValue`` if an event cannot have this name; an empty name means no event."""
     if name and not _NAME.fullmatch(name):
         raise InvalidValue(
             f"Event name {name!r}: expected at most {LONGEST_NAME} letters, digits, '-', '_' and '.', "
@@ -26,9 +26,9 @@ def check_event(name: str) -> None:
 
 
 def boards_of_event(db: Database, name: str, viewer: Actor = OPERATOR) -> Sequence[Leaderboard]:
-    """Return the leaderboards of an event that exist for somebody, the first to end first.
+    """Return the leaderboards of an event that exist for the viewer, sorted by deadline.
 
-    Raise ``NotFound`` where there is none: an event of which they see no leaderboard does not exist for them.
+    Raise ``NotFound`` if there is none: an event without a visible leaderboard does not exist for the viewer.
     """
     with db.read() as session:
         seen = access.visible_boards(session, viewer)

@@ -1,4 +1,4 @@
-"""Make, find and delete leaderboards."""
+"""Create, find and delete leaderboards."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LONGEST_NAME = 64
 LARGEST_SIZE_LIMIT = 16 << 20
 MOST_REVIEW_TAGS = 50
 
-# First parts of addresses: the existing client puts leaderboard names there too.
+# First path segments of the web site's addresses: the existing client puts leaderboard names there too.
 RESERVED_NAMES = frozenset(
     {
         "account",
@@ -90,7 +90,7 @@ RESERVED_NAMES = frozenset(
 
 
 def create_board(db: Database, **settings: Any) -> Leaderboard:
-    """Make a leaderboard as :func:`make_board` does, and return it alone."""
+    """Create a leaderboard as :func:`make_board` does, and return it without the notes."""
     return make_board(db, **settings).board
 
 
@@ -117,23 +117,23 @@ def make_board(
     event: str = "",
     trial: TaskTrial | None = None,
 ) -> MadeBoard:
-    """Make a leaderboard for a snapshot of the task.
+    """Create a leaderboard for a snapshot of the task.
 
     Args:
-        creator: Whoever makes it for themself, or the name of somebody for whom the operator does.
-        harness: Whose code judges. None is ours where the task's own solutions pass under it; the
-            task's own must be asked for.
-        known_devices: What is configured; other devices are refused. None takes any name.
+        creator: The actor who creates it, or the name of the user for whom the operator creates it.
+        harness: The harness that judges. None chooses the standard harness if the task's own solutions pass
+            under it; the task's own harness must be asked for.
+        known_devices: The configured devices; others are refused. None accepts any name.
         trust: How far a time must be proven to rank.
-        duel: Whether a new first place must win against the one before.
+        duel: Whether a new first place must win a duel against the previous one.
         event: Name of the event that it is part of; empty for none.
-        trial: Tries the task; None where that cannot be done here.
+        trial: Tries the task; None if that cannot be done here.
 
     Raises:
-        SignInNeeded, Forbidden, ScopeMissing: The actor may not make leaderboards.
-        OwnHarnessNeeded: Only the task's own harness can judge it, and nobody asked for that.
+        SignInNeeded, Forbidden, ScopeMissing: The actor may not create leaderboards.
+        OwnHarnessNeeded: Only the task's own harness can judge it, and ``harness`` does not ask for it.
         InvalidValue: The name, a device, the times, the harness or a limit cannot be used.
-        Conflict: There is a leaderboard of that name.
+        Conflict: The name is taken.
     """
     if isinstance(creator, Actor):
         access.require(creator, Scope.MANAGE, role=Role.CREATOR)
@@ -178,7 +178,7 @@ def make_board(
 def list_boards(
     db: Database, viewer: Actor = OPERATOR, *, after_id: int | None = None, limit: int | None = None
 ) -> list[Leaderboard]:
-    """Return the leaderboards that exist for somebody, the oldest first."""
+    """Return the leaderboards that exist for the viewer, oldest first."""
     with db.read() as session:
         return access.visible_boards(session, viewer, after_id=after_id, limit=limit)
 
@@ -190,17 +190,17 @@ def get_board(db: Database, name: str, viewer: Actor = OPERATOR) -> Leaderboard:
 
 
 def get_task(db: Database, name: str, viewer: Actor = OPERATOR) -> Task:
-    """Return the task version of a leaderboard; hidden cases are in it for those who inspect it only."""
+    """Return the task version of a leaderboard, with hidden cases only if the viewer may inspect it."""
     return visible_task(db, name, viewer).task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VisibleTask:
-    """A leaderboard's task as somebody may see it."""
+    """A leaderboard's task as the viewer may see it."""
 
     board: Leaderboard
     task: Task
-    """Without the hidden cases, unless the viewer may see all of the leaderboard."""
+    """Without the hidden cases, unless the viewer may inspect the leaderboard."""
     hidden_tests: int
     hidden_benchmarks: int
 
@@ -227,8 +227,8 @@ def delete_board(
     """Delete a leaderboard for good, with its submissions and their runs.
 
     Args:
-        confirm: The name as it is written; only the operator's command line, which asks by itself,
-            may leave it out.
+        confirm: The leaderboard's exact name; only the operator's command line, which asks for
+            confirmation itself, may leave it out.
 
     Raises:
         InvalidValue: The name was not confirmed; nothing was deleted.
@@ -264,11 +264,11 @@ def find_board(session: Session, name: str, viewer: Actor = OPERATOR) -> Leaderb
 
 
 def find_managed(session: Session, name: str, actor: Actor) -> Leaderboard:
-    """Return a leaderboard that somebody may change.
+    """Return a leaderboard that the actor may change.
 
     Raises:
         NotFound: It does not exist for them.
-        SignInNeeded, Forbidden, ScopeMissing: They see it, and may not.
+        SignInNeeded, Forbidden, ScopeMissing: They see it but may not change it.
     """
     board = find_board(session, name, actor)
     access.check_manages_board(session, actor, board)
@@ -276,7 +276,7 @@ def find_managed(session: Session, name: str, actor: Actor) -> Leaderboard:
 
 
 def check_manages(db: Database, actor: Actor, name: str) -> None:
-    """Raise what :func:`find_managed` raises, before anything costly is done for the actor."""
+    """Raise the errors of :func:`find_managed`, before anything costly is done for the actor."""
     with db.read() as session:
         find_managed(session, name, actor)
 
@@ -296,11 +296,11 @@ def check_free(db: Database, name: str) -> None:
     """Raise ``Conflict`` if the name is taken, before anything costly is done for it."""
     with db.read() as session:
         if boards.find(session, name) is not None:
-            raise Conflict(f"There is a leaderboard {name!r} already.")
+            raise Conflict(f"There already is a leaderboard {name!r}.")
 
 
 def choose_devices(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
-    """Return the devices once each and as they are configured. Raise ``InvalidValue``."""
+    """Return each device once, in its configured spelling. Raise ``InvalidValue`` for an unknown one."""
     spelling = {device.name.lower(): device.name for device in known or ()}
     chosen: dict[str, str] = {}
     for name in names:
@@ -320,7 +320,7 @@ def check_settings(
     max_file_bytes: int | None,
     review_tags: Sequence[str],
 ) -> None:
-    """Raise ``InvalidValue`` where settings contradict each other or cannot be."""
+    """Raise ``InvalidValue`` if settings are invalid or contradict each other."""
     if deadline is not None and opens_at is not None and deadline <= opens_at:
         raise InvalidValue("The deadline is not after the opening.")
     if freeze_at is not None and opens_at is not None and freeze_at < opens_at:
@@ -335,13 +335,13 @@ def check_settings(
 
 
 def emulated_of(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
-    """Return which of some devices are emulated, as far as that is known."""
+    """Return those of the named devices that are known to be emulated."""
     backends = {device.name: device.backend for device in known or ()}
     return [name for name in names if backends.get(name) is Backend.EMULATED]
 
 
 def without_gpu_of(names: Sequence[str], known: Sequence[Device] | None) -> list[str]:
-    """Return which of some devices are known to have no GPU: the wall clock takes their times."""
+    """Return those of the named devices that are known to have no GPU and so are timed by the wall clock."""
     backends = {device.name: device.backend for device in known or ()}
     return [name for name in names if backends.get(name, Backend.CUDA) is not Backend.CUDA]
 
@@ -354,37 +354,37 @@ def check_proofs(
     devices: Sequence[str] = (),
     known: Sequence[Device] | None = None,
 ) -> None:
-    """Raise ``InvalidValue`` where a harness or a device cannot prove what a leaderboard asks for.
+    """Raise ``InvalidValue`` if a harness or a device cannot prove what a leaderboard asks for.
 
     Args:
-        devices: Names of its devices.
-        known: The devices of this service, None where they are not known.
+        devices: Names of the leaderboard's devices.
+        known: The devices of this service, None if they are not known.
     """
     if duel and (emulated := emulated_of(devices, known)):
         raise InvalidValue(
-            f"duel: nothing is measured in turns on an emulated device, such as {emulated[0]!r}; "
-            "leave it out, or the device."
+            f"duel: the emulated device {emulated[0]!r} cannot measure two submissions in turns; "
+            "leave out `duel` or the device."
         )
     if trust is TrustRule.AUDITED and (without := without_gpu_of(devices, known)):
         raise InvalidValue(
-            f"trust: all times on a device without a GPU, such as {without[0]!r}, are by the wall clock; "
-            "leave it out, or the device."
+            f"trust: {without[0]!r} has no GPU, so its times come from the wall clock and cannot be audited; "
+            "leave out `trust` or the device."
         )
     if harness is HarnessKind.STANDARD:
         return
     if trust is TrustRule.AUDITED:
         raise InvalidValue(
-            "trust: times of a task's own harness are self-measured; none of them could rank where only "
-            "audited ones do. Use the standard harness, or 'any'."
+            "trust: times of a task's own harness are self-measured, so none of them could rank where only "
+            "audited times do. Use the standard harness, or 'any'."
         )
     if duel:
         raise InvalidValue("duel: only the standard harness measures two submissions in turns.")
 
 
 def check_ahead(deadline: datetime | None, *, now: datetime) -> None:
-    """Raise ``InvalidValue`` if a deadline is over already."""
+    """Raise ``InvalidValue`` if a deadline has already passed."""
     if deadline is not None and deadline <= now:
-        raise InvalidValue(f"The deadline {deadline:%Y-%m-%d %H:%M:%S %Z} is over already.")
+        raise InvalidValue(f"The deadline {deadline:%Y-%m-%d %H:%M:%S %Z} has already passed.")
 
 
 def _creator_id(session: Session, creator: str | Actor, *, now: datetime) -> int:
@@ -393,5 +393,5 @@ def _creator_id(session: Session, creator: str | Actor, *, now: datetime) -> int
         users.raise_to_creator(session, creator_id)
         return creator_id
     if creator.user_id is None:
-        raise InvalidValue("A leaderboard needs somebody with an account as its creator.")
+        raise InvalidValue("The creator of a leaderboard needs an account.")
     return creator.user_id

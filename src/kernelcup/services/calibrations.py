@@ -1,8 +1,8 @@
-"""When the devices of this machine are calibrated, what of it is kept, and what follows from it.
+"""Schedule the calibration of this machine's devices, store the results and act on drift.
 
-The history is in the database. Launchers are told what each device can do; they hand it to jobs and
-compare canaries. A GPU whose canary has drifted goes out of service like any other that is not as it
-should be (see :mod:`kernelcup.services.fitness`); of a processor a drift is only marked.
+The history is in the database. Launchers are given the figures of each device; they pass them to jobs and
+compare canaries. A GPU whose canary has drifted goes out of service like any other unfit GPU (see
+:mod:`kernelcup.services.fitness`); the drift of a processor is only marked.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ from kernelcup_harness.protocol import Backend, DeviceFacts
 
 EVERY = timedelta(hours=6)
 RESTED = timedelta(minutes=10)
-"""A dispatcher that starts measures again what was measured longer ago than this."""
+"""When a dispatcher starts, it measures devices again whose calibration is older than this."""
 PATIENCE = timedelta(minutes=10)
-"""So long a calibration waits for a device that is never free; then no new job is started there."""
+"""How long a calibration waits for a busy device; after that, no new job is started there."""
 LONGEST_HOLD = timedelta(minutes=30)
-"""Longer than a job runs: what is not free by then is held by something that hangs, and not worth more waiting."""
+"""How long a device is kept free for a calibration. It is longer than any job: if the device is still busy,
+its job hangs, and waiting does not help."""
 RETRY = timedelta(minutes=5)
-"""After a calibration that failed."""
+"""The pause after a failed calibration."""
 PUBLISH_EVERY = timedelta(seconds=30)
 
 logger = logging.getLogger(__name__)
 
 
 def facts_of(record: CalibrationRecord, canary_ns: float | None, *, noise_share: float = 0.0) -> DeviceFacts:
-    """Return what a job is told: the calibration in force, and the rolling median and spread of canaries.
+    """Return the figures for a job: the calibration in force, and the rolling median and spread of canaries.
 
-    Of a processor no rates: others use it too, so what was measured bounds nothing, and its caches are
-    warm when timing begins. A floor from them would accuse honest kernels.
+    Rates are left out for a processor. Other processes share it, so a measured rate bounds nothing, and
+    its caches are warm when timing begins: a floor from such rates would accuse honest kernels.
     """
     found = record.found
     bounds = found.backend is Backend.CUDA
@@ -63,7 +64,7 @@ def facts_of(record: CalibrationRecord, canary_ns: float | None, *, noise_share:
 def store(
     db: Database, found: DeviceCalibration, *, machine: str, gpu: str, device: str, now: datetime
 ) -> tuple[CalibrationRecord, UnfitDevice | None]:
-    """Store a calibration. Return it, and what is wrong if the canary has drifted."""
+    """Store a calibration. Return it with the error for a canary that has drifted, or None."""
     place = {"machine": machine, "gpu": gpu, "device": device}
     with db.write() as session:
         before = calibrations.latest(session, **place)
@@ -79,7 +80,7 @@ def store(
 
 
 def note_run(db: Database, run_id: int, launched: LaunchResult, *, now: datetime) -> None:
-    """Store under which calibration a run was measured, and its canary."""
+    """Store which calibration a run was measured under, and its canary."""
     facts, report = launched.facts, launched.report
     if facts is None or not facts.calibration_id:
         return
@@ -95,13 +96,13 @@ def note_run(db: Database, run_id: int, launched: LaunchResult, *, now: datetime
 
 
 def newest(db: Database) -> list[CalibrationRecord]:
-    """Return the calibration in force of each device, of all machines."""
+    """Return the calibration in force for each device of all machines."""
     with db.read() as session:
         return calibrations.newest(session)
 
 
 def history(db: Database, record: CalibrationRecord, *, limit: int = 20) -> list[CalibrationRecord]:
-    """Return the calibrations of the GPU of one, newest first."""
+    """Return all calibrations of the GPU that a record belongs to, newest first."""
     with db.read() as session:
         return calibrations.history(
             session, machine=record.machine, gpu=record.gpu, device=record.device, limit=limit
@@ -109,12 +110,12 @@ def history(db: Database, record: CalibrationRecord, *, limit: int = 20) -> list
 
 
 class Calibrations:
-    """A dispatcher's calibrations of the devices of its machine.
+    """Calibrates the devices of a dispatcher's machine.
 
     Args:
-        launchers: By the name that devices give as theirs; those that cannot calibrate are left alone.
-        every: How often to measure; None to measure nothing, and only tell jobs what is known.
-        beside: Runs something beside the caller; tests run it at once.
+        launchers: By the name that devices refer to; launchers that cannot calibrate are ignored.
+        every: How often to measure; None measures nothing and only passes stored figures to jobs.
+        beside: Runs a function in the background; tests run it at once.
     """
 
     def __init__(
@@ -145,11 +146,11 @@ class Calibrations:
         self._planned = False
 
     def start(self) -> None:
-        """Measure from the next refresh on: what was not measured lately at once, all on a schedule."""
+        """Measure from the next refresh on: devices without a recent calibration at once, then all on a schedule."""
         self._measures = self._every is not None
 
     def refresh(self) -> None:
-        """Tell the launchers what is known, and begin one calibration if one is due."""
+        """Give the launchers the current figures, and begin one calibration if one is due."""
         now = self._clock()
         if self._next_publish is None or now >= self._next_publish:
             self._publish()
@@ -159,7 +160,7 @@ class Calibrations:
             self._beside(self._measure_one)
 
     def holds(self, device: Device) -> bool:
-        """Tell whether no job may start on a device, because its calibration has waited too long."""
+        """Return whether no job may start on a device, because its calibration has waited too long."""
         if not self._measures:
             return False
         now, launcher = self._clock(), self._launchers.get(device.launcher)
@@ -169,7 +170,7 @@ class Calibrations:
         return any(name == device.name or gpu in gpus for name, gpu in late)
 
     def stop(self) -> None:
-        """End a calibration that runs, and wait for its end."""
+        """Cancel a running calibration, and wait until it has ended."""
         self._measures = False
         self._cancelled.set()
         with self._busy:
@@ -196,7 +197,7 @@ class Calibrations:
         return sorted((place for place, due in self._due.items() if due <= now), key=self._due.__getitem__)
 
     def _measure_one(self) -> None:
-        """Calibrate the first due device that is free."""
+        """Calibrate the first device that is due and free."""
         try:
             for place in self._due_now():
                 if self._cancelled.is_set() or self._measure(place):
@@ -204,7 +205,7 @@ class Calibrations:
         except LaunchCancelled:
             return
         except StorageUnavailable as error:
-            logger.warning("a calibration is not stored: %s", error)
+            logger.warning("cannot store a calibration: %s", error)
         finally:
             self._busy.release()
 

@@ -1,4 +1,4 @@
-"""A class as a CSV file: those with an account become members, others get a code each."""
+"""Import a class from a CSV file: people with an account become members, all others get an invite code each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = ("user", "label", "pseudonym")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PersonalCode:
-    """The code that one line of the list got."""
+    """The invite code for one line of the list."""
 
     line: int
     label: str
@@ -34,16 +34,16 @@ class PersonalCode:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportResult:
-    """What came of a list."""
+    """The result of importing a list."""
 
     added: tuple[str, ...]
-    """Users who are members now."""
+    """Users who became members."""
     already: tuple[str, ...]
-    """Users who were members before."""
+    """Users who already were members."""
     codes: tuple[PersonalCode, ...]
-    """For those who have no account; a code of an earlier import that nobody used is given again."""
+    """For people without an account; an unused code of an earlier import is given again."""
     without_account: tuple[str, ...] = ()
-    """Names in the column ``user`` that no account has; they got a code, and may be misspelt."""
+    """Names in the column ``user`` without an account; they got a code, and may be misspelt."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,17 +59,17 @@ class _Line:
 
 
 def import_members(db: Database, actor: Actor, board: str, csv_text: str, *, now: datetime) -> ImportResult:
-    """Take in a class list, all of it or nothing.
+    """Import a class list, all of it or nothing.
 
     Args:
         db: The database.
-        actor: Whoever manages the leaderboard.
+        actor: A manager of the leaderboard.
         board: Its name.
-        csv_text: CSV with a header: ``user`` or ``label`` or both, and ``pseudonym`` if wanted.
+        csv_text: CSV with a header: ``user`` or ``label`` or both, and optionally ``pseudonym``.
         now: When it was sent.
 
     Raises:
-        InvalidValue: It has bad lines; the text tells each of them, with its number.
+        InvalidValue: The list has bad lines; the text has each of them, with its number.
     """
     problems: list[str] = []
     with db.write(durable=True) as session:
@@ -86,7 +86,7 @@ def import_members(db: Database, actor: Actor, board: str, csv_text: str, *, now
 
 
 def _lines(csv_text: str, problems: list[str]) -> Iterator[_Line]:
-    """Read the lines, and note those that cannot be read."""
+    """Yield the lines, and add a problem for each that cannot be read."""
     reader = csv.reader(io.StringIO(csv_text.removeprefix("\ufeff"), newline=""), strict=True)
     try:
         header = [name.strip().lower() for name in next(reader, [])]
@@ -112,16 +112,16 @@ def _lines(csv_text: str, problems: list[str]) -> Iterator[_Line]:
 
 
 def _fault_of(header: list[str]) -> str:
-    """Return what is wrong with the names of the columns, nothing where they will do."""
+    """Return what is wrong with the column names, empty if nothing is."""
     unknown = [name for name in header if name not in COLUMNS]
     if any(unknown):
         named = "; ".join(f"unknown column `{name}`{_meant(name)}" for name in unknown)
         return f"{named}; there are {', '.join(COLUMNS)}"
     if not {"user", "label"} & set(header):
-        expected = "columns `user` or `label` or both, and `pseudonym` if wanted"
+        expected = "columns `user` or `label` or both, and optionally `pseudonym`"
         return f"expected a header with the {expected}; found {', '.join(header) or 'none'}"
     repeated = next((name for name in header if header.count(name) > 1), "")
-    return f"the column `{repeated}` is there twice" if repeated else ""
+    return f"the column `{repeated}` occurs twice" if repeated else ""
 
 
 def _meant(name: str) -> str:
@@ -136,7 +136,7 @@ def _check_lines(
     people: dict[int, tuple[int, str] | None],
     problems: list[str],
 ) -> None:
-    """Note what is wrong with lines."""
+    """Add a problem for each invalid line."""
     if len(lines) > MOST_INVITES:
         problems.append(f"line {lines[MOST_INVITES].number}: at most {MOST_INVITES:,} people at once")
         return

@@ -1,4 +1,4 @@
-"""How far the members of a leaderboard have come."""
+"""The progress of a leaderboard's members."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kernelcup.storage.database import Database
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemberProgress:
-    """A member and where they stand."""
+    """A member with their standings."""
 
     member: Member
     bests: Mapping[str, Standing]
-    """By device; those without a ranked result are left out."""
+    """By device; devices without a ranked result are left out."""
 
 
 def progress_of(db: Database, actor: Actor, board: str) -> list[MemberProgress]:
     """Return the members of a leaderboard with their standings, by name.
 
     Raises:
-        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not.
+        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor may not see them.
     """
     found = members(db, actor, board)
     devices = boards.get_board(db, board, viewer=actor).devices

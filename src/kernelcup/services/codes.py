@@ -1,4 +1,4 @@
-"""Invite codes and pseudonyms: what they may look like."""
+"""The form of invite codes and pseudonyms."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ MOST_INVITES = 10_000
 LONGEST_LABEL = 200
 LONGEST_PSEUDONYM = 64
 
-# Without I, L, O and U, which look like others or spell words. 20 of them have 100 random bits.
+# Without I, L, O and U, which look like other letters or spell words. 20 letters have 100 random bits.
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LOOKALIKES = str.maketrans("ILO", "110", " -\t")
 _GROUPS, _GROUP_LENGTH = 4, 5
 
 
 def new_code() -> str:
-    """Return a code that nobody can guess and everybody can type, such as ``7K2QF-...``."""
+    """Return a random code that cannot be guessed and is easy to type, for example ``7K2QF-...``."""
     groups = ("".join(secrets.choice(_LETTERS) for _ in range(_GROUP_LENGTH)) for _ in range(_GROUPS))
     return "-".join(groups)
 
 
 def normal_code(text: str) -> str:
-    """Return a code as it was made, from how somebody typed it."""
+    """Return a typed code in its normal form."""
     plain = text.strip().upper().translate(_LOOKALIKES)
     return "-".join(plain[start : start + _GROUP_LENGTH] for start in range(0, len(plain), _GROUP_LENGTH))
 
@@ -41,20 +41,20 @@ def check_label(label: str) -> None:
 
 
 def check_pseudonym(pseudonym: str) -> None:
-    """Raise ``InvalidValue`` if nobody can be shown under this name."""
+    """Raise ``InvalidValue`` if the name cannot be a pseudonym."""
     fits = 1 <= len(pseudonym) <= LONGEST_PSEUDONYM and pseudonym.isprintable()
     if not fits or pseudonym != pseudonym.strip() or has_invisible(pseudonym):
         raise InvalidValue(
-            f"Pseudonym {pseudonym!r}: expected 1 to {LONGEST_PSEUDONYM} printable characters that can be seen."
+            f"Pseudonym {pseudonym!r}: expected 1 to {LONGEST_PSEUDONYM} visible, printable characters."
         )
     if pseudonym.lower().split()[0] == UNNAMED:
-        raise InvalidValue(f"Pseudonym {pseudonym!r}: those without one are called {UNNAMED!r} and a number.")
+        raise InvalidValue(f"Pseudonym {pseudonym!r}: {UNNAMED!r} and a number is the name of users without one.")
 
 
 def check_free(
     session: Session, board: Leaderboard, pseudonym: str | None, *, besides: int | None = None
 ) -> None:
-    """Raise ``Conflict`` if somebody else has a pseudonym on a leaderboard."""
+    """Raise ``Conflict`` if another user has the pseudonym on the leaderboard."""
     owner = None if pseudonym is None else members.with_pseudonym(session, board.id, pseudonym)
     if owner is not None and owner != besides:
-        raise Conflict(f"Somebody on leaderboard {board.name!r} has the pseudonym {pseudonym!r} already.")
+        raise Conflict(f"The pseudonym {pseudonym!r} is already taken on leaderboard {board.name!r}.")

@@ -1,8 +1,9 @@
-"""Measure two submissions in turns on one device, because somebody wants to know which is faster.
+"""Measure two submissions in turns on one device, to find out which is faster.
 
-A comparison is a submission of its own, by whoever asked, with the first one's code: it waits, is
-watched, cancelled and deleted like any other, counts as practice for limits, and never ranks. As in
-practice no hidden cases are in it: else it would try any code on them, past the limits of what is ranked.
+A comparison is a submission of its own, made by the actor with the first one's code: it is queued,
+watched, cancelled and deleted like any other, counts as practice for limits, and never ranks. Like
+practice it leaves out hidden cases: otherwise any code could be tried on them, past the limits of
+ranked submissions.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ class Comparison:
     """Two submissions on one device, and which is faster."""
 
     id: int
-    """Of the submission that was made to find out."""
+    """The number of the comparison's own submission."""
     leaderboard: str
     device: str
     first: int | None
     second: int | None
-    """None once they are deleted."""
+    """The two submissions' numbers; None once a submission is deleted."""
     state: JobState
     verdict: Verdict | None
-    """Of the first one's code; without ``accepted`` there is no result."""
+    """The verdict on the first submission's code; there is no result unless it is ``accepted``."""
     duel: DuelResult | None
     sentence: str
-    """The result in plain words; empty while there is none."""
+    """The result in words; empty while there is none."""
 
 
 def start(
@@ -55,34 +56,34 @@ def start(
     now: datetime,
     known_devices: Sequence[Device] | None = None,
 ) -> Comparison:
-    """Have two submissions compared, and return where that is.
+    """Queue a comparison of two submissions, and return it.
 
-    Those who manage the leaderboard may compare any two; others two of their own.
+    Managers of the leaderboard may compare any two; others two of their own.
 
     Args:
         db: The database.
-        actor: Who asks; a person, for whom it is kept.
+        actor: The user who asks, and who will own the comparison.
         first: A submission.
         second: Another one of the same leaderboard.
-        device: One of the leaderboard's devices; None where it has only one.
-        now: When.
-        known_devices: The devices that are configured, to refuse those without times; None if unknown.
+        device: One of the leaderboard's devices; may be None if it has only one.
+        now: The time.
+        known_devices: The configured devices, to refuse emulated ones; None if unknown.
 
     Raises:
-        NotFound: One of them does not exist for them.
-        Forbidden: One of them is somebody else's.
+        NotFound: One of them does not exist for the actor.
+        Forbidden: One of them belongs to another user.
         InvalidValue: They are of different leaderboards, are the same, or cannot be compared.
-        DeviceNeeded, UnknownDevice, Paused, NotOpenYet, DeadlinePassed, RateLimited: As for any other.
+        DeviceNeeded, UnknownDevice, Paused, NotOpenYet, DeadlinePassed, RateLimited: As for any submission.
     """
     access.require(actor, Scope.SUBMIT)
     if actor.user_id is None:
-        raise SignInNeeded("A comparison is kept for whoever asked: sign in first.")
+        raise SignInNeeded("A comparison belongs to the user who asks for it: sign in first.")
     with db.write(durable=True) as session:
         _, board = _find(session, actor, first)
         submissions.share_board(session, board.name)
         admission.check_author(session, actor, lock=True)
         submissions.keep(session, [first, second])
-        # Only now: one of them, or the leaderboard, may have been changed while we waited for the locks.
+        # Read again: a submission or the leaderboard may have changed while we waited for the locks.
         one, board = _find(session, actor, first)
         other, _ = _find(session, actor, second)
         _check_pair(board, one, other)
@@ -95,11 +96,11 @@ def start(
 
 
 def show(db: Database, comparison_id: int, *, viewer: Actor) -> Comparison:
-    """Return a comparison to whoever asked for it and those who manage the leaderboard.
+    """Return a comparison; its owner and the leaderboard's managers may see it.
 
     Raises:
-        NotFound: There is none of that number for them.
-        Forbidden: It is somebody else's.
+        NotFound: No comparison of that number exists for the viewer.
+        Forbidden: It belongs to another user.
     """
     with db.read() as session:
         found = comparisons.of_submission(session, comparison_id)
@@ -123,19 +124,19 @@ def show(db: Database, comparison_id: int, *, viewer: Actor) -> Comparison:
 
 
 def _find(session: Session, actor: Actor, submission_id: int) -> tuple[Submission, Leaderboard]:
-    """Return a submission that somebody may have compared, and its leaderboard."""
+    """Return a submission that the actor may compare, and its leaderboard."""
     submission = submissions.find(session, submission_id)
     board = None if submission is None else find_board(session, submission.leaderboard)
     if submission is None or board is None or not access.sees_board(session, actor, board):
         raise NotFound(f"There is no submission {submission_id}.")
     if actor.user_id != submission.user_id and not access.inspects_board(actor, board):
-        raise Forbidden(f"Submission {submission_id} is somebody else's: only your own can be compared.")
+        raise Forbidden(f"Submission {submission_id} belongs to another user: you can compare only your own.")
     return submission, board
 
 
 def _check_pair(board: Leaderboard, one: Submission, other: Submission) -> None:
     if one.leaderboard_id != other.leaderboard_id:
-        raise InvalidValue(f"#{one.id} and #{other.id} are of different leaderboards.")
+        raise InvalidValue(f"#{one.id} and #{other.id} belong to different leaderboards.")
     if one.id == other.id:
         raise InvalidValue(f"#{one.id} cannot be compared with itself.")
     if board.harness is not HarnessKind.STANDARD:
@@ -145,7 +146,7 @@ def _check_pair(board: Leaderboard, one: Submission, other: Submission) -> None:
 
 
 def _device(session: Session, board: Leaderboard, device: str | None, actor: Actor, *, now: datetime) -> str:
-    """Return the device in the leaderboard's spelling, if something may be sent there now."""
+    """Return the device in the leaderboard's spelling. Raise if nothing may be submitted there now."""
     if device is None and len(board.devices) > 1:
         raise DeviceNeeded(
             f"Which device? Leaderboard {board.name!r} has {', '.join(board.devices)}.",

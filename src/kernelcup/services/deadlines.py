@@ -1,4 +1,4 @@
-"""Moments as people write them."""
+"""Parse dates and times as people write them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from kernelcup.errors import InvalidValue
 
 ALLOWED = (
-    "YYYY-MM-DD, YYYY-MM-DD HH:MM or YYYY-MM-DD HH:MM:SS, and after it, if it is not UTC, "
-    "an offset such as +02:00 or a zone such as Europe/Paris"
+    "YYYY-MM-DD, YYYY-MM-DD HH:MM or YYYY-MM-DD HH:MM:SS, followed, if it is not UTC, "
+    "by an offset (+02:00) or a zone (Europe/Paris)"
 )
 
 _MOMENT = re.compile(
@@ -27,15 +27,15 @@ _DAY_END = time(23, 59, 59)
 def parse_deadline(text: str, now: datetime) -> datetime:
     """Read a deadline and return it in UTC.
 
-    A date alone means its last second, 23:59:59. Without a zone the time is UTC. An hour that a
-    zone has twice, when summer ends, means the later one.
+    A date alone means its last second, 23:59:59. Without a zone the time is UTC. An hour that occurs
+    twice in a zone, when daylight saving time ends, means the later one.
 
     Raises:
         InvalidValue: It is not written in a known form, does not exist, or is not after ``now``.
     """
     deadline = _parse(text, bare_date_means=_DAY_END)
     if deadline <= now:
-        raise InvalidValue(f"{text!r} is {deadline:%Y-%m-%d %H:%M:%S} UTC, which is over already.")
+        raise InvalidValue(f"{text!r} is {deadline:%Y-%m-%d %H:%M:%S} UTC, which has already passed.")
     return deadline
 
 
@@ -52,7 +52,7 @@ def parse_opening(text: str) -> datetime:
 def _parse(text: str, *, bare_date_means: time) -> datetime:
     match = _MOMENT.fullmatch(text.strip())
     if match is None:
-        raise InvalidValue(f"{text!r} is not a moment; expected {ALLOWED}.")
+        raise InvalidValue(f"{text!r} is not a date or time; expected {ALLOWED}.")
     try:
         day = date.fromisoformat(match["day"])
         clock = bare_date_means

@@ -29,10 +29,10 @@ def grant_late(
 
     Raises:
         NotFound: There is no such leaderboard or user.
-        InvalidValue: The moment is over already, or they may submit until then anyway, or are no member.
+        InvalidValue: The moment has already passed, the user may submit until then anyway, or is not a member.
     """
     if until <= now:
-        raise InvalidValue(f"{until:%Y-%m-%d %H:%M:%S} UTC is over already.")
+        raise InvalidValue(f"{until:%Y-%m-%d %H:%M:%S} UTC has already passed.")
     with db.write() as session:
         found = find_managed(session, board, actor)
         user_id, name = find_user(session, user)

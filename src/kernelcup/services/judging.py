@@ -89,7 +89,7 @@ def check_harness(task: Task, kind: HarnessKind) -> HarnessKind:
 
 
 def fits_standard(task: Task) -> bool:
-    """Tell whether a task's files have all that the standard harness calls."""
+    """Return whether a task's files have all that the standard harness calls."""
     return task.lang is Language.PYTHON and fits_standard_harness(task.sources)
 
 

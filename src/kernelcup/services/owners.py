@@ -15,7 +15,7 @@ def current_owner() -> str:
 
 
 def is_gone(owner: str) -> bool:
-    """Tell whether the owner was a process of this machine that has certainly ended.
+    """Return whether the owner was a process of this machine that has certainly ended.
 
     False for other machines and containers: only the end of the lease tells about those.
     """

@@ -227,7 +227,7 @@ class _Sync:
         return board_rules.choose_devices(usable, known)
 
     def exists(self, name: str) -> bool:
-        """Tell whether the name is taken. Raise unless the leaderboard is the actor's to change."""
+        """Return whether the name is taken. Raise unless the leaderboard is the actor's to change."""
         with self.db.read() as session:
             if boards.find(session, name) is None:
                 return False
@@ -239,7 +239,7 @@ class _Sync:
         deadline = None if isinstance(wanted, Keep) else wanted
         if deadline is not None and deadline <= self.now:
             self.skip(
-                name, f"its deadline {deadline:%Y-%m-%d %H:%M:%S} UTC is over; another one can be given"
+                name, f"its deadline {deadline:%Y-%m-%d %H:%M:%S} UTC has passed; another one can be given"
             )
             return
         options = self.options

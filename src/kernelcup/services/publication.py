@@ -11,7 +11,7 @@ from kernelcup.storage import exceptions
 
 
 def is_published(session: Session, board: Leaderboard, *, now: datetime | None) -> bool:
-    """Tell whether everybody who sees a leaderboard may read the code of what was ranked there.
+    """Return whether everybody who sees a leaderboard may read the code of what was ranked there.
 
     That is after its deadline and all late exceptions to it, where its policy says so, and not while
     it is frozen. Nothing is ever published of a pseudonymous leaderboard: code tells who wrote it.

@@ -222,7 +222,7 @@ def board_device(board: Leaderboard, name: str) -> str:
 
 
 def shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
-    """Tell whether somebody sees the copy of the standings that was made when the leaderboard froze.
+    """Return whether somebody sees the copy of the standings that was made when the leaderboard froze.
 
     There is none while nothing has changed since: then what is live is what was frozen.
     """

@@ -73,7 +73,7 @@ def outline(report: RunReport) -> RunReport:
 
 
 def was_ranked(report: RunReport) -> bool:
-    """Tell whether a run came to its ranked stage, if only to begin it."""
+    """Return whether a run came to its ranked stage, if only to begin it."""
     began = report.stage is StageName.RANKED or report.stage_report(StageName.RANKED) is not None
     return report.mode is Mode.LEADERBOARD and began
 
@@ -160,7 +160,7 @@ def _output(output: CapturedOutput, instead: str) -> CapturedOutput:
 
 
 def _failed_hidden(stage: StageReport) -> bool:
-    """Tell whether the stage's message may be about a hidden case: one failed, or was never finished."""
+    """Return whether the stage's message may be about a hidden case: one failed, or was never finished."""
     if any(case.hidden and case.verdict is not Verdict.ACCEPTED for case in stage.cases):
         return True
     public_failed = any(not case.hidden and case.verdict is not Verdict.ACCEPTED for case in stage.cases)

@@ -16,7 +16,7 @@ Look = Callable[[str, str], Screening]
 
 
 def is_native(file_name: str) -> bool:
-    """Tell whether a file is C++ or CUDA."""
+    """Return whether a file is C++ or CUDA."""
     return PurePosixPath(base_name(file_name)).suffix.lower() in ENDINGS[Language.CUDA]
 
 

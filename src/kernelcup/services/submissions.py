@@ -131,7 +131,7 @@ def fresh_view(db: Database, submission: Submission) -> SubmissionView:
 
 
 def has_ended(db: Database, submission_id: int) -> bool:
-    """Tell whether no job of a submission waits or runs, also where there is no such submission."""
+    """Return whether no job of a submission waits or runs, also where there is no such submission."""
     with db.read() as session:
         return all(job.state in ENDED for job in jobs.of_submission(session, submission_id))
 
@@ -331,14 +331,14 @@ def _redacted(session: Session, board: Leaderboard, job: Job, run: Run | None, v
 
 
 def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:
-    """Tell whether somebody compared a submission with another one of their own."""
+    """Return whether somebody compared a submission with another one of their own."""
     pair = comparisons.find(session, job.id) if run.report.duel is not None else None
     rival = None if pair is None or pair.second_id is None else submissions.find(session, pair.second_id)
     return rival is not None and rival.user_id == viewer.user_id
 
 
 def _may_have_failed_hidden(session: Session, job: Job, run: Run) -> bool:
-    """Tell whether a failure in the ranked stage may be one in a duel, which is told of the first case."""
+    """Return whether a failure in the ranked stage may be one in a duel, which is told of the first case."""
     if run.rival is None or job.mode is not Mode.LEADERBOARD or run.report.stage is not StageName.RANKED:
         return False
     return bool(tasks.load(session, run.task_hash).hidden_benchmarks)

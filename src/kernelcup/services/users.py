@@ -85,12 +85,12 @@ def check_account_name(name: str) -> str:
 
 
 def has_invisible(name: str) -> bool:
-    """Tell whether a name has characters that nobody can see, so that it looks like another one."""
+    """Return whether a name has characters that nobody can see, so that it looks like another one."""
     return _INVISIBLE.search(name) is not None
 
 
 def is_account_name(name: str) -> bool:
-    """Tell whether :func:`check_account_name` would take a name."""
+    """Return whether :func:`check_account_name` would take a name."""
     try:
         check_account_name(name)
     except InvalidValue:

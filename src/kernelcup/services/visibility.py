@@ -19,7 +19,7 @@ _UNNAMED = re.compile(rf"{UNNAMED} (\d{{1,10}})", re.IGNORECASE | re.ASCII)
 
 
 def is_masked(board: Leaderboard, viewer: Actor) -> bool:
-    """Tell whether somebody sees others under their pseudonyms only."""
+    """Return whether somebody sees others under their pseudonyms only."""
     return board.pseudonymous and not access.inspects_board(viewer, board)
 
 

@@ -74,7 +74,7 @@ def set_role(session: Session, user_id: int, role: Role) -> None:
 
 
 def has_other_admin(session: Session, user_id: int) -> bool:
-    """Tell whether somebody else is an admin who is not banned."""
+    """Return whether somebody else is an admin who is not banned."""
     others = select(UserRow.id).where(
         UserRow.role == Role.ADMIN.value, UserRow.banned_at.is_(None), UserRow.id != user_id
     )

@@ -43,7 +43,7 @@ def ranked_s(session: Session, run_id: int) -> float | None:
 
 
 def is_kept(session: Session, board_id: int) -> bool:
-    """Tell whether a leaderboard's standings were copied for its freeze."""
+    """Return whether a leaderboard's standings were copied for its freeze."""
     query = select(LeaderboardRow.frozen_at).where(LeaderboardRow.id == board_id)
     return session.execute(query).scalar_one_or_none() is not None
 

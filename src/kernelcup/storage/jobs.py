@@ -168,7 +168,7 @@ def claim(
 
 
 def has_waiting(session: Session, *, device: str, up_to_submission: int | None = None) -> bool:
-    """Tell whether something waits for a device."""
+    """Return whether something waits for a device."""
     return session.execute(_first(device, up_to_submission)).first() is not None
 
 

@@ -25,7 +25,7 @@ class Member:
 
 
 def is_member(session: Session, board_id: int, user_id: int) -> bool:
-    """Tell whether a user belongs to a leaderboard."""
+    """Return whether a user belongs to a leaderboard."""
     return session.get(MemberRow, (board_id, user_id)) is not None
 
 

@@ -57,7 +57,7 @@ def check_reference(
 
 
 def fits_standard_harness(sources: Mapping[str, str]) -> bool:
-    """Tell whether a Python task has all that the standard harness calls."""
+    """Return whether a Python task has all that the standard harness calls."""
     trees = {name: parse(text) for name, text in sources.items() if name.endswith(".py")}
     modules = {name: tree for name, tree in trees.items() if not isinstance(tree, BrokenSource)}
     if REFERENCE not in modules:
@@ -92,7 +92,7 @@ def line_on_gpu(sources: Mapping[str, str]) -> int | None:
 
 
 def _asks_for_gpu(call: ast.Call) -> bool:
-    """Tell whether a call names the device ``cuda``, or is ``.cuda()``."""
+    """Return whether a call names the device ``cuda``, or is ``.cuda()``."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "cuda":
         return True
     given = [*call.args, *(each.value for each in call.keywords if each.arg == "device")]

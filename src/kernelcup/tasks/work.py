@@ -19,7 +19,7 @@ AMOUNTS = ("bytes", "written", "flops")
 
 
 def is_override(key: str, value: object) -> bool:
-    """Tell whether an entry of a case says what the case has to do; a parameter is never a mapping."""
+    """Return whether an entry of a case says what the case has to do; a parameter is never a mapping."""
     return key == KEY and isinstance(value, dict)
 
 

@@ -140,7 +140,7 @@ def _entry(key: str, value: object) -> str:
 
 
 def _is_block(text: str) -> bool:
-    """Tell whether YAML takes a text as an indented block as it is."""
+    """Return whether YAML takes a text as an indented block as it is."""
     ends_once = text.endswith("\n") and not text.endswith("\n\n")
     return ends_once and text[0].strip() != "" and all(each == "\n" or each.isprintable() for each in text)
 

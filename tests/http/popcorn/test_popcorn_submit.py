@@ -223,7 +223,7 @@ def test_the_leaderboards_are_listed_for_the_full_screen(db, board, cli, golden)
         ({"content": b"\xff\xfe"}, 400, "The file is not UTF-8 text"),
         ({"content": b"#" * 1_000_001}, 413, "1,000,001 bytes; 1,000,000 are allowed"),
         ({"path": "kernel.txt"}, 400, "expected a file that ends in .py"),
-        ({"content": b"#!POPCORN leaderboard other\nx = 1\n"}, 400, "The file says leaderboard 'other'"),
+        ({"content": b"#!POPCORN leaderboard other\nx = 1\n"}, 400, "The file names leaderboard 'other'"),
     ],
 )
 @pytest.mark.parametrize("way", ["submit", "submit_and_stay"])

@@ -69,7 +69,7 @@ def test_wrong_settings_are_refused_with_what_is_allowed(command: Command, board
     for option, value, words in (
         ("--code", "always", "never or after_deadline"),
         ("--max-file-bytes", "many", "expected a number, or none"),
-        ("--deadline", "2001-01-01", "over already"),
+        ("--deadline", "2001-01-01", "already passed"),
         ("--device", "H9", "H9"),
         ("--harness", "own", "no harness of its own"),
     ):
@@ -152,7 +152,7 @@ def repository_of(folder: Path, **problem: object) -> str:
 @pytest.mark.first_contact(14, "the exit code of a sync tells that a problem has no leaderboard")
 @pytest.mark.parametrize(
     ("problem", "told"),
-    [({"gpus": ["B200"]}, "'B200' is not configured here"), ({"deadline": "2020-01-01"}, "UTC is over")],
+    [({"gpus": ["B200"]}, "'B200' is not configured here"), ({"deadline": "2020-01-01"}, "UTC has passed")],
 )
 def test_a_sync_that_makes_nothing_does_not_end_with_0(
     command: Command, home: Path, problem: dict[str, object], told: str

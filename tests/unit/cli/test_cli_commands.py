@@ -173,7 +173,7 @@ def test_a_command_line_that_is_wrong_ends_with_2(command: Command, args: list[s
         (["board", "create", "identity", "--name", ""], 3, "invalid_value", "Leaderboard name ''"),
         (["board", "create", "identity", "--name", "api"], 3, "invalid_value", "reserved"),
         (["board", "create", "identity", "--deadline", "soon"], 3, "invalid_value", "YYYY-MM-DD"),
-        (["board", "create", "identity", "--deadline", "2001-01-01"], 3, "invalid_value", "over already"),
+        (["board", "create", "identity", "--deadline", "2001-01-01"], 3, "invalid_value", "already passed"),
         (["standings"], 3, "not_found", "no leaderboard yet"),
         (["standings", "none"], 3, "not_found", "no leaderboard 'none'"),
         (["watch", "1"], 3, "not_found", "no submission 1"),

@@ -114,7 +114,7 @@ REFUSALS = (
     (("pause", "--reason", " "), "expected a reason"),
     (("pause", "leaderboard", "none", "--reason", "x"), "Next: kernelcup board list"),
     (("start", "device", "H100"), "Next: kernelcup admin pauses"),
-    (("late", "grant", "double", "ada", "--until", "2020-01-01"), "over already"),
+    (("late", "grant", "double", "ada", "--until", "2020-01-01"), "already passed"),
     (("late", "grant", "double", "nobody-there", "--until", "2030-01-01"), "Next: kernelcup admin inv"),
     (("late", "revoke", "double", "grace"), "Next: kernelcup admin late list double"),
     (("unveil", "double"), "is not frozen"),

@@ -46,7 +46,7 @@ def test_what_is_no_moment_is_refused_with_the_known_forms(text: str) -> None:
 
 
 def test_a_deadline_in_the_past_is_refused() -> None:
-    with pytest.raises(InvalidValue, match="2024-12-31 23:59:59 UTC, which is over"):
+    with pytest.raises(InvalidValue, match="2024-12-31 23:59:59 UTC, which has already passed"):
         parse_deadline("2024-12-31", NOW)
 
 

@@ -200,7 +200,7 @@ def test_a_class_list_makes_members_and_codes(db, boards) -> None:
             "usr,pseudonim\nada,Owl\n",
             ["line 1: unknown column `usr`, did you mean `user`?; unknown column `pseudonim`, did you mean"],
         ),
-        ("user,user\nada,bob\n", ["line 1: the column `user` is there twice"]),
+        ("user,user\nada,bob\n", ["line 1: the column `user` occurs twice"]),
         ("pseudonym\nOwl\n", ["line 1: expected a header"]),
         (
             "user,pseudonym\nada,Owl\nADA,\nbob,owl\n,Fox\nx,y,z\nzoe,participant 3\ncyn,Taken\n",
@@ -210,7 +210,7 @@ def test_a_class_list_makes_members_and_codes(db, boards) -> None:
                 "line 5: neither user nor label",
                 "line 6: 3 cells",
                 "line 7: Pseudonym 'participant 3'",
-                "line 8: Somebody on leaderboard 'first' has the pseudonym 'Taken'",
+                "line 8: The pseudonym 'Taken' is already taken on leaderboard 'first'",
             ],
         ),
         ('label\nok\n"never closed\n', ["line 3: "]),

@@ -186,7 +186,7 @@ def test_each_problem_stands_for_itself(db, source) -> None:
     result = sync(db, source)
     assert result.created == ["a", "d"]
     assert skipped(result) == {
-        "past": "its deadline 2025-01-01 23:59:59 UTC is over; another one can be given"
+        "past": "its deadline 2025-01-01 23:59:59 UTC has passed; another one can be given"
     }
     found = errors(result)
     assert found.keys() == {"bad", "odd", "health", "none"}
