@@ -276,7 +276,7 @@ def test_an_unknown_code_is_asked_for_again(browser, provider) -> None:
     data = {"user_code": "<x>", "csrf_token": token_of(browser, "/auth/device")}
     answer = browser.post("/auth/device", data=data, headers=HERE)
     assert answer.status_code == 400
-    assert "No client waits" in answer.text
+    assert "No client is waiting" in answer.text
     assert re.search("<input[^>]*user_code", answer.text)
 
 

@@ -263,7 +263,7 @@ def test_a_name_that_moves_into_the_own_network_is_not_followed_there(judging, r
     Newsroom(judging.db, postman, clock=judging.clock, beside=lambda work: work()).step()
     assert receiver.got == []
     assert (
-        "no host of the public internet"
+        "not a host on the public internet"
         in webhooks.list_webhooks(judging.db, OPERATOR, "double")[0].last_error
     )
 

@@ -42,7 +42,7 @@ def test_an_address_that_cannot_be_used_is_refused_in_words(visitor, person, db)
     page = browser.open(PAGE)
     page.get_by_label("Address, with https").fill("https://127.0.0.1/hook")
     page.get_by_role("button", name="Register").click()
-    assert "no host of the public internet" in page.get_by_role("alert").inner_text()
+    assert "not a host on the public internet" in page.get_by_role("alert").inner_text()
 
 
 def test_the_page_is_for_those_who_manage_the_board(client, person, db) -> None:

@@ -165,7 +165,7 @@ def set_direct_messages(db: Database, actor: Actor, wanted: bool) -> User:
     """
     access.require(actor, Scope.SUBMIT)
     if actor.user_id is None:
-        raise InvalidValue("Only users get direct messages; sign in as one.")
+        raise InvalidValue("Only a user gets direct messages; sign in as one.")
     with db.write() as session:
         accounts.set_direct_messages(session, actor.user_id, wanted)
         return _got(session, actor.user_id)

@@ -48,7 +48,9 @@ def check_pseudonym(pseudonym: str) -> None:
             f"Pseudonym {pseudonym!r}: expected 1 to {LONGEST_PSEUDONYM} visible, printable characters."
         )
     if pseudonym.lower().split()[0] == UNNAMED:
-        raise InvalidValue(f"Pseudonym {pseudonym!r}: {UNNAMED!r} and a number is the name of users without one.")
+        raise InvalidValue(
+            f"Pseudonym {pseudonym!r}: {UNNAMED!r} and a number is the name of users without one."
+        )
 
 
 def check_free(

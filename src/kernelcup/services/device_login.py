@@ -1,7 +1,7 @@
-"""Sign-in of a command line on any machine, by a person in a browser on any other (as in RFC 8628).
+"""Sign in a command line on one machine through a browser on any other (device authorization, RFC 8628).
 
-The command line shows a short code, the person types it where they are signed in. Whoever sends a
-victim a link has nothing to gain: no link carries a code.
+The command line shows a short code, and the person types it where they are signed in. No link carries a
+code, so an attacker gains nothing by sending a victim a link.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = [
 LASTS = timedelta(minutes=15)
 INTERVAL_S = 5
 EARLY_S = 1
-"""How much earlier than agreed a poll may come: networks do not keep time."""
+"""How much earlier than agreed a poll may come, to allow for network jitter."""
 TOKEN_LASTS = timedelta(days=180)
 MOST_WAITING = 2000
-"""At a time, of all clients: nobody fills the database without signing in."""
+"""At a time, of all clients, so that the database cannot be filled without signing in."""
 LONGEST_CLIENT = 120
 
-# Twenty consonants: no letter looks like another, no word comes about. 8 of them have 34 bits.
+# Twenty consonants that do not look alike and form no words. 8 of them have 34 bits.
 _LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _HALF = 4
 
@@ -48,40 +48,40 @@ Status = Literal["pending", "slow_down", "denied", "expired", "approved"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceLogin:
-    """What a command line gets that wants to be let in."""
+    """The reply to a command line that asks to be signed in."""
 
     device_code: str
-    """Its secret: with this it asks whether it is let in."""
+    """The command line's secret for polling."""
     user_code: str
-    """What the person types."""
+    """The code that the person types."""
     expires_at: datetime
     interval_s: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PollResult:
-    """Where a command line's wish stands."""
+    """The state of a command line's sign-in."""
 
     status: Status
     secret: str | None = None
-    """The token; given once."""
+    """The token, which is given only once."""
     user: str | None = None
 
 
 def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], now: datetime) -> DeviceLogin:
-    """Note that a command line wants to be let in.
+    """Start the sign-in of a command line.
 
     Args:
         db: The database.
-        client: What it says of itself, and where it comes from; shown to the person.
-        scopes: What it wants to do.
+        client: The client's description of itself and its address, shown to the person.
+        scopes: The scopes that it asks for.
         now: The time.
 
-    Where too many wait, the one goes that has been silent for the longest: so nobody keeps others from
-    signing in by starting many, and who keeps asking for the token keeps their place.
+    If too many are pending, the one that has not polled for the longest is removed. So starting many does
+    not keep others from signing in, and a client that keeps polling keeps its place.
 
     Raises:
-        InvalidValue: No scope, one that only a token made by hand may have, or no name.
+        InvalidValue: There is no scope, a scope that only a token made by hand may have, or no name.
     """
     wanted = frozenset(scopes)
     if not wanted or Scope.ACT in wanted:
@@ -89,7 +89,7 @@ def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], no
         raise InvalidValue(f"Scopes of a sign-in: expected one or more of {allowed}.")
     shown = "".join(letter for letter in client if letter.isprintable()).strip()[:LONGEST_CLIENT]
     if not shown:
-        raise InvalidValue("The client needs a name, which the person who lets it in will see.")
+        raise InvalidValue("The client needs a name, which is shown to the person who approves it.")
     device_code = secret.new_secret()
     with db.write() as session:
         device_logins.remove_expired(session, now=now)
@@ -113,10 +113,10 @@ def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], no
 
 
 def find_device_login(db: Database, user_code: str, now: datetime) -> PendingLogin:
-    """Return the command line that shows this code.
+    """Return the pending sign-in with this code.
 
     Raises:
-        NotFound: None does, it is over, or somebody decided already.
+        NotFound: The code is unknown, expired, or was already approved or denied.
     """
     with db.read() as session:
         pending = device_logins.find_pending(session, read_user_code(user_code), now=now)
@@ -126,15 +126,15 @@ def find_device_login(db: Database, user_code: str, now: datetime) -> PendingLog
 
 
 def approve_device_login(db: Database, actor: Actor, user_code: str, *, approve: bool, now: datetime) -> None:
-    """Let a command line in as oneself, or refuse it. It gets no scope that the actor lacks.
+    """Sign a command line in as the actor, or refuse it. It gets no scope that the actor lacks.
 
     Raises:
-        SignInNeeded, ScopeMissing: Nobody is signed in, or the token does not do.
-        NotFound: No command line waits with that code.
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        NotFound: No sign-in with that code is pending.
     """
     access.require(actor, Scope.READ)
     if actor.user_id is None:
-        raise InvalidValue("Only a user can let a command line in; sign in as one.")
+        raise InvalidValue("Only a user can sign a command line in; sign in as one.")
     code = read_user_code(user_code)
     with db.write() as session:
         pending = device_logins.find_pending(session, code, now=now)
@@ -152,7 +152,7 @@ def approve_device_login(db: Database, actor: Actor, user_code: str, *, approve:
 
 
 def poll_device_login(db: Database, device_code: str, *, now: datetime) -> PollResult:
-    """Say whether a command line is let in; if so, hand out its token, once."""
+    """Return the state of a sign-in; once it is approved, with the token, which is handed out only once."""
     hashed = secret.hash_of(device_code)
     with db.write() as session:
         polled = device_logins.find_polled(session, hashed)
@@ -179,7 +179,7 @@ def poll_device_login(db: Database, device_code: str, *, now: datetime) -> PollR
 
 
 def read_user_code(typed: str) -> str:
-    """Return a code as it is stored, however it was typed."""
+    """Return a typed code in the form in which it is stored."""
     letters = "".join(letter for letter in typed[:64].upper() if letter.isascii() and letter.isalpha())
     return f"{letters[:_HALF]}-{letters[_HALF:]}"
 
@@ -195,4 +195,6 @@ def _too_early(polled: PolledLogin, now: datetime) -> bool:
 
 
 def _no_code() -> NotFound:
-    return NotFound("No client waits with this code; it may be over. Start again there for a new one.")
+    return NotFound(
+        "No client is waiting with this code; it may have expired. Start again there for a new one."
+    )

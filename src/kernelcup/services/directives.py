@@ -15,7 +15,7 @@ _MEANT = re.compile(r"(?:#|//)\s*!?\s*popcorn[\s:]+(?P<rest>(?:leaderboard|gpus?
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Directives:
-    """What a file says about where it wants to go."""
+    """The leaderboard and the devices that a file names."""
 
     leaderboard: str | None = None
     devices: tuple[str, ...] = ()
@@ -25,10 +25,10 @@ def parse_directives(code: str) -> Directives:
     """Read the directives in the first block of comments, which a blank line or code ends.
 
     ``#!POPCORN leaderboard NAME`` and ``#!POPCORN gpu NAME [NAME ...]`` (or ``gpus``) are known,
-    in any case, after ``#`` or ``//``. Other comments, a shebang among them, are passed over.
+    in upper or lower case, after ``#`` or ``//``. Other comments, including a shebang, are skipped.
 
     Raises:
-        InvalidDirective: Unknown, without its argument, or given twice with different values.
+        InvalidDirective: A directive is unknown, lacks its argument, or is given twice with different values.
     """
     found: dict[str, tuple[str, ...]] = {}
     for number, words in _directive_lines(code):
@@ -41,7 +41,7 @@ def parse_directives(code: str) -> Directives:
 
 
 def near_misses(code: str) -> list[str]:
-    """Return a warning with its line for each comment that looks like a directive and is not read as one."""
+    """Return a warning with line number for each comment that looks like a directive but is not read as one."""
     last = _end_of_top(code)
     found = []
     for number, line in enumerate(code.removeprefix("\ufeff").split("\n"), start=1):
@@ -51,12 +51,12 @@ def near_misses(code: str) -> list[str]:
             mark = "//" if comment.startswith("//") else "#"
             found.append(f"line {number}: not a directive; write `{mark}!POPCORN {meant['rest']}`")
         elif match is not None and number > last:
-            found.append(f"line {number}: not read; directives stand at the top, in the first comment lines")
+            found.append(f"line {number}: ignored; directives belong at the top, in the first comment lines")
     return found
 
 
 def write_directives(code: str, board: str, devices: Sequence[str], *, mark: str = "#") -> str:
-    """Return a template that a leaderboard takes: with its name, and only with devices that it has.
+    """Return a template with directives for a leaderboard: its name, and only devices that it has.
 
     ``mark`` begins a comment in the template's language.
     """
@@ -74,7 +74,7 @@ def write_directives(code: str, board: str, devices: Sequence[str], *, mark: str
         if words[:1] and words[0].lower() in ("gpu", "gpus") and wanted:
             top.append(f"{mark}!POPCORN gpus {' '.join(wanted)}")
     if len(top) > 1 and top[1].startswith("#!/"):
-        top[:2] = [top[1], top[0]]  # an interpreter's line comes first
+        top[:2] = [top[1], top[0]]  # a shebang must stay the first line
     return "\n".join([*top, *lines[last:]])
 
 

@@ -1,6 +1,6 @@
 """The loop that claims jobs and hands them to launchers.
 
-All the state is in the database: a dispatcher may die anywhere, and another goes on.
+All state is in the database: a dispatcher may die at any point, and another takes over.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
 
 REST_S = 2.0
-"""After a trouble of machine or database no job is started for so long."""
+"""How long no job is started after a problem with the machine or the database."""
 
 logger = logging.getLogger(__name__)
 
 
 def utc_now() -> datetime:
-    """Return the time of the day, aware and in UTC."""
+    """Return the current time, timezone-aware and in UTC."""
     return datetime.now(UTC)
 
 
 def _ignore(_: Progress) -> None:
-    """Listen to nothing."""
+    """Ignore progress."""
 
 
 class Dispatcher:
-    """Claims what a launcher can start now, and sees to it that each job ends once.
+    """Claims the jobs that a launcher can start now, and makes sure that each job ends exactly once.
 
     Args:
-        launchers: By the name that devices give as theirs.
+        launchers: By the name that devices refer to.
         on_progress: Called from the threads of the jobs, one call at a time.
-        lease_s: How long a job stays ours without a sign of life.
-        heartbeat_s: How often we give one, and so how soon a cancellation is noticed.
-        tick_s: How often we look for work and for the dead.
+        lease_s: How long a job stays ours without a heartbeat.
+        heartbeat_s: How often we send one, and so how soon a cancellation is noticed.
+        tick_s: How often we look for waiting jobs and for jobs of dead dispatchers.
         look: The static screen.
-        calibrate_every: How often :meth:`run_forever` measures what the devices can do; None for never.
+        calibrate_every: How often :meth:`run_forever` calibrates the devices; None for never.
     """
 
     def __init__(
@@ -93,15 +93,15 @@ class Dispatcher:
         self._check_launchers()
 
     def run_until_idle(self) -> None:
-        """Work until nothing waits for those of our devices that are not paused, and nothing of ours runs."""
+        """Work until no job waits for those of our devices that are not paused, and none of our jobs runs."""
         names = list(self._devices)
         self._loop(lambda: self._is_idle(names), devices=names)
 
     def run_until(self, submission_id: int) -> None:
-        """Work until a submission has ended, doing what waits before it on its devices as well.
+        """Work until a submission has ended, including the jobs that wait before it on its devices.
 
-        Another dispatcher may take its jobs; then we wait for that one. Raise ``ConfigError`` if
-        it waits for a device that we do not have.
+        If another dispatcher takes one of its jobs, wait for that one. Raise ``ConfigError`` if the submission
+        needs a device that we do not have.
         """
         wanted = list(show_submission(self._db, submission_id).submission.devices)
         missing = [name for name in wanted if name not in self._devices]
@@ -114,11 +114,11 @@ class Dispatcher:
         )
 
     def run_forever(self, stop: threading.Event, drain: threading.Event | None = None) -> None:
-        """Work until told to stop; jobs that then run go back into the queue.
+        """Work until ``stop`` is set; jobs that are running then go back into the queue.
 
         Args:
             stop: Set it to end at once.
-            drain: Set it to claim nothing new, and to end when the jobs that run have ended.
+            drain: Set it to claim nothing new, and to end once the running jobs have ended.
         """
         self._draining = drain or self._draining
         self._calibrations.start()
@@ -143,7 +143,7 @@ class Dispatcher:
         patient: bool = False,
     ) -> None:
         try:
-            # The first look comes before the first question: what died before us must be found.
+            # Look once before the first check: jobs of dispatchers that died before us must be found.
             self._look(devices, up_to_submission, patient=patient)
             while not finished():
                 self._wake.wait(self._tick_s)
@@ -157,7 +157,7 @@ class Dispatcher:
             self._keep_alive()
             if not self._draining.is_set() and time.monotonic() >= self._rests_until:
                 self._start_jobs(devices, up_to_submission)
-        except Exception as error:  # a service outlives whatever its machine or database lacks for a while
+        except Exception as error:  # a service survives any temporary problem of its machine or database
             if not patient:
                 raise
             self._note_trouble(error)
@@ -165,7 +165,7 @@ class Dispatcher:
             self._trouble = ""
 
     def _note_trouble(self, error: Exception) -> None:
-        """Log a trouble once, not at each look, and start nothing for a while."""
+        """Log a problem once instead of at every look, and start nothing for a while."""
         self._rests_until = time.monotonic() + REST_S
         is_passing = isinstance(error, StorageUnavailable) or is_shortage(error)
         if str(error) != self._trouble:
@@ -195,12 +195,12 @@ class Dispatcher:
         )
 
     def _in_use(self, device: Device) -> int:
-        """Return how many slots of a device neither run our jobs nor are free for one."""
+        """Return how many slots of a device are neither running our jobs nor free."""
         if self._calibrations.holds(device):
             return device.slots - self._running(device)
         try:
             free = self._launchers[device.launcher].capacity(device)
-        except (LaunchError, OSError):  # what it lacks is told where a job is to start; we are alive
+        except (LaunchError, OSError):  # reported when a job is to start; the heartbeat must go on
             return 0
         return device.slots - self._running(device) - free
 
@@ -231,7 +231,7 @@ class Dispatcher:
     def _room(self, device: Device) -> int:
         if self._calibrations.holds(device):
             return 0
-        # A run that was started just now may not show in the launcher's figure yet.
+        # The launcher's figure may not include a run that was started just now.
         return min(device.slots - self._running(device), self._launchers[device.launcher].capacity(device))
 
     def _start(self, lease: Lease) -> None:
@@ -252,7 +252,7 @@ class Dispatcher:
             self._active[attempt] = thread
         try:
             thread.start()
-        except RuntimeError as error:  # the machine has no room for another thread
+        except RuntimeError as error:  # the machine cannot start another thread
             with self._lock:
                 del self._active[attempt]
             queue.hand_back(self._db, lease, reason=str(error), now=self._clock())
@@ -272,7 +272,7 @@ class Dispatcher:
         try:
             with self._progress_lock:
                 self._on_progress(progress)
-        except Exception:  # a listener that fails must not cost somebody the run
+        except Exception:  # a failing listener must not lose the run
             logger.exception("a listener failed at %r", progress)
 
     def _current(self) -> list[Attempt]:
@@ -303,5 +303,5 @@ class Dispatcher:
             thread.join()
         try:
             dispatchers.check_out(self._db, self._owner)
-        except StorageUnavailable as error:  # it shows as gone a little later
+        except StorageUnavailable as error:  # other processes will notice a little later that we are gone
             logger.warning("not checked out: %s", error)

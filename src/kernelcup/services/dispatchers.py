@@ -1,4 +1,4 @@
-"""Which dispatchers are at work, as far as the database knows."""
+"""The dispatchers that are at work, as recorded in the database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelcup.storage.database import Database
 from kernelcup.storage.dispatchers import DispatcherInfo
 
 ALIVE_FOR = timedelta(seconds=60)
-"""A dispatcher that was silent for so long, the length of a lease, has lost its jobs as well."""
+"""The length of a lease: a dispatcher that was silent for longer has lost its jobs as well."""
 
 __all__ = ["DispatcherInfo", "alive", "check_in", "check_out", "list_alive"]
 
@@ -32,7 +32,7 @@ def check_in(
     now: datetime,
     in_use: Mapping[str, int] | None = None,
 ) -> None:
-    """Store a dispatcher's sign of life; ``in_use`` counts the slots of each device that others hold."""
+    """Store a dispatcher's heartbeat; ``in_use`` counts the slots of each device that other programs hold."""
     info = DispatcherInfo(
         owner=owner,
         machine=socket.gethostname(),
@@ -48,7 +48,7 @@ def check_in(
 
 
 def check_out(db: Database, owner: str) -> None:
-    """Forget a dispatcher that ends."""
+    """Remove a dispatcher that ends."""
     with db.write() as session:
         dispatchers.remove(session, owner)
 
@@ -60,7 +60,7 @@ def alive(
     alive_for: timedelta = ALIVE_FOR,
     gone: Callable[[str], bool] = is_gone,
 ) -> list[DispatcherInfo]:
-    """Return the dispatchers that gave a sign of life lately and have not certainly ended since."""
+    """Return the dispatchers with a recent heartbeat whose process is not known to have ended."""
     found = dispatchers.seen_since(session, now - alive_for)
     return [info for info in found if not gone(info.owner)]
 

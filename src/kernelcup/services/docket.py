@@ -1,7 +1,8 @@
-"""The docket: every result that was flagged or reviewed, as far as everybody may know.
+"""The docket: the public facts of every result that was flagged or reviewed.
 
-Whoever sees a leaderboard sees its entries. Nobody is named before a decision, nor after deleting the
-submission; names are those of the standings. Figures are of public cases only, notes of reviewers stay theirs.
+A leaderboard's entries are visible to everyone who sees the leaderboard. Users are named only after a
+decision and while the submission exists, under their names in the standings. Figures are of public cases
+only, and reviewers' notes stay private.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ MOST_CASES = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseFigures:
-    """What was measured of a public case."""
+    """The figures of a public case, in nanoseconds."""
 
     case: int
     claimed_ns: float | None
     counted_ns: float | None
     floor_ns: float | None
-    """The least that this device needs for the task."""
+    """The least time that this device needs for the task."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,18 +45,18 @@ class Entry:
     board: str
     device: str
     submission: int | None
-    """None while it waits for a decision."""
+    """None while a decision is pending."""
     user: str
-    """Empty while it waits for a decision, and after the submission was deleted."""
+    """Empty while a decision is pending, and after the submission was deleted."""
     score_s: float | None
     opened_at: datetime
     by_rule: bool
-    """Whether a rule flagged it, not a person."""
+    """Whether a rule flagged it, rather than a person."""
     reason: str
     findings: tuple[str, ...]
     cases: tuple[CaseFigures, ...]
     decision: str | None
-    """``released`` or ``rejected``; None while it waits."""
+    """``released`` or ``rejected``; None while it is pending."""
     decided_at: datetime | None
     deleted_at: datetime | None
 
@@ -68,7 +69,7 @@ def entries(
     before_id: int | None = None,
     limit: int = 50,
 ) -> list[Entry]:
-    """Return the docket of the leaderboards that somebody sees, or of one, the newest first.
+    """Return the docket of all leaderboards that the viewer sees, or of one of them, newest first.
 
     Raise ``NotFound`` if the leaderboard does not exist for the viewer.
     """
@@ -125,7 +126,7 @@ def _entry(found: Reviewed, board: Leaderboard, name: str, evidence: Mapping[str
 
 
 def _findings(evidence: Mapping[str, Any]) -> list[str]:
-    """Return what the audits found, in words without figures."""
+    """Return the audits' findings in words, without figures."""
     found = evidence.get("findings")
     codes = (
         [str(each.get("code", "")) for each in found if isinstance(each, dict)]

@@ -1,4 +1,4 @@
-"""Duels for the first place of a ranking, as everybody may see them."""
+"""Public duels for the first place of a ranking."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ MOST = 100
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownDuel:
-    """A result that would be first, against who was first before."""
+    """A duel of a new best result against the previous leader."""
 
     run_id: int
     submission_id: int
     user: str
     rival_id: int | None
     rival: str
-    """Empty once the rival was deleted."""
+    """Empty once the rival's submission was deleted."""
     outcome: DuelOutcome
     at: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DuelReport:
-    """One duel with what was measured."""
+    """One duel with its measurement."""
 
     shown: ShownDuel
     result: DuelResult | None
-    """Without what each case took, which may be hidden, and what the rival's code wrote."""
+    """Without the times of single cases, which may be hidden, and without the output of the rival's code."""
 
 
 def list_duels(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> list[ShownDuel]:
-    """Return the newest duels of a ranking, none from after a freeze.
+    """Return the newest duels of a ranking, except those after a freeze.
 
     Raises:
         NotFound, UnknownDevice: As for the standings.
@@ -58,7 +58,7 @@ def list_duels(db: Database, board: str, device: str, *, viewer: Actor = OPERATO
 
 
 def show_duel(db: Database, board: str, device: str, run_id: int, *, viewer: Actor = OPERATOR) -> DuelReport:
-    """Return one duel of a ranking. Raise ``NotFound`` where :func:`list_duels` has none of that number."""
+    """Return one duel of a ranking. Raise ``NotFound`` if :func:`list_duels` has none with that number."""
     with db.read() as session:
         found = find_board(session, board, viewer)
         duels = _shown(session, found, board_device(found, device), viewer)

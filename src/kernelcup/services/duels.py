@@ -1,4 +1,4 @@
-"""Two submissions against each other: for the first place, or because somebody asked."""
+"""Duels of two submissions: for the first place, or as a comparison on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AHEAD = {"faster": DuelOutcome.WON, "": DuelOutcome.UNANSWERED}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rival:
-    """A submission that is measured in turns with another."""
+    """The submission that another one is measured in turns with."""
 
     submission_id: int
     code: str
@@ -27,20 +27,21 @@ class Rival:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settled:
-    """What a duel makes of a result."""
+    """The consequence of a duel for a result."""
 
     outcome: DuelOutcome = DuelOutcome.NONE
     rank_s: float | None = None
-    """What it is ranked by instead of its score, where it stays behind who was first."""
+    """The time it is ranked by instead of its score, if it stays behind the leader, in seconds."""
     behind: int | None = None
     """The submission that it stays behind."""
 
 
 def find_rival(session: Session, job: Job, submission: Submission, board: Leaderboard) -> Rival | None:
-    """Return whom a job's submission is measured against, None for nobody.
+    """Return the submission that a job's submission is measured against, None if there is none.
 
-    That is the other one of a comparison, or who is first where the leaderboard asks for duels: the
-    incumbent's own next entry needs none. Raise ``RivalDeleted`` if the other one was deleted.
+    That is the other submission of a comparison, or the current leader if the leaderboard asks for duels; the
+    leader's own next entry needs none. Raise ``RivalDeleted`` if the other submission of a comparison was
+    deleted.
     """
     pair = comparisons.find(session, job.id)
     if pair is not None:
@@ -50,7 +51,7 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
     first = ranking.leader(session, board_id=board.id, device=job.device)
     if first is None or first.user_id == submission.user_id:
         return None
-    with suppress(RivalDeleted):  # just now; whoever is first when the result comes was not met
+    with suppress(RivalDeleted):  # just now: the duel will count as missed against the next leader
         return _rival(session, first.submission_id)
     return None
 
@@ -65,11 +66,12 @@ def settle(
     report: RunReport,
     rival: int | None,
 ) -> Settled:
-    """Say whether a result takes the first place, in the transaction that stores it, under the board's lock.
+    """Decide whether a result takes the first place, in the transaction that stores it, under the board's lock.
 
-    What would be first and has not won its duel against who is first now stands directly behind them,
-    in the same band. So does what met somebody else, because the first place changed meanwhile. A result
-    that the leaderboard does not take is treated alike: it may be taken one day.
+    A result that would be first but has not won its duel against the current leader is placed directly behind
+    the leader, in the same band. So is a result that met another rival because the first place changed
+    meanwhile. A result that the leaderboard does not take is treated in the same way: the leaderboard may take
+    it later.
     """
     if not board.duel or not is_proven(report.trust):
         return Settled()

@@ -1,14 +1,14 @@
-"""What happened to submissions, told in order and resumable.
+"""Events of submissions, as an ordered stream that a reader can resume.
 
-The kinds:
+The kinds are:
 
 - ``accepted``: it was taken in (``devices``, ``mode``).
-- ``started``, ``progress``, ``finished``: an attempt at a job begins (``attempt``), gets on (``stage``,
+- ``started``, ``progress``, ``finished``: an attempt at a job begins (``attempt``), advances (``stage``,
   ``case``, ``cases``), has its result (``verdict``, ``score_s``).
 - ``queued``: a job waits again (``reason``).
-- ``quarantined``, ``released``, ``rejected``: its result waits for a person (``reason``), who then decided.
-- ``cancelled``, ``rejudging``: somebody asked for that.
-- ``done``: no job of the submission waits or runs any more.
+- ``quarantined``, ``released``, ``rejected``: its result waits for a review (``reason``), or was decided on.
+- ``cancelled``, ``rejudging``: a person asked for this.
+- ``done``: no job of the submission is waiting or running any more.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def record(
     job_id: int | None,
     now: datetime,
 ) -> None:
-    """Note inside a transaction that something happened to a submission."""
+    """Record an event of a submission inside a transaction."""
     events.record(session, submission_id, kind, data, job_id, now)
 
 
 def since(db: Database, submission_id: int, after_id: int, limit: int = 200) -> list[Event]:
-    """Return what happened to a submission after an event, the oldest first. None is ever missed."""
+    """Return a submission's events after a given one, oldest first. No event is ever missed."""
     with db.read() as session:
         return events.of_submission(session, submission_id, after_id=after_id, limit=limit)
 
@@ -51,10 +51,10 @@ def newest_id(db: Database) -> int:
 
 
 def changes(db: Database, after_id: int, limit: int = 500, also: Collection[int] = ()) -> list[Event]:
-    """Return what happened to any submission after an event, the oldest first.
+    """Return the events of all submissions after a given one, oldest first.
 
-    Events of different submissions may become visible in another order than that of their numbers: who
-    follows them all asks ``also`` for the numbers that were left out.
+    Events of different submissions may become visible out of order: a reader who follows them all passes the
+    numbers that were missing so far as ``also``.
     """
     with db.read() as session:
         return events.of_all(session, after_id=after_id, limit=limit, also=also)

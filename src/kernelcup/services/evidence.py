@@ -1,4 +1,4 @@
-"""What a measurement found that a person has to look at, and how it is told to whom."""
+"""Findings of a measurement that need a review, with the evidence for reviewers and the text for authors."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ WHY = {
     "not_armed": "its recorded calls could not be queued ahead of their inputs",
     "below_floor": "it is faster than this device can do what the task declares",
 }
-"""By the finding's code: what its author is told, without figures of hidden cases."""
+"""By the finding's code: the reason shown to the author, without figures of hidden cases."""
 
 OTHER = "its measurement found something unusual"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
-    """Why a result waits for a person."""
+    """Why a result waits for a review."""
 
     reason: str
-    """A part of a sentence that its author sees."""
+    """Part of a sentence that the author sees."""
     evidence: dict[str, Any]
-    """For those who decide."""
+    """For the reviewers."""
 
 
 def of_report(report: RunReport) -> Held | None:
-    """Return why a run's times are not to rank before somebody has looked, None if they may.
+    """Return why a run's times may not rank before a review, None if they may.
 
-    The evidence has the findings, and of each ranked case the figures of the audit with all raw samples,
-    from which every statistic can be made again.
+    The evidence has the findings, and for each ranked case the figures of the audit with all raw samples,
+    from which every statistic can be computed again.
     """
     if not report.quarantine:
         return None
@@ -49,12 +49,12 @@ def of_report(report: RunReport) -> Held | None:
 
 
 def reason_of(findings: list[Finding]) -> str:
-    """Return the reasons of a quarantine in words, each once."""
+    """Return the reasons for a quarantine in words, each once."""
     return "; ".join(dict.fromkeys(WHY.get(each.code, OTHER) for each in findings))
 
 
 def for_author(findings: list[Finding]) -> list[Finding]:
-    """Return findings as their submission's author may read them: figures may be of hidden cases."""
+    """Return findings in the form for the author: without figures, which may be of hidden cases."""
     return [
         Finding(code=each.code, text=f"{WHY.get(each.code, OTHER)}.", quarantines=each.quarantines)
         for each in findings

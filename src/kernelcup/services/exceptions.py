@@ -1,4 +1,4 @@
-"""Late exceptions: who may submit to a leaderboard for longer than others."""
+"""Late exceptions: users who may submit to a leaderboard after its deadline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelcup.storage.database import Database
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LateException:
-    """That a user may submit until a moment, whatever the deadline."""
+    """A user's own deadline, which replaces the leaderboard's."""
 
     user: str
     until: datetime
@@ -25,7 +25,7 @@ class LateException:
 def grant_late(
     db: Database, actor: Actor, board: str, user: str, until: datetime, *, now: datetime
 ) -> LateException:
-    """Let a user submit to a leaderboard until a moment, also after its deadline.
+    """Let a user submit to a leaderboard until a given time, even after its deadline.
 
     Raises:
         NotFound: There is no such leaderboard or user.
@@ -47,15 +47,15 @@ def _check_of_use(session: Session, board: Leaderboard, user_id: int, name: str,
     """Raise ``InvalidValue`` for an exception that would allow nothing."""
     if board.deadline is not None and until <= board.deadline:
         raise InvalidValue(
-            f"Leaderboard {board.name!r} is open until {board.deadline:%Y-%m-%d %H:%M:%S} UTC for everybody; "
+            f"Leaderboard {board.name!r} is open until {board.deadline:%Y-%m-%d %H:%M:%S} UTC for all; "
             "an exception has to end later."
         )
     if board.visibility is not Visibility.PUBLIC and not members.is_member(session, board.id, user_id):
-        raise InvalidValue(f"{name} is no member of leaderboard {board.name!r}; make them one first.")
+        raise InvalidValue(f"{name} is not a member of leaderboard {board.name!r}; add them first.")
 
 
 def revoke_late(db: Database, actor: Actor, board: str, user: str, *, now: datetime) -> None:
-    """Take an exception back. Raise ``NotFound`` if there is none."""
+    """Revoke an exception. Raise ``NotFound`` if there is none."""
     with db.write() as session:
         found = find_managed(session, board, actor)
         user_id, name = find_user(session, user)
@@ -65,7 +65,7 @@ def revoke_late(db: Database, actor: Actor, board: str, user: str, *, now: datet
 
 
 def late_exceptions(db: Database, actor: Actor, board: str) -> list[LateException]:
-    """Return a leaderboard's exceptions, by user."""
+    """Return a leaderboard's exceptions, sorted by user."""
     with db.read() as session:
         found = find_managed(session, board, actor)
         return [
@@ -74,7 +74,7 @@ def late_exceptions(db: Database, actor: Actor, board: str) -> list[LateExceptio
 
 
 def find_user(session: Session, name: str) -> tuple[int, str]:
-    """Return a user's id and name as it is written. Raise ``NotFound``."""
+    """Return a user's id and the stored spelling of the name. Raise ``NotFound``."""
     found = users.find(session, name)
     if found is None:
         raise NotFound(f"There is no user {name!r}.")

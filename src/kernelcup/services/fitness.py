@@ -1,8 +1,8 @@
-"""Which GPUs are out of service, and how they come back.
+"""Take GPUs out of service, and bring them back.
 
-The database has the truth, so that everybody can see it and several dispatchers of one machine
-agree. After a pause a dispatcher looks again, and a GPU that is clean returns to service by itself.
-An operator who puts one back vouches for it: what it is like then is what it is compared with.
+The state is in the database, so that users can see it and several dispatchers of one machine agree. After a
+pause a dispatcher checks the GPU again, and a healthy GPU returns to service by itself. An operator who puts
+a GPU back vouches for it: from then on it is compared with its state at that moment.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from kernelcup.storage.faults import DeviceFault
 SHORTEST_PAUSE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(minutes=10)
 OVERDUE = timedelta(hours=1)
-"""So long after the moment of the next look nobody can be there who would look."""
+"""If the next check is overdue for this long, no dispatcher is left that would make it."""
 
 logger = logging.getLogger(__name__)
 
 
 def take_out(db: Database, error: UnfitDevice, *, device: str, now: datetime, machine: str = "") -> None:
-    """Store that the GPUs of an error are out of service."""
+    """Store that the GPUs named by an error are out of service."""
     with db.write() as session:
         faults.remove_overdue(session, before=now - OVERDUE)
         for gpu in error.gpus:
@@ -47,7 +47,7 @@ def take_out(db: Database, error: UnfitDevice, *, device: str, now: datetime, ma
 
 
 def outages(db: Database, *, now: datetime) -> list[DeviceFault]:
-    """Return what is out of service."""
+    """Return the GPUs that are out of service."""
     with db.read() as session:
         return [fault for fault in faults.all_faults(session) if fault.next_look_at >= now - OVERDUE]
 
@@ -55,9 +55,9 @@ def outages(db: Database, *, now: datetime) -> list[DeviceFault]:
 def bring_back(
     db: Database, device: str, *, now: datetime, actor: Actor = OPERATOR, machine: str | None = None
 ) -> list[DeviceFault]:
-    """Put the GPUs of a device back into service, on one machine or on all, and return them.
+    """Put the GPUs of a device back into service, on one machine or on all, and return their faults.
 
-    Raise ``NotFound`` if none of them is out of service, ``Forbidden`` for others than admins.
+    Raise ``NotFound`` if none of them is out of service, ``Forbidden`` unless the actor is an admin.
     """
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     with db.write(durable=True) as session:
@@ -76,17 +76,17 @@ def bring_back(
             )
     if not found:
         where = "" if machine is None else f" on {machine}"
-        raise NotFound(f"Nothing of {device} is out of service{where}.")
+        raise NotFound(f"No GPU of {device} is out of service{where}.")
     return found
 
 
 def outage_text(out: Iterable[DeviceFault]) -> str:
-    """Say in one line what is out of service, for whoever waits."""
+    """Return one line about what is out of service, for users who wait."""
     return "; ".join(f"{fault.device} on {fault.machine} is out of service: {fault.reason}" for fault in out)
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Do something beside the dispatcher's loop."""
+    """Run a function in the background of the dispatcher's loop."""
     threading.Thread(target=work, name="devices", daemon=True).start()
 
 
@@ -94,9 +94,9 @@ class Fitness:
     """A dispatcher's view of the GPUs of its machine.
 
     Args:
-        launchers: By the name that devices give as theirs; those that keep no GPUs are left alone.
-        beside: Runs a look at a GPU beside the caller, who has leases to renew meanwhile: a GPU that has
-            drifted is measured again, which takes seconds, and minutes where its driver hangs.
+        launchers: By the name that devices refer to; launchers that keep no GPUs are ignored.
+        beside: Runs the check of a GPU in the background, since the caller has leases to renew meanwhile: a
+            GPU that has drifted is measured again, which takes seconds, or minutes if its driver hangs.
     """
 
     def __init__(
@@ -117,11 +117,11 @@ class Fitness:
         self._beside = beside
         self._looking = threading.Lock()
         self._lock = threading.Lock()
-        """Held while what is out of service changes, here and in the database."""
+        """Held while the set of GPUs out of service changes, here and in the database."""
         self._out: dict[str, DeviceFault] = {}
 
     def refresh(self) -> None:
-        """Bring the launchers up to date, and begin one look where it is time."""
+        """Bring the launchers up to date, and begin one check if one is due."""
         if not self._keepers:
             return
         now = self._clock()
@@ -139,11 +139,11 @@ class Fitness:
             return [fault for fault in faults.all_faults(session) if fault.machine == self._machine]
 
     def _adopt(self, found: Sequence[DeviceFault]) -> list[Progress]:
-        """Tell the launchers what is out of service; return what is new about that."""
+        """Pass the GPUs out of service to the launchers; return the changes."""
         out = {fault.gpu: fault for fault in found}
         back = [fault for gpu, fault in self._out.items() if gpu not in out]
         for keeper in self._keepers:
-            # Those that we put back ourselves are no longer in `_out`: here somebody else did.
+            # GPUs that we put back ourselves are no longer in `_out`: these were put back elsewhere.
             keeper.forget(frozenset(fault.gpu for fault in back))
             keeper.leave_out(frozenset(out))
         new = [fault for gpu, fault in out.items() if gpu not in self._out]
@@ -154,7 +154,7 @@ class Fitness:
         try:
             self._look_again(fault)
         except StorageUnavailable as error:
-            logger.warning("not stored what came of a look at GPU %s: %s", fault.gpu, error)
+            logger.warning("cannot store the result of checking GPU %s: %s", fault.gpu, error)
         finally:
             self._looking.release()
 
@@ -163,7 +163,7 @@ class Fitness:
             for keeper in self._keepers:
                 keeper.look_again(fault.gpu)
         except LaunchError as error:
-            # without a GPU to name, it could not be looked at
+            # An error that names no GPU means that it could not be checked.
             is_told = isinstance(error, UnfitDevice) and error.gpus
             self._postpone(fault, str(error) if is_told else fault.reason)
         else:

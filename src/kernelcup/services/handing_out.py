@@ -1,4 +1,4 @@
-"""What a leaderboard hands out of its task: everything but the hidden cases, ready to be used with it."""
+"""The public part of a leaderboard's task: everything but the hidden cases, ready to be used with it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ DEFAULT_LANGUAGE = "Python"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HandedOut:
-    """A leaderboard's task as anybody who sees the leaderboard may run it."""
+    """A leaderboard's task in the form that its viewers may run."""
 
     task: Task
-    """Named as the leaderboard, judged by its harness, without hidden cases."""
+    """With the leaderboard's name and harness, without hidden cases."""
     hidden_tests: int
     hidden_benchmarks: int
 
 
 def hand_out(db: Database, name: str, viewer: Actor = OPERATOR) -> HandedOut:
-    """Return a leaderboard's task; hidden cases are left out for everybody.
+    """Return a leaderboard's task without hidden cases, whoever the viewer is.
 
     Raise ``NotFound`` if the leaderboard does not exist for the viewer.
     """
@@ -45,7 +45,7 @@ def hand_out(db: Database, name: str, viewer: Actor = OPERATOR) -> HandedOut:
 
 
 def templates_of(board: Leaderboard, task: Task) -> dict[str, str]:
-    """Return language to template, each with directives that the leaderboard takes."""
+    """Return the templates by language, with directives for the leaderboard."""
     made = made_template(task)
     texts = task.templates if made is None else {DEFAULT_LANGUAGE: made}
     mark = "//" if task.lang is Language.CUDA else "#"

@@ -1,4 +1,4 @@
-"""Which devices can judge a task at all: a leaderboard with others would end each submission as internal_error."""
+"""Check that devices can judge a task: on any other device, each submission would end as internal_error."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kernelcup_harness.protocol import Backend
 
 
 def check_judgeable(task: Task, names: Sequence[str], known: Sequence[Device] | None) -> None:
-    """Raise ``InvalidValue`` where one of a leaderboard's devices cannot judge its task.
+    """Raise ``InvalidValue`` if one of a leaderboard's devices cannot judge its task.
 
     Args:
         task: The task.
         names: The leaderboard's devices.
-        known: What is configured; None is not known, so nothing is refused.
+        known: The configured devices; None means unknown, so nothing is refused.
     """
     if known is None:
         return
@@ -26,7 +26,7 @@ def check_judgeable(task: Task, names: Sequence[str], known: Sequence[Device] | 
 
 
 def why_not(task: Task, name: str, known: Sequence[Device]) -> str | None:
-    """Return why a device cannot judge a task and what to do about it, None if it can."""
+    """Return why a device cannot judge a task and how to fix that, None if it can."""
     if task.lang is Language.CUDA:
         return (
             "it is CUDA C++ (`lang: cu`), and only Python tasks can be judged yet. Submissions to a Python "

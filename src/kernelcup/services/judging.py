@@ -1,7 +1,7 @@
-"""One rule for whose code judges a leaderboard, and below which bound its seeds are drawn.
+"""Choose the harness that judges a leaderboard, and the bound below which its seeds are drawn.
 
-The standard harness is taken wherever the task's own solutions pass under it. The task's own harness
-is taken only where somebody asks for it. Every door that makes a leaderboard gives the notes in its reply.
+The standard harness is chosen wherever the task's own solutions pass under it; the task's own harness only
+on request. Every entry point that creates a leaderboard includes the notes in its reply.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNTRIED = "nothing was tried here: `kernelcup task check --harness standard TASK
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judging:
-    """How a leaderboard's submissions are judged, and why so."""
+    """How a leaderboard's submissions are judged, and why."""
 
     harness: HarnessKind
     seeds_below: int | None = None
@@ -29,7 +29,7 @@ class Judging:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MadeBoard:
-    """A new leaderboard, and what its maker should know of it."""
+    """A new leaderboard, and notes for its creator."""
 
     board: Leaderboard
     notes: tuple[str, ...]
@@ -38,11 +38,11 @@ class MadeBoard:
 def choose_judging(
     task: Task, wanted: HarnessKind | None, devices: Sequence[str], trial: TaskTrial | None
 ) -> Judging:
-    """Return how a new leaderboard of the task is judged.
+    """Choose how a new leaderboard of the task is judged.
 
     Raises:
         InvalidValue: The harness that was asked for cannot judge the task, or none can.
-        OwnHarnessNeeded: Only the task's own harness can, and nobody asked for it.
+        OwnHarnessNeeded: Only the task's own harness can, and ``wanted`` does not ask for it.
     """
     kind = wanted or propose_harness(task)
     if kind is HarnessKind.OWN:
@@ -64,19 +64,19 @@ def choose_judging(
 
 
 def new_bound(task: Task, board: Leaderboard, trial: TaskTrial) -> Tried | None:
-    """Try a new version of a leaderboard's task; None where no bound of seeds can be found."""
+    """Try a new version of a leaderboard's task; return None if no bound of seeds can be found."""
     if board.harness is HarnessKind.OWN or task.seeds_below is not None:
         return Tried()
     return trial.try_task(task, board.devices, solutions=False)
 
 
 def propose_harness(task: Task) -> HarnessKind:
-    """Return ours where it can judge the task, as far as its files tell; else what the task asks for."""
+    """Return the standard harness if the task's files fit it, else the one that the task asks for."""
     return HarnessKind.STANDARD if fits_standard(task) and not task.multi_gpu else task.harness
 
 
 def check_harness(task: Task, kind: HarnessKind) -> HarnessKind:
-    """Return the harness. Raise ``InvalidValue`` if it cannot judge the task."""
+    """Return ``kind``. Raise ``InvalidValue`` if that harness cannot judge the task."""
     if kind is HarnessKind.OWN and task.main is None and task.lang is Language.PYTHON:
         raise InvalidValue(f"Task {task.name!r} ships no harness of its own; use 'standard'.")
     if kind is HarnessKind.STANDARD and task.lang is not Language.PYTHON:
@@ -89,12 +89,12 @@ def check_harness(task: Task, kind: HarnessKind) -> HarnessKind:
 
 
 def fits_standard(task: Task) -> bool:
-    """Return whether a task's files have all that the standard harness calls."""
+    """Return whether a task's files define everything that the standard harness calls."""
     return task.lang is Language.PYTHON and fits_standard_harness(task.sources)
 
 
 def why_not_standard(task: Task) -> str:
-    """Say why the standard harness is not proposed for a task."""
+    """Return why the standard harness is not proposed for a task."""
     if task.multi_gpu and fits_standard(task):
         return "it needs several GPUs"
     return (
@@ -103,7 +103,7 @@ def why_not_standard(task: Task) -> str:
 
 
 def own_needed(task: Task, why: str) -> OwnHarnessNeeded:
-    """Make the error for a task that needs a yes to its own harness."""
+    """Return the error for a task whose own harness must be asked for."""
     return OwnHarnessNeeded(
         f"Task {task.name!r} can be judged by its own harness only: {why}. Results would be marked "
         "self-measured; ask for the harness 'own' if you want that."
@@ -111,12 +111,12 @@ def own_needed(task: Task, why: str) -> OwnHarnessNeeded:
 
 
 def own_note(task: Task) -> str:
-    """Say what an own harness means."""
+    """Return the note about a task's own harness."""
     return f"judged by its own harness ({task.main or 'CUDA'}), as asked; results are marked self-measured"
 
 
 def standard_note(task: Task, tried: Tried | None, *, asked: bool) -> str:
-    """Say that ours judges, and what becomes of a harness that the task ships."""
+    """Return the note that the standard harness judges, and not the one that the task ships."""
     if task.main is None:
         return "judged by the standard harness"
     why = "as asked" if asked else "its own solutions pass under it" if tried else "its files fit"
@@ -124,7 +124,7 @@ def standard_note(task: Task, tried: Tried | None, *, asked: bool) -> str:
 
 
 def trial_notes(task: Task, tried: Tried | None) -> tuple[str, ...]:
-    """Say what trying the task found."""
+    """Return notes about the result of trying the task."""
     if tried is None:
         return (UNTRIED,)
     notes = [f"trying the task failed: {tried.fault}"] if tried.fault else []

@@ -1,7 +1,7 @@
-"""Limits: how much may be asked for in a time, in submissions or in GPU-seconds.
+"""Rate limits, in submissions or in GPU-seconds per time window.
 
-They are checked in the transaction that stores a submission, on windows that slide: what was used
-counts until exactly one window later.
+They are checked in the transaction that stores a submission. Windows slide: each use counts until exactly
+one window later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "wait_s",
 ]
 
-ALLOWED = "expected such as `10/hour`, `3 per 10 minutes` or `600 gpu-seconds/day`"
+ALLOWED = "expected a form like `10/hour`, `3 per 10 minutes` or `600 gpu-seconds/day`"
 
 LARGEST_AMOUNT = 1_000_000
 LONGEST_WINDOW_S = 366 * 24 * 3600
@@ -57,7 +57,7 @@ class Budget:
     used: float
     remaining: float
     resets_at: datetime | None
-    """When the oldest of what was used stops counting; None while nothing was used."""
+    """When the oldest use stops counting; None while there is none."""
 
 
 def add_limit(
@@ -72,22 +72,22 @@ def add_limit(
     per_user: bool = True,
     now: datetime,
 ) -> Limit:
-    """Limit what may be asked for. Of several limits each must be kept.
+    """Add a limit. A submission must keep all limits that apply to it.
 
     Args:
         db: The database.
-        actor: Whoever manages the leaderboard; an admin where none is named.
-        text: Such as ``10/hour`` or ``600 gpu-seconds/day``.
-        board: Only what goes to it counts.
-        user: Only this user is limited.
-        device: Only what goes to it counts.
-        mode_group: Only ``practice`` or only ``ranked`` counts.
-        per_user: Whether each user has the amount, or all have it together.
-        now: When it was asked for.
+        actor: A manager of the leaderboard; an admin if ``board`` is None.
+        text: For example ``10/hour`` or ``600 gpu-seconds/day``.
+        board: Count only submissions to this leaderboard.
+        user: Limit only this user.
+        device: Count only submissions to this device.
+        mode_group: Count only ``practice`` or only ``ranked`` submissions.
+        per_user: Whether each user has the amount, or all users share it.
+        now: The time of the request.
 
     Raises:
-        InvalidValue: The text or the mode group has another form.
-        NotFound: There is no such leaderboard, device or user.
+        InvalidValue: The text or the mode group is malformed.
+        NotFound: The leaderboard, device or user does not exist.
     """
     quantity, amount, window_s = parse_limit(text)
     with db.write() as session:
@@ -122,7 +122,7 @@ def add_limit(
 
 
 def list_limits(db: Database, actor: Actor, board: str | None = None) -> list[Limit]:
-    """Return all limits to admins, or those of a leaderboard; of single users' others see their own."""
+    """Return all limits, for admins only, or a leaderboard's; non-managers see no limits of other users."""
     with db.read() as session:
         if board is None:
             access.require(actor, Scope.ADMIN, role=Role.ADMIN)
@@ -135,7 +135,7 @@ def list_limits(db: Database, actor: Actor, board: str | None = None) -> list[Li
 
 
 def remove_limit(db: Database, actor: Actor, limit_id: int, *, now: datetime) -> None:
-    """Take a limit back. Raise ``NotFound`` where there is none that the actor may change."""
+    """Remove a limit. Raise ``NotFound`` if the actor may change no limit with this id."""
     with db.write() as session:
         found = limits.find(session, limit_id)
         if found is None or (found.board is None and not access.has_role(actor, Role.ADMIN)):
@@ -151,7 +151,7 @@ def remove_limit(db: Database, actor: Actor, limit_id: int, *, now: datetime) ->
 
 
 def budget(db: Database, actor: Actor, *, board: str, device: str, now: datetime) -> list[Budget]:
-    """Return what somebody has left on a device of a leaderboard, for each limit that they come under."""
+    """Return what the actor has left on a device of a leaderboard, for each limit that applies to them."""
     access.require(actor, Scope.READ)
     with db.read() as session:
         target = find_board(session, board, actor)
@@ -171,16 +171,16 @@ def check_limits(
     now: datetime,
     lock: bool,
 ) -> None:
-    """Raise ``RateLimited`` if one more submission is too much.
+    """Raise ``RateLimited`` if one more submission would exceed a limit.
 
     Args:
-        session: The transaction. Whoever locks has locked the user already.
-        board: Where it goes.
-        devices: What it runs on.
-        person: Whose it is.
-        mode: What is asked for.
+        session: The transaction. With ``lock``, the user must be locked already.
+        board: The submission's leaderboard.
+        devices: Its devices.
+        person: Its author.
+        mode: Its mode.
         now: When it arrived.
-        lock: Let others wait who come under the same limits, until the transaction ends.
+        lock: Make other submissions under the same limits wait until the transaction ends.
     """
     group = ModeGroup.RANKED if mode is Mode.LEADERBOARD else ModeGroup.PRACTICE
     found = limits.applying(session, board_id=board.id, user_id=person.user_id, devices=devices, group=group)
@@ -197,7 +197,7 @@ def check_limits(
 
 
 def wait_s(session: Session, limit: Limit, user_id: int | None, *, now: datetime) -> float:
-    """Return after how many seconds a limit allows one more, 0 for at once."""
+    """Return the number of seconds until a limit allows one more submission, 0 for at once."""
     window = timedelta(seconds=limit.window_s)
     if limit.quantity is Quantity.SUBMISSIONS:
         oldest = limits.submission_before(
@@ -216,7 +216,7 @@ def wait_s(session: Session, limit: Limit, user_id: int | None, *, now: datetime
 
 
 def parse_limit(text: str) -> tuple[Quantity, float, int]:
-    """Read a limit: what it counts, how much of it, and in how many seconds. Raise ``InvalidValue``."""
+    """Return the quantity, the amount and the window in seconds of a limit. Raise ``InvalidValue``."""
     from limits import parse  # here: its import takes long
 
     match = _LIMIT.fullmatch(text.strip())

@@ -1,7 +1,7 @@
-"""Joining an account that a bot vouches for with an account that somebody signs in to.
+"""Link an account at a bot's provider with a user's account here.
 
-Where they are signed in, they get a short code; they tell it the bot, which vouches for who they are
-there. The code alone lets nobody in anywhere.
+The user gets a short code where they are signed in and sends it to the bot, which vouches for their
+identity there. The code alone gives no access.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from kernelcup.storage.identities import Identity
 
 LASTS = timedelta(minutes=15)
 _MARK = "link:"
-"""Hashes of codes begin so in the table that they share with sign-in links, which are never short."""
+"""Prefix of the hashes of codes, in the table that they share with sign-in links."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkCode:
-    """What somebody tells a bot."""
+    """The code that a user sends to a bot."""
 
     code: str
     expires_at: datetime
 
 
 def make_link_code(db: Database, actor: Actor, *, now: datetime) -> LinkCode:
-    """Return a code that joins an account elsewhere with the actor's, once, within a quarter of an hour.
+    """Return a code that links an account elsewhere with the actor's, once, within 15 minutes.
 
     Raises:
-        SignInNeeded, ScopeMissing: The actor's token does not do.
-        InvalidValue: The actor is no user.
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        InvalidValue: The actor is not a user.
     """
     access.require(actor, Scope.SUBMIT)
     if actor.user_id is None:
@@ -50,14 +50,14 @@ def make_link_code(db: Database, actor: Actor, *, now: datetime) -> LinkCode:
 
 
 def link(db: Database, actor: Actor, code: str, identity: Identity, *, now: datetime) -> User:
-    """Give the identity by which the actor came to the user who made the code, and return that user.
+    """Move the actor's identity to the user who made the code, and return that user.
 
-    What the actor submitted before stays with the account of before.
+    The actor's earlier submissions stay with the actor's previous account.
 
     Raises:
         NotFound: The code is unknown, expired or used.
         Banned: One of the two is banned.
-        Conflict: They are one already, or the user has another account of that provider.
+        Conflict: The two are already the same, or the user has another account of that provider.
     """
     key = _key(read_user_code(code))
     with db.write() as session:
@@ -75,12 +75,12 @@ def link(db: Database, actor: Actor, code: str, identity: Identity, *, now: date
 
 
 def unlink(db: Database, actor: Actor, identity: Identity, *, now: datetime) -> None:
-    """Take the identity by which the actor came from their account.
+    """Remove the identity that the actor used from their account.
 
     Raises:
-        NotFound: The actor has it not.
-        Banned: Who is banned keeps it, and does not come back with it as a new user.
-        Conflict: Nobody could reach the account any more.
+        NotFound: The actor does not have it.
+        Banned: A banned user keeps their identities, so that none of them can sign in as a new user.
+        Conflict: The account could not be reached any more.
     """
     with db.write() as session:
         user = accounts.get(session, actor.user_id) if actor.user_id is not None else None

@@ -1,4 +1,4 @@
-"""Links that sign one user in once, for where no sign-in provider is configured."""
+"""One-time sign-in links, for services without a sign-in provider."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LASTS = timedelta(minutes=15)
 
 
 def make_login_link(db: Database, user_id: int, now: datetime) -> str:
-    """Return the secret of a link that signs a user in once, within a quarter of an hour."""
+    """Return the secret of a link that signs a user in once, within 15 minutes."""
     plain = secret.new_secret()
     with db.write() as session:
         hashed = secret.hash_of(plain)
@@ -24,22 +24,22 @@ def make_login_link(db: Database, user_id: int, now: datetime) -> str:
 
 
 def make_admin_link(db: Database, now: datetime) -> str:
-    """Return the secret of a link that signs in as ``admin``, who is made if need be.
+    """Return the secret of a link that signs in as ``admin``; create that user if needed.
 
-    For whoever starts the service on a machine of their own. Raise ``Conflict`` where that name
-    belongs to somebody who is no admin.
+    It is for a person who starts the service on their own machine. Raise ``Conflict`` if the user of that name
+    is not an admin.
     """
     try:
         user = accounts.get_user(db, OPERATOR, ADMIN)
     except NotFound:
         user = accounts.make_user(db, OPERATOR, ADMIN, role=Role.ADMIN, now=now)
     if user.role is not Role.ADMIN:
-        raise Conflict(f"The user {ADMIN!r} is no admin.")
+        raise Conflict(f"The user {ADMIN!r} is not an admin.")
     return make_login_link(db, user.id, now)
 
 
 def login_link_user(db: Database, plain: str, now: datetime) -> str:
-    """Return the name of the user whom a link would sign in. Raise ``NotFound`` if it is of no use."""
+    """Return the name of the user whom a link would sign in. Raise ``NotFound`` if it is not valid."""
     with db.read() as session:
         name = login_links.find_user(session, secret.hash_of(plain), now=now)
     if name is None:
@@ -48,7 +48,7 @@ def login_link_user(db: Database, plain: str, now: datetime) -> str:
 
 
 def use_login_link(db: Database, plain: str, now: datetime) -> int:
-    """Use a link up and return its user's id. Raise ``NotFound`` if it is of no use."""
+    """Use up a link and return its user's id. Raise ``NotFound`` if it is not valid."""
     with db.write() as session:
         user_id = login_links.take(session, secret.hash_of(plain), now=now)
     if user_id is None:

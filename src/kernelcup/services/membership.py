@@ -1,4 +1,4 @@
-"""Who belongs to which closed leaderboard: invite codes, members, class lists."""
+"""Membership of closed leaderboards: invite codes, members, class lists."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 HIDDEN_CODE = "?"
-"""Stands for a code that opens leaderboards which its reader does not manage."""
+"""Shown instead of a code that also opens leaderboards that the reader does not manage."""
 
 
 def make_invites(
@@ -59,20 +59,20 @@ def make_invites(
     label: str = "",
     pseudonym: str | None = None,
 ) -> list[str]:
-    """Make codes, each of which makes one user a member of all of the leaderboards.
+    """Create codes, each of which makes one user a member of all the given leaderboards.
 
     Args:
         db: The database.
-        actor: Whoever manages all of the leaderboards.
+        actor: A manager of all the leaderboards.
         boards: Names of the leaderboards.
         count: How many codes.
-        now: When they are made.
-        label: Whom they are meant for.
-        pseudonym: Under which name others see the user, for a single code.
+        now: The time.
+        label: The person or group that they are meant for.
+        pseudonym: The name that others see for the user; only with a single code.
 
     Raises:
-        InvalidValue: No leaderboard, too many codes, or a label or pseudonym that cannot be one.
-        Conflict: Somebody has the pseudonym.
+        InvalidValue: There is no leaderboard, there are too many codes, or the label or pseudonym is invalid.
+        Conflict: The pseudonym is taken.
     """
     if not boards or not 1 <= count <= MOST_INVITES:
         raise InvalidValue(f"Invites: expected at least one leaderboard and 1 to {MOST_INVITES:,} codes.")
@@ -80,7 +80,7 @@ def make_invites(
     if pseudonym is not None:
         check_pseudonym(pseudonym)
         if count > 1:
-            raise InvalidValue("A pseudonym is one person's: make its code alone.")
+            raise InvalidValue("A pseudonym belongs to one person: make a single code for it.")
     new = [NewInvite(code=new_code(), label=label, pseudonym=pseudonym) for _ in range(count)]
     with db.write(durable=True) as session:
         targets = list(
@@ -99,9 +99,9 @@ def make_invites(
 def list_invites(
     db: Database, actor: Actor, board: str, *, after: str | None = None, limit: int | None = None
 ) -> list[Invite]:
-    """Return a page of the invites to a leaderboard, by code.
+    """Return a page of the invites to a leaderboard, sorted by code.
 
-    Of codes that open other leaderboards, too, which the actor does not manage, the code is hidden.
+    A code that also opens leaderboards that the actor does not manage is hidden.
     """
     with db.read() as session:
         found = find_managed(session, board, actor)
@@ -118,10 +118,10 @@ def list_invites(
 
 
 def revoke_invite(db: Database, actor: Actor, code: str, *, now: datetime) -> bool:
-    """Delete a code and return whether somebody had used it; they stay a member.
+    """Delete a code and return whether it had been used; its user stays a member.
 
     Raises:
-        NotFound: There is no such code that opens only leaderboards that the actor manages.
+        NotFound: The code does not exist, or opens leaderboards that the actor does not manage.
     """
     with db.write(durable=True) as session:
         found = invites.find(session, normal_code(code))
@@ -138,15 +138,15 @@ def revoke_invite(db: Database, actor: Actor, code: str, *, now: datetime) -> bo
 def join(db: Database, actor: Actor, code: str, *, now: datetime) -> list[str]:
     """Become a member of the leaderboards that a code opens, and return their names.
 
-    Whoever used the code before gets the names again, of those leaderboards where they still belong.
+    If the actor used the code before, return the names of those leaderboards where they are still a member.
 
     Raises:
-        NotFound: There is no such code.
-        Conflict: Somebody else has used it, or its user was removed since.
+        NotFound: The code does not exist.
+        Conflict: Another user has used it, or its user was removed since.
     """
     access.require(actor, Scope.SUBMIT)
     if actor.user_id is None:
-        raise SignInNeeded("Say for whom: the operator has no account to join with.")
+        raise SignInNeeded("Name the user: the operator has no account to join with.")
     with db.write(durable=True) as session:
         check_author(session, actor, lock=True)
         found = invites.find(session, normal_code(code))
@@ -165,7 +165,7 @@ def join(db: Database, actor: Actor, code: str, *, now: datetime) -> list[str]:
 
 
 def members(db: Database, actor: Actor, board: str) -> list[Member]:
-    """Return the members of a leaderboard to those who manage it, by name."""
+    """Return the members of a leaderboard, sorted by name. Only its managers may see them."""
     with db.read() as session:
         return stored.of_board(session, find_managed(session, board, actor).id)
 
@@ -185,12 +185,12 @@ def add_member(
 
 
 def remove_member(db: Database, actor: Actor, board: str, user: str, *, now: datetime) -> None:
-    """End a membership; what they submitted stays. Raise ``NotFound`` for somebody who is no member."""
+    """End a membership; the user's submissions stay. Raise ``NotFound`` if the user is not a member."""
     with db.write(durable=True) as session:
         found = find_managed(session, board, actor)
         user_id, name = find_user(session, user)
         if not stored.remove(session, board_id=found.id, user_id=user_id):
-            raise NotFound(f"{name} is no member of leaderboard {found.name!r}.")
+            raise NotFound(f"{name} is not a member of leaderboard {found.name!r}.")
         audit.record(session, actor, "members.remove", f"board:{found.name}", {"user": name}, now)
 
 

@@ -1,4 +1,4 @@
-"""Where requests of this server may go: hosts of the public internet, and no others unless it is configured."""
+"""Restrict this server's requests to hosts on the public internet and configured networks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from kernelcup.errors import InvalidValue
 
 Resolve = Callable[..., Sequence[tuple[Any, ...]]]
-"""As :func:`socket.getaddrinfo`."""
+"""The signature of :func:`socket.getaddrinfo`."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-"""NAT64: an IPv4 address in the last 32 bits."""
+"""NAT64, with an IPv4 address in the last 32 bits."""
 
 
 def addresses_of(
@@ -27,17 +27,17 @@ def addresses_of(
     resolve: Resolve = socket.getaddrinfo,
     own_networks: Sequence[Network] = (),
 ) -> list[str]:
-    """Return the addresses of a host, all of which may be reached. A request has to go to one of these.
+    """Return the addresses of a host, all of which are allowed. A request has to go to one of them.
 
     Args:
         host: Its name or address.
-        port: Where it listens.
-        what: Begins the error's text, such as "Webhook 'https://...'".
-        resolve: Looks names up.
-        own_networks: Networks that are allowed although they are not public.
+        port: Its port.
+        what: The beginning of the error's text, for example "Webhook 'https://...'".
+        resolve: Resolves names.
+        own_networks: Private networks that are allowed.
 
     Raises:
-        InvalidValue: It has no address, or one that is not public.
+        InvalidValue: The host has no address, or one that is not public.
     """
     try:
         found = resolve(host, port, type=socket.SOCK_STREAM)
@@ -51,17 +51,17 @@ def addresses_of(
     addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     for address in map(ipaddress.ip_address, addresses):
         if not (is_public(address) or is_inside(address, own_networks)):
-            raise InvalidValue(f"{what}: {host} is no host of the public internet.")
+            raise InvalidValue(f"{what}: {host} is not a host on the public internet.")
     return addresses
 
 
 def is_public(address: Address) -> bool:
-    """Return whether an address is of the public internet, also every IPv4 address that it wraps."""
+    """Return whether an address is on the public internet, including every IPv4 address embedded in it."""
     return all(each.is_global and not each.is_multicast for each in (address, *_wrapped(address)))
 
 
 def is_inside(address: Address, networks: Sequence[Network]) -> bool:
-    """Return whether an address belongs to one of some networks; a mapped one counts as what it maps."""
+    """Return whether an address belongs to one of the networks; a mapped address counts as its IPv4 address."""
     plain = address.ipv4_mapped or address if isinstance(address, ipaddress.IPv6Address) else address
     return any(plain.version == network.version and plain in network for network in networks)
 

@@ -1,4 +1,4 @@
-"""Many leaderboards at a glance, and the times that plots of one show."""
+"""Summaries of leaderboards, and the times for the plots of one leaderboard."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ MOST_USERS = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceSummary:
-    """A ranking at a glance."""
+    """The summary of a ranking."""
 
     device: str
     entries: int = 0
     best_s: float | None = None
     reference_s: float | None = None
-    """What the task's reference took beside the best, None where it was not measured."""
+    """The time of the task's reference in the best run, None if it was not measured."""
     at_floor: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BoardSummary:
-    """A leaderboard at a glance."""
+    """The summary of a leaderboard."""
 
     board: Leaderboard
     summary: str
-    """The beginning of its statement."""
+    """The beginning of the task's statement."""
     devices: tuple[DeviceSummary, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Improvements:
-    """How the times of a ranking became shorter."""
+    """The improvements of a ranking over time."""
 
     records: Sequence[Record]
-    """Personal bests, the oldest first, at most :data:`MOST_RECORDS`."""
+    """Personal bests, oldest first, at most :data:`MOST_RECORDS`."""
     before_s: float | None
-    """The best time before the first of them."""
+    """The best time before the first record, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,12 +72,12 @@ _SUMMARIES: Remembered[str, str] = Remembered()
 
 
 def list_summaries(db: Database, *, viewer: Actor = OPERATOR, words: str = "") -> list[BoardSummary]:
-    """Return the leaderboards that exist for somebody, as far as frozen ones show it, the newest first.
+    """Return summaries of the leaderboards that exist for the viewer, newest first; frozen ones as of the freeze.
 
     Args:
         db: The database.
-        viewer: Who looks.
-        words: Only those in whose name, statement's beginning or devices all of these are.
+        viewer: The actor who looks.
+        words: Return only leaderboards whose name, summary or devices contain all of these words.
     """
     with db.read() as session:
         found = visible_boards(session, viewer)
@@ -86,13 +86,13 @@ def list_summaries(db: Database, *, viewer: Actor = OPERATOR, words: str = "") -
 
 
 def show_summary(db: Database, name: str, *, viewer: Actor = OPERATOR) -> BoardSummary:
-    """Return a leaderboard at a glance. Raise ``NotFound`` if it does not exist for the viewer."""
+    """Return the summary of a leaderboard. Raise ``NotFound`` if it does not exist for the viewer."""
     with db.read() as session:
         return _summaries(session, [find_board(session, name, viewer)], viewer)[0]
 
 
 def improvements(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> Improvements:
-    """Return how the times of a ranking became shorter, as far as somebody sees it.
+    """Return the improvements of a ranking that the viewer may see.
 
     Raises:
         NotFound, UnknownDevice: As for the standings.
@@ -116,7 +116,7 @@ def improvements(db: Database, board: str, device: str, *, viewer: Actor = OPERA
 
 
 def times_of_best(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> list[UserTimes]:
-    """Return all ranked times of the users at the top of a ranking, and one's own.
+    """Return all ranked times of the users at the top of a ranking, and of the viewer.
 
     Raises:
         NotFound, UnknownDevice: As for the standings.
@@ -145,7 +145,7 @@ def times_of_best(db: Database, board: str, device: str, *, viewer: Actor = OPER
 
 
 def summary_of(description: str) -> str:
-    """Return the first sentence of a statement without its marks."""
+    """Return the first sentence of a statement without its Markdown."""
     lines = [line.strip() for line in description.strip().splitlines()]
     plain = [line for line in lines if line and not line.startswith(("#", "```", "|", "==", "--"))]
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(plain[:6]))
@@ -157,7 +157,7 @@ def summary_of(description: str) -> str:
 
 
 def _told(session: Session, found: Sequence[Leaderboard]) -> dict[str, str]:
-    """Return the beginnings of statements by their task versions."""
+    """Return the beginnings of statements, by task version."""
     return _SUMMARIES.get(
         str(session.get_bind().engine.url),
         {each.task_hash for each in found},

@@ -1,4 +1,4 @@
-"""Who holds a lease, in a form that tells whether the holder still lives."""
+"""Identify the process that holds a lease, so that others can find out whether it still lives."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ PROC = Path("/proc")
 
 
 def current_owner() -> str:
-    """Name this process: host, boot, process namespace, process id, start time."""
+    """Return the name of this process: host, boot, process namespace, process id, start time."""
     return f"{_machine()}:{os.getpid()}:{_start_time(os.getpid()) or '?'}"
 
 
 def is_gone(owner: str) -> bool:
     """Return whether the owner was a process of this machine that has certainly ended.
 
-    False for other machines and containers: only the end of the lease tells about those.
+    Return False for other machines and containers, whose leases have to expire.
     """
     machine, _, process = owner.rpartition(":")
     machine, _, pid = machine.rpartition(":")
@@ -49,7 +49,7 @@ def _namespace() -> str:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return when a process began, in ticks since the boot; None if it is gone or only not reaped."""
+    """Return when a process began, in ticks since the boot; None if it is gone or a zombie."""
     try:
         # the second field, the name in brackets, may hold anything
         fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""Stop and go: the whole service, a leaderboard, or a device takes no submissions."""
+"""Pauses: the whole service, a leaderboard, or a device accepts no submissions."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ def pause(
     now: datetime,
     devices: Collection[str] | None = None,
 ) -> Pause:
-    """Take no submissions for something until it is unpaused. What waits already is judged.
+    """Accept no submissions for the service, a leaderboard or a device until it is unpaused.
+
+    Submissions that already wait are judged.
 
     Args:
         db: The database.
-        actor: An admin; for a leaderboard, whoever manages it.
+        actor: An admin; for a leaderboard, one of its managers.
         scope: ``service``, ``leaderboard`` or ``device``.
         key: Name of the leaderboard or device; empty for the service.
-        reason: Shown to whoever tries to submit.
-        now: When it begins.
-        devices: Those that are configured. A device of another name has to be one that a leaderboard has or a
-            dispatcher serves. None: any name will do.
+        reason: Shown to those who try to submit.
+        now: When the pause begins.
+        devices: The configured devices. Any other device has to belong to a leaderboard or be served by a
+            dispatcher. None accepts any name.
 
     Raises:
-        NotFound: There is no such leaderboard or device.
+        NotFound: The leaderboard or device does not exist.
     """
     if len(reason) > LONGEST_REASON:
         raise InvalidValue(f"The reason has {len(reason)} characters; {LONGEST_REASON} are allowed.")
@@ -66,7 +68,7 @@ def pause(
 
 
 def unpause(db: Database, actor: Actor, *, scope: PauseScope | str, key: str = "", now: datetime) -> None:
-    """Take submissions again. Raise ``NotFound`` if nothing was paused."""
+    """Accept submissions again. Raise ``NotFound`` if nothing was paused."""
     with db.write(durable=True) as session:
         kind, stored, shown = _target(session, actor, scope, key)
         if not pauses.remove(session, kind, stored):
@@ -75,7 +77,7 @@ def unpause(db: Database, actor: Actor, *, scope: PauseScope | str, key: str = "
 
 
 def all_pauses(db: Database, viewer: Actor = OPERATOR) -> list[Pause]:
-    """Return what is paused, with leaderboards by name; those that do not exist for the viewer are left out."""
+    """Return all pauses, with leaderboards by name; those that do not exist for the viewer are left out."""
     with db.read() as session:
         found = pauses.every(session)
         names = {str(board.id): board.name for board in access.visible_boards(session, viewer)}
@@ -90,20 +92,20 @@ def all_pauses(db: Database, viewer: Actor = OPERATOR) -> list[Pause]:
 
 @dataclass(frozen=True)
 class Stops:
-    """All that is paused at a moment."""
+    """All pauses at one moment."""
 
     known: Mapping[tuple[PauseScope, str], Pause]
 
     def check_service(self) -> None:
-        """Raise ``Paused`` if the service takes nothing."""
+        """Raise ``Paused`` if the service is paused."""
         self._check(PauseScope.SERVICE, "", "The service")
 
     def check_board(self, board: Leaderboard) -> None:
-        """Raise ``Paused`` if a leaderboard takes nothing."""
+        """Raise ``Paused`` if the leaderboard is paused."""
         self._check(PauseScope.LEADERBOARD, str(board.id), _subject(PauseScope.LEADERBOARD, board.name))
 
     def check_devices(self, devices: Sequence[str]) -> None:
-        """Raise ``Paused`` if one of the devices takes nothing."""
+        """Raise ``Paused`` if one of the devices is paused."""
         for device in devices:
             self._check(PauseScope.DEVICE, device.lower(), _subject(PauseScope.DEVICE, device))
 
@@ -115,12 +117,12 @@ class Stops:
 
 
 def look(session: Session) -> Stops:
-    """Return what is paused, with one look for all that a submission has to do with."""
+    """Return all pauses, read in one query."""
     return Stops({(each.scope, each.key): each for each in pauses.every(session)})
 
 
 def _target(session: Session, actor: Actor, scope: PauseScope | str, key: str) -> tuple[PauseScope, str, str]:
-    """Return scope, stored key and shown key of what somebody may pause."""
+    """Return scope, stored key and shown key of what is paused. Raise unless the actor may pause it."""
     try:
         kind = PauseScope(scope)
     except ValueError as error:
@@ -135,7 +137,7 @@ def _target(session: Session, actor: Actor, scope: PauseScope | str, key: str) -
 
 
 def _known_device(session: Session, name: str, configured: Collection[str], now: datetime) -> str:
-    """Return a device's name as it is written. Raise ``NotFound`` for one that is nowhere."""
+    """Return a device's name in its known spelling. Raise ``NotFound`` for an unknown device."""
     known = {each.lower(): each for board in boards.every(session) for each in board.devices}
     known |= {each.lower(): each for info in dispatchers.alive(session, now) for each in info.devices}
     known |= {each.lower(): each for each in configured}
@@ -145,7 +147,7 @@ def _known_device(session: Session, name: str, configured: Collection[str], now:
 
 
 _KIND = {PauseScope.LEADERBOARD: "board"}
-"""How actions of the audit log call it, as in ``board.update``."""
+"""The word for it in actions of the audit log, as in ``board.update``."""
 
 
 def _subject(kind: PauseScope, key: str) -> str:

@@ -131,7 +131,7 @@ def test_an_operator_may_mean_one_machine(scene: Scene) -> None:
     scene.take_out(machine="there")
     bring_back(scene.db, "H100", machine="there", now=NOW)
     assert [fault.machine for fault in scene.out()] == ["here"]
-    with pytest.raises(NotFound, match="Nothing of H100 is out of service on there"):
+    with pytest.raises(NotFound, match="No GPU of H100 is out of service on there"):
         bring_back(scene.db, "H100", machine="there", now=NOW)
 
 

@@ -44,7 +44,7 @@ def resolving_to(*addresses: str):
 
 @pytest.mark.parametrize("address", OWN)
 def test_an_address_of_the_servers_own_network_is_refused(address: str) -> None:
-    with pytest.raises(InvalidValue, match="no host of the public internet"):
+    with pytest.raises(InvalidValue, match="not a host on the public internet"):
         addresses_of("example.org", 443, what="It", resolve=resolving_to(address))
 
 

@@ -156,7 +156,7 @@ def test_an_exception_that_ends_before_the_deadline_shortens_nothing(db) -> None
 @pytest.mark.parametrize(
     ("until", "settings", "text"),
     [
-        (NOW + HOUR, {"deadline": NOW + 2 * HOUR}, "is open until 2026-06-01 14:00:00 UTC for everybody"),
+        (NOW + HOUR, {"deadline": NOW + 2 * HOUR}, "is open until 2026-06-01 14:00:00 UTC for all"),
         (NOW + HOUR, {"visibility": Visibility.CLOSED}, "ada is no member"),
     ],
 )

@@ -168,8 +168,8 @@ def test_paths_and_ports_are_for_the_operator_only(db, tmp_path, repository: str
     [
         (None, "finds no address for the host example.org"),
         ([], "finds no address for the host example.org"),
-        (["10.0.0.1"], "no host of the public internet"),
-        (["93.184.215.14", "::1"], "no host of the public internet"),
+        (["10.0.0.1"], "not a host on the public internet"),
+        (["93.184.215.14", "::1"], "not a host on the public internet"),
     ],
 )
 def test_a_host_without_an_address_is_not_called_private(db, addresses: list[str] | None, told: str) -> None:

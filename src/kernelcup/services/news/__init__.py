@@ -1,3 +1,3 @@
-"""News of leaderboards: noticed when results are stored and when moments come, shown by one rule."""
+"""News of leaderboards: recorded when results are stored and when times are reached, shown by one rule."""
 
 from __future__ import annotations

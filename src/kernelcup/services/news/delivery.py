@@ -1,7 +1,7 @@
-"""Deliver news to webhooks: at least once, signed, in order, with pauses that grow while a receiver fails.
+"""Deliver news to webhooks: at least once, signed, in order, with growing pauses while a receiver fails.
 
-Messages are signed as https://www.standardwebhooks.com says, so that its libraries verify them. What waits
-is in the database: after a crash it is sent again, under the same id.
+Messages are signed as specified by https://www.standardwebhooks.com, so that its libraries can verify them.
+Pending deliveries are in the database: after a crash they are sent again, under the same id.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kernelcup.storage.database import Database
 from kernelcup.storage.webhooks import DeliveryLease
 
 PAUSES_S = (5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
-"""After each failure in a row; one failure more disables the webhook."""
+"""The pauses after consecutive failures; one failure more disables the webhook."""
 LEASE = timedelta(seconds=90)
-"""Longer than a look-up of a name and a request take."""
+"""Longer than a name lookup and a request take."""
 GONE = 410
 AT_ONCE = 16
-"""Receivers that are spoken to at the same time: slow ones keep the others waiting little."""
+"""How many receivers are contacted at the same time, so that slow ones do not delay the others much."""
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class DeliveryFailed(Exception):
 
 
 class Sender(Protocol):
-    """Speaks HTTP."""
+    """Sends HTTP requests."""
 
     def post(self, url: str, addresses: Sequence[str], headers: Mapping[str, str], body: bytes) -> int:
         """Send to one of the addresses, follow no redirect, and return the status. Raise ``DeliveryFailed``."""
@@ -52,11 +52,11 @@ class Sender(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Postman:
-    """Delivers what is due.
+    """Delivers pending news.
 
     Args:
         public_url: The address of the service, for links.
-        own_networks: Networks that webhooks may reach although they are not public.
+        own_networks: Private networks that webhooks may reach.
     """
 
     db: Database
@@ -67,7 +67,7 @@ class Postman:
     resolve: Resolve = socket.getaddrinfo
 
     def claim(self, limit: int, webhook_id: int | None = None) -> list[DeliveryLease]:
-        """Lease deliveries that are due."""
+        """Lease up to ``limit`` due deliveries, of one webhook or of all."""
         now = self.clock()
         with self.db.read() as session:
             if not webhooks.has_due(session, now):
@@ -76,7 +76,7 @@ class Postman:
             return webhooks.claim(session, now=now, until=now + LEASE, limit=limit, webhook_id=webhook_id)
 
     def deliver(self, lease: DeliveryLease) -> None:
-        """Deliver a piece of news, and then those that wait behind it."""
+        """Deliver a news item, and then those that wait behind it."""
         following = [lease]
         while following and self._deliver(following[0]):
             following = self.claim(1, webhook_id=lease.webhook_id)
@@ -121,7 +121,7 @@ class Postman:
 
 
 class Deliveries:
-    """Deliveries that are under way beside whoever starts them."""
+    """Deliveries that are running in the background."""
 
     def __init__(self, postman: Postman, beside: Callable[[Callable[[], None]], None]) -> None:
         self._postman = postman
@@ -130,7 +130,7 @@ class Deliveries:
         self._busy = 0
 
     def start_due(self) -> int:
-        """Begin what is due, as far as there is room; return how many were begun."""
+        """Start due deliveries, as far as there is room; return how many were started."""
         with self._changed:
             room = AT_ONCE - self._busy
         leases = self._postman.claim(room) if room > 0 else []
@@ -141,15 +141,15 @@ class Deliveries:
         return len(leases)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until nothing is under way; return whether that is so."""
+        """Wait until no delivery is running; return False if the timeout passed before."""
         with self._changed:
             return self._changed.wait_for(lambda: self._busy == 0, timeout_s)
 
     def _work(self, lease: DeliveryLease) -> None:
         try:
             self._postman.deliver(lease)
-        except StorageUnavailable as error:  # the lease ends, and it is sent once more
-            logger.warning("webhook %d: not stored what came of a delivery: %s", lease.webhook_id, error)
+        except StorageUnavailable as error:  # the lease expires, and it is sent again
+            logger.warning("webhook %d: cannot store the result of a delivery: %s", lease.webhook_id, error)
         finally:
             with self._changed:
                 self._busy -= 1
@@ -157,7 +157,7 @@ class Deliveries:
 
 
 def body_of(item: Item, public_url: str) -> bytes:
-    """Return the message about a piece of news."""
+    """Return the message about a news item, as JSON."""
     page = f"/b/{item.board}" if item.submission is None else f"/s/{item.submission}"
     data: dict[str, Any] = {
         "id": item.id,
@@ -177,7 +177,7 @@ def body_of(item: Item, public_url: str) -> bytes:
 
 
 def signed_headers(secret: str, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
-    """Return the headers by which a receiver knows a message as ours, and a repeated one as repeated."""
+    """Return the headers with which a receiver verifies a message and recognizes a repeated one."""
     stamp = str(int(at.timestamp()))
     key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
     signature = hmac.new(key, b".".join([message_id.encode(), stamp.encode(), body]), hashlib.sha256)

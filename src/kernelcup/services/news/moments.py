@@ -1,4 +1,4 @@
-"""News of moments that come: openings, deadlines a day ahead, final standings."""
+"""Timed news: openings, deadlines a day ahead, final standings."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kernelcup.storage.database import Database
 from kernelcup.storage.news import Fact, NewsKind, Times
 
 AHEAD = timedelta(hours=24)
-"""So long before a deadline it is announced."""
+"""How long before a deadline it is announced."""
 STALE = timedelta(hours=24)
-"""An opening that is older when it is noticed, as after the service was down, is no news any more."""
+"""An opening that is noticed later than this, for example because the service was down, is not news."""
 FINAL_WITHIN = timedelta(days=7)
-"""So long after a deadline final standings are waited for."""
+"""How long after a deadline final standings may still be announced."""
 
 
 def note_due(db: Database, now: datetime) -> int:
-    """Note the moments that have come and were not noted yet; return how many."""
+    """Record the times that were reached and not recorded yet; return how many."""
     with db.read() as session:
         if not list(_missing(session, now)):
             return 0

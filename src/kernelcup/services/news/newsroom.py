@@ -1,6 +1,6 @@
-"""The loop that notes the moments that come, sends news out and deletes old ones, in each server.
+"""The loop in each server that records timed news, delivers news and deletes old ones.
 
-Several may run on one database: a fact is stored once, and a delivery is leased.
+Several servers may share a database: a fact is stored once, and a delivery is leased.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernelcup.services.news.delivery import Deliveries, Postman
 from kernelcup.storage.database import Database
 
 EVERY_S = 3.0
-"""News are promised within 15 s: a request of 10 s may go before."""
+"""News are promised within 15 s, and a request that takes 10 s may come before."""
 
 GRACE_S = 2.0
 PRUNED_EVERY = timedelta(hours=1)
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Do something beside the loop."""
+    """Run a function in the background of the loop."""
     threading.Thread(target=work, name="webhook", daemon=True).start()
 
 
@@ -48,17 +48,17 @@ class Newsroom:
         self._thread = threading.Thread(target=self._run, name="newsroom", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End. What is being sent is given a moment; what is left is sent by the next server."""
+        """Stop the thread. Running deliveries get a moment to end; the next server sends the rest."""
         self._stop.set()
         self._thread.join()
         self._deliveries.wait(GRACE_S)
 
     def step(self) -> None:
-        """Note what has come, begin what is to be sent, and now and then delete what is old."""
+        """Record times that were reached, start due deliveries, and from time to time delete old news."""
         now = self._clock()
         moments.note_due(self._db, now)
         self._deliveries.start_due()
@@ -72,5 +72,5 @@ class Newsroom:
                 self.step()
             except StorageUnavailable as error:
                 logger.warning("no news now: %s", error)
-            except Exception:  # a fact that cannot be told keeps none of the others back
-                logger.exception("the news are not told now")
+            except Exception:  # a faulty news item must not hold back the others
+                logger.exception("news cannot be processed now")

@@ -1,4 +1,4 @@
-"""News that are too old for every reader are deleted, so that the table does not grow for ever."""
+"""Delete news that are too old for every reader, so that the table does not grow for ever."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from kernelcup.storage import news
 from kernelcup.storage.database import Database
 
 KEPT_FOR = timedelta(days=90)
-"""Longer than a bot or a webhook is away, and than a moment that has come could be noted again."""
+"""Longer than a bot or a webhook is away, and than a time could be recorded a second time."""
 KEPT_OF_BOARD = 100
-"""The newest of each leaderboard stay however old they are: feeds and the API show them."""
+"""The newest of each leaderboard are kept however old they are, for feeds and the API."""
 AT_ONCE = 1000
-"""So many are deleted in one transaction: others wait for it."""
+"""How many are deleted in one transaction, since other writers wait for it."""
 
 
 def prune(db: Database, now: datetime) -> int:
-    """Delete a portion of what is old; return how many, ``AT_ONCE`` if there may be more."""
+    """Delete some of the old news; return how many, ``AT_ONCE`` if there may be more."""
     with db.read() as session:
         old = news.old_ids(session, before=now - KEPT_FOR, keep=KEPT_OF_BOARD, limit=AT_ONCE)
     if not old:

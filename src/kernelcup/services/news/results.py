@@ -1,7 +1,7 @@
-"""News of results: noted in the transaction that changes a ranking.
+"""News of results, recorded in the transaction that changes a ranking.
 
-While a leaderboard is frozen nothing is noted, so there is nothing that could leak. When it is unveiled,
-the first places that changed meanwhile are told at once.
+While a leaderboard is frozen nothing is recorded, so nothing can leak. When it is unveiled, the first places
+that changed meanwhile are announced at once.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from kernelcup.storage.news import Fact, NewsKind
 from kernelcup.storage.ranking import Leader, Ranked
 
 TOP = 10
-"""The owners of so many places are told when they are overtaken."""
+"""The owners of this many top places are notified when they are overtaken."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Before:
-    """How a ranking stood before a result changed it."""
+    """The state of a ranking before a result changed it."""
 
     board: Leaderboard
     device: str
     user_id: int
     leader: Leader | None
     ranked_s: float | None
-    """What the user's own best was ranked by."""
+    """The time that the user's own best was ranked by, in seconds."""
 
 
 def look(session: Session, board: Leaderboard, *, device: str, user_id: int) -> Before:
-    """Return how a ranking stands; the leaderboard has to be locked until :func:`note` is called."""
+    """Return the state of a ranking; the leaderboard has to stay locked until :func:`note` is called."""
     mine = ranking.entries(session, board_id=board.id, device=device, user_id=user_id)
     return Before(
         board=board,
@@ -47,7 +47,7 @@ def look(session: Session, board: Leaderboard, *, device: str, user_id: int) -> 
 
 
 def note(session: Session, before: Before, now: datetime) -> None:
-    """Note what a user's new result did: whether it is first, and whom among the top it overtook."""
+    """Record whether a user's new result is first, and which of the top places it overtook."""
     board, device = before.board, before.device
     if is_frozen(board, now):
         return
@@ -66,7 +66,7 @@ def note(session: Session, before: Before, now: datetime) -> None:
 
 
 def unveil(session: Session, board: Leaderboard, now: datetime) -> None:
-    """Note that a freeze ends, and who became first during it. It is called while the frozen copy is there."""
+    """Record that a freeze ends, and who became first during it. The frozen copy must still exist."""
     if not is_frozen(board, now):
         return
     assert board.freeze_at is not None
@@ -79,7 +79,7 @@ def unveil(session: Session, board: Leaderboard, now: datetime) -> None:
 
 
 def is_frozen(board: Leaderboard, now: datetime) -> bool:
-    """Return whether others than its managers see a leaderboard as it was."""
+    """Return whether a leaderboard is frozen for everyone but its managers."""
     return board.freeze_at is not None and board.freeze_at <= now
 
 

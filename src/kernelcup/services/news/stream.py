@@ -1,8 +1,8 @@
-"""What of the news somebody sees: the one rule for feeds, webhooks, the API and the bot.
+"""The visibility of news: one rule for feeds, webhooks, the API and the bot.
 
-Whoever sees a leaderboard sees its news, with the names that its standings show. Nothing is shown of results
-from after a freeze until the leaderboard is unveiled, not even to its managers, or of a result that waits for
-a review or was rejected.
+A leaderboard's news are visible to everyone who sees the leaderboard, with the names of its standings.
+Results after a freeze appear only once the leaderboard is unveiled, even for its managers, and a result that
+waits for a review or was rejected does not appear.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernelcup.wording import duration
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
-    """A piece of news as somebody sees it."""
+    """A news item as the viewer sees it."""
 
     id: int
     kind: NewsKind
@@ -33,21 +33,21 @@ class Item:
     device: str
     submission: int | None
     user: str
-    """Whose submission it is; empty where it is about no submission."""
+    """The submission's author; empty if the item is not about a submission."""
     score_s: float | None
     tied: bool
     other: str
-    """Who held the place before; empty for nobody."""
+    """The previous holder of the place; empty if there was none."""
     personal: bool
-    """Whether it addresses one user."""
+    """Whether it is addressed to one user."""
     moment: datetime | None
     text: str
-    """In one sentence."""
+    """One sentence."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Addressed:
-    """A piece of news for one person, and their account at a sign-in provider."""
+    """A news item for one person, and their account at a sign-in provider."""
 
     item: Item
     subject: str
@@ -56,7 +56,7 @@ class Addressed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AddressedPage:
-    """News for single persons, and up to which number it was looked for them."""
+    """News for individual people, and the number up to which the news were searched."""
 
     items: tuple[Addressed, ...]
     newest: int
@@ -70,13 +70,13 @@ def items(
     after_id: int | None = None,
     limit: int = 50,
 ) -> list[Item]:
-    """Return news, the oldest first: those after one of them, else the newest.
+    """Return news, oldest first: those after a given one, else the newest.
 
     Args:
-        board: Only of this leaderboard; else of all that the viewer sees.
+        board: Return only news of this leaderboard instead of all that the viewer sees.
 
     Raises:
-        NotFound: No such leaderboard exists for the viewer.
+        NotFound: The leaderboard does not exist for the viewer.
     """
     with db.read() as session:
         seen = (
@@ -93,10 +93,10 @@ def items(
 
 
 def addressed(db: Database, actor: Actor, *, provider: str, after_id: int, limit: int = 50) -> AddressedPage:
-    """Return news that address one person each, with their account at a provider.
+    """Return news that are addressed to one person each, with their account at a provider.
 
-    Those without such an account, who want no direct messages, or who do not see the leaderboard any more, are
-    left out.
+    People without an account there, who want no direct messages, or who no longer see the leaderboard, are left
+    out.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not act for others.
@@ -123,13 +123,13 @@ def addressed(db: Database, actor: Actor, *, provider: str, after_id: int, limit
 
 
 def newest_id(db: Database) -> int:
-    """Return the number of the newest piece of news, whoever sees it; 0 if there is none."""
+    """Return the number of the newest news item, visible or not; 0 if there is none."""
     with db.read() as session:
         return news.newest_id(session)
 
 
 def for_webhook(session: Session, news_id: int) -> Item | None:
-    """Return a piece of news as members of its leaderboard see it, None if it is not to be told now."""
+    """Return a news item as members of its leaderboard see it, None if it no longer exists."""
     found = news.find(session, news_id)
     if found is None:
         return None
@@ -138,7 +138,7 @@ def for_webhook(session: Session, news_id: int) -> Item | None:
 
 
 def _member(user_id: int | None) -> Actor:
-    """Return somebody who sees a leaderboard and does not manage it."""
+    """Return an actor who sees a leaderboard but does not manage it."""
     return Actor(user_id=user_id, name="", role=Role.PARTICIPANT, scopes=frozenset({Scope.READ}))
 
 

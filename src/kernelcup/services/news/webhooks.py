@@ -30,7 +30,7 @@ PORTS = {"https": 443, "http": 80}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewWebhook:
-    """A webhook that was just made, with the secret that is shown this once."""
+    """A new webhook, with its secret, which is shown only once."""
 
     webhook: Webhook
     secret: str
@@ -46,12 +46,12 @@ def add_webhook(
     own_networks: Sequence[Network] = (),
     resolve: Resolve = socket.getaddrinfo,
 ) -> NewWebhook:
-    """Have a leaderboard's news sent to an address.
+    """Register a URL that a leaderboard's news are sent to.
 
     Raises:
         NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor does not manage the leaderboard.
-        InvalidValue: The address cannot be used, or is not of the public internet.
-        Conflict: The leaderboard has as many webhooks as it may have, or this one already.
+        InvalidValue: The URL cannot be used, or its host is not on the public internet.
+        Conflict: The leaderboard has the maximum number of webhooks, or already has this one.
     """
     check_manages(db, actor, board)
     check_address(url, own_networks=own_networks, resolve=resolve)
@@ -72,13 +72,13 @@ def add_webhook(
 
 
 def list_webhooks(db: Database, actor: Actor, board: str) -> list[Webhook]:
-    """Return the webhooks of a leaderboard. Raise as :func:`add_webhook` for those who do not manage it."""
+    """Return the webhooks of a leaderboard. Raise like :func:`add_webhook` unless the actor manages it."""
     with db.read() as session:
         return webhooks.of_board(session, find_managed(session, board, actor).id)
 
 
 def remove_webhook(db: Database, actor: Actor, board: str, webhook_id: int, *, now: datetime) -> None:
-    """Send nothing to a webhook any more. Raise ``NotFound`` if the leaderboard has no such one."""
+    """Remove a webhook. Raise ``NotFound`` if the leaderboard does not have it."""
     with db.write(durable=True) as session:
         found = find_managed(session, board, actor)
         old = _find(session, found, webhook_id)
@@ -87,7 +87,7 @@ def remove_webhook(db: Database, actor: Actor, board: str, webhook_id: int, *, n
 
 
 def enable_webhook(db: Database, actor: Actor, board: str, webhook_id: int, *, now: datetime) -> Webhook:
-    """Try a webhook again that was disabled, with what still waits for it. Raise ``NotFound``."""
+    """Enable a disabled webhook, and send it the news that still wait for it. Raise ``NotFound``."""
     with db.write(durable=True) as session:
         found = find_managed(session, board, actor)
         old = _find(session, found, webhook_id)
@@ -99,9 +99,9 @@ def enable_webhook(db: Database, actor: Actor, board: str, webhook_id: int, *, n
 def check_address(
     url: str, *, own_networks: Sequence[Network] = (), resolve: Resolve = socket.getaddrinfo
 ) -> list[str]:
-    """Return the addresses to which requests for a URL may go. Raise ``InvalidValue``.
+    """Return the IP addresses that requests for a URL may go to. Raise ``InvalidValue``.
 
-    Outside of one's own networks only https is used.
+    Only https is allowed, except within ``own_networks``.
     """
     what = f"Webhook {url[:LONGEST_URL]!r}"
     parts, port = _split(url, what)
@@ -117,7 +117,7 @@ def _split(url: str, what: str) -> tuple[SplitResult, int]:
         parts = urlsplit(url)
         port = parts.port or PORTS.get(parts.scheme, 0)
     except ValueError:
-        raise InvalidValue(f"{what} is no URL.") from None
+        raise InvalidValue(f"{what} is not a URL.") from None
     plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= LONGEST_URL
     if not plain or parts.scheme not in PORTS or not parts.hostname:
         raise InvalidValue(f"{what}: expected an https URL of at most {LONGEST_URL} characters.")
@@ -136,6 +136,6 @@ def _find(session: Session, board: Leaderboard, webhook_id: int) -> Webhook:
 def _record(
     session: Session, actor: Actor, board: Leaderboard, what: str, number: int, url: str, now: datetime
 ) -> None:
-    """Note it in the audit log, without the path and query, which may hold a secret of the receiver."""
+    """Record the change in the audit log, without the path and query, which may hold a receiver's secret."""
     detail = {"webhook": number, "host": urlsplit(url).hostname or ""}
     audit.record(session, actor, f"webhook.{what}", f"board:{board.name}", detail, now)
