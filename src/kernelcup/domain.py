@@ -102,7 +102,7 @@ class TrustRule(StrEnum):
 
 
 def is_proven(trust: str) -> bool:
-    """Return whether a time ranks as proven; a time that only its own clock vouches for does not.
+    """Return whether a result ranks among the proven ones; one that only its own clock vouches for does not.
 
     Where there is no audit at all, all results are self-measured and rank among themselves.
     """

@@ -165,7 +165,7 @@ def test_a_board_is_judged_anew_with_turns_between_users(judging) -> None:
     waiting = judging.submit("cyn")
     plan = rejudge_all(judging)
     assert (plan.jobs, plan.standing) == (4, 2)
-    assert plan.left_out == {"not judged yet, or being judged anew": 1}
+    assert plan.left_out == {"not judged yet, or being judged again": 1}
     order = [judging.claim().job.submission_id for _ in range(5)]
     assert order == [waiting.id, ada[0], bob[0], ada[1], bob[1]]
     assert rejudge_all(judging).jobs == 0

@@ -1,9 +1,9 @@
-"""The rank of each place of a ranking, remembered in parts.
+"""The rank of each place of a ranking, cached in parts.
 
-Where a place begins a new rank depends on all places above it. So a ranking is kept in parts of some hundred
-places, each with the head of the band in which it begins: after a change the part that changed is read, and
-those behind it until one begins with the same head as before. Who pages through a ranking that stays as it is
-costs no more than a sum over its rows.
+Whether a place begins a new rank depends on all places above it. So a ranking is cached in parts of several
+hundred places, each with the head of the band in which it begins. After a change only the changed part is
+read, and the following parts until one begins with the same head as before. Paging through an unchanged
+ranking costs no more than a sum over its rows.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kernelcup.storage import ranking
 from kernelcup.storage.ranking import WHOLE, Part, State
 
 NEAR = 1000
-"""So many places from the top are worked out each time."""
+"""This many places from the top are computed each time, without the cache."""
 
 PART = 1000
-"""Places of a part when it is made; one that has twice as many is divided."""
+"""The number of places in a new part; a part with twice as many is divided."""
 
 MOST_REMEMBERED = 32
-"""Rankings; with 100,000 places each has 400 kB."""
+"""The number of cached rankings; one with 100,000 places takes 400 kB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,12 +42,12 @@ class Known:
     leaves: Span | None
     """The head of the band in which it ends."""
     heads: array[int]
-    """Which of its places head a band, from 0."""
+    """The places that head a band, counted from 0."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Whole:
-    """A ranking that was worked out."""
+    """A ranking with computed ranks."""
 
     state: State
     parts: Sequence[Known]
@@ -56,7 +56,7 @@ class Whole:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranking:
-    """Which ranking, in a transaction."""
+    """Identifies a ranking, in a transaction."""
 
     session: Session
     board_id: int
@@ -70,7 +70,7 @@ class Ranking:
         )
 
     def spans(self, part: Part = WHOLE, limit: int | None = None) -> list[Span]:
-        """Return what decides about ties in a part."""
+        """Return the spans of a part, which decide about ties."""
         return ranking.spans(
             self.session,
             board_id=self.board_id,
@@ -82,7 +82,7 @@ class Ranking:
 
 
 class Places:
-    """Ranks of whole rankings, the most recently used ones."""
+    """A cache of the ranks of the most recently used rankings."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, int, str, bool], Whole] = OrderedDict()
@@ -91,18 +91,20 @@ class Places:
     def ranks(
         self, session: Session, *, board_id: int, device: str, frozen: bool, until: int
     ) -> Sequence[int]:
-        """Return the ranks of at least the first places, as far as there are any."""
+        """Return the ranks of at least the first ``until`` places, or of all if there are fewer."""
         wanted = Ranking(session=session, board_id=board_id, device=device, frozen=frozen)
         if until <= NEAR:
             return list(scoring.band_heads(wanted.spans(limit=until)))
         key = (str(session.get_bind().engine.url), board_id, device, frozen)
         state = wanted.state()
-        with self._mine:  # of many who ask at once one works
+        with self._mine:  # of many concurrent callers, one computes
             known = self._known.get(key)
             if known is None or known.state != state:
                 parts = list(_renewed(wanted, known.parts if known is not None else ()))
                 known = Whole(state=state, parts=parts, ranks=_ranks(parts))
-                if wanted.state() != state:  # it changed meanwhile, and the parts may not fit together
+                if (
+                    wanted.state() != state
+                ):  # the ranking changed meanwhile, and the parts may not fit together
                     return known.ranks
             self._known[key] = known
             self._known.move_to_end(key)
@@ -112,7 +114,7 @@ class Places:
 
 
 def _renewed(wanted: Ranking, known: Sequence[Known]) -> Iterator[Known]:
-    """Yield the parts of a ranking as they are now; what has not changed since is not read."""
+    """Yield the current parts of a ranking; unchanged parts are not read again."""
     head: Span | None = None
     if not known:
         yield from _read(wanted, WHOLE, head)
@@ -127,7 +129,7 @@ def _renewed(wanted: Ranking, known: Sequence[Known]) -> Iterator[Known]:
 
 
 def _read(wanted: Ranking, part: Part, head: Span | None) -> Iterator[Known]:
-    """Work out a part, in several where it is long. Equal times stay together; together they are the part."""
+    """Compute a part, and divide it if it is long. Equal times stay in the same part."""
     spans = wanted.spans(part)
     begins, is_first = part.at_least_s, True
     while spans or is_first:

@@ -1,4 +1,4 @@
-"""Make and update the leaderboards of a git repository's problem sets."""
+"""Create and update leaderboards from the problem sets of a git repository."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Skipped:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyncError:
-    """A problem of which no leaderboard could be made or updated."""
+    """A problem whose leaderboard could not be created or updated."""
 
     name: str
     error: str
@@ -54,7 +54,7 @@ class SyncError:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
-    """What is to be known of a new leaderboard."""
+    """A note about a new leaderboard."""
 
     name: str
     note: str
@@ -62,7 +62,7 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SyncResult:
-    """What a sync did, or would do."""
+    """The outcome of a sync or of its preview."""
 
     commit: str
     preview: bool
@@ -71,16 +71,16 @@ class SyncResult:
     skipped: list[Skipped] = field(default_factory=list)
     errors: list[SyncError] = field(default_factory=list)
     left_standings: list[str] = field(default_factory=list)
-    """Of those updated: whose earlier results are out of the standings until they are judged again."""
+    """Updated leaderboards whose earlier results left the standings until they are judged again."""
     devices_left_out: list[Skipped] = field(default_factory=list)
-    """Devices without which a leaderboard was made or updated, and why."""
+    """Devices that were left out of a leaderboard, and why."""
 
     notes: list[Note] = field(default_factory=list)
     """How new leaderboards are judged."""
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every problem has its leaderboard, as the repository has it."""
+        """Return whether every problem has a leaderboard that matches the repository."""
         return not self.errors and all(each.reason == NO_CHANGES for each in self.skipped)
 
 
@@ -89,26 +89,26 @@ class SyncOptions:
     """How a sync treats each problem."""
 
     force: bool = False
-    """Also change leaderboards whose results can then not be compared, and take away devices in use."""
+    """Also make changes after which results cannot be compared, and remove devices in use."""
     preview: bool = False
-    """Only say what would happen."""
+    """Only report what would happen."""
     prefix: str = ""
-    """Put before the name of each leaderboard."""
+    """A prefix for the name of each leaderboard."""
     creator: str | None = None
-    """Whose the new leaderboards are, where the operator asks."""
+    """The creator of new leaderboards, if the operator runs the sync."""
     visibility: Visibility | None = None
-    """None makes new ones public and leaves others as they are."""
+    """None makes new leaderboards public and leaves others as they are."""
     harness: HarnessKind | None = None
-    """Whose code judges new ones; None is ours where the task's own solutions pass under it."""
+    """The harness of new leaderboards; None chooses the standard one if the task's own solutions pass under it."""
     rejudge: bool = False
-    """Judge results again that can no longer be compared."""
+    """Judge results again if they can no longer be compared."""
     devices: Sequence[str] = ()
-    """Instead of those that each problem names."""
+    """Replaces the devices that each problem names."""
     deadline: datetime | Keep | None = KEEP
-    """Instead of that of each problem; None is no deadline."""
+    """Replaces the deadline of each problem; None means no deadline."""
     known_devices: Sequence[Device] | None = None
     trial: TaskTrial | None = None
-    """Tries the tasks; None where that cannot be done here."""
+    """Tries the tasks; None if that cannot be done here."""
 
 
 def sync_problem_set(
@@ -121,17 +121,17 @@ def sync_problem_set(
     problem_set: str | None = None,
     options: SyncOptions | None = None,
 ) -> SyncResult:
-    """Make those leaderboards of a repository that are missing, and update those whose task changed.
+    """Create the missing leaderboards of a repository, and update those whose task changed.
 
-    Each problem stands for itself: what is wrong with one is told and stops no other.
+    Problems are independent: an error in one is reported and does not stop the others.
 
     Args:
-        problem_set: The set's file name with or without ending; None is all of them.
+        problem_set: The set's file name with or without suffix; None means all sets.
 
     Raises:
-        SignInNeeded, Forbidden, ScopeMissing: The actor may not make leaderboards.
+        SignInNeeded, Forbidden, ScopeMissing: The actor may not create leaderboards.
         InvalidValue: The repository or the branch cannot be used, or a device that was asked for is unknown.
-        NotFound: There is no such branch or problem set.
+        NotFound: The branch or the problem set does not exist.
     """
     access.require(actor, Scope.MANAGE, role=Role.CREATOR)
     chosen = options or SyncOptions()
@@ -202,15 +202,15 @@ class _Sync:
             self.result.errors.append(SyncError(name=name, error=str(error)))
 
     def deadline(self, entry: ProblemEntry) -> datetime | Keep | None:
-        """Return a problem's deadline: as asked for, else its own, else what the leaderboard has."""
+        """Return a problem's deadline: the requested one, else its own, else the leaderboard's current one."""
         if self.options.deadline is not KEEP:
             return self.options.deadline
         return parse_deadline(entry.deadline, ANY_TIME) if entry.deadline else KEEP
 
     def devices(self, name: str, entry: ProblemEntry) -> list[str]:
-        """Return those devices of a problem that can judge it here; note the others.
+        """Return the devices that can judge a problem here, and add the others to the result.
 
-        Raise ``InvalidValue`` if there is none.
+        Raise ``InvalidValue`` if no device can judge it.
         """
         known = self.options.known_devices
         usable, reasons = list[str](), list[str]()
@@ -227,7 +227,7 @@ class _Sync:
         return board_rules.choose_devices(usable, known)
 
     def exists(self, name: str) -> bool:
-        """Return whether the name is taken. Raise unless the leaderboard is the actor's to change."""
+        """Return whether the name is taken. Raise unless the actor may change that leaderboard."""
         with self.db.read() as session:
             if boards.find(session, name) is None:
                 return False
@@ -235,7 +235,7 @@ class _Sync:
             return True
 
     def create(self, name: str, entry: ProblemEntry, wanted: datetime | Keep | None) -> None:
-        """Make a leaderboard."""
+        """Create a leaderboard."""
         deadline = None if isinstance(wanted, Keep) else wanted
         if deadline is not None and deadline <= self.now:
             self.skip(
@@ -264,13 +264,13 @@ class _Sync:
         self.result.notes.extend(Note(name=name, note=note) for note in notes)
 
     def creator(self) -> str | Actor:
-        """Return whose the new leaderboards are."""
+        """Return the creator of new leaderboards."""
         if self.actor.user_id is None and self.options.creator is not None:
             return self.options.creator
         return self.actor
 
     def update(self, name: str, entry: ProblemEntry, deadline: datetime | Keep | None) -> None:
-        """Change a leaderboard, if there is anything to change and nothing speaks against it."""
+        """Change a leaderboard, if there is anything to change and no reason against it."""
         options = self.options
         changes = BoardChanges(devices=self.devices(name, entry), deadline=deadline)
         if options.visibility is not None:
@@ -307,11 +307,11 @@ class _Sync:
             self.result.left_standings.append(name)
 
     def skip(self, name: str, reason: str) -> None:
-        """Note that a leaderboard stays as it is."""
+        """Record that a leaderboard stays as it is."""
         self.result.skipped.append(Skipped(name=name, reason=reason))
 
     def log(self, repository: str, branch: str) -> None:
-        """Note who synced what, unless nothing was done."""
+        """Write the sync to the audit log, unless it is a preview."""
         if self.options.preview:
             return
         detail = {
@@ -325,7 +325,7 @@ class _Sync:
 
 
 def _against(seen: UpdatePreview, *, force: bool) -> str | None:
-    """Return why a leaderboard is left as it is, None if nothing speaks against the change."""
+    """Return why a leaderboard is left as it is, None if it may be changed."""
     if not seen.changes_anything:
         return NO_CHANGES
     if force:

@@ -1,4 +1,4 @@
-"""What everybody may see of a user: where they stand, as far as leaderboards tell who that is."""
+"""Public profiles: a user's standings on leaderboards that show real names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kernelcup.storage import accounts, ranking
 from kernelcup.storage.database import Database
 
 MOST_BESTS = 60
-"""Of one page; older leaderboards are left out."""
+"""The number of standings on one page; older leaderboards are left out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PersonalBest:
-    """Where a user stands on one (leaderboard, device)."""
+    """A user's standing on one (leaderboard, device)."""
 
     board: Leaderboard
     device: str
@@ -27,7 +27,7 @@ class PersonalBest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Profile:
-    """What somebody may see of a user."""
+    """A user's profile as the viewer may see it."""
 
     name: str
     since: datetime
@@ -36,9 +36,9 @@ class Profile:
 
 
 def show_profile(db: Database, name: str, *, viewer: Actor = OPERATOR) -> Profile:
-    """Return a user's profile. Raise ``NotFound`` where there is no such user.
+    """Return a user's profile. Raise ``NotFound`` if there is no user of that name.
 
-    Pseudonymous leaderboards are left out of others' profiles: they would tell who hides behind which name.
+    Pseudonymous leaderboards are left out of other users' profiles, since they would reveal the pseudonym.
     """
     with db.read() as session:
         user = accounts.find(session, name)

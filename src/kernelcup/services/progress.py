@@ -1,4 +1,4 @@
-"""What a dispatcher tells while it works."""
+"""Progress that a dispatcher reports while it works."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from kernelcup.storage.database import Database
 from kernelcup.storage.faults import DeviceFault
 
 NOTE_EVERY_S = 0.5
-"""So often at most the cases of a job are noted in the database."""
+"""The least interval between cases of a job that are recorded in the database."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobStarted:
-    """An attempt begins."""
+    """An attempt has begun."""
 
     job: Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobProgress:
-    """The harness says something, such as a case that is done."""
+    """An event from the harness, for example a finished case."""
 
     job: Job
     event: dict[str, Any]
@@ -54,7 +54,7 @@ class JobRetried:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobReturned:
-    """The job waits again, unharmed: the dispatcher ends, or the GPU was not fit."""
+    """The job waits again, and the attempt does not count: the dispatcher ends, or the GPU was not fit."""
 
     job: Job
     reason: str = ""
@@ -77,7 +77,7 @@ class GpuOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuBack:
-    """It is in service again."""
+    """A GPU of this machine is in service again."""
 
     fault: DeviceFault
 
@@ -87,10 +87,10 @@ Progress = JobStep | GpuOut | GpuBack
 
 
 class ProgressNotes:
-    """Notes in the database how far an attempt is, for those who watch from elsewhere.
+    """Records in the database how far an attempt is, for viewers elsewhere.
 
-    Stages are noted when they begin and end, cases now and then. Of a case only its number is noted:
-    who watches may not be allowed to know more. What cannot be stored is left out, at no cost to the run.
+    Stages are recorded when they begin and end, cases from time to time. Only the number of a case is recorded:
+    viewers may not be allowed to know more. If an event cannot be stored it is dropped, and the run goes on.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class ProgressNotes:
         self._next_case = float("-inf")
 
     def take(self, event: dict[str, Any]) -> None:
-        """Note what the harness says, if it is time."""
+        """Record an event of the harness, if one is due."""
         match event:
             case {"event": "stage", "stage": str(stage), "cases": int(cases)}:
                 self._cases = cases
@@ -124,4 +124,4 @@ class ProgressNotes:
             with self._db.write() as session:
                 events.record(session, self._job.submission_id, "progress", told, self._job.id, self._clock())
         except StorageUnavailable as error:
-            logger.warning("job %d: its progress is not noted: %s", self._job.id, error)
+            logger.warning("job %d: cannot store its progress: %s", self._job.id, error)

@@ -1,4 +1,4 @@
-"""When the code of a leaderboard's submissions is shown to others."""
+"""When the code of a leaderboard's submissions becomes public."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from kernelcup.storage import exceptions
 
 
 def is_published(session: Session, board: Leaderboard, *, now: datetime | None) -> bool:
-    """Return whether everybody who sees a leaderboard may read the code of what was ranked there.
+    """Return whether everyone who sees a leaderboard may read the code of its ranked submissions.
 
-    That is after its deadline and all late exceptions to it, where its policy says so, and not while
-    it is frozen. Nothing is ever published of a pseudonymous leaderboard: code tells who wrote it.
+    The code becomes public after the deadline and all late exceptions, if the leaderboard's policy is to publish
+    it, and not while the leaderboard is frozen. A pseudonymous leaderboard never publishes code, since code
+    reveals its author.
 
     Args:
         session: The transaction.
         board: The leaderboard.
-        now: When somebody asks; None for a caller to whom nothing counts as published.
+        now: The time; None for a caller for whom nothing counts as published.
     """
     if board.code_policy is not CodePolicy.AFTER_DEADLINE or board.pseudonymous:
         return False

@@ -1,11 +1,11 @@
-"""Who works on what: claim, keep, finish, hand back, try again.
+"""The life of a job: claim, renew, finish, hand back, retry.
 
-A job that was accepted ends in exactly one counted run, or is cancelled. Each change is guarded
-by the lease, so a holder that was given up for lost can come back and do no harm. What happened is
-noted for those who watch in the transaction in which it happens.
+An accepted job ends in exactly one counted run, or is cancelled. Each change is guarded by the lease, so a
+holder that was taken for dead can come back without doing harm. Each change records its event in the same
+transaction.
 
-A device that is paused is not claimed from. A pause of the service or of a leaderboard only stops
-new submissions: what was accepted is judged.
+No jobs are claimed for a paused device. A pause of the service or of a leaderboard only stops new
+submissions: jobs that were accepted before are judged.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from kernelcup.storage.pauses import PauseScope
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, Verdict
 
 MAX_ATTEMPTS = 3
-"""After so many launches that failed, a job is given up."""
+"""After this many failed launches a job is given up."""
 
 MAX_LOST_ATTEMPTS = 10
-"""A dispatcher that dies is rarely the job's fault, but a job that kills each of them must end too."""
+"""A dispatcher's death is rarely the job's fault, but a job that kills each dispatcher must end too."""
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def claim_next(
 ) -> Lease | None:
     """Take the first waiting job for one of the devices, None if there is none."""
     until = now + timedelta(seconds=lease_s)
-    # A look costs less than to be the writer, of which SQLite has one; most looks find nothing.
+    # Look before writing: SQLite has only one writer, and most looks find nothing.
     with db.read() as session:
         some = [
             device
@@ -87,7 +87,7 @@ def claim_next(
 
 
 def paused_devices(session: Session) -> dict[str, str]:
-    """Return why devices are paused, by their names in small letters."""
+    """Return the reasons of paused devices, by their names in lower case."""
     found = pauses.every(session)
     return {pause.key: pause.reason for pause in found if pause.scope is PauseScope.DEVICE}
 
@@ -109,19 +109,19 @@ def finish(
     rival: int | None = None,
     screening: Screening | None = None,
 ) -> Run:
-    """Store what came of a job and mark it done.
+    """Store the result of a job and mark it done.
 
     Args:
         rival: The submission that it was measured against.
-        screening: What the static screen found; it is stored first, since a leaderboard may hold back what
-            has certain tags.
+        screening: The findings of the static screen. They are stored first, since a leaderboard may hold back
+            results with certain tags.
 
     Raises:
-        StaleLease: The job is not ours any more.
+        StaleLease: The job is no longer ours.
     """
     with db.write(durable=True) as session:
         if screening is not None:
-            # In the order in which a deletion locks: the job, then what belongs to its submission.
+            # Lock in the same order as a deletion: the job, then the data of its submission.
             jobs.lock(session, [lease.job.id])
             _keep_screening(session, lease.job.submission_id, screening)
         return _record(
@@ -130,13 +130,13 @@ def finish(
 
 
 def _keep_screening(session: Session, submission_id: int, screening: Screening) -> None:
-    """Store what the static screen found; nothing if the submission was deleted, which the lease tells next."""
+    """Store the findings of the static screen, unless the submission was deleted: the lease check comes next."""
     with suppress(IntegrityError), session.begin_nested():
         screenings.insert_if_absent(session, submission_id, screening)
 
 
 def hand_back(db: Database, lease: Lease, *, reason: str = "", now: datetime) -> None:
-    """Give a job back unharmed: the attempt does not count. Raise ``StaleLease``."""
+    """Return a job to the queue without counting the attempt. Raise ``StaleLease``."""
     with db.write() as session:
         _requeue(session, lease, attempt=lease.job.attempt, reason=reason, now=now)
 
@@ -153,10 +153,10 @@ def fail_attempt(
     """Try a job again after its machine failed, or give it up with an ``internal_error``.
 
     Returns:
-        None if it waits again, the run that ends it after the last attempt.
+        None if it waits again, or the run that ends it after the last attempt.
 
     Raises:
-        StaleLease: The job is not ours any more.
+        StaleLease: The job is no longer ours.
     """
     with db.write(durable=True) as session:
         if _attempts(lease.job) < max_attempts:
@@ -174,7 +174,7 @@ def reclaim(
     max_attempts: int = MAX_LOST_ATTEMPTS,
     gone: Callable[[str], bool] = is_gone,
 ) -> list[int]:
-    """Take the jobs of holders that went silent or whose process has ended, and return their ids."""
+    """Fail the attempts of holders that went silent or whose process has ended, and return the jobs' ids."""
     with db.read() as session:
         held = jobs.running(session)
     reclaimed = []
@@ -204,10 +204,10 @@ def cancel(db: Database, job_id: int, *, now: datetime, reason: str = "cancelled
 def cancel_jobs(
     session: Session, submission_id: int, job_ids: Sequence[int], *, now: datetime, reason: str
 ) -> int:
-    """Cancel those jobs of a submission that wait or run, and return how many.
+    """Cancel those of a submission's jobs that are waiting or running, and return how many.
 
-    Who works on one notices at the next heartbeat and ends its process. A job that waits for another
-    judgement, or is under one, is done again, with the result that it had.
+    A dispatcher that works on one notices at its next heartbeat and ends the process. A job that is being
+    rejudged, or waits for it, becomes done again with the result that it had.
     """
     cancelled = [
         job.id for job in jobs.lock(session, job_ids) if jobs.cancel(session, job.id, now=now, reason=reason)
@@ -220,7 +220,7 @@ def cancel_jobs(
 
 
 def position(db: Database, job_id: int) -> int | None:
-    """Return a job's place in the queue of its device, 1 for the next; None if it does not wait."""
+    """Return a job's position in the queue of its device, 1 for the next; None if it is not waiting."""
     with db.read() as session:
         job = jobs.find(session, job_id)
         if job is None:
@@ -234,7 +234,7 @@ def _requeue(session: Session, lease: Lease, *, attempt: int, reason: str, now: 
 
 
 def _attempts(job: Job) -> int:
-    """Return how many launches this judgement of a job has had; an earlier one's do not count."""
+    """Return the number of launches for the current judgement of a job, without earlier judgements."""
     return job.attempt - job.first_attempt + 1
 
 
@@ -254,9 +254,9 @@ def _record(
     score = None if is_comparison else score_of(report, tasks.ranking_by(session, job.task_hash))
     if job.mode is Mode.LEADERBOARD:
         _lock_ranking(session, job)
-    # What an audit has found is looked at, however the run ended.
+    # Findings of an audit are reviewed however the run ended.
     found = bool(report.quarantine)
-    # A machine that fails takes nobody the result of an earlier judgement.
+    # A failing machine must not replace the result of an earlier judgement.
     counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR or found
     held = reviews.flags(session, job, report) if counted and (score is not None or found) else None
     state = JobState.DONE if held is None else JobState.QUARANTINED
@@ -287,13 +287,13 @@ def _record(
     if job.mode is Mode.LEADERBOARD and (replaces or (ranks and held is None)):
         _rank(session, job, run, replaces=replaces, now=now)
     events.record_end(session, job.submission_id, now)
-    if machine and not is_comparison:  # else no machine has judged it, or not as it judges others
+    if machine and not is_comparison:  # without a machine nothing was judged; a comparison takes longer
         paces.add(session, device=job.device, mode=job.mode, seconds=(now - started_at).total_seconds())
     return run
 
 
 def _lock_ranking(session: Session, job: Job) -> None:
-    """Let nobody change what ranks on the job's leaderboard, or who is first there, before this is stored."""
+    """Lock the job and its leaderboard's ranking until the result is stored."""
     jobs.lock(session, [job.id])
     submission = submissions.find(session, job.submission_id)
     if submission is not None:
@@ -301,7 +301,7 @@ def _lock_ranking(session: Session, job: Job) -> None:
 
 
 def _judging(session: Session, job: Job, report: RunReport) -> str:
-    """Return what judging a job depended on, from the task version and the harness that judged it."""
+    """Return the hash of everything that judging a job depended on: the task version and the harness."""
     if job.mode is not Mode.LEADERBOARD:
         return ""
     return tasks.load(session, job.task_hash).judging(report.harness)
@@ -310,7 +310,7 @@ def _judging(session: Session, job: Job, report: RunReport) -> str:
 def _settle(
     session: Session, job: Job, score: Score | None, report: RunReport, rival: int | None, judging: str
 ) -> tuple[bool, Settled]:
-    """Return whether a result ranks on its leaderboard at all, and what became of its duel."""
+    """Return whether a result ranks on its leaderboard at all, and the outcome of its duel."""
     if score is None:
         return False, Settled()
     submission = submissions.find(session, job.submission_id)
@@ -325,13 +325,13 @@ def _settle(
 
 
 def _rank(session: Session, job: Job, run: Run, *, replaces: bool, now: datetime) -> None:
-    """Let a new result into the ranking; one that replaces another may make its user's best worse."""
+    """Enter a new result into the ranking; if it replaces another, its user's best may become worse."""
     submission = submissions.find(session, job.submission_id)
     assert submission is not None
     if replaces:
         board_id, user_id = submission.leaderboard_id, submission.user_id
         runs.choose_best(session, board_id=board_id, user_id=user_id, device=job.device, now=now)
-        return  # another judgement of the same submission is no news
+        return  # a rejudge of the same submission is not news
     board = find_board(session, submission.leaderboard)
     before = news_of_results.look(session, board, device=job.device, user_id=submission.user_id)
     if runs.offer(session, submission=submission, device=job.device, run=run, now=now):
@@ -352,5 +352,5 @@ def _internal_error(session: Session, lease: Lease, *, reason: str, backend: Bac
 
 
 def job_name(lease: Lease) -> str:
-    """Return the name under which a machine sees an attempt: an old attempt's report has an old name."""
+    """Return the name of an attempt for its machine; each attempt has its own, so old reports are recognized."""
     return f"{lease.job.id}.{lease.job.attempt}"

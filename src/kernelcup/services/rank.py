@@ -1,4 +1,4 @@
-"""Standings, and how they came about: live for those who manage a leaderboard, frozen for others."""
+"""Standings and their history: live for the managers of a leaderboard, frozen for others."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def standings(
     limit: int | None = None,
     offset: int = 0,
 ) -> list[Standing]:
-    """Return the ranking of one (leaderboard, device), the fastest first, or a part of it.
+    """Return the ranking of one (leaderboard, device), fastest first, or a page of it.
 
-    Who cannot be told apart shares a rank; see :func:`kernelcup.scoring.band_heads`.
+    Results that cannot be distinguished share a rank; see :func:`kernelcup.scoring.band_heads`.
 
     Args:
         db: The database.
         board: The leaderboard.
         device: One of its devices.
-        viewer: Who looks: others than its managers see it as it was when it froze, and on a
-            pseudonymous leaderboard other people under their pseudonyms, without file names.
-        limit: At most that many.
-        offset: Without the first ones.
+        viewer: The actor who looks. Unless they manage the leaderboard, they see a frozen one as it was at the
+            freeze, and on a pseudonymous one other users under their pseudonyms, without file names.
+        limit: The maximum number of places.
+        offset: The number of places to skip.
 
     Raises:
-        NotFound: No such leaderboard exists for the viewer.
-        UnknownDevice: It does not accept that device.
+        NotFound: The leaderboard does not exist for the viewer.
+        UnknownDevice: The leaderboard does not have that device.
     """
     with db.read() as session:
         found = find_board(session, board, viewer)
@@ -58,7 +58,7 @@ def standings(
         )
         if not page:
             return []
-        until = offset + len(page) + 1  # the one below tells whether the last is tied
+        until = offset + len(page) + 1  # the next place shows whether the last one is tied
         ranks = PLACES.ranks(session, board_id=found.id, device=name, frozen=is_frozen, until=until)
         places = scoring.ranked(
             [each.entry for each in page], ranks[offset:until], after=ranks[offset - 1] if offset else None
@@ -67,14 +67,14 @@ def standings(
 
 
 def frozen_since(db: Database, board: str, *, viewer: Actor, now: datetime) -> datetime | None:
-    """Return of which moment the standings are that somebody sees, None where they see them as they are."""
+    """Return the time of the freeze if the viewer sees frozen standings, None if they see the live ones."""
     with db.read() as session:
         since = visibility.hidden_since(find_board(session, board, viewer), viewer)
     return since if since is not None and since <= now else None
 
 
 def count_places(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> int:
-    """Return how many users stand in a ranking as somebody sees it. It raises what :func:`standings` does."""
+    """Return the number of users in a ranking as the viewer sees it. Raise like :func:`standings`."""
     with db.read() as session:
         found = find_board(session, board, viewer)
         name = board_device(found, device)
@@ -84,7 +84,7 @@ def count_places(db: Database, board: str, device: str, *, viewer: Actor = OPERA
 
 
 def state(db: Database, board: str, device: str, *, viewer: Actor = OPERATOR) -> State:
-    """Return what changes whenever a ranking does that somebody sees. It raises what :func:`standings` does."""
+    """Return a value that changes whenever the viewer's ranking does. Raise like :func:`standings`."""
     with db.read() as session:
         found = find_board(session, board, viewer)
         return ranking.state(
@@ -103,10 +103,10 @@ def personal_best(
     *,
     viewer: Actor = OPERATOR,
 ) -> Standing | None:
-    """Return a user's standing, None for one without a score.
+    """Return a user's standing, None for a user without a score.
 
-    While the leaderboard is frozen one's own is frozen, too: a later result among the others' earlier ones could
-    tell several people that they are first.
+    While the leaderboard is frozen, the viewer's own standing is frozen too: ranking a later result among the
+    others' earlier ones could put several users first.
     """
     with db.read() as session:
         found = find_board(session, board, viewer)
@@ -150,10 +150,10 @@ def history(
     before_id: int | None = None,
     limit: int = 100,
 ) -> list[Record]:
-    """Return how users' bests got better, the newest first.
+    """Return the improvements of users' bests, newest first.
 
-    Others than managers see of other people what came before the freeze, under the names of the
-    standings.
+    Unless the viewer manages the leaderboard, other users' improvements are limited to those before the freeze,
+    under the names of the standings.
     """
     with db.read() as session:
         found = find_board(session, board, viewer)
@@ -180,14 +180,14 @@ def history(
 
 
 def freeze(db: Database, actor: Actor, board: str, at: datetime, now: datetime) -> Leaderboard:
-    """Let others than its managers see a leaderboard as it is at a moment, until it is unveiled.
+    """Freeze a leaderboard at a given time for everyone but its managers, until it is unveiled.
 
     Raises:
-        Conflict: It is frozen already.
-        InvalidValue: The moment is over: how it was then cannot be told any more.
+        Conflict: It is already frozen.
+        InvalidValue: The time has passed: past standings are not kept.
     """
     if at < now:
-        raise InvalidValue(f"{at:%Y-%m-%d %H:%M:%S} UTC is over: a leaderboard freezes now or later.")
+        raise InvalidValue(f"{at:%Y-%m-%d %H:%M:%S} UTC has passed: a leaderboard can freeze now or later.")
     with db.write(durable=True) as session:
         boards.lock(session, board)
         found = find_managed(session, board, actor)
@@ -200,7 +200,7 @@ def freeze(db: Database, actor: Actor, board: str, at: datetime, now: datetime) 
 
 
 def unveil(db: Database, actor: Actor, board: str, now: datetime) -> Leaderboard:
-    """Show everybody a leaderboard as it is. Raise ``Conflict`` if it has no freeze."""
+    """End the freeze of a leaderboard. Raise ``Conflict`` if it has none."""
     with db.write(durable=True) as session:
         boards.lock(session, board)
         found = find_managed(session, board, actor)
@@ -213,7 +213,7 @@ def unveil(db: Database, actor: Actor, board: str, now: datetime) -> Leaderboard
 
 
 def board_device(board: Leaderboard, name: str) -> str:
-    """Return a device's name as the leaderboard writes it. Raise ``UnknownDevice``."""
+    """Return a device's name in the leaderboard's spelling. Raise ``UnknownDevice``."""
     for device in board.devices:
         if device.lower() == name.lower():
             return device
@@ -222,9 +222,9 @@ def board_device(board: Leaderboard, name: str) -> str:
 
 
 def shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
-    """Return whether somebody sees the copy of the standings that was made when the leaderboard froze.
+    """Return whether the viewer sees the copy of the standings from the leaderboard's freeze.
 
-    There is none while nothing has changed since: then what is live is what was frozen.
+    There is no copy until the first change after the freeze: the live standings are the frozen ones.
     """
     return visibility.hidden_since(board, viewer) is not None and frozen.is_kept(session, board.id)
 
@@ -232,7 +232,7 @@ def shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
 def _place_among(
     session: Session, board: Leaderboard, device: str, mine: Ranked, *, frozen: bool
 ) -> Standing | None:
-    """Rank one entry among those of all others."""
+    """Rank one entry among all others."""
     key = (mine.entry.ranked_s, mine.entry.submission_id)
     above = ranking.count(session, board_id=board.id, device=device, frozen=frozen, above=key)
     ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=frozen, until=above + 2)
@@ -247,7 +247,7 @@ def _shown(
     page: Sequence[Ranked],
     viewer: Actor,
 ) -> list[Standing]:
-    """Show the people of standings as the viewer may see them."""
+    """Return the standings with users as the viewer may see them."""
     if not visibility.is_masked(board, viewer):
         return list(places)
     ids = {each.entry.user: each.user_id for each in page}

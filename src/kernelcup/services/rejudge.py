@@ -1,12 +1,12 @@
-"""Judge anew what was judged before, against the task as it is now.
+"""Judge submissions again, against the current version of the task.
 
-The old result counts until the new one is stored, which then replaces it, for better or worse. One of an
-earlier version of the task, or by an older clock, is out of the standings already, and the new one comes in
-its place. A machine that fails replaces nothing. A job that is cancelled meanwhile is done again, as it was.
-Quarantined results are left alone: a person decides on those.
+The old result counts until the new one is stored, which then replaces it, for better or worse. A result of an
+earlier version of the task or of an older clock has already left the standings, and the new one takes its place.
+A failing machine replaces nothing. If the job is cancelled meanwhile, the old result stays. Quarantined results
+are left alone, since a person decides on those.
 
-Many jobs are put into the queue a few at a time, so that others can write meanwhile. Should the server
-die in the middle, the rest stays as it was, and the same wish can be told again.
+Jobs are queued in portions, so that others can write meanwhile. If the server dies in between, the remaining
+jobs stay as they were, and the same rejudge can be requested again.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from kernelcup.storage.database import Database
 from kernelcup.storage.rejudges import Candidate
 
 AT_ONCE = 500
-"""Jobs that one transaction puts into the queue."""
+"""The number of jobs that one transaction queues."""
 
 _LEFT_OUT = {
-    JobState.QUEUED: "not judged yet, or being judged anew",
+    JobState.QUEUED: "not judged yet, or being judged again",
     JobState.RUNNING: "being judged now",
     JobState.CANCELLED: "cancelled",
     JobState.QUARANTINED: "quarantined",
@@ -40,31 +40,31 @@ _LEFT_OUT = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RejudgePlan:
-    """What a rejudge does, or would do."""
+    """The extent of a rejudge or of its dry run."""
 
     submissions: int
     jobs: int
     by_device: Mapping[str, int]
-    """Jobs on each device."""
+    """The number of jobs on each device."""
     other_version: int
-    """Jobs whose result was found with another version of the task."""
+    """The number of jobs that were judged against another version of the task."""
     standing: int
-    """Jobs whose result stands for its user in the ranking, and so may change it."""
+    """The number of jobs whose result is its user's place in the ranking, so that the ranking may change."""
     estimated_gpu_s: float | None
-    """From how long such jobs took lately; None where one of a kind was never seen."""
+    """From the duration of recent similar jobs; None if there were none of some kind."""
     left_out: Mapping[str, int]
-    """Why jobs are not judged anew, and how many for that reason."""
+    """The number of jobs that are not judged again, by reason."""
     dry_run: bool
 
 
 def rejudge_submission(
     db: Database, actor: Actor, submission_id: int, *, now: datetime, dry_run: bool = False
 ) -> RejudgePlan:
-    """Judge a submission anew, in its mode, on all its devices.
+    """Judge a submission again, in its mode, on all its devices.
 
     Raises:
-        NotFound: There is no such submission for them.
-        SignInNeeded, Forbidden, ScopeMissing: They do not manage its leaderboard.
+        NotFound: The submission does not exist for the actor.
+        SignInNeeded, Forbidden, ScopeMissing: The actor does not manage its leaderboard.
     """
     with db.read() as session:
         submission = submissions.find(session, submission_id)
@@ -87,16 +87,17 @@ def rejudge_board(
     now: datetime,
     dry_run: bool = False,
 ) -> RejudgePlan:
-    """Judge the ranked submissions of a leaderboard anew.
+    """Judge the ranked submissions of a leaderboard again.
 
     Args:
-        device: Only on this device.
-        only_best: Only what stands for its user in the ranking, or did before the task or the clock changed.
+        device: Judge only jobs on this device.
+        only_best: Judge only results that are their user's place in the ranking, or were before the task
+            or the clock changed.
 
     Raises:
-        NotFound: There is no such leaderboard for them.
-        UnknownDevice: It does not accept that device.
-        SignInNeeded, Forbidden, ScopeMissing: They do not manage it.
+        NotFound: The leaderboard does not exist for the actor.
+        UnknownDevice: The leaderboard does not have that device.
+        SignInNeeded, Forbidden, ScopeMissing: The actor does not manage it.
     """
     with db.read() as session:
         found = find_board(session, board)
@@ -127,7 +128,7 @@ def _rejudge(
                 "jobs": len(chosen),
             }
             audit.record(session, actor, action, f"board:{board.name}", told, now)
-        reason = f"judged anew on the wish of {actor.name}"
+        reason = f"judged again at the request of {actor.name}"
         parts = [chosen[start : start + AT_ONCE] for start in range(0, len(chosen), AT_ONCE)]
         chosen = [each for part in parts for each in _requeue(db, board, part, reason=reason, now=now)]
     with db.read() as session:
@@ -138,7 +139,7 @@ def _requeue(
     db: Database, board: Leaderboard, part: Sequence[Candidate], *, reason: str, now: datetime
 ) -> list[Candidate]:
     with db.write(durable=True) as session:
-        task_hash = find_board(session, board.name).task_hash  # as it is now
+        task_hash = find_board(session, board.name).task_hash  # the current version
         done = rejudges.requeue(session, part, task_hash=task_hash, reason=reason, now=now)
         pairs = [(each.submission_id, each.job_id) for each in done]
         events.record_many(session, pairs, "rejudging", {"reason": reason}, now)

@@ -24,14 +24,14 @@ from kernelcup_harness.protocol import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundRun:
-    """A run's report and all that it was made from."""
+    """A run's report with the task and the code that it was made from."""
 
     run_id: int
     report: RunReport
     submission_id: int
     device: str
     task: Task
-    """The version that the run was judged against, whatever its leaderboard has now."""
+    """The version that the run was judged against, which may not be the leaderboard's current one."""
     code: str
 
 
@@ -61,22 +61,24 @@ def replay_job(
     input_number: int | None = None,
     twin: bool = False,
 ) -> JobSpec:
-    """Return the job that calls a run's submission once more on one of its inputs.
+    """Return a job that calls a run's submission again on one of its inputs.
 
     Args:
         case: Index of the case in its stage.
-        stage: None for the one in which the run ended, else the last.
-        input_number: Which input of the case; None for the one on which it failed, else the first.
-        twin: Change the elements that were changed then. Only with ``input_number``.
+        stage: The stage; None means the stage in which the run ended, or else the last one.
+        input_number: The number of the case's input; None means the input that failed, or else the first one.
+        twin: Change the same elements as in the run. Only with ``input_number``.
 
     Raises:
-        InvalidValue: The run has no such case, or was not judged by the standard harness.
+        InvalidValue: The run does not have the case, or was not judged by the standard harness.
     """
     report = found.report
     if report.harness is not HarnessKind.STANDARD:
-        raise InvalidValue("only what the standard harness judged can be replayed: an own harness draws anew")
+        raise InvalidValue(
+            "only runs of the standard harness can be replayed: a task's own harness draws new inputs each time"
+        )
     if not report.secret_seed:
-        raise InvalidValue(f"run {found.run_id} has no revealed seed: it never began")
+        raise InvalidValue(f"run {found.run_id} has no revealed seed, since it never began")
     chosen = stage or _stage(found)
     sample = SampleName(input=input_number, twin=twin) if input_number is not None else None
     spec = build_job_spec(
@@ -88,11 +90,13 @@ def replay_job(
         harness=report.harness,
         secret_seed=report.secret_seed,
     )
-    # As it was then: its leaderboard may have another bound by now.
+    # Use the bound of that run: its leaderboard may have another one by now.
     spec = dataclasses.replace(spec, seeds_below=report.seeds_below)
     if report.stage_report(chosen) is None:
         has = ", ".join(stage.name.value for stage in report.stages if stage.cases) or "none with cases"
-        raise InvalidValue(f"--stage {chosen.value}: run {found.run_id} has no such stage; it has {has}")
+        raise InvalidValue(
+            f"--stage {chosen.value}: run {found.run_id} does not have this stage; it has {has}"
+        )
     _check_case(spec, chosen, case)
     wanted = sample or _failed_on(report, chosen, case) or SampleName(input=0)
     return dataclasses.replace(spec, replay=Replay(stage=chosen, case=case, sample=wanted))

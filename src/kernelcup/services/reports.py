@@ -1,4 +1,4 @@
-"""What of a report may be shown to whom."""
+"""Redact reports for their viewers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 
-WITHHELD = "Withheld: it may tell what the hidden cases are."
+WITHHELD = "Withheld: it may reveal the hidden cases."
 WITHHELD_RANKED = "Withheld: it was written while the submission was ranked."
-WITHHELD_RIVAL = "Withheld: it may tell what somebody else submitted."
+WITHHELD_RIVAL = "Withheld: it may reveal another user's submission."
 
 
 def redact(
@@ -29,19 +29,19 @@ def redact(
     is_own_rival: bool = False,
     hides_ranked_failure: bool = False,
 ) -> RunReport:
-    """Return the report without what its submission's author may not know.
+    """Return the report without the parts that the submission's author may not see.
 
-    Of a hidden case only its place and verdict stay. Texts that the submission or the task's own
-    harness could write while it had a hidden case in hand, or was ranked, go as well. The secret seed
-    stays once the job is done: it was used for this run only, and the run is over.
+    A hidden case keeps only its index and verdict. Texts that the submission or the task's own harness could
+    write while it had access to a hidden case, or was ranked, are removed as well. The secret seed is shown once
+    the job is done: it was used for this run only, and the run is over.
 
     Args:
-        report: All of it.
+        report: The full report.
         sees_all: Whether the viewer manages the leaderboard.
-        done: Whether the job has ended, and waits for nobody.
-        is_own_rival: Whether the viewer also made what it was measured in turns with.
-        hides_ranked_failure: Whether what failed in the ranked stage may be a hidden case, whichever case
-            it is told of.
+        done: Whether the job has ended and waits for no review.
+        is_own_rival: Whether the viewer also submitted the rival that it was measured in turns with.
+        hides_ranked_failure: Whether a failure in the ranked stage may be about a hidden case, whichever case
+            it is reported for.
     """
     if sees_all:
         return report
@@ -60,7 +60,7 @@ def redact(
 
 
 def outline(report: RunReport) -> RunReport:
-    """Return what everybody may know of a report: what it is of, the verdict, and how far to trust it."""
+    """Return the public part of a report: its job and setting, the verdict, and the level of trust."""
     return RunReport(
         job_id=report.job_id,
         mode=report.mode,
@@ -73,13 +73,13 @@ def outline(report: RunReport) -> RunReport:
 
 
 def was_ranked(report: RunReport) -> bool:
-    """Return whether a run came to its ranked stage, if only to begin it."""
+    """Return whether a run reached its ranked stage, even if it only began it."""
     began = report.stage is StageName.RANKED or report.stage_report(StageName.RANKED) is not None
     return report.mode is Mode.LEADERBOARD and began
 
 
 def without_duel(report: RunReport) -> RunReport:
-    """Return the report without how it did against its rival."""
+    """Return the report without the result of its duel."""
     return dataclasses.replace(report, duel=None)
 
 
@@ -90,7 +90,7 @@ def _without_rivals_message(report: RunReport, instead: str) -> RunReport:
 
 
 def _without_ranked_texts(report: RunReport) -> RunReport:
-    """Leave out what was printed. A task's own harness may put that into its messages, too."""
+    """Remove printed output, and messages of a task's own harness, which may contain it."""
     is_own = report.harness is HarnessKind.OWN
     fell_there = report.stage is StageName.RANKED
     return dataclasses.replace(
@@ -160,7 +160,7 @@ def _output(output: CapturedOutput, instead: str) -> CapturedOutput:
 
 
 def _failed_hidden(stage: StageReport) -> bool:
-    """Return whether the stage's message may be about a hidden case: one failed, or was never finished."""
+    """Return whether the stage's message may be about a hidden case that failed or was not finished."""
     if any(case.hidden and case.verdict is not Verdict.ACCEPTED for case in stage.cases):
         return True
     public_failed = any(not case.hidden and case.verdict is not Verdict.ACCEPTED for case in stage.cases)

@@ -1,4 +1,4 @@
-"""What stands beside a time in a ranking: the reference's, what the device attains, what it is made of."""
+"""Facts shown beside a time in a ranking: the reference's time, the device's limit, the code's ingredients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import RunReport
 
 MOST_REMEMBERED = 20_000
-"""Reports and texts never change, and a page of them takes long to read."""
+"""Reports and texts never change, and reading a page of them takes long."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,29 +30,29 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Beside:
-    """Other times, combined from the cases as the score is."""
+    """Other times of a run, combined from its cases in the same way as the score."""
 
     reference_s: float | None
-    """What the task's reference took in the same run."""
+    """The time of the task's reference in the same run."""
     attainable_s: float | None
-    """In what time the device can do what the task declares as its work."""
+    """The least time in which the device can do the work that the task declares."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResultFacts:
-    """What stands beside a place."""
+    """Facts shown beside a place."""
 
     reference_s: float | None
     attainable_s: float | None
     made_of: MadeOf | None
-    """None where it might tell who it is by, on a pseudonymous leaderboard."""
+    """None on a pseudonymous leaderboard, where it might reveal the author."""
 
     def share(self, score_s: float) -> float | None:
-        """Return how much of what the device attains a time is: 1 is all of it."""
+        """Return the share of the device's limit that a time reaches; 1 is all of it."""
         return None if self.attainable_s is None else self.attainable_s / score_s
 
     def speedup(self, score_s: float) -> float | None:
-        """Return how many times as fast as the reference a time is."""
+        """Return the speedup of a time over the reference."""
         return None if self.reference_s is None else self.reference_s / score_s
 
 
@@ -62,7 +62,7 @@ NOTHING = ResultFacts(reference_s=None, attainable_s=None, made_of=None)
 def facts_of(
     db: Database, board: str, device: str, places: Sequence[Standing], *, viewer: Actor = OPERATOR
 ) -> dict[int, ResultFacts]:
-    """Return what stands beside places that somebody sees, by their submissions.
+    """Return the facts for places that the viewer sees, by their submissions' numbers.
 
     Raises:
         NotFound, UnknownDevice: As for the standings.
@@ -97,7 +97,7 @@ def facts_of(
 
 
 def read_beside(session: Session, run_ids: Collection[int]) -> dict[int, Beside]:
-    """Return the other times of some runs, by their ids."""
+    """Return the other times of runs, by their ids."""
     where = str(session.get_bind().engine.url)
     return _RUNS.get(where, run_ids, lambda missing: _read(session, missing))
 
@@ -122,7 +122,7 @@ def _beside(report: RunReport, rule: RankingBy) -> Beside:
 
 
 class Remembered(Generic[K, V]):
-    """What was read and never changes, the most recently used of it."""
+    """A cache of immutable values, limited to the most recently used ones."""
 
     def __init__(self, most: int = MOST_REMEMBERED) -> None:
         self._known: OrderedDict[tuple[str, K], V] = OrderedDict()
@@ -132,7 +132,7 @@ class Remembered(Generic[K, V]):
     def get(
         self, where: str, keys: Collection[K], read: Callable[[Collection[K]], Mapping[K, V]]
     ) -> dict[K, V]:
-        """Return what belongs to some keys of a database; what is not known is read."""
+        """Return the values for some keys of a database; read those that are not cached."""
         with self._lock:
             found = {key: self._known[where, key] for key in keys if (where, key) in self._known}
         missing = [key for key in keys if key not in found]

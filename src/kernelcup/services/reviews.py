@@ -1,7 +1,7 @@
-"""Results that wait for a person: put aside with evidence, looked at, decided.
+"""Reviews of quarantined results: opened with evidence, and decided by a person.
 
-A quarantined job's result is kept and does not rank. What is released counts as if nothing had
-been; what is rejected stays quarantined, so that no other judgement brings it back.
+A quarantined job's result is kept and does not rank. A released result counts as if it had never been
+quarantined; a rejected one stays quarantined, so that no rejudge brings it back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Review", "decide", "flags", "get_review", "hold", "open_reviews", "q
 RELEASED = "released"
 REJECTED = "rejected"
 RULE = "kernelcup"
-"""Who opened a review that no person opened."""
+"""The opener of a review that a rule opened."""
 
 _OPEN = (JobState.QUEUED, JobState.RUNNING)
 
@@ -45,18 +45,18 @@ def quarantine(
     evidence: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> Review:
-    """Take a job's result out of the ranking until somebody decides. A rejudge of it ends.
+    """Take a job's result out of the ranking until a person decides. A rejudge of it ends.
 
     Raises:
-        NotFound: There is no such job for them.
-        SignInNeeded, Forbidden, ScopeMissing: They do not manage its leaderboard.
-        Conflict: It has no result, or a review of it is open.
+        NotFound: The job does not exist for the actor.
+        SignInNeeded, Forbidden, ScopeMissing: The actor does not manage its leaderboard.
+        Conflict: It has no result, or a review of it is already open.
     """
     with db.write(durable=True) as session:
         job, submission, board = _find_job(session, actor, job_id)
         run = runs.counted(session, [job_id]).get(job_id)
         if run is None:
-            raise Conflict(f"Job {job_id} has no result yet that could wait for a review.")
+            raise Conflict(f"Job {job_id} has no result yet to review.")
         if any(review.decision is None for review in reviews.of_job(session, job_id)):
             raise Conflict(f"A review of job {job_id} is open already.")
         boards.lock(session, board.name)
@@ -79,12 +79,12 @@ def open_reviews(
     after_id: int | None = None,
     limit: int = 50,
 ) -> list[Review]:
-    """Return the results that wait for a person, the oldest first: for admins all, for creators their own.
+    """Return open reviews, oldest first: all of them for admins, those of their own boards for creators.
 
     Args:
-        board: Only those of this leaderboard.
-        decided: Those that were decided instead.
-        after_id: Only newer reviews than this one.
+        board: Return only reviews of this leaderboard.
+        decided: Return decided reviews instead.
+        after_id: Return only reviews that are newer than this one.
     """
     access.require(actor, Scope.INSPECT, role=Role.CREATOR)
     with db.read() as session:
@@ -104,7 +104,7 @@ def open_reviews(
 
 
 def get_review(db: Database, actor: Actor, review_id: int) -> Review:
-    """Return a review. Raise ``NotFound`` where there is none for this person."""
+    """Return a review. Raise ``NotFound`` if it does not exist for the actor."""
     with db.read() as session:
         review = _find(session, review_id)
         _check_inspects(session, actor, review)
@@ -117,22 +117,22 @@ def decide(
     """Release a result into the ranking, or reject it for good.
 
     Raises:
-        NotFound: There is no such review for them.
-        SignInNeeded, Forbidden, ScopeMissing: They do not manage its leaderboard.
-        InvalidValue: There is no such decision.
-        Conflict: It was decided already. A rejected result can be quarantined anew, for another look.
+        NotFound: The review does not exist for the actor.
+        SignInNeeded, Forbidden, ScopeMissing: The actor does not manage its leaderboard.
+        InvalidValue: The decision is unknown.
+        Conflict: It was already decided. A rejected result can be quarantined again, for another review.
     """
     if decision not in (RELEASED, REJECTED):
-        raise InvalidValue(f"{decision!r} is no decision: expected {RELEASED!r} or {REJECTED!r}.")
+        raise InvalidValue(f"Decision {decision!r}: expected {RELEASED!r} or {REJECTED!r}.")
     with db.write(durable=True) as session:
         job_id = _find(session, review_id).job_id
         board = _check_inspects(session, actor, _find(session, review_id))
         access.require(actor, Scope.MANAGE)
         (job,) = jobs.lock(session, [job_id])
         boards.lock(session, board.name)
-        review = _find(session, review_id)  # once more: somebody else may have decided meanwhile
+        review = _find(session, review_id)  # read again: another person may have decided meanwhile
         if review.decision is not None:
-            raise Conflict(f"Review {review_id} was decided already: {review.decision}.")
+            raise Conflict(f"Review {review_id} was already decided: {review.decision}.")
         reviews.decide(session, review_id, decision=decision, by=actor.name, note=note, now=now)
         events.record(session, job.submission_id, decision, {}, job_id, now)
         if decision == REJECTED:
@@ -151,11 +151,11 @@ def decide(
 
 
 def flags(session: Session, job: Job, report: RunReport) -> Held | None:
-    """Return why a result waits for a person before it counts, None if it does not.
+    """Return why a result must be reviewed before it counts, None if it need not.
 
-    That is what its measurement found, what in its code the leaderboard wants to be looked at, and that a
-    person has rejected the same code there before. Code that a person has released before is not held
-    again; each measurement speaks for itself.
+    The reasons are findings of its measurement, tags in its code that the leaderboard wants to review, and an
+    earlier rejection of the same code there. Code that a person has released before is not held again for its
+    tags; each measurement is judged separately.
     """
     looks = (evidence_of.of_report(report), _screened(session, job), _rejected_before(session, job))
     found = [each for each in looks if each is not None]
@@ -166,7 +166,7 @@ def flags(session: Session, job: Job, report: RunReport) -> Held | None:
 
 
 def hold(session: Session, job: Job, run: Run, held: Held, *, now: datetime) -> None:
-    """Open the review of a result that a rule has put aside."""
+    """Open the review of a result that a rule quarantined."""
     _open(session, job, run, by=RULE, reason=held.reason, evidence=held.evidence, now=now)
 
 
@@ -176,7 +176,7 @@ def _screened(session: Session, job: Job) -> Held | None:
     if not review_tags:
         return None
     screening = screenings.find(session, job.submission_id)
-    # Code that was not looked at may have any of the tags.
+    # Code that was not screened may have any of the tags.
     unseen = (Finding(tag=Tag.NO_ANSWER, line=0, column=0, source="", explanation=""),)
     findings = unseen if screening is None else screening.findings
     found = [finding for finding in findings if finding.tag in (*review_tags, Tag.NO_ANSWER)]
@@ -220,7 +220,7 @@ def _find_job(session: Session, actor: Actor, job_id: int) -> tuple[Job, Submiss
         raise NotFound(f"There is no job {job_id}.")
     board = find_board(session, submission.leaderboard)
     if not access.sees_board(session, actor, board):
-        raise NotFound(f"There is no job {job_id}.")  # a closed leaderboard's name is not told
+        raise NotFound(f"There is no job {job_id}.")  # do not reveal a closed leaderboard's name
     access.check_manages_board(session, actor, board)
     return locked[0], submission, board
 

@@ -1,4 +1,4 @@
-"""One run, for whoever may see it."""
+"""Show one run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelcup.storage.database import Database
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShownRun:
-    """A run with what the viewer may see of its report, and what it is of."""
+    """A run with its report as the viewer may see it, and its submission."""
 
     run: Run
     submission_id: int
@@ -24,10 +24,10 @@ class ShownRun:
 
 
 def show_run(db: Database, run_id: int, *, viewer: Actor) -> ShownRun:
-    """Return a run with what the viewer may see of its report.
+    """Return a run with its report as the viewer may see it.
 
-    A run that no longer counts, such as one that was judged again, is shown to those who manage
-    the leaderboard. Raise ``NotFound`` for others and where there is none.
+    A run that no longer counts, for example because it was judged again, is shown only to managers of the
+    leaderboard. Raise ``NotFound`` for others, and if there is no run with this id.
     """
     with db.read() as session:
         run = runs.find(session, run_id)

@@ -1,4 +1,4 @@
-"""The static screen looks at a submission while it is judged."""
+"""Run the static screen on a submission while it is judged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelcup.screen.opinion import SecondOpinion, with_opinion
 from kernelcup.services.admission import ENDINGS, base_name
 
 Look = Callable[[str, str], Screening]
-"""Returns what is found in a file of that name with that text; never raises, and ends in time."""
+"""Returns the findings for a file name and its text; never raises, and ends in time."""
 
 
 def is_native(file_name: str) -> bool:
@@ -21,12 +21,12 @@ def is_native(file_name: str) -> bool:
 
 
 def screen_file(file_name: str, code: str, second_opinion: SecondOpinion | None = None) -> Screening:
-    """Return what the static screen says about a file. It never refuses one."""
+    """Return the static screen's findings for a file. It never refuses one."""
     return with_opinion(screen(code, is_native=is_native(file_name)), code, second_opinion)
 
 
 class Looking:
-    """A look at a file that goes on beside the judging."""
+    """The screening of a file in the background of its judging."""
 
     def __init__(self, look: Look, file_name: str, code: str) -> None:
         self._look, self._file_name, self._code = look, file_name, code
@@ -35,7 +35,7 @@ class Looking:
         self._thread.start()
 
     def found(self) -> Screening | None:
-        """Wait for its end and return what was found; None if the look itself failed."""
+        """Wait for the end and return the findings; None if the screening itself failed."""
         self._thread.join()
         return self._found
 

@@ -1,4 +1,4 @@
-"""Secrets that we hand out: shown once, kept as hashes."""
+"""Secrets that we issue: shown once, stored as hashes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import hashlib
 import secrets
 
 PREFIX = "kc_"
-"""What each begins with, so that scanners of leaked secrets can know them."""
+"""The prefix of each secret, so that scanners for leaked secrets can recognize them."""
 RANDOM_BYTES = 32
 LENGTH = len(PREFIX) + 43
 
 
 def new_secret() -> str:
-    """Return a secret that nobody can guess."""
+    """Return a random secret that cannot be guessed."""
     return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
 
 
 def hash_of(secret: str) -> str:
-    """Return what is stored of a secret. It is random enough that nothing slower is needed."""
+    """Return the hash to store for a secret. The secret is random enough not to need a slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

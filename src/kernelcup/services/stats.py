@@ -1,4 +1,4 @@
-"""How much is submitted and judged."""
+"""Figures about submissions and judging."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ TOP_USERS = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stats:
-    """Figures of the service or of one leaderboard."""
+    """Figures for the service or for one leaderboard."""
 
     board: str | None
     since: datetime | None
     until: datetime
     submissions: int
     users: int
-    """Who submitted something."""
+    """The number of users who submitted something."""
     unique_codes: int
     waiting: int
-    """Jobs that wait now, whenever they were submitted."""
+    """The number of jobs that wait now, whenever they were submitted."""
     running: int
     devices: tuple[DeviceStats, ...]
     top_users: tuple[UserTime, ...]
-    """Those who used most time on devices; for admins only, else empty."""
+    """The users with the most time on devices; for admins only, else empty."""
 
 
 def stats(
     db: Database, actor: Actor, *, now: datetime, board: str | None = None, since: datetime | None = None
 ) -> Stats:
-    """Return the figures of submissions made since a moment, of the whole service or one leaderboard.
+    """Return figures about submissions since a given time, for the whole service or one leaderboard.
 
     Raises:
-        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor is no admin, and does not manage the
+        NotFound, SignInNeeded, Forbidden, ScopeMissing: The actor is not an admin and does not manage the
             leaderboard.
-        InvalidValue: The moment is ahead.
+        InvalidValue: The time is in the future.
     """
     if board is None:
         access.require(actor, Scope.ADMIN, role=Role.ADMIN)
     if since is not None and since > now:
-        raise InvalidValue(f"{since:%Y-%m-%d %H:%M:%S} UTC is ahead; expected a moment that is over.")
+        raise InvalidValue(f"{since:%Y-%m-%d %H:%M:%S} UTC is in the future; expected a past time.")
     with db.read() as session:
         found = None if board is None else find_managed(session, board, actor)
         board_id = None if found is None else found.id

@@ -1,6 +1,6 @@
-"""The state of the service for everybody: devices, queues, and what went wrong or was repaired lately.
+"""The public state of the service: devices, queues, and recent incidents and repairs.
 
-No machine and no person is named, and nothing is told of single leaderboards.
+It names no machines and no people, and reveals nothing about single leaderboards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOOKS_BACK = timedelta(days=14)
 
 
 class IncidentKind(StrEnum):
-    """What kind of trouble there was."""
+    """The kind of an incident."""
 
     MAINTENANCE = "maintenance"
     DRIFT = "drift"
@@ -33,21 +33,21 @@ class IncidentKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Incident:
-    """Something that went wrong or was repaired."""
+    """A problem or a repair."""
 
     kind: IncidentKind
     device: str
-    """Empty for the whole service."""
+    """Empty if it concerns the whole service."""
     since: datetime
     until: datetime | None
-    """None while it goes on, and for what has no length."""
+    """None while it lasts, and for an incident without duration."""
     is_open: bool
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceState:
-    """A device as it is now."""
+    """The current state of a device."""
 
     queue: DeviceQueue
     description: str
@@ -56,15 +56,15 @@ class DeviceState:
     calibrated_at: datetime | None
     calibrations: int
     drifts: int
-    """Calibrations of the last days whose canary had drifted."""
+    """The number of recent calibrations whose canary had drifted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Status:
-    """The service as it is now, and its last days."""
+    """The current state of the service, and its recent incidents."""
 
     paused: str | None
-    """Why nothing is taken; None where it is."""
+    """The reason of a pause; None if the service accepts submissions."""
     devices: tuple[DeviceState, ...]
     incidents: tuple[Incident, ...]
     """The newest first."""
@@ -110,7 +110,7 @@ def _state(
 
 
 def _maintenance(steps: Sequence[Step]) -> Iterator[Incident]:
-    """Pair the beginnings and ends of pauses; what an operator put back into service has no length."""
+    """Pair the beginnings and ends of pauses; a repair by an operator has no duration."""
     begun: dict[str, Step] = {}
     for step in steps:
         device = step.target.partition(":")[2]
@@ -142,7 +142,7 @@ def _pause(start: Step, until: datetime | None) -> Incident:
 
 
 def _drifts(measured: Sequence[Measured]) -> Iterator[Incident]:
-    """Join calibrations in a row that had drifted; the next good one ends it."""
+    """Join consecutive calibrations that had drifted; the next good one ends the incident."""
     begun: dict[str, datetime] = {}
     for each in measured:
         if not each.good:

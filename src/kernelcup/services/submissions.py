@@ -1,7 +1,7 @@
-"""Look at submissions, cancel and delete them.
+"""Show, cancel and delete submissions.
 
-Authors and those who manage the leaderboard see all of a submission that they may see at all; others
-see the public facts of ranked ones.
+Authors and managers of the leaderboard see all details of a submission; others see the public facts of ranked
+ones.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ ENDED = (JobState.DONE, JobState.CANCELLED, JobState.QUARANTINED)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobView:
-    """A job and what has come of it so far."""
+    """A job and its result so far."""
 
     job: Job
     position: int | None
-    """Place in the queue of its device; None if it does not wait."""
+    """Its position in the queue of its device; None if it is not waiting."""
     run: Run | None
-    """The run that counts, with what the viewer may see of its report."""
+    """The run that counts, with its report as the viewer may see it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,7 +75,7 @@ class SubmissionView:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether all jobs have ended."""
         return all(view.job.state in ENDED for view in self.jobs)
 
 
@@ -85,17 +85,17 @@ def show_submission(
     *,
     viewer: Actor = OPERATOR,
 ) -> SubmissionView:
-    """Return a submission with its results, as somebody may see it.
+    """Return a submission with its results, as the viewer may see it.
 
     Args:
         db: The database.
-        submission_id: Which one.
-        viewer: Who looks. Its author sees all but hidden cases and what was printed while it was
-            ranked, those who manage the leaderboard everything, others the outcome of a ranked one.
+        submission_id: The submission's number.
+        viewer: The actor who looks. The author sees everything but hidden cases and output printed while it was
+            ranked, managers of the leaderboard see everything, others the outcome of a ranked submission.
 
     Raises:
         NotFound: It does not exist for the viewer.
-        Forbidden: It is not ranked, or not judged yet, and somebody else's.
+        Forbidden: It belongs to another user, and is not ranked or not judged yet.
     """
     with db.read() as session:
         submission, board = _find_visible(session, submission_id, viewer)
@@ -105,7 +105,7 @@ def show_submission(
             view = _public_view(session, submission, board, found, viewer)
             if submission.mode is not Mode.LEADERBOARD or not view.ended:
                 raise Forbidden(
-                    f"Submission {submission_id} is somebody else's: only ranked ones are shown, once judged."
+                    f"Submission {submission_id} belongs to another user: only ranked ones are shown, once judged."
                 )
             return view
         done = runs.counted(session, [job.id for job in found])
@@ -121,7 +121,7 @@ def show_submission(
 
 
 def fresh_view(db: Database, submission: Submission) -> SubmissionView:
-    """Return a submission of the viewer's own with the states of its jobs, without results."""
+    """Return the viewer's own submission with the states of its jobs, without results."""
     found: Sequence[Job] = submission.new_jobs
     if not found:
         with db.read() as session:
@@ -131,7 +131,7 @@ def fresh_view(db: Database, submission: Submission) -> SubmissionView:
 
 
 def has_ended(db: Database, submission_id: int) -> bool:
-    """Return whether no job of a submission waits or runs, also where there is no such submission."""
+    """Return whether no job of a submission is waiting or running, even if it does not exist."""
     with db.read() as session:
         return all(job.state in ENDED for job in jobs.of_submission(session, submission_id))
 
@@ -146,19 +146,20 @@ def list_views(
     before_id: int | None = None,
     limit: int = 50,
 ) -> list[SubmissionView]:
-    """Return a page of submissions with the outlines of their results, the newest first.
+    """Return a page of submissions with the outlines of their results, newest first.
 
     Args:
         db: The database.
-        viewer: Who looks: of others they see what is ranked, and all on leaderboards that they manage.
-        user: Only of somebody, under the name that the viewer sees.
-        board: Only of a leaderboard.
-        tag: Only with this tag of the static screen, on leaderboards that the viewer manages.
-        before_id: Only older than this one.
-        limit: At most that many.
+        viewer: The actor who looks: they see other users' ranked submissions, and all on leaderboards that they
+            manage.
+        user: Return only submissions of the user whom the viewer sees under this name.
+        board: Return only submissions to this leaderboard.
+        tag: Return only those with this tag of the static screen, on leaderboards that the viewer manages.
+        before_id: Return only submissions that are older than this one.
+        limit: The maximum number of submissions.
 
     Raises:
-        NotFound: No such leaderboard exists for the viewer.
+        NotFound: The leaderboard does not exist for the viewer.
     """
     with db.read() as session:
         target = None if board is None else find_board(session, board, viewer)
@@ -187,7 +188,7 @@ def list_submissions(
     before_id: int | None = None,
     limit: int = 50,
 ) -> list[Submission]:
-    """Return a page of submissions, the newest first, like :func:`list_views`."""
+    """Return a page of submissions, newest first, like :func:`list_views`."""
     views = list_views(db, viewer=viewer, user=user, board=board, tag=tag, before_id=before_id, limit=limit)
     return [view.submission for view in views]
 
@@ -195,17 +196,17 @@ def list_submissions(
 def get_code(
     db: Database, submission_id: int, *, viewer: Actor = OPERATOR, now: datetime | None = None
 ) -> str:
-    """Return a submission's text to its author and those who manage the leaderboard, or once published.
+    """Return a submission's code: for its author and managers of the leaderboard, or for all once published.
 
     Args:
         db: The database.
-        submission_id: Which one.
-        viewer: Who asks.
-        now: When; without it nothing counts as published.
+        submission_id: The submission's number.
+        viewer: The actor who asks.
+        now: The time; if None, nothing counts as published.
 
     Raises:
         NotFound: It does not exist for the viewer.
-        Forbidden: They may not read it, or not yet.
+        Forbidden: The viewer may not read it, or not yet.
     """
     with db.read() as session:
         submission, board = _find_visible(session, submission_id, viewer)
@@ -224,19 +225,19 @@ def check_follows(
     *,
     viewer: Actor = OPERATOR,
 ) -> None:
-    """Raise unless somebody may follow what happens to a submission: its author and managers may."""
+    """Raise unless the viewer may follow a submission's events: its author and managers may."""
     with db.read() as session:
         submission, board = _find_visible(session, submission_id, viewer)
     if not _sees_all_of(submission, board, viewer):
         if viewer.role is Role.NOBODY:
-            raise SignInNeeded("Sign in first: its author follows a submission, nobody else.")
-        raise Forbidden(f"Submission {submission_id} is somebody else's: only its author follows it.")
+            raise SignInNeeded("Sign in first: only its author may follow a submission.")
+        raise Forbidden(f"Submission {submission_id} belongs to another user: only its author may follow it.")
 
 
 def screening_of(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) -> Screening | None:
-    """Return what the static screen found, None for a submission from before it was there.
+    """Return the static screen's findings, None for a submission that was made before the screen existed.
 
-    Those who manage the leaderboard see it; it would tell others how to get around it.
+    Only managers of the leaderboard see them: others could learn how to get around the screen.
     """
     with db.read() as session:
         _, board = _find_visible(session, submission_id, viewer)
@@ -245,7 +246,7 @@ def screening_of(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) 
 
 
 def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> int:
-    """Cancel the jobs that wait or run, and return how many."""
+    """Cancel the jobs that are waiting or running, and return how many."""
     reason = "cancelled by the operator" if by is OPERATOR else f"cancelled by {by.name}"
     with db.write(durable=True) as session:
         submission, board = _find_visible(session, submission_id, by)
@@ -261,8 +262,8 @@ def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datet
 def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> None:
     """Delete a submission for good; the user's next best takes its place in the standings.
 
-    What it used of the limits stays used. While its result waits for a review, or was rejected by
-    one, only those who manage the leaderboard may delete it: it is the evidence.
+    Its use of limits stays counted. While its result waits for a review, or was rejected by one, only managers of
+    the leaderboard may delete it, since it is the evidence.
     """
     with db.write(durable=True) as session:
         submission, board = _find_visible(session, submission_id, by)
@@ -294,7 +295,7 @@ def _choose_bests(session: Session, submission: Submission, board: Leaderboard, 
 
 
 def _find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[Submission, Leaderboard]:
-    """Return a submission and its leaderboard. Raise ``NotFound``, also for closed ones: no name is told."""
+    """Return a submission and its leaderboard. Raise ``NotFound``, also if the leaderboard is closed to the viewer."""
     submission = submissions.find(session, submission_id)
     board = None if submission is None else boards.find(session, submission.leaderboard)
     if submission is None or board is None or not access.sees_board(session, viewer, board):
@@ -307,14 +308,14 @@ def _sees_all_of(submission: Submission, board: Leaderboard, viewer: Actor) -> b
 
 
 def _check_touches(session: Session, submission: Submission, board: Leaderboard, actor: Actor) -> None:
-    """Raise unless somebody may cancel or delete a submission."""
+    """Raise unless the actor may cancel or delete a submission."""
     if actor.user_id == submission.user_id:
         access.require(actor, Scope.SUBMIT)
     elif access.manages_board(actor, board):
         access.check_manages_board(session, actor, board)
     else:
         access.require(actor, Scope.SUBMIT)
-        raise Forbidden(f"Submission {submission.id} is somebody else's.")
+        raise Forbidden(f"Submission {submission.id} belongs to another user.")
 
 
 def _redacted(session: Session, board: Leaderboard, job: Job, run: Run | None, viewer: Actor) -> Run | None:
@@ -331,28 +332,28 @@ def _redacted(session: Session, board: Leaderboard, job: Job, run: Run | None, v
 
 
 def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:
-    """Return whether somebody compared a submission with another one of their own."""
+    """Return whether the rival of a comparison also belongs to the viewer."""
     pair = comparisons.find(session, job.id) if run.report.duel is not None else None
     rival = None if pair is None or pair.second_id is None else submissions.find(session, pair.second_id)
     return rival is not None and rival.user_id == viewer.user_id
 
 
 def _may_have_failed_hidden(session: Session, job: Job, run: Run) -> bool:
-    """Return whether a failure in the ranked stage may be one in a duel, which is told of the first case."""
+    """Return whether a failure in the ranked stage may come from a duel, which reports it for the first case."""
     if run.rival is None or job.mode is not Mode.LEADERBOARD or run.report.stage is not StageName.RANKED:
         return False
     return bool(tasks.load(session, run.task_hash).hidden_benchmarks)
 
 
 def _veiled(session: Session, board: Leaderboard, job: Job, run: Run, viewer: Actor) -> Run:
-    """Return one's own run without what would tell who was first after the leaderboard froze."""
+    """Return the viewer's own run without anything that reveals the leader after the leaderboard froze."""
     since = visibility.hidden_since(board, viewer)
     if job.mode is not Mode.LEADERBOARD or since is None:
         return run
     if run.finished_at <= since:
         if not (run.duel.is_behind and frozen.is_kept(session, board.id)):
             return run
-        # Whom it stood behind then may have been judged again.
+        # The rival that it was placed behind may have been judged again since.
         return dataclasses.replace(run, rank_s=frozen.ranked_s(session, run.id))
     report = without_duel(run.report)
     return dataclasses.replace(run, duel=DuelOutcome.NONE, rival=None, rank_s=None, report=report)
@@ -368,7 +369,7 @@ def _find_user(session: Session, name: str, board: Leaderboard | None, viewer: A
 def _seen(
     session: Session, board: Leaderboard | None, viewer: Actor, *, of_user: int | None, with_tag: bool
 ) -> Seen | None:
-    """Return which submissions somebody may have in a list, None for all."""
+    """Return which submissions a list may show to the viewer, None for all."""
     if viewer.role is Role.ADMIN and Scope.INSPECT in viewer.scopes:
         return None
     if board is not None:
@@ -382,7 +383,7 @@ def _seen(
     closed = {each.id for each in every if each.visibility is not Visibility.PUBLIC}
     hidden = closed - joined - own
     if of_user is not None and of_user != viewer.user_id:
-        # Else the list of what somebody made would tell who hides behind a pseudonym.
+        # Otherwise the list of a user's submissions would reveal their pseudonym.
         hidden |= {each.id for each in every if each.pseudonymous and each.id not in managed}
     if with_tag:
         hidden |= {each.id for each in every if each.id not in managed}
@@ -390,7 +391,7 @@ def _seen(
 
 
 def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> list[SubmissionView]:
-    """Return views of many submissions, with no more of the reports than everybody may see."""
+    """Return views of many submissions, with only the public part of their reports."""
     all_jobs = jobs.of_submissions(session, [each.id for each in found])
     done = ranking.results(session, [job.id for some in all_jobs.values() for job in some])
     by_id = boards.some(session, {each.leaderboard_id for each in found})
@@ -425,7 +426,7 @@ def _masked_view(
     done: dict[int, Run],
     viewer: Actor,
 ) -> SubmissionView:
-    """Show a submission to others than its author and managers."""
+    """Return a submission as users other than its author and managers may see it."""
     masked = visibility.is_masked(board, viewer)
     names = visibility.shown_names(session, board, {submission.user_id: submission.user}, viewer)
     shown = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""Take a submission in: every check, in one order, then one transaction."""
+"""Accept a submission: all checks in a fixed order, in the transaction that stores it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LONGEST_KEY = 128
 
 @dataclass(frozen=True, kw_only=True)
 class _Request:
-    """Who asks for what, and by which key they would ask again."""
+    """A request to submit, with its idempotency key."""
 
     user: str | Actor
     name: str
@@ -52,7 +52,7 @@ class _Request:
 
     @cached_property
     def hash(self) -> str:
-        """What is asked for, so that a key is not used for something else."""
+        """A hash of the request, so that a key cannot be reused for another one."""
         said: list[object] = [base_name(self.file_name), hashlib.sha256(self.content).hexdigest()]
         said += [self.mode.value, None if self.board is None else users.name_key(self.board)]
         return canonical_hash([*said, sorted(device.lower() for device in self.devices)])
@@ -73,19 +73,20 @@ def submit(
 ) -> Submission:
     """Accept a file: once this returns, it will be judged.
 
-    Checks happen in this order: who it is, bans, the key, a pause of the service, size and encoding,
-    directives, leaderboard and access to it, its size limit and pause, file type, opening and deadline,
-    devices and their pauses, limits. Each refusal is a ``UserError`` with a code of its own. They happen in
-    the transaction that stores the submission, in which nobody else submits for the same user; nothing
-    before it takes longer than to read the file. The static screen looks at it while it is judged.
+    Checks happen in this order: identity, bans, the key, a pause of the service, size and encoding, directives,
+    leaderboard and access to it, its size limit and pause, file type, opening and deadline, devices and their
+    pauses, limits. Each refusal is a ``UserError`` with a code of its own. The checks happen in the transaction
+    that stores the submission, which excludes other submissions of the same user; before it, only the file is
+    read. The static screen runs while the submission is judged.
 
     Args:
-        user: Who submits; a name where the operator does for somebody, who is made if need be.
-        board: Leaderboard; else the file's directive, else the only one there is.
-        devices: Devices; else the file's directive, else the leaderboard's only one.
+        user: The actor who submits, or the name of the user for whom the operator submits, who is created if
+            needed.
+        board: The leaderboard; by default the file's directive, else the only leaderboard.
+        devices: The devices; by default the file's directive, else the leaderboard's only device.
         now: When the file arrived.
-        idempotency_key: The same request with the same key gives the first submission again.
-        client: Which door it came through.
+        idempotency_key: The same request with the same key returns the first submission again.
+        client: The name of the client that it came from.
     """
     ask = _Request(
         user=user,
@@ -114,11 +115,11 @@ def submit(
             first = _first(session, _person(session, ask), ask)
         if first is None:
             raise
-        return first  # of a transaction with the same key that ended in between
+        return first  # stored by a concurrent transaction with the same key
 
 
 def _refuse_early(db: Database, ask: _Request) -> Submission | None:
-    """Raise what comes before what is wrong with a file; return what its key stands for."""
+    """Make the checks that come before those of the file; return the key's earlier submission, if any."""
     with db.read() as session:
         person = _person(session, ask)
         check_author(session, person)
@@ -129,7 +130,7 @@ def _refuse_early(db: Database, ask: _Request) -> Submission | None:
 
 
 def _read(ask: _Request) -> tuple[str, Wish]:
-    """Return a file's text, and what it and its sender wish. Raise ``InvalidSubmission``."""
+    """Return a file's text and the parsed request. Raise ``InvalidSubmission``."""
     code = read_code(ask.content)
     wish = Wish(
         file_name=ask.file_name,
@@ -151,9 +152,9 @@ def read_code(content: bytes) -> str:
     try:
         code = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise NotText(f"The file is not UTF-8 text: byte {error.start} fits no character.") from error
+        raise NotText(f"The file is not UTF-8 text: byte {error.start} cannot be decoded.") from error
     if "\0" in code:
-        raise NotText("The file is not text: it has a NUL byte.")
+        raise NotText("The file is not text: it contains a NUL byte.")
     return code
 
 
@@ -162,7 +163,7 @@ def _check_person(user: str | Actor) -> str:
         return check_user_name(user)
     access.require(user, Scope.SUBMIT)
     if user.user_id is None:
-        raise SignInNeeded("Say for whom: the operator has no account to submit with.")
+        raise SignInNeeded("Name the user: the operator has no account to submit with.")
     return user.name
 
 
@@ -173,7 +174,7 @@ def _check_key(key: str) -> str:
 
 
 def _store(session: Session, ask: _Request, wish: Wish, code: str) -> Submission:
-    """Check all that may refuse it, and store it."""
+    """Make all checks, and store the submission."""
     _share_board(session, wish)
     if not isinstance(ask.user, Actor):
         users.get_or_create(session, ask.name, now=ask.now)
@@ -218,14 +219,14 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str) -> Submission
 
 
 def _share_board(session: Session, wish: Wish) -> None:
-    """Lock the leaderboard before the user, as those who rank do; who may not see it is told later."""
+    """Lock the leaderboard before the user, in the same order as ranking does; access to it is checked later."""
     name = wish.board or wish.directives.leaderboard
     if name is not None:
         submissions.share_board(session, name)
 
 
 def _person(session: Session, ask: _Request) -> Actor:
-    """Return whose submission it is; without an id while the operator names somebody new."""
+    """Return the author of the submission, without an id if the operator names a new user."""
     if isinstance(ask.user, Actor):
         return ask.user
     new = Actor(user_id=None, name=ask.name, role=Role.PARTICIPANT, scopes=access.ALL_SCOPES)
@@ -233,7 +234,10 @@ def _person(session: Session, ask: _Request) -> Actor:
 
 
 def _first(session: Session, person: Actor, ask: _Request) -> Submission | None:
-    """Return what a key was used for before, None if nothing. Raise ``IdempotencyMismatch``."""
+    """Return the submission that the key was used for before, None if there is none.
+
+    Raise ``IdempotencyMismatch`` if the request was another one.
+    """
     if ask.key is None or person.user_id is None:
         return None
     used = submissions.of_key(session, user_id=person.user_id, key=ask.key)

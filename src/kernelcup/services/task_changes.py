@@ -1,4 +1,4 @@
-"""What is different between two versions of a task, and whether results stay comparable."""
+"""The differences between two versions of a task, and whether results stay comparable."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kernelcup.domain import LEAVES_SCORES, Task
 from kernelcup_harness.protocol import Parameters
 
 LONGEST_DIFF_LINES = 4000
-"""Longer files are counted as a whole: comparing takes time with the square of the lines."""
+"""Longer files are counted as changed as a whole: the time of a diff grows with the square of the lines."""
 
 Kind = Literal["added", "removed", "changed"]
 
-# Why results before and after a change of a task's key cannot stand in one ranking. Every key but those in
-# ``domain.LEAVES_SCORES`` is such a reason, named by this or else by its own name.
+# Why results before and after a change of a task's key cannot be ranked together. Every key but those in
+# ``domain.LEAVES_SCORES`` is a reason, described by this table or else by its own name.
 DECIDES_SCORES: Mapping[str, str] = {
-    "lang": "the language is another",
-    "form": "it is written in another form",
+    "lang": "the language changed",
+    "form": "the form of the task changed",
     "main": "the task's own harness is another file",
     "cuda": "it is built in another way",
     "ranking_by": "the score is computed in another way",
-    "seed": "the public seed is another",
+    "seed": "the public seed changed",
     "multi_gpu": "it runs on another number of GPUs",
-    "libraries": "other libraries are there",
+    "libraries": "other libraries are available",
     "near_twins": "the inputs for checking are made in another way",
     "aliasing": "other outputs are allowed",
     "non_finite": "other outputs are allowed",
@@ -45,21 +45,21 @@ SETTINGS = tuple(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileChange:
-    """One file, template or the statement."""
+    """A change of one file, of a template or of the statement."""
 
     name: str
     """``template Python`` for a template, ``description`` for the statement."""
     kind: Kind
     added: int
     removed: int
-    """Lines."""
+    """Numbers of lines."""
     diff: str
-    """In unified form; empty for very long files."""
+    """A unified diff; empty for very long files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CaseChange:
-    """One public case."""
+    """A change of one public case."""
 
     group: str
     """``tests`` or ``benchmarks``."""
@@ -76,13 +76,13 @@ class TaskChanges:
     files: tuple[FileChange, ...]
     cases: tuple[CaseChange, ...]
     hidden: Mapping[str, tuple[int, int]]
-    """``hidden_tests`` and ``hidden_benchmarks`` if they changed: how many there were and are."""
+    """``hidden_tests`` and ``hidden_benchmarks`` if they changed: the old and the new number of cases."""
     reasons: tuple[str, ...]
     """Why results before and after cannot be compared; empty if they can."""
 
 
 def compare(old: Task, new: Task) -> TaskChanges:
-    """Return what is different between two versions of a task."""
+    """Return the differences between two versions of a task."""
     settings = {
         name: (getattr(old, name), getattr(new, name))
         for name in SETTINGS

@@ -1,6 +1,6 @@
-"""Fetch the problem sets of a git repository, as plain files and nothing else.
+"""Fetch the problem sets of a git repository, as plain files only.
 
-What others wrote is read from the repository's objects: no checkout, no hooks, no links, no
+Files are read from the repository's objects, because others wrote them: no checkout, no hooks, no links, no
 submodules, no credentials.
 """
 
@@ -55,12 +55,12 @@ MAX_DEPTH = 20
 SILENCE_S = 30.0
 WHOLE_S = 120.0
 LIMIT_S = 150.0
-"""For all of it, host names and unpacking included."""
+"""The limit for the whole fetch, including name resolution and unpacking."""
 CPU_S = 60
 MEMORY_BYTES = 1024 * MIB
-"""What a repository of usual size takes is some 100 MiB; a few bytes can unpack to gigabytes."""
+"""A repository of usual size takes some 100 MiB; a hostile one can unpack a few bytes to gigabytes."""
 
-# All that dulwich answers to repositories that are none, broken or hostile, and to networks.
+# All errors that dulwich raises for missing, broken or hostile repositories and for network failures.
 GIT_FAILURES = (
     GitProtocolError,
     NotGitRepository,
@@ -86,17 +86,17 @@ GIT_FAILURES = (
 def fetch_problems(actor: Actor, repository: str, branch: str, into: Path) -> str:
     """Write the files below ``problems`` of a branch's newest commit to ``into`` and return the commit.
 
-    The whole repository is taken where it has no such folder.
+    If the repository has no folder ``problems``, all its files are written.
 
     Args:
         actor: Only the operator may name a path of this machine instead of an https URL.
-        repository: Where it is.
-        branch: Its branch; may have slashes.
+        repository: The repository's URL or path.
+        branch: The name of the branch; it may contain slashes.
         into: An empty folder; the repository's objects are kept beside it.
 
     Raises:
-        InvalidValue: The address or the name cannot be used, or the repository cannot be fetched.
-        NotFound: It has no such branch.
+        InvalidValue: The URL or the branch name is invalid, or the repository cannot be fetched.
+        NotFound: The branch does not exist.
     """
     check_branch(branch)
     check_repository(actor, repository)
@@ -112,9 +112,9 @@ def fetch_problems(actor: Actor, repository: str, branch: str, into: Path) -> st
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         answer = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        text = f"that took longer than {LIMIT_S:g} s"
+        text = f"it took longer than {LIMIT_S:g} s"
     except (OSError, ValueError):
-        text = "that took more memory or time than it may"
+        text = "it exceeded the limits of memory or time"
     if text:
         raise InvalidValue(f"Repository {repository!r} cannot be fetched: {text}")
     if "missing" in answer:
@@ -125,7 +125,7 @@ def fetch_problems(actor: Actor, repository: str, branch: str, into: Path) -> st
 
 
 def main(request: str) -> None:
-    """Fetch within limits of memory and time: the side that reads what others wrote."""
+    """Fetch within limits of memory and time; this process reads the untrusted repository."""
     given = json.loads(request)
     resource.setrlimit(resource.RLIMIT_AS, (given["memory_bytes"], given["memory_bytes"]))
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
@@ -159,11 +159,11 @@ def check_branch(branch: str) -> None:
     parts = branch.split("/")
     odd_part = any(part in ("", ".") or part.startswith(".") or part.endswith(".lock") for part in parts)
     if odd or odd_part or ".." in branch or "@{" in branch or branch.startswith("-") or len(branch) > 200:
-        raise InvalidValue(f"{branch!r} is no name of a branch.")
+        raise InvalidValue(f"{branch!r} is not a valid branch name.")
 
 
 def check_repository(actor: Actor, repository: str, *, resolve: Resolve = socket.getaddrinfo) -> None:
-    """Raise ``InvalidValue`` if they may not fetch from there, or its host does not exist."""
+    """Raise ``InvalidValue`` if the actor may not fetch from a repository, or its host does not exist."""
     operator = access.is_operator(actor)
     if operator and "://" not in repository:
         return
@@ -171,7 +171,7 @@ def check_repository(actor: Actor, repository: str, *, resolve: Resolve = socket
         url = urlsplit(repository)
         plain = url.port is None or operator
     except ValueError:
-        raise InvalidValue(f"Repository {repository!r} is no URL.") from None
+        raise InvalidValue(f"Repository {repository!r} is not a URL.") from None
     if url.scheme != "https" or not url.hostname or not repository.isprintable():
         allowed = "an https URL, or a path of this machine" if operator else "an https URL"
         raise InvalidValue(f"Repository {repository!r}: expected {allowed}.")
@@ -191,7 +191,7 @@ def _client(repository: str) -> tuple[GitClient, str]:
 
 
 def _pools() -> urllib3.PoolManager:
-    """Return connections that follow no redirect: it could lead to where nobody checked."""
+    """Return connections that follow no redirects, which could lead to an unchecked address."""
     retries = urllib3.Retry(2, redirect=0)
     headers = {"User-agent": default_user_agent_string()}
     proxy = getproxies().get("https")
@@ -219,17 +219,17 @@ def _fetch(client: GitClient, path: str, store: Repo, branch: str) -> ObjectID:
     except BaseException:
         abort()
         raise
-    with file:  # a commit that fails leaves it open
+    with file:  # a failing commit leaves it open
         commit()
     return found[0]
 
 
 def _nothing(_text: bytes) -> None:
-    """Throw away what a server says while it works."""
+    """Discard a server's progress messages."""
 
 
 def _limited(write: Callable[[bytes], int]) -> Callable[[bytes], int]:
-    """Return a writer that stops what gets too large or takes too long."""
+    """Return a writer that raises once the data are too large or take too long."""
     total = 0
     end = time.monotonic() + WHOLE_S
 
@@ -259,7 +259,7 @@ def _write(store: BaseObjectStore, commit_id: ObjectID, into: Path) -> None:
             raise ValueError(f"it has more than {MAX_FILES} files or {MAX_BYTES // MIB} MiB")
         place = into / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        # One byte too many is enough for the loader to say that it is too large.
+        # One byte too many is enough for the loader to report that the file is too large.
         place.write_bytes(content[: MAX_FILE_BYTES + 1])
 
 
@@ -295,7 +295,7 @@ def _files(
 
 
 def _plain_name(raw: bytes) -> str | None:
-    """Return a file's name, None for one that no task can mean."""
+    """Return a file's name, None for a name that no task can use."""
     try:
         name = raw.decode()
     except UnicodeDecodeError:

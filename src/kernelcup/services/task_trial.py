@@ -1,4 +1,4 @@
-"""Try a task before a leaderboard is made of it: its inputs, its reference, its templates."""
+"""Try a task before a leaderboard is created for it: its inputs, its reference, its templates."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Verdict
 
 LIMIT_S = 120
-"""For all inputs and answers of the reference, and for all tests of one template."""
+"""The limit for all inputs and answers of the reference, and for all tests of one template."""
 SLOT_S = 20.0
-"""How long to wait for a device that is busy."""
+"""How long to wait for a busy device."""
 STAND_IN = Device(name="trial", backend=Backend.EMULATED)
-"""Where none of the devices is of this machine, or none is free: inputs can be made without a GPU too."""
+"""Used if this machine has none of the devices, or none is free: inputs can be made without a GPU too."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tried:
-    """What became of a task that was tried under the standard harness."""
+    """The result of trying a task under the standard harness."""
 
     fault: str = ""
     """Why the standard harness cannot judge it; empty if the task's own solutions pass."""
     seeds_below: int | None = None
-    """The largest bound below which seeds make no poorer inputs; None where no seed does."""
+    """The largest bound below which seeds make no poorer inputs; None if no seed does."""
     seeds_poor: bool = False
-    """Whether even the smallest bound that is allowed makes poorer inputs."""
+    """Whether even the smallest allowed bound makes poorer inputs."""
     seeds_why: str = ""
-    """What larger seeds do."""
+    """The effect of larger seeds, in words."""
 
 
 class TaskTrial(Protocol):
     """Tries tasks."""
 
     def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
-        """Try a task for these devices; None where nothing of it can be tried now.
+        """Try a task for these devices; return None if it cannot be tried now.
 
         Args:
-            solutions: Whether each template that the task's own harness accepts must pass, too.
+            solutions: Whether each template that the task's own harness accepts must pass as well.
         """
         ...
 
@@ -58,10 +58,10 @@ class LocalTrial:
     """Tries tasks on this machine.
 
     Args:
-        devices: Those of this machine.
+        devices: The devices of this machine.
         slots: Their slots.
-        launcher: Judges on them.
-        environ: The environment of which an allowed part is passed on.
+        launcher: The launcher for them.
+        environ: The environment; only allowed variables are passed on.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LocalTrial:
         self._environ = environ
 
     def try_task(self, task: Task, devices: Sequence[str], *, solutions: bool) -> Tried | None:
-        """Try a task for these devices; None where nothing of it can be tried now."""
+        """Try a task for these devices; return None if it cannot be tried now."""
         here = [self._devices[name] for name in devices if name in self._devices]
         for device in [*here[:1], STAND_IN]:
             try:
@@ -95,7 +95,7 @@ class LocalTrial:
             found = lint.run_lint(
                 spec, device, self._slots, environ=self._environ, nulls=False, cancelled=cancelled
             )
-        # What fails on the stand-in may work on the real device.
+        # A failure on the stand-in may not happen on the real device.
         fault = "" if device is STAND_IN else found.fault
         if solutions and not fault and device is not STAND_IN:
             fault = self._templates_fault(task, device)
@@ -107,13 +107,15 @@ class LocalTrial:
         )
 
     def _templates_fault(self, task: Task, device: Device) -> str:
-        """Say which template the task's own harness accepts and the standard one does not."""
+        """Return a fault if the task's own harness accepts a template that the standard one does not."""
         for name, text in task.templates.items():
             ours = self._verdict(task, device, text, HarnessKind.STANDARD)
             if ours is Verdict.ACCEPTED:
                 continue
             if self._verdict(task, device, text, HarnessKind.OWN) is Verdict.ACCEPTED:
-                return f"its own harness accepts the {name} template, which ends with {ours.value} under ours"
+                return (
+                    f"its own harness accepts the {name} template, but the standard one reports {ours.value}"
+                )
         return ""
 
     def _verdict(self, task: Task, device: Device, text: str, harness: HarnessKind) -> Verdict:
@@ -141,7 +143,7 @@ def trial_spec(
 
 @contextmanager
 def patience(seconds: float) -> Iterator[threading.Event]:
-    """Give an event that is set after some time."""
+    """Yield an event that is set after the given number of seconds."""
     cancelled = threading.Event()
     timer = threading.Timer(seconds, cancelled.set)
     timer.daemon = True

@@ -1,6 +1,6 @@
-"""Tasks as people send them: a folder as files, a zip, or one older Python file.
+"""Load uploaded tasks: a folder as files, a zip, or one older Python file.
 
-All stays in memory, so that nothing which a task names can be a file of this machine.
+Everything stays in memory, so that no name in a task can refer to a file of this machine.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SINGLE = (".zip", ".py")
 
 
 def load_upload(files: Mapping[str, bytes], *, name: str = "task") -> Task:
-    """Load the task that was sent.
+    """Load an uploaded task.
 
     Args:
-        files: Path, as the sender wrote it, to content; a zip or an older task comes as the only one.
-        name: What the task is called where no folder or file says it.
+        files: Contents by path, as the sender wrote it; a zip or an older task is the only file.
+        name: The task's name if no folder or file gives it.
 
     Raises:
-        InvalidTask: With all problems, each at a path as the sender wrote it.
+        InvalidTask: The task has problems; the error lists all, each with its path as the sender wrote it.
     """
     _refuse_odd(files)
     if len(files) == 1:

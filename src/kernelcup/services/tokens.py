@@ -1,4 +1,4 @@
-"""Tokens: secrets that stand for users, within what the user and the token may do."""
+"""Tokens: secrets that authenticate users, limited to the scopes of the token and the user's role."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 KINDS = ("api", "popcorn")
 LONGEST_NAME = 200
 MOST_TOKENS = 100
-"""That one user may have at a time, sessions left out."""
+"""The number of tokens that one user may have at a time, without sessions."""
 MOST_SESSIONS = 20
 SESSION_LASTS = timedelta(days=30)
 USE_NOTED_EVERY = timedelta(minutes=1)
@@ -73,22 +73,22 @@ def create_token(
     kind: str = "api",
     for_user: str | None = None,
 ) -> tuple[Token, str]:
-    """Make a token and return it with its secret, which nobody can see again.
+    """Create a token and return it with its secret, which cannot be shown again.
 
     Args:
         db: The database.
-        actor: Who asks.
-        name: What the token is for.
-        scopes: What it may do; at most what its user's role allows, and what the actor's token may.
+        actor: The actor who asks.
+        name: The purpose of the token.
+        scopes: The token's scopes; only those that its user's role allows and that the actor's token has.
         now: The time.
-        expires_at: When it ends; None never.
+        expires_at: When it expires; None for never.
         kind: ``api``, or ``popcorn`` for the existing client.
-        for_user: Whose it is; others than oneself only for admins.
+        for_user: The token's user, by default the actor; only admins may name another user.
 
     Raises:
-        SignInNeeded, Forbidden, ScopeMissing: The actor may not, or the role does not allow the scopes.
-        InvalidValue: Name, kind, scopes or time cannot be so.
-        NotFound: There is no such user.
+        SignInNeeded, Forbidden, ScopeMissing: The actor may not do this, or the role does not allow the scopes.
+        InvalidValue: The name, kind, scopes or time is invalid.
+        NotFound: There is no user of that name.
         Conflict: The user has too many tokens.
     """
     access.require(actor, Scope.READ)
@@ -108,11 +108,11 @@ def create_token(
 
 
 def list_tokens(db: Database, actor: Actor, *, now: datetime, for_user: str | None = None) -> list[Token]:
-    """Return the tokens that can be used, the newest first: one's own, and anybody's for admins.
+    """Return a user's valid tokens, newest first: the actor's own, or any user's for admins.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor may not see them.
-        NotFound: There is no such user.
+        NotFound: There is no user of that name.
     """
     access.require(actor, Scope.READ)
     with db.read() as session:
@@ -121,11 +121,11 @@ def list_tokens(db: Database, actor: Actor, *, now: datetime, for_user: str | No
 
 
 def revoke_token(db: Database, actor: Actor, token_id: int, now: datetime) -> None:
-    """Make a token useless: one's own, and anybody's for admins.
+    """Revoke a token: one of the actor's own, or any user's for admins.
 
     Raises:
-        SignInNeeded, ScopeMissing: The actor's token does not do.
-        NotFound: There is no such token, or it is not for the actor to know.
+        SignInNeeded, ScopeMissing: The actor is not signed in, or their token lacks the scope.
+        NotFound: The token does not exist, or belongs to another user.
     """
     access.require(actor, Scope.SUBMIT)
     with db.write() as session:
@@ -139,7 +139,7 @@ def revoke_token(db: Database, actor: Actor, token_id: int, now: datetime) -> No
 
 
 def revoke_secret(db: Database, plain: str, *, now: datetime) -> None:
-    """Make the token with this secret useless, as at signing out. An unknown one is none already."""
+    """Revoke the token with this secret, for example to sign out. Ignore an unknown secret."""
     with db.write() as session:
         holder = tokens.find_holder(session, secret.hash_of(plain))
         if holder is not None:
@@ -147,13 +147,13 @@ def revoke_secret(db: Database, plain: str, *, now: datetime) -> None:
 
 
 def authenticate(db: Database, plain: str, *, now: datetime) -> Actor:
-    """Return for whom a secret stands.
+    """Return the actor whom a secret authenticates.
 
-    The scopes are those of the token that the user's role allows now; all but ``act`` are in ``admin``.
-    Who is banned is a participant, whatever the role.
+    The scopes are those of the token that the user's current role allows; ``admin`` includes all but ``act``. A
+    banned user counts as a participant, whatever the role.
 
     Raises:
-        SignInNeeded: The token is unknown, expired or revoked; nothing says which.
+        SignInNeeded: The token is unknown, expired or revoked; the error does not reveal which.
     """
     hashed = secret.hash_of(plain)
     with db.read() as session:
@@ -167,22 +167,22 @@ def authenticate(db: Database, plain: str, *, now: datetime) -> Actor:
 
 
 def _note_use(db: Database, token_id: int, now: datetime) -> None:
-    """Note that a token was used, if that can be done at once: reading works where nothing can be written."""
+    """Record that a token was used, if that is possible at once: reading must work without writing."""
     try:
         with db.note() as session:
             tokens.touch(session, token_id, now=now)
     except (StorageUnavailable, DBAPIError) as error:
-        logger.info("token %d: its use is not noted: %s", token_id, error)
+        logger.info("token %d: cannot store its use: %s", token_id, error)
 
 
 def act_for(db: Database, actor: Actor, *, provider: str, subject: str, login: str, now: datetime) -> Actor:
-    """Return the user with an identity that a bot vouches for, who is made at first use.
+    """Return the user with an identity that a bot vouches for; create the user at first use.
 
-    For admins a bot acts as for creators, unless its own token has the scope ``admin``.
+    A bot acts for admins as if they were creators, unless its own token has the scope ``admin``.
 
     Raises:
         SignInNeeded, Forbidden, ScopeMissing: The actor's token lacks the scope ``act``.
-        InvalidValue: The identity cannot be one.
+        InvalidValue: The identity is invalid.
     """
     access.require(actor, Scope.ACT, role=Role.ADMIN)
     user = _known(db, provider, subject, login)
@@ -194,13 +194,13 @@ def act_for(db: Database, actor: Actor, *, provider: str, subject: str, login: s
         raise NotFound("The user is gone.")
     role = Role.PARTICIPANT if user.banned_at is not None else user.role
     if role is Role.ADMIN and Scope.ADMIN not in actor.scopes:
-        role = Role.CREATOR  # else each admin who links an account would make an admin of the bot
+        role = Role.CREATOR  # otherwise an admin who links an account would make the bot an admin
     scopes = scopes_of(role) - {Scope.ACT}
     return Actor(user_id=user.id, name=user.name, role=role, scopes=scopes)
 
 
 def make_session(db: Database, user_id: int, now: datetime) -> str:
-    """Sign a browser in and return the secret for its cookie. Of too many sessions the oldest end."""
+    """Sign a browser in and return the secret for its cookie. If there are too many sessions, end the oldest."""
     with db.write() as session:
         _, plain = issue(
             session,
@@ -225,7 +225,7 @@ def issue(
     now: datetime,
     expires_at: datetime | None,
 ) -> tuple[Token, str]:
-    """Store a token in a transaction, without asking who may, and return it with its secret."""
+    """Store a token in a transaction, without any check of rights, and return it with its secret."""
     plain = secret.new_secret()
     new = NewToken(
         user_id=user_id,
@@ -263,22 +263,22 @@ def _check_scopes(actor: Actor, user: User, wanted: frozenset[Scope]) -> None:
 
 
 def _user_for(session: Session, actor: Actor, name: str | None) -> User:
-    """Return the user who is meant: oneself, or for admins anybody."""
+    """Return the named user, by default the actor; only admins may name another user."""
     if name is None:
         if actor.user_id is None:
-            raise InvalidValue("Say whose token is meant.")
+            raise InvalidValue("Name the user of the token.")
         user = accounts.get(session, actor.user_id)
     else:
         user = accounts.find(session, name)
         if (user is None or user.id != actor.user_id) and not _administers(actor):
-            raise Forbidden("You have to do with your own tokens only; all are for admins.")
+            raise Forbidden("You may see and change your own tokens only; admins may do so for all.")
     if user is None:
         raise NotFound(f"There is no user {name!r}." if name is not None else "Your account is gone.")
     return user
 
 
 def _known(db: Database, provider: str, subject: str, login: str) -> User | None:
-    """Return the user with this identity, None where something is new and has to be stored."""
+    """Return the user with this identity, None if the user or the login is new and has to be stored."""
     with db.read() as session:
         owner = identities.owner(session, provider, subject)
         user = accounts.get(session, owner) if owner is not None else None

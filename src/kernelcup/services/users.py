@@ -1,4 +1,4 @@
-"""Names of people."""
+"""User names."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kernelcup.storage.database import Database
 
 LONGEST_NAME = 64
 
-# Who "nobody" and "operator" are is fixed, and the audit log tells them by name; the others are words of URLs.
+# The audit log uses "nobody" and "operator" for fixed actors; the others are parts of URLs.
 _RESERVED = frozenset({"nobody", "operator", "me", ".", ".."})
 
-# Their letters look alike: in a name that mixes them, one stands for another.
+# Their letters look alike, so a name that mixes them could imitate another one.
 _LOOKALIKE_SCRIPTS = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"})
 
 
-# Letters, marks and signs that show nothing, or nothing by themselves, although Unicode counts them as printable.
+# Letters, marks and signs that are invisible, at least by themselves, although Unicode counts them as printable.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 
 
 def ensure_user(db: Database, name: str, *, now: datetime) -> str:
-    """Make the user unless there is one, and return the name as it was first written."""
+    """Create the user unless it exists, and return the name in its first spelling."""
     checked = check_user_name(name)
     with db.write() as session:
         users.get_or_create(session, checked, now=now)
@@ -36,10 +36,10 @@ def ensure_user(db: Database, name: str, *, now: datetime) -> str:
 
 
 def creator_here(db: Database, login: str) -> str:
-    """Return whose a leaderboard is that a machine's login makes and that names nobody.
+    """Return the name of the creator for a leaderboard that a machine's login creates without naming one.
 
-    Theirs, if the login is a user's name. Else the only admin's, since a login such as ``root`` is nobody
-    who competes; without one a user of that name is made.
+    That is the login if it is a user's name. Otherwise it is the only admin, since a login like ``root`` does not
+    compete; without a single admin it is the login, as the name of a new user.
     """
     with db.read() as session:
         known = users.find(session, login)
@@ -47,9 +47,9 @@ def creator_here(db: Database, login: str) -> str:
 
 
 def actor_of(db: Database, name: str) -> Actor:
-    """Return the person of that name with all scopes, for doors that need no token.
+    """Return the actor of that name with all scopes, for entry points that need no token.
 
-    A name that nobody has yet is a participant without submissions.
+    An unknown name gives a participant without submissions.
     """
     with db.read() as session:
         return users.find_actor(session, name) or Actor(
@@ -58,39 +58,39 @@ def actor_of(db: Database, name: str) -> Actor:
 
 
 def check_user_name(name: str) -> str:
-    """Return the normalised name. Raise ``InvalidValue`` if it cannot be one."""
+    """Return the normalised name. Raise ``InvalidValue`` if it is invalid."""
     normal = unicodedata.normalize("NFC", name)
     if not normal or len(normal) > LONGEST_NAME:
         raise InvalidValue(f"User name {name!r}: expected 1 to {LONGEST_NAME} characters.")
     if not normal.isprintable() or normal != normal.strip():
-        raise InvalidValue(f"User name {name!r}: expected printable characters, no blanks at its ends.")
+        raise InvalidValue(f"User name {name!r}: expected printable characters, no blanks at either end.")
     if has_invisible(normal):
-        raise InvalidValue(f"User name {name!a}: it has characters that cannot be seen; leave them out.")
+        raise InvalidValue(f"User name {name!a}: it contains invisible characters; leave them out.")
     return normal
 
 
 def check_account_name(name: str) -> str:
-    """Return the normalised name for somebody who can sign in. Raise ``InvalidValue``.
+    """Return the normalised name for a user who can sign in. Raise ``InvalidValue``.
 
-    Beside what all names must be, it is usable in a URL and nobody's of whom the audit log speaks.
+    In addition to the rules for all names, it must be usable in a URL and not be reserved for the audit log.
     """
     normal = check_user_name(name)
     if "/" in normal or "\\" in normal:
         raise InvalidValue(f"User name {name!r}: a slash is not allowed.")
     if len(_scripts(normal) & _LOOKALIKE_SCRIPTS) > 1:
-        raise InvalidValue(f"User name {name!r}: letters of several alphabets, which look alike.")
+        raise InvalidValue(f"User name {name!r}: it mixes letters of several alphabets, which look alike.")
     if users.name_key(normal) in _RESERVED:
         raise InvalidValue(f"User name {name!r} is reserved; choose another.")
     return normal
 
 
 def has_invisible(name: str) -> bool:
-    """Return whether a name has characters that nobody can see, so that it looks like another one."""
+    """Return whether a name has invisible characters, with which it could look like another name."""
     return _INVISIBLE.search(name) is not None
 
 
 def is_account_name(name: str) -> bool:
-    """Return whether :func:`check_account_name` would take a name."""
+    """Return whether :func:`check_account_name` accepts a name."""
     try:
         check_account_name(name)
     except InvalidValue:

@@ -1,4 +1,4 @@
-"""What of other people somebody sees on a leaderboard: under which names, and until when."""
+"""What a viewer sees of other users on a leaderboard: the names, and up to which time."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from kernelcup.services import access
 from kernelcup.storage import members, submissions, users
 
 UNNAMED = "participant"
-"""Somebody without a pseudonym is ``participant 7``, after their first submission to the leaderboard."""
+"""A user without a pseudonym is ``participant 7``, after the number of their first submission to the board."""
 
 _UNNAMED = re.compile(rf"{UNNAMED} (\d{{1,10}})", re.IGNORECASE | re.ASCII)
 
 
 def is_masked(board: Leaderboard, viewer: Actor) -> bool:
-    """Return whether somebody sees others under their pseudonyms only."""
+    """Return whether the viewer sees others under their pseudonyms only."""
     return board.pseudonymous and not access.inspects_board(viewer, board)
 
 
 def shown_names(
     session: Session, board: Leaderboard, names: Mapping[int, str], viewer: Actor
 ) -> dict[int, str]:
-    """Return under which name somebody sees each user, from their ids and true names."""
+    """Return the name under which the viewer sees each user, by user id; ``names`` has the true ones."""
     if not is_masked(board, viewer):
         return dict(names)
     others = [user_id for user_id in names if user_id != viewer.user_id]
@@ -37,7 +37,7 @@ def shown_names(
 
 
 def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -> int | None:
-    """Return the user whom somebody sees under a name, None if they see nobody under it."""
+    """Return the id of the user whom the viewer sees under a name, None if there is none."""
     found = users.find(session, name)
     if not is_masked(board, viewer) or (found is not None and found[0] == viewer.user_id):
         return None if found is None else found[0]
@@ -54,7 +54,7 @@ def find_shown(session: Session, board: Leaderboard, name: str, viewer: Actor) -
 
 
 def hidden_since(board: Leaderboard, viewer: Actor) -> datetime | None:
-    """Return from when on somebody does not see how others do, None without a freeze."""
+    """Return the time of the freeze after which others' results are hidden from the viewer, None without one."""
     return None if access.inspects_board(viewer, board) else board.freeze_at
 
 

@@ -1,4 +1,4 @@
-"""What a job waits for, and for how long: positions, estimates from measured times, reasons."""
+"""Why and how long jobs wait: positions, estimates from measured times, reasons."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ class Waiting:
     """Why a job waits, and how long it may still take."""
 
     position: int | None
-    """Place in the queue of its device, 1 for the next; None where too many are ahead to be counted."""
+    """Position in the queue of its device, 1 for the next; None if too many are ahead to be counted."""
     ahead_s: float | None
-    """Estimated seconds until it starts, from how long such jobs took lately; None where none was seen."""
+    """Estimated seconds until it starts, from recent similar jobs; None if there were none."""
     run_s: float | None
-    """Estimated seconds that it then runs."""
+    """Estimated seconds that it will run."""
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceQueue:
-    """The queue of a device; with defaults, of one that is idle and that no dispatcher serves."""
+    """The queue of a device; the defaults are those of an idle device that no dispatcher serves."""
 
     device: str
     queued: int = 0
     running: int = 0
     slots: int = 0
-    """Jobs that its dispatchers run at once."""
+    """The number of jobs that its dispatchers run at once."""
     oldest_queued_at: datetime | None = None
     estimated_wait_s: float | None = None
-    """Until a job would start that came now, behind all others."""
+    """Estimated seconds until a new job would start, behind all others."""
     dispatchers: int = 0
-    """How many serve it and take new jobs."""
+    """The number of dispatchers that serve it and accept new jobs."""
     paused: str | None = None
-    """Why it is paused; None where it is not."""
+    """Why it is paused; None if it is not."""
 
 
 def waiting_of(db: Database, submission_id: int, now: datetime) -> dict[int, Waiting]:
-    """Return what each job of a submission that waits is waiting for, by the job's id."""
+    """Return the state of each waiting job of a submission, by the job's id."""
     with db.read() as session:
         found = jobs.of_submission(session, submission_id)
         queued = [job for job in found if job.state is JobState.QUEUED]
@@ -62,7 +62,7 @@ def waiting_of(db: Database, submission_id: int, now: datetime) -> dict[int, Wai
 
 
 def queue_status(db: Database, now: datetime) -> list[DeviceQueue]:
-    """Return the queue of each device for which something waits, runs, or is ready to run."""
+    """Return the queue of each device that has waiting or running jobs or is served by a dispatcher."""
     with db.read() as session:
         looker = _Looker(session, now)
         waiting = jobs.backlogs(session)
@@ -73,7 +73,7 @@ def queue_status(db: Database, now: datetime) -> list[DeviceQueue]:
 
 
 class _Looker:
-    """What is the same for all jobs at a moment."""
+    """The state that is shared by all jobs at one moment."""
 
     def __init__(self, session: Session, now: datetime) -> None:
         self._session, self._now = session, now
@@ -82,7 +82,7 @@ class _Looker:
         self._faults = faults.all_faults(session)
 
     def look(self, job: Job) -> Waiting:
-        """Return what a job waits for."""
+        """Return why a job waits, and for how long."""
         pace = paces.of_device(self._session, job.device)
         ahead = jobs.ahead(self._session, job)
         before = sum(ahead.values())
@@ -111,7 +111,7 @@ class _Looker:
 
     def _wait_of_newcomer(self, device: str, waiting: Sequence[Backlog]) -> float | None:
         pace = paces.of_device(self._session, device)
-        # Which modes wait is not counted one by one: practice is as quick as its slowest mode.
+        # Waiting jobs are not counted by mode: practice is assumed to take as long as its slowest mode.
         practice = max(
             (mode for mode in pace if mode is not Mode.LEADERBOARD), key=pace.__getitem__, default=None
         )
@@ -124,7 +124,7 @@ class _Looker:
     def _until_start(
         self, device: str, pace: Mapping[Mode, float], ahead: Mapping[Mode, int]
     ) -> float | None:
-        """Estimate when a slot is free for a job, None where that cannot be told."""
+        """Return the estimated seconds until a slot is free for a job, None if that is unknown."""
         if self._obstacle(device) is not None:
             return None
         slots = sum(
@@ -141,7 +141,7 @@ class _Looker:
         return (left_s + sum(pace[mode] * count for mode, count in ahead.items())) / slots
 
     def _obstacle(self, device: str) -> str | None:
-        """Return what keeps all jobs of a device from starting, None for nothing."""
+        """Return the reason why no job of a device can start, None if there is none."""
         if device.lower() in self._paused:
             return f"the device is paused: {self._paused[device.lower()] or 'no reason was given'}"
         serving = _serving(self.alive, device)

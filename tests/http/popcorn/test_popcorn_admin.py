@@ -175,7 +175,7 @@ def test_problems_come_from_a_repository(db, admin, monkeypatch, golden) -> None
     [
         ({"repository": "file:///etc"}, "expected an https URL"),
         ({"repository": "/etc"}, ""),
-        ({"branch": "../x"}, "no name of a branch"),
+        ({"branch": "../x"}, "is not a valid branch name"),
         ({"branch": ""}, "body.branch: "),
     ],
 )

@@ -370,7 +370,7 @@ MISSES = [
     ("#POPCORN gpu H100\n", "line 1: not a directive; write `#!POPCORN gpu H100`"),
     ("# !popcorn: leaderboard x\n", "line 1: not a directive; write `#!POPCORN leaderboard x`"),
     ("// POPCORN gpus A B\n", "line 1: not a directive; write `//!POPCORN gpus A B`"),
-    ("import torch\n#!POPCORN leaderboard x\n", "line 2: not read; directives stand at the top"),
+    ("import torch\n#!POPCORN leaderboard x\n", "line 2: ignored; directives belong at the top"),
 ]
 
 

@@ -307,7 +307,8 @@ def test_results_are_judged_again_after_a_look(door: Door, db: Database, judged:
     assert not show_submission(db, judged).ended
     nothing = door("admin", "rejudge", "--submission", str(judged), "--yes")
     assert (
-        nothing.out == "there is nothing to judge again\n  left out: 1 not judged yet, or being judged anew\n"
+        nothing.out
+        == "there is nothing to judge again\n  left out: 1 not judged yet, or being judged again\n"
     )
 
 
@@ -347,7 +348,7 @@ def test_a_result_is_put_aside_looked_at_and_decided(door: Door, db: Database, j
     done = body_of(door("admin", "reviews", "decide", "1", "Released", "--note", "honest", "--json"))
     assert (done["decision"], done["note"]) == ("released", "honest")
     again = door("admin", "reviews", "decide", "1", "rejected", "--note", "x")
-    assert (again.code, "was decided already: released" in again.err) == (3, True)
+    assert (again.code, "was already decided: released" in again.err) == (3, True)
     assert "released by " in door("admin", "reviews", "show", "1").out
     assert body_of(door("admin", "reviews", "list", "--json")) == {"reviews": []}
     rejected = body_of(door("admin", "quarantine", str(job), "--reason", "again", "--json"))

@@ -534,7 +534,7 @@ def test_a_result_is_kept_though_it_cannot_be_stored_that_the_gpu_is_unfit(
     stage.dispatcher(Launcher()).run_until_idle()
     assert stage.run(submission).attempt == 1
     assert len(stage.told(JobFinished)) == 1
-    assert "not stored that a GPU is unfit: locked" in caplog.text
+    assert "cannot store that a GPU is unfit: locked" in caplog.text
 
 
 def test_a_dispatcher_that_drains_lets_its_jobs_end_and_claims_no_more(stage) -> None:
@@ -652,7 +652,7 @@ def test_a_run_is_kept_though_its_progress_cannot_be_noted(stage, monkeypatch, c
     submission = stage.submit()
     stage.dispatcher(Telling()).run_until_idle()
     assert stage.run(submission).attempt == 1
-    assert "its progress is not noted: locked" in caplog.text
+    assert "cannot store its progress: locked" in caplog.text
 
 
 def test_jobs_for_a_paused_device_stay_and_nobody_waits_for_them(stage) -> None:

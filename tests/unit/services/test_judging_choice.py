@@ -56,10 +56,12 @@ def test_the_standard_harness_is_taken_where_the_tasks_own_solutions_pass(db) ->
 @pytest.mark.first_contact(12, "where its own solutions fail under ours, its own harness needs a yes")
 def test_a_task_whose_solutions_fail_under_ours_needs_a_yes_to_its_own(db) -> None:
     trial = FakeTrial(
-        Tried(fault="its own harness accepts the Python template, which ends with wrong_answer")
+        Tried(fault="its own harness accepts the Python template, but the standard one reports wrong_answer")
     )
     task = make_task(**OWN_MAIN)
-    with pytest.raises(OwnHarnessNeeded, match="template, which ends with wrong_answer") as raised:
+    with pytest.raises(
+        OwnHarnessNeeded, match="template, but the standard one reports wrong_answer"
+    ) as raised:
         made(db, task, trial=trial)
     assert raised.value.code == "own_harness_needed"
     asked = made(db, task, trial=trial, harness=HarnessKind.OWN)

@@ -87,7 +87,7 @@ def test_an_accepted_run_is_repeated_in_its_last_stage(found) -> None:
 
 def test_a_stage_that_the_run_has_not_is_refused(found) -> None:
     with pytest.raises(
-        InvalidValue, match=r"--stage benchmark: run 1 has no such stage; it has test, ranked"
+        InvalidValue, match=r"--stage benchmark: run 1 does not have this stage; it has test, ranked"
     ):
         replay_job(found(failed_report()), case=0, backend=Backend.CUDA, stage=StageName.BENCHMARK)
 

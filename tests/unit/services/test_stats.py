@@ -110,5 +110,5 @@ def test_others_see_no_figures(used) -> None:
 
 
 def test_a_moment_ahead_is_refused(db) -> None:
-    with pytest.raises(InvalidValue, match="is ahead"):
+    with pytest.raises(InvalidValue, match="is in the future"):
         stats(db, OPERATOR, since=LATER, now=NOW)

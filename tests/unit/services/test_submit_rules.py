@@ -157,7 +157,7 @@ def test_an_exception_that_ends_before_the_deadline_shortens_nothing(db) -> None
     ("until", "settings", "text"),
     [
         (NOW + HOUR, {"deadline": NOW + 2 * HOUR}, "is open until 2026-06-01 14:00:00 UTC for all"),
-        (NOW + HOUR, {"visibility": Visibility.CLOSED}, "ada is no member"),
+        (NOW + HOUR, {"visibility": Visibility.CLOSED}, "ada is not a member"),
     ],
 )
 def test_an_exception_that_allows_nothing_is_refused(db, until, settings, text: str) -> None:

@@ -126,7 +126,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch: pytes
     ["", "-x", "--upload-pack=x", "a b", "a\nb", "a\0", "../x", "a..b", "/a", "a/", "a//b", "a@{1}", "é?"],
 )
 def test_names_that_no_branch_has_are_refused(tmp_path, branch: str) -> None:
-    with pytest.raises(InvalidValue, match="no name of a branch"):
+    with pytest.raises(InvalidValue, match="is not a valid branch name"):
         fetch_problems(OPERATOR, "https://example.org/x", branch, tmp_path / "out")
 
 
