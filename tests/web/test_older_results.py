@@ -29,7 +29,7 @@ def test_those_who_manage_a_leaderboard_find_the_command_and_the_way(
     assert "<code>kernelcup admin rejudge grayscale --only-best</code>" in page
     way = "/admin/boards/grayscale/rejudge?device=H100&amp;only_best=yes"
     assert way in page
-    assert client.get(way.replace("&amp;", "&")).status_code == 200
+    assert "Measured by an older clock" in client.get(way.replace("&amp;", "&")).text
 
 
 def test_an_author_reads_on_the_result_s_page_why_it_does_not_rank(

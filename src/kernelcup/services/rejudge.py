@@ -18,6 +18,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from kernelcup.clocks import is_past
 from kernelcup.domain import Actor, JobState, Leaderboard
 from kernelcup.errors import NotFound
 from kernelcup.services import access
@@ -55,6 +56,8 @@ class RejudgePlan:
     left_out: Mapping[str, int]
     """The number of jobs that are not judged again, by reason."""
     dry_run: bool
+    older_clock: int = 0
+    """Jobs whose result was measured by an older clock; a server of an earlier version tells of none."""
 
 
 def rejudge_submission(
@@ -160,6 +163,7 @@ def _plan(
         jobs=len(chosen),
         by_device=dict(sorted(Counter(each.device for each in chosen).items())),
         other_version=sum(each.task_hash != board.task_hash for each in chosen),
+        older_clock=sum(is_past(each.clock) for each in chosen),
         standing=sum(each.is_best for each in chosen),
         estimated_gpu_s=_estimate(session, chosen),
         left_out=dict(sorted(left.items())),

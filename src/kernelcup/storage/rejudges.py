@@ -27,6 +27,8 @@ class Candidate:
     state: JobState
     task_hash: str | None
     """Of the run that counts; None if there is none."""
+    clock: str
+    """Of that run; empty if there is none."""
     is_best: bool
     """Whether its run stands for its user."""
 
@@ -87,9 +89,9 @@ def requeue(
     return chosen
 
 
-def _candidates(*wanted: ColumnElement[bool]) -> Select[JobRow, str | None, int | None]:
+def _candidates(*wanted: ColumnElement[bool]) -> Select[JobRow, str | None, str | None, int | None]:
     return (
-        select(JobRow, RunRow.task_hash, BestRow.run_id)
+        select(JobRow, RunRow.task_hash, RunRow.clock, BestRow.run_id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
         .outerjoin(RunRow, and_(RunRow.job_id == JobRow.id, RunRow.counted))
         .outerjoin(BestRow, BestRow.run_id == RunRow.id)
@@ -98,7 +100,7 @@ def _candidates(*wanted: ColumnElement[bool]) -> Select[JobRow, str | None, int 
     )
 
 
-def _load(session: Session, query: Select[JobRow, str | None, int | None]) -> list[Candidate]:
+def _load(session: Session, query: Select[JobRow, str | None, str | None, int | None]) -> list[Candidate]:
     return [
         Candidate(
             job_id=row.id,
@@ -108,9 +110,10 @@ def _load(session: Session, query: Select[JobRow, str | None, int | None]) -> li
             mode=Mode(row.mode),
             state=JobState(row.state),
             task_hash=task_hash,
+            clock=clock or "",
             is_best=best is not None,
         )
-        for row, task_hash, best in session.execute(query)
+        for row, task_hash, clock, best in session.execute(query)
     ]
 
 

@@ -58,6 +58,11 @@ def test_a_leaderboard_says_how_many_older_results_it_has(command: Command, olde
     assert command("board", "show", "double", "--json").body["older_results"] == {"cpu": 1}
 
 
+def test_the_plan_of_a_rejudge_counts_older_results(command: Command, older) -> None:
+    shown = command("admin", "rejudge", "double", "--only-best", "--dry-run").out
+    assert "1 were measured by an older clock" in shown
+
+
 def test_a_leaderboard_without_older_results_says_nothing_of_them(command: Command, db: Database) -> None:
     make_board(db, devices=["cpu"])
     assert "older" not in command("board", "show", "double").out
