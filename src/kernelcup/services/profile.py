@@ -8,7 +8,7 @@ from datetime import datetime
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing
 from kernelcup.errors import NotFound
 from kernelcup.services import access, visibility
-from kernelcup.services.rank import personal_best
+from kernelcup.services.rank import personal_bests
 from kernelcup.storage import accounts, ranking
 from kernelcup.storage.database import Database
 
@@ -52,15 +52,8 @@ def show_profile(db: Database, name: str, *, viewer: Actor = OPERATOR) -> Profil
             for each in (access.visible_boards(session, viewer) if wanted else [])
             if each.id in wanted and (is_own or not visibility.is_masked(each, viewer))
         }
-    shown = [(boards[board_id], device) for board_id, device in places if board_id in boards]
-    found = (
-        (board, device, personal_best(db, board.name, device, user.name, viewer=viewer))
-        for board, device in shown[:MOST_BESTS]
-        if device in board.devices
-    )
-    bests = [
-        PersonalBest(board=board, device=device, standing=standing)
-        for board, device, standing in found
-        if standing is not None
-    ]
+        shown = [(boards[board_id], device) for board_id, device in places if board_id in boards]
+        wanted_places = [(board, device) for board, device in shown[:MOST_BESTS] if device in board.devices]
+        found = personal_bests(session, wanted_places, user.id, viewer=viewer)
+    bests = [PersonalBest(board=board, device=device, standing=standing) for board, device, standing in found]
     return Profile(name=user.name, since=user.created_at, is_own=is_own, bests=tuple(bests))

@@ -117,9 +117,47 @@ def personal_best(
         entries = ranking.entries(session, board_id=found.id, device=name, frozen=is_frozen, user_id=user_id)
         if not entries:
             return None
-        (mine,) = entries
-        place = _place_among(session, found, name, mine, frozen=is_frozen)
-        return None if place is None else _shown(session, found, [place], [mine], viewer)[0]
+        return _standing(session, found, name, entries[0], viewer, frozen=is_frozen)
+
+
+def personal_bests(
+    session: Session, places: Sequence[tuple[Leaderboard, str]], user_id: int, *, viewer: Actor
+) -> list[tuple[Leaderboard, str, Standing]]:
+    """Return where a user stands on some (leaderboard, device) that the viewer sees; elsewhere they do not."""
+    live = ranking.entries_of_user(session, user_id)
+    every = {board.id: board for board, _ in places}
+    copied = {board.id for board in every.values() if shows_copy(session, board, viewer)}
+    found = []
+    for board, device in places:
+        is_frozen = board.id in copied
+        mine = live.get((board.id, device))
+        if is_frozen:
+            kept = ranking.entries(session, board_id=board.id, device=device, frozen=True, user_id=user_id)
+            mine = kept[0] if kept else None
+        standing = None if mine is None else _standing(session, board, device, mine, viewer, frozen=is_frozen)
+        if standing is not None:
+            found.append((board, device, standing))
+    return found
+
+
+def places_of_submission(
+    db: Database, board: str, devices: Sequence[str], submission_id: int, *, viewer: Actor = OPERATOR
+) -> dict[str, Standing]:
+    """Return the places that a submission holds, by device. Raise ``NotFound`` as :func:`standings` does."""
+    found = {}
+    with db.read() as session:
+        its = find_board(session, board, viewer)
+        is_frozen = shows_copy(session, its, viewer)
+        for device in devices:
+            if device not in its.devices:
+                continue  # the leaderboard has it no more
+            held = ranking.entries(
+                session, board_id=its.id, device=device, frozen=is_frozen, submission_id=submission_id
+            )
+            place = _standing(session, its, device, held[0], viewer, frozen=is_frozen) if held else None
+            if place is not None:
+                found[device] = place
+    return found
 
 
 def older_standings(
@@ -227,6 +265,13 @@ def shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
     There is no copy until the first change after the freeze: the live standings are the frozen ones.
     """
     return visibility.hidden_since(board, viewer) is not None and frozen.is_kept(session, board.id)
+
+
+def _standing(
+    session: Session, board: Leaderboard, device: str, mine: Ranked, viewer: Actor, *, frozen: bool
+) -> Standing | None:
+    place = _place_among(session, board, device, mine, frozen=frozen)
+    return None if place is None else _shown(session, board, [place], [mine], viewer)[0]
 
 
 def _place_among(

@@ -19,7 +19,7 @@ from kernelcup.services.rank import board_device, shows_copy
 from kernelcup.storage import result_facts as stored
 from kernelcup.storage import tasks
 from kernelcup.storage.database import Database
-from kernelcup_harness.protocol import RunReport
+from kernelcup_harness.protocol import RunReport, StageName, Verdict
 
 MOST_REMEMBERED = 20_000
 """Reports and texts never change, and reading a page of them takes long."""
@@ -102,6 +102,30 @@ def read_beside(session: Session, run_ids: Collection[int]) -> dict[int, Beside]
     return _RUNS.get(where, run_ids, lambda missing: _read(session, missing))
 
 
+def read_public_times(session: Session, run_id: int, task_hash: str) -> Mapping[int, float]:
+    """Return in how many nanoseconds a ranked run did its public cases; none of another task version's."""
+    where = str(session.get_bind().engine.url)
+    found = _TIMES.get(
+        where,
+        [run_id],
+        lambda missing: {
+            key: (its, _public_times(report))
+            for key, (its, report) in stored.reports(session, missing).items()
+        },
+    )
+    its, times = found.get(run_id, ("", {}))
+    return times if its == task_hash else {}
+
+
+def _public_times(report: RunReport) -> dict[int, float]:
+    stage = report.stage_report(StageName.RANKED)
+    return {
+        case.index: case.timing.score_ns
+        for case in (stage.cases if stage is not None else ())
+        if not case.hidden and case.timing is not None and case.verdict is Verdict.ACCEPTED
+    }
+
+
 def _facts(beside: Beside | None, made: MadeOf | None) -> ResultFacts:
     if beside is None:
         return ResultFacts(reference_s=None, attainable_s=None, made_of=made)
@@ -150,3 +174,4 @@ class Remembered(Generic[K, V]):
 
 _RUNS: Remembered[int, Beside] = Remembered()
 _TEXTS: Remembered[str, MadeOf] = Remembered()
+_TIMES: Remembered[int, tuple[str, Mapping[int, float]]] = Remembered(1000)

@@ -31,7 +31,7 @@ from kernelcup.screen import Screening
 from kernelcup.services import access, queue, visibility
 from kernelcup.services.boards import find_board
 from kernelcup.services.publication import is_published
-from kernelcup.services.reports import outline, redact, without_duel
+from kernelcup.services.reports import redact, without_duel
 from kernelcup.storage import (
     audit,
     boards,
@@ -72,6 +72,8 @@ class SubmissionView:
 
     submission: Submission
     jobs: tuple[JobView, ...]
+    is_followed: bool = False
+    """Whether the viewer may follow what happens to it; of a list that is not asked."""
 
     @property
     def ended(self) -> bool:
@@ -117,7 +119,7 @@ def show_submission(
             )
             for job in found
         )
-    return SubmissionView(submission=submission, jobs=views)
+    return SubmissionView(submission=submission, jobs=views, is_followed=True)
 
 
 def fresh_view(db: Database, submission: Submission) -> SubmissionView:
@@ -413,9 +415,8 @@ def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> l
 def _public_view(
     session: Session, submission: Submission, board: Leaderboard, found: Sequence[Job], viewer: Actor
 ) -> SubmissionView:
-    done = runs.counted(session, [job.id for job in found])
-    outlines = {job_id: dataclasses.replace(run, report=outline(run.report)) for job_id, run in done.items()}
-    return _masked_view(session, submission, board, found, outlines, viewer)
+    done = ranking.results(session, [job.id for job in found])
+    return _masked_view(session, submission, board, found, done, viewer)
 
 
 def _masked_view(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, literal, or_, select, tuple_
+from sqlalchemy import ColumnElement, Subquery, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, JobState, Run
@@ -93,10 +93,11 @@ def entries(
     device: str,
     frozen: bool = False,
     user_id: int | None = None,
+    submission_id: int | None = None,
     limit: int | None = None,
     offset: int = 0,
 ) -> list[Ranked]:
-    """Return the bests of one (leaderboard, device), or one user's, the fastest first."""
+    """Return the bests of one (leaderboard, device), or one user's, or one submission's, the fastest first."""
     best = FrozenBestRow if frozen else BestRow
     kept = (best.user_id, best.score_s, best.submission_id, best.run_id, best.low_s, best.high_s)
     page = (
@@ -108,18 +109,36 @@ def entries(
     )
     if user_id is not None:
         page = page.where(best.user_id == user_id)
+    if submission_id is not None:
+        # By its user, who is part of the key: no index has submissions.
+        owner = select(SubmissionRow.user_id).where(SubmissionRow.id == submission_id).scalar_subquery()
+        page = page.where(best.user_id == owner, best.submission_id == submission_id)
     # The page first: joined at once, all that stands above it would be read, too.
     top = page.subquery()
-    query = (
+    query = _with_runs(top).order_by(top.c.score_s, top.c.submission_id)
+    return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query)]
+
+
+def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], Ranked]:
+    """Return a user's bests by leaderboard and device, as they are now."""
+    top = select(BestRow).where(BestRow.user_id == user_id).subquery()
+    query = _with_runs(top).add_columns(top.c.leaderboard_id, top.c.device)
+    return {
+        (row.leaderboard_id, row.device): Ranked(user_id=row.user_id, entry=_entry(row))
+        for row in session.execute(query)
+    }
+
+
+def _with_runs(top: Subquery) -> Any:
+    """Return the query of bests with what is known of their users, submissions and runs."""
+    return (
         select(top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, UserRow.name)
         .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
         .add_columns(RunRow.score_s, top.c.low_s, top.c.high_s, top.c.raw_s, top.c.at_floor, top.c.duel)
         .join(UserRow, UserRow.id == top.c.user_id)
         .join(SubmissionRow, SubmissionRow.id == top.c.submission_id)
         .join(RunRow, RunRow.id == top.c.run_id)
-        .order_by(top.c.score_s, top.c.submission_id)
     )
-    return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query)]
 
 
 def older(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:

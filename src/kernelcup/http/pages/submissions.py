@@ -13,7 +13,7 @@ from fastapi.responses import RedirectResponse
 
 from kernelcup.clean_text import plain
 from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission
-from kernelcup.errors import Forbidden, InvalidValue, NotFound, UnknownDevice, UserError
+from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
 from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages import difference, report_words
 from kernelcup.http.pages.progress_view import steps_of
@@ -53,7 +53,7 @@ class Followed:
 def followed(db: Database, number: int, actor: Actor, now: datetime) -> Followed:
     """Return how far a submission of somebody's own is. It raises what looking at it raises."""
     view = service.show_submission(db, number, viewer=actor)
-    found = _events(db, number) if _follows(db, number, actor) else []
+    found = _events(db, number) if view.is_followed else []
     return Followed(view=view, jobs=_jobs(db, view, actor, found, now), live=_live(view, found))
 
 
@@ -61,7 +61,7 @@ def followed(db: Database, number: int, actor: Actor, now: datetime) -> Followed
 def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
     """Show a submission as far as somebody may see it."""
     view = service.show_submission(db, number, viewer=actor)
-    follows = _follows(db, number, actor)
+    follows = view.is_followed
     found = _events(db, number) if follows else []
     code = _code(db, number, actor, now)
     return render(
@@ -182,28 +182,11 @@ def _jobs(
 
 def _places(db: Database, view: SubmissionView, actor: Actor) -> dict[str, Standing]:
     """Return the places that a submission holds, by device."""
-    submission, found = view.submission, {}
-    for each in view.jobs:
-        if each.run is None or each.run.score_s is None:
-            continue
-        try:
-            best = rank.personal_best(
-                db, submission.leaderboard, each.job.device, submission.user, viewer=actor
-            )
-        except UnknownDevice:
-            continue  # the leaderboard has it no more
-        if best is not None and best.submission_id == submission.id:
-            found[each.job.device] = best
-    return found
-
-
-def _follows(db: Database, number: int, actor: Actor) -> bool:
-    """Tell whether somebody may watch a submission, which its author and managers may."""
-    try:
-        service.check_follows(db, number, viewer=actor)
-    except UserError:
-        return False
-    return True
+    scored = [each.job.device for each in view.jobs if each.run is not None and each.run.score_s is not None]
+    if not scored:
+        return {}
+    submission = view.submission
+    return rank.places_of_submission(db, submission.leaderboard, scored, submission.id, viewer=actor)
 
 
 def _manages(db: Database, submission: Submission, actor: Actor) -> bool:
