@@ -3,17 +3,17 @@
 
 Reads a JobSpec as JSON from the file or, without one or with ``-``, from standard input. Writes JSON
 lines to standard output: with ``--events`` the events as they come, and at the end
-``{"report": {...}}``, or the bare report to FILE. Exit code 0 means that there is a report, whatever
-its verdict; 2 that the job could not be read. ``--describe`` judges nothing and prints what this
-machine is and which sandbox it has. ``--lint`` judges no submission but the task: null submissions are
-handed to its checker, and the last line is ``{"lint": {...}}``; ``--no-nulls`` tries large seeds on its
-inputs and its reference alone. ``--calibrate`` judges nothing either: it
-measures what the first device of a backend can do, and the last line is ``{"calibration": {...}}``.
+``{"report": {...}}``, or the bare report to FILE. Exit code 0 means that there is a report, with any
+verdict; 2 that the job could not be read. ``--describe`` judges nothing and describes this machine
+and its sandbox. ``--lint`` judges the task instead of a submission: null submissions are given to its
+checker, and the last line is ``{"lint": {...}}``; ``--no-nulls`` only tries large seeds on its inputs
+and its reference. ``--calibrate`` judges nothing either: it measures the first device of a backend,
+and the last line is ``{"calibration": {...}}``.
 
 With ``--ahead`` judge and contestants are started before the job is read, and ``{"ready": true}`` is
-written once they wait for it; ``--background`` starts them at the lowest priority, where it can be
+written once they wait for it; ``--background`` starts them at the lowest priority, if it can be
 raised again. Standard input may then be a Unix socket: a byte comes with the descriptor of a file that
-holds the job, and others that stay open until the end. Its end without a job ends the runner with code 0;
+holds the job, and others that stay open until the end. If it ends without a job, the runner exits with 0;
 code 3 means that the processes could not be started.
 """
 
@@ -45,13 +45,13 @@ def main() -> int:
         return 0
     if options.calibrate:
         return calibrate(Backend(options.calibrate))
-    # So that a job that is cancelled cleans up like one that has ended.
+    # A cancelled job cleans up like one that has ended.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     return wait_and_run(options) if options.ahead else run(options, read_text(options.job), None)
 
 
 def calibrate(backend: Backend) -> int:
-    """Measure what the device can do, and write it."""
+    """Measure the device and write the result."""
     from kernelcup_harness import calibration
 
     try:
@@ -64,7 +64,7 @@ def calibrate(backend: Backend) -> int:
 
 
 def wait_and_run(options: argparse.Namespace) -> int:
-    """Start what a job needs, then wait for the job and run it."""
+    """Start the processes of a job, then wait for the job and run it."""
     try:
         with priority.lowered(options.background), started_ahead(Backend(options.ahead)) as crew:
             priority.raise_again()
@@ -77,7 +77,7 @@ def wait_and_run(options: argparse.Namespace) -> int:
 
 
 def read_text(job: str) -> bytes | OSError:
-    """Return the text of a job, or why there is none."""
+    """Return the text of a job, or the error that reading it raised."""
     try:
         return sys.stdin.buffer.read() if job == "-" else Path(job).read_bytes()
     except OSError as error:
@@ -114,7 +114,7 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--events", action="store_true", help="write events as they come")
     parser.add_argument("--die-with-parent", action="store_true", help="end when the caller ends")
-    parser.add_argument("--describe", action="store_true", help="say what this machine is, and judge nothing")
+    parser.add_argument("--describe", action="store_true", help="describe this machine, and judge nothing")
     parser.add_argument("--lint", action="store_true", help="try null submissions against the task")
     parser.add_argument("--no-nulls", action="store_true", help="with --lint: try inputs and reference only")
     parser.add_argument(
@@ -134,7 +134,7 @@ def emit(line: dict[str, Any]) -> None:
 
 
 def ignore(_line: dict[str, Any]) -> None:
-    """Nobody watches."""
+    """Drop a line: events were not asked for."""
 
 
 if __name__ == "__main__":

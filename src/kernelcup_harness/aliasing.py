@@ -1,4 +1,4 @@
-"""Which tensors share memory. The contestant tells, the judge decides whether they may."""
+"""Finds tensors that share memory. The contestant reports them, the judge decides whether they may."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kernelcup_harness import wire
 
 MAX_PAIRS = 1000
 
-# Taken from the class: an instance may carry functions of the same names.
+# Taken from the class: an instance may override functions of the same names.
 ADDRESS = torch.Tensor.data_ptr
 DETACH = torch.Tensor.detach
 
 
 def leaves(value: Any) -> list[torch.Tensor]:
-    """Return the plain dense tensors of a value in the order of its tree, repeated ones repeatedly."""
+    """Return the plain dense tensors of a value in the order of its tree, with repetitions."""
     if type(value) in (torch.Tensor, torch.nn.Parameter):
         return [DETACH(value)] if value.layout is torch.strided else []
     if type(value) is dict:
@@ -29,7 +29,7 @@ def leaves(value: Any) -> list[torch.Tensor]:
 
 
 def shared(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Return the places of outputs and inputs whose memory overlaps."""
+    """Return pairs (output, input) of indices whose memory overlaps."""
     ranges = [(place, extent(tensor)) for place, tensor in enumerate(inputs) if tensor.numel()]
     found = [
         (number, place)
@@ -42,9 +42,9 @@ def shared(outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> l
 
 
 def repeated(outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
-    """Return the places of outputs that begin at one address.
+    """Return pairs of indices of outputs that begin at the same address.
 
-    Others may overlap in range and have no element in common, as the columns of one matrix do.
+    Outputs with different addresses may overlap in range without a common element, like the columns of a matrix.
     """
     first: dict[int, int] = {}
     found = []
@@ -57,13 +57,13 @@ def repeated(outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
 
 
 def extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the addresses between which a tensor lies, the second exclusive."""
+    """Return the first address of a tensor and the address after its last byte."""
     begin = ADDRESS(tensor)
     return begin, begin + wire.span_of(tensor) * tensor.element_size()
 
 
 def places(value: object, sizes: tuple[int, int]) -> list[tuple[int, int]]:
-    """Read a list of pairs that the other side sent. Raise ValueError for anything else."""
+    """Read a list of pairs from an untrusted reply. Raise ValueError for anything else."""
     if not isinstance(value, list) or len(value) > MAX_PAIRS:
         raise ValueError("no list of pairs")
     pairs = []

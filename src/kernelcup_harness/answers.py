@@ -1,4 +1,4 @@
-"""What a contestant says of a call, read by the judge: nothing in it is believed."""
+"""A contestant's reply to a call, as read by the judge: nothing in it is trusted."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kernelcup_harness.frames import BrokenProtocol
 from kernelcup_harness.poison import POISON_BYTES
 
 MOST_TENSORS = 1024
-"""An answer may have more only where the reference's has: each costs the judge time."""
+"""Most tensors of an answer, unless the reference's has more: each costs the judge time."""
 MAX_TEXT = 16 << 10
 MAX_PROFILE = 256 << 10
 MAX_TRACE = 8 << 20
 CLAIM, HANDSHAKE, REPLAY, PROFILE = "claim", "handshake", "replay", "profile"
-"""What a call is for: only a claim is timed by the contestant, with a cold cache."""
+"""Purposes of a call: the contestant times only claims, with a cold cache."""
 TIMED = "timed"
-"""A claim whose time is the judge's: all that counts is its wall clock."""
+"""A claim that the judge times: only the judge's wall clock counts."""
 RING = "ring"
 KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
 
 
 class CallFailed(Exception):
-    """The contestant says that the call failed, and how."""
+    """The contestant reports that the call failed, and how."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -37,42 +37,42 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What one call gave."""
+    """The result of one call."""
 
     output: Any = None
     ns: float = math.nan
-    """The contestant's claim, NaN where none was asked for; of a call that the judge has timed, its time."""
+    """The contestant's claim, NaN if none was requested; the judge's time if the judge has timed the call."""
     own_ns: float = math.nan
-    """The contestant's claim of a call that the judge has timed."""
+    """The contestant's claim, if the judge has timed the call."""
     late: bool = False
-    """Whether its device had to wait for its host meanwhile, as it says."""
+    """Whether, as the contestant claims, its device had to wait for its host."""
     wall_ns: float = math.nan
-    """From the judge's GO to the answer."""
+    """Time from the judge's GO to the answer."""
     profile: str | None = None
     trace: str | None = None
     shared_inputs: tuple[int, ...] = ()
-    """Which tensors of the input the output shares memory with, as the contestant says."""
+    """Tensors of the input that share memory with the output, as the contestant claims."""
     repeats_itself: bool = False
-    """Whether two tensors of the output are one."""
+    """Whether two tensors of the output share the same memory."""
 
 
 class GuardBroken(BrokenProtocol):
-    """Something was written beside an output."""
+    """Memory beside an output was written."""
 
 
 class NotCommitted(Exception):
-    """An armed call's answer is not the one to which the device had committed when it said that it was done."""
+    """The answer of an armed call does not match the commitment that the device made with DONE."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Form:
-    """What the answers to a case look like: the reference's output with its tensors emptied."""
+    """The form of a case's answers: the reference's output with its tensors emptied."""
 
     value: Any
     nbytes: int
     tensors: int
     in_place: bool
-    """Whether a call that returns None has answered in its input."""
+    """Whether a call that returns None has written its answer into its input."""
 
     @classmethod
     def of(cls, expected: Any, *, in_place: bool) -> Form:
@@ -97,7 +97,7 @@ class Copied:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pending:
-    """An answer that has arrived and was not looked at yet."""
+    """An answer that has arrived but is not decoded yet."""
 
     reply: dict[str, Any]
     kind: str
@@ -108,11 +108,11 @@ class Pending:
     pattern: torch.Tensor
     poisoned: int
     is_committed: Callable[[Sequence[torch.Tensor]], bool] | None = None
-    """Whether these tensors are those to which an armed call has committed."""
+    """Returns whether these tensors match the commitment of an armed call."""
 
 
 def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
-    """Return what an answer says. Raise :class:`CallFailed`, :class:`NotCommitted` or ``BrokenProtocol``."""
+    """Decode an answer. Raise :class:`CallFailed`, :class:`NotCommitted` or ``BrokenProtocol``."""
     reply = pending.reply
     raise_failure(reply)
     if pending.kind == PROFILE and reply.get("type") == "profile":
@@ -144,7 +144,7 @@ def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
 
 
 def read(pending: Pending, record_type: wire.RecordType) -> Any:
-    """Return the value of an answer, whose guard bands must be as they were made."""
+    """Return the value of an answer. Raise :class:`GuardBroken` if its guard bands have changed."""
     reply = pending.reply
     table = reply.get("table")
     if isinstance(table, list) and len(table) > pending.most_tensors:
@@ -158,7 +158,7 @@ def read(pending: Pending, record_type: wire.RecordType) -> Any:
             raise CallFailed("output", text) from error
         raise BrokenProtocol(str(error)) from error
     check_guards(pending, decoder.gaps)
-    # By the copies that are checked.
+    # The commitment is compared with the copies that are checked.
     if pending.is_committed is not None and not pending.is_committed(decoder.tensors):
         raise NotCommitted
     return output
@@ -168,11 +168,11 @@ def expect(reply: dict[str, Any], kind: str) -> None:
     """Raise :class:`CallFailed` for a failure, ``BrokenProtocol`` for anything else of another type."""
     raise_failure(reply)
     if reply.get("type") != kind:
-        raise BrokenProtocol(f"an answer of unknown type where {kind!r} was due")
+        raise BrokenProtocol(f"an answer of unknown type; expected {kind!r}")
 
 
 def raise_failure(reply: dict[str, Any]) -> None:
-    """Raise :class:`CallFailed` if the contestant says that the call failed."""
+    """Raise :class:`CallFailed` if the contestant reports that the call failed."""
     if reply.get("type") == "fail":
         kind = str(reply.get("kind"))
         if kind not in KINDS:
@@ -181,13 +181,13 @@ def raise_failure(reply: dict[str, Any]) -> None:
 
 
 def times_of(pending: Pending) -> tuple[float, float]:
-    """Return the time of an answer and, where that is the judge's, the contestant's own. Raise ``BrokenProtocol``."""
+    """Return the time of an answer and, if it is the judge's, the contestant's own. Raise ``BrokenProtocol``."""
     claim_ns = claimed(pending.reply.get("ns"), pending)
     return (pending.wall_ns, claim_ns) if pending.kind == TIMED else (claim_ns, math.nan)
 
 
 def claimed(ns: object, pending: Pending) -> float:
-    """Return the claim of an answer, never more than the judge's clock; NaN where none was asked for."""
+    """Return the claim of an answer, never more than the judge's time; NaN if none was requested."""
     if pending.kind not in (CLAIM, TIMED):
         if ns is not None:
             raise BrokenProtocol("an answer with a time where none is due")
@@ -198,12 +198,12 @@ def claimed(ns: object, pending: Pending) -> float:
 
 
 def was_late(reply: dict[str, Any]) -> bool:
-    """Tell whether a contestant says that its device had to wait for its host."""
+    """Return whether a contestant reports that its device had to wait for its host."""
     return reply.get("late") is True
 
 
 def end_of(table: object, size: int) -> int:
-    """Return where the tensors of a table end, guard included: what an answer can be read from."""
+    """Return the end of a table's tensors, guard included: the part of the memory that holds the answer."""
     ends = [0]
     for entry in table if isinstance(table, list) else []:
         offset, nbytes = (
@@ -215,13 +215,13 @@ def end_of(table: object, size: int) -> int:
 
 
 def check_guards(pending: Pending, gaps: list[tuple[int, int]]) -> None:
-    """Raise :class:`GuardBroken` unless the bands around the tensors are as they were made."""
+    """Raise :class:`GuardBroken` unless the bands around the tensors are unchanged."""
     twice = pending.pattern.repeat(2)
     for begin, after in gaps:
-        # Beyond what was poisoned nobody knows what had been there.
+        # Beyond the poisoned part the earlier contents are unknown.
         end = min(after, pending.poisoned)
         if begin >= end:
             continue
         band, first = pending.memory.bytes[begin:end].clone(), begin % POISON_BYTES
         if not torch.equal(band, twice[first : first + end - begin]):
-            raise GuardBroken("something was written beside an output")
+            raise GuardBroken("memory beside an output was written")

@@ -1,7 +1,7 @@
-"""Memory that a generator asks for and leaves as it is, such as the place for an output.
+"""Memory that a generator allocates and leaves unwritten, for example the place for an output.
 
-What the judge had there before may be the right answer. So it is emptied when it is handed out, and where
-the reference only writes to it the submission finds noise there.
+The judge's earlier contents of that memory may be the right answer. So it is cleared when it is allocated, and filled
+with noise for the submission if the reference only writes to it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kernelcup_harness.uses import LightMode, memory_of, tensors_of, unseen_by_d
 UNFILLED = frozenset(
     {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
 )
-"""Operations whose result holds what was there before."""
+"""Operations whose result keeps the earlier contents of its memory."""
 
 
 class Emptied(LightMode):
-    """Fills with zeros what torch hands out unfilled within it, and remembers it."""
+    """A mode in which torch's uninitialized tensors are filled with zeros and remembered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Emptied(LightMode):
 
     @unseen_by_dynamo
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Let an operation work; fill what it has not, and forget what it writes to."""
+        """Run an operation; clear an uninitialized result, and forget tensors that it writes to."""
         if not isinstance(func, torch._ops.OpOverload):
             return func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
@@ -47,26 +47,26 @@ class Emptied(LightMode):
         return made
 
     def left(self, value: Any) -> list[int]:
-        """Return the numbers of the tensors of a value that nothing was written to."""
+        """Return the numbers of a value's tensors that were never written."""
         leaves = enumerate(aliasing.leaves(value))
         return [number for number, leaf in leaves if memory_of(leaf) in self._made and is_blank(leaf)]
 
 
 def has_memory(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor has elements of its own."""
+    """Return whether a tensor is dense and has elements."""
     return tensor.layout is torch.strided and not tensor.is_meta and tensor.numel() > 0
 
 
 def is_blank(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor lies densely in memory that is all zeros."""
+    """Return whether a tensor is contiguous in memory and all zeros."""
     dense = tensor.numel() > 0 and wire.span_of(tensor) == tensor.numel()
     return dense and not bool(wire.bytes_of(tensor).any())
 
 
 def fill_with_noise(tensor: torch.Tensor, chance: random.Random) -> None:
-    """Overwrite a tensor, and what lies between its elements, with noise of its kind.
+    """Overwrite a tensor, and the memory between its elements, with noise of its dtype.
 
-    Whole numbers become 0 and 1: a kernel that takes larger ones for indices might end the judge's context.
+    Integers become 0 and 1: larger ones, used as indices by a kernel, might crash the judge's context.
     """
     if not wire.span_of(tensor):
         return

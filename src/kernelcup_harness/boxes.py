@@ -1,4 +1,4 @@
-"""What a sandbox is made of, whichever kind it is: what it shows of the host, and how large it may be."""
+"""The layout of a sandbox of any kind: the visible parts of the host, and the sizes of its folders."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ SECOND_ID, SECOND_RIVAL_ID = 64921, 64922
 TIMER_ID = 64923
 USER_IDS = (JUDGE_ID, CONTESTANT_ID, TRUSTED_ID, RIVAL_ID, SECOND_ID, SECOND_RIVAL_ID, TIMER_ID)
 
-# The folder for whatever is written, as the environment of a job calls it. A kind of sandbox that
-# cannot have it there puts its own name in the place of this one.
+# The folder for all writes, as named in the environment of a job. A kind of sandbox that cannot
+# have it there substitutes its own path.
 SCRATCH = "/tmp"
 MOST_SCRATCH_BYTES = 4 << 30
 MOST_SHARED_MEMORY_BYTES = 2 << 30
 # Each of the three folders of a sandbox is memory. Together they must leave room for everything else.
 SHARE_OF_MEMORY = 18
 
-# Where compilers and libraries keep what they made; each job has its own.
+# Folders in which compilers and libraries keep their results; each job has its own.
 CACHE_VARIABLES = (
     "TRITON_CACHE_DIR",
     "TORCHINDUCTOR_CACHE_DIR",
@@ -55,14 +55,14 @@ SYSTEM_FILES = (
 
 
 def scratch_bytes() -> int:
-    """Return how much may be written to one folder of a sandbox on this machine."""
+    """Return how many bytes may be written to one folder of a sandbox on this machine."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(MOST_SCRATCH_BYTES, memory // SHARE_OF_MEMORY // (1 << 20) * (1 << 20))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sandbox:
-    """What one process gets to see and to use."""
+    """The files and resources of one process."""
 
     user_id: int
     files: Path
@@ -74,39 +74,39 @@ class Sandbox:
     network: bool = False
     """Let processes inside talk to each other over the sandbox's own loopback."""
     memory_bytes: int | None = None
-    """What all its processes and files may have of the host's memory, where a control group can say so."""
+    """Host memory for all its processes and files together, if a control group can limit it."""
 
     @property
     def shared_memory_bytes(self) -> int:
-        """How large /dev/shm may become."""
+        """Largest size of /dev/shm."""
         return min(MOST_SHARED_MEMORY_BYTES, self.scratch_bytes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
-    """A command line, and what must be open while it is started."""
+    """A command line, and the descriptors that must be open while it is started."""
 
     argv: list[str]
     fds: list[int] = field(default_factory=list)
     environment: Mapping[str, str] | None = None
-    """In place of the one that was asked for."""
+    """Replaces the requested environment."""
     work: Path | None = None
-    """Where to start it, in place of where that was asked for."""
+    """Replaces the requested working folder."""
     scratch: Path | None = None
-    """The folder of the host that holds what it writes; None if that is memory of its own."""
+    """The host's folder for its writes; None if they go to memory of its own."""
     scratch_sizes: frozenset[int] = frozenset()
-    """The sizes of its own memory's folders."""
+    """Sizes of its folders in memory."""
     group: Group | None = None
     is_bubblewrap: bool = False
 
     def close(self) -> None:
-        """Close what was only needed for starting."""
+        """Close the descriptors that were only needed for the start."""
         for fd in self.fds:
             os.close(fd)
 
 
 def make_readable(folder: Path) -> None:
-    """Let every user read a folder and what is in it, whatever the umask was."""
+    """Let every user read a folder and its contents, for any umask."""
     folder.chmod(0o755)
     for path in folder.rglob("*"):
         if not path.is_symlink():
@@ -115,7 +115,7 @@ def make_readable(folder: Path) -> None:
 
 @functools.cache
 def python_folders() -> tuple[str, ...]:
-    """Return where Python, its packages and this harness lie, without what /usr shows already."""
+    """Return the folders of Python, its packages and this harness that are outside of /usr."""
     # The harness may be a folder or be run from its zip, which is shown as a file.
     root = Path(__file__).resolve().parent.parent
     harness = str(root if root.is_file() else Path(__file__).resolve().parent)

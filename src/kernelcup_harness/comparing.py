@@ -1,4 +1,4 @@
-"""Say how an output differs from the expected one: structure first, then element by element.
+"""Describes how an output differs from the expected one: structure first, then element by element.
 
 This explains a verdict; the task's own checker makes it.
 """
@@ -17,7 +17,7 @@ from kernelcup_harness.protocol import Difference, Mismatch
 
 SHOWN = 5
 MOST_TILES = (24, 48)
-# Tolerances by which differing elements are counted where the task's checker names none.
+# Tolerances for counting wrong elements if the task's checker names none.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-7, 1e-7),
     torch.float32: (1.3e-6, 1e-5),
@@ -54,7 +54,7 @@ def structure_fault(expected: Any, actual: Any, where: str = "output", *, dtype:
 
 
 def tensor_fault(expected: torch.Tensor, actual: Any, where: str, *, dtype: bool) -> str:
-    """Compare what can be said of a tensor without reading it."""
+    """Compare a tensor's shape, dtype and device, without reading its elements."""
     if not isinstance(actual, torch.Tensor):
         return f"{where} is {name_of(actual)}; expected a tensor"
     if actual.shape != expected.shape:
@@ -138,7 +138,7 @@ def leaf_mismatch(
 
 
 def value_mismatch(expected: Any, actual: Any, where: str) -> Mismatch | None:
-    """Compare two values that are no tensors."""
+    """Compare two values that are not tensors."""
     if expected == actual or (is_nan(expected) and is_nan(actual)):
         return None
     difference = Difference(position=[], expected=repr(expected)[:100], actual=repr(actual)[:100])
@@ -156,12 +156,12 @@ def value_mismatch(expected: Any, actual: Any, where: str) -> Mismatch | None:
 
 
 def is_nan(value: Any) -> bool:
-    """Tell whether a value is the float that equals nothing."""
+    """Return whether a value is a float NaN."""
     return isinstance(value, float) and math.isnan(value)
 
 
 def distance(expected: Any, actual: Any) -> float | None:
-    """Return how far two finite numbers are apart, None for anything else."""
+    """Return the absolute difference of two finite numbers, None for anything else."""
     if not (wire.is_finite_number(expected) and wire.is_finite_number(actual)):
         return None
     try:
@@ -212,7 +212,7 @@ def tiles_of(wrong: torch.Tensor) -> list[list[int]]:
 
 
 def cut(values: torch.Tensor, most: int) -> list[torch.Tensor]:
-    """Cut a tensor along its first dimension into at most so many parts, as even as they can be."""
+    """Cut a tensor along its first dimension into at most ``most`` parts of nearly equal size."""
     count = len(values)
     parts = min(count, most)
     ends = [count * at // parts for at in range(parts + 1)]
@@ -253,11 +253,11 @@ def in_one_dtype(left: torch.Tensor, right: torch.Tensor) -> tuple[torch.Tensor,
 def largest_error(left: torch.Tensor, right: torch.Tensor, wrong: torch.Tensor) -> float | None:
     """Return the largest absolute difference over the elements that are finite on both sides.
 
-    There is none where no wrong element is among them: the error of the right ones says nothing.
+    None if no wrong element is among them: the errors of right elements are not shown.
     """
     if not (left.is_floating_point() or left.is_complex()):
-        # Whole numbers are subtracted as floats: their own difference may overflow. Those that differ
-        # by less than a float can tell differ by one at least.
+        # Integers are subtracted as floats, because their own difference may overflow. Integers that are
+        # different but equal as floats differ by at least one.
         gap = float((right.to(torch.float64) - left.to(torch.float64)).abs().max())
         return max(gap, 1.0)
     error = (right - left).abs().to(torch.float64)

@@ -1,4 +1,4 @@
-"""Verdicts that end a run, and whose fault it is: the contestant's, the task's, or the machine's."""
+"""Verdicts that end a run, attributed to the contestant, the task or the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kernelcup_harness.schedule import CaseRun, Stage
 if TYPE_CHECKING:
     from kernelcup_harness.device_memory import Reservation
 
-# What a failure that the contestant admits to means.
+# The verdict for each kind of failure that the contestant reports.
 FAILURES = {
     "compile": (Verdict.COMPILE_ERROR, Reason.COMPILE),
     "import": (Verdict.RUNTIME_ERROR, Reason.IMPORT),
@@ -24,14 +24,14 @@ FAILURES = {
 
 
 WITHOUT_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
-"""What the driver and its libraries say where there is no device memory left."""
+"""Texts of the driver and its libraries when no device memory is left."""
 
 
 LOST = "the submission's process ended"
 
 
 class RunEnds(Exception):
-    """A verdict that ends the run; ``lost`` when the contestant is gone and the runner knows why."""
+    """A verdict that ends the run; ``lost`` if the contestant is gone and the runner knows why."""
 
     def __init__(self, verdict: Verdict, reason: Reason, message: str, *, lost: bool = False) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class RunEnds(Exception):
 
 
 def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | None) -> RunEnds:
-    """Return how a run ends whose contestant does not answer as it should, after ``used_s`` of waiting for it."""
+    """Return the verdict for a contestant that does not answer properly, after ``used_s`` of waiting for it."""
     from kernelcup_harness.answers import GuardBroken
 
     case = "" if run is None else f", in case {run.case.index}"
@@ -55,26 +55,26 @@ def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | Non
 
 
 def time_is_up(stage: Stage, used_s: float, case: str = "") -> RunEnds:
-    """Blame whoever used the time: a slow generator or reference is not the submission's fault."""
+    """Blame the side that used the time: a slow generator or reference is not the submission's fault."""
     text = f"the {stage.name.value} stage took longer than {stage.limit_s:g} s"
     if used_s >= stage.limit_s / 2:
         return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text + case)
-    whose = f"{text}, but the submission ran for only {used_s:.1f} s of them: the task's own code is too slow"
+    whose = f"{text}, but the submission used only {used_s:.1f} s of it: the task's own code is too slow"
     return RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, whose)
 
 
 def of_task(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
-    """Say whose fault it is that the task's code failed: the contestant's if it holds all the memory."""
+    """Return the verdict for a failure of the task's code: the contestant's fault if it holds all the memory."""
     return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text)
 
 
 def of_machine(cause: BaseException | None, text: str, reservation: Reservation | None) -> RunEnds:
-    """Say whose fault it is that a process of ours failed or is gone: likewise."""
+    """Return the verdict for a failed process of the harness: the contestant's fault if it holds all the memory."""
     return for_memory(cause, reservation) or RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
 
 
 def for_memory(cause: BaseException | None, reservation: Reservation | None) -> RunEnds | None:
-    """Blame the contestant for a lack of device memory if it holds more than its part; None where it does not."""
+    """Blame the contestant for a lack of device memory if it holds more than its part; otherwise return None."""
     if not is_out_of_memory(cause) or reservation is None or not reservation.is_overdrawn():
         return None
     held = reservation.contestant_bytes()
@@ -83,9 +83,9 @@ def for_memory(cause: BaseException | None, reservation: Reservation | None) -> 
 
 
 def is_out_of_memory(cause: BaseException | None) -> bool:
-    """Tell whether something failed for want of device memory: PyTorch, the driver and libraries say it differently.
+    """Return whether an error was caused by a lack of device memory, as reported by PyTorch, the driver or libraries.
 
-    A process of ours that is gone may have ended for it: some libraries do.
+    A closed channel counts: some libraries end the process when memory runs out.
     """
     from torch import OutOfMemoryError
 
@@ -99,7 +99,7 @@ def is_out_of_memory(cause: BaseException | None) -> bool:
 
 
 def of_import(error: Exception, timeout_s: float) -> RunEnds:
-    """Return how a run ends whose contestant says nothing sensible while the submission is imported."""
+    """Return the verdict for a contestant that does not answer properly during the import."""
     if isinstance(error, ChannelTimeout):
         text = f"importing the submission took longer than {timeout_s:g} s"
         return RunEnds(Verdict.TIME_LIMIT_EXCEEDED, Reason.TIME, text)

@@ -1,6 +1,6 @@
-"""NaN and infinities in an answer. Where the reference's answer is finite they are wrong, whatever the checker says.
+"""Finds NaN and infinities in an answer. They are wrong if the reference's answer is finite there.
 
-Many checkers count ``error > tolerance``, which is false for NaN.
+The checker alone is not enough: many count ``error > tolerance``, which is false for NaN.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import torch
 from kernelcup_harness import comparing
 
 CHUNK = 1 << 24
-"""Elements looked at in one go, so that a large answer takes no second one's memory."""
+"""Elements per step, so that a large answer does not need its memory twice."""
 WITHOUT = "torch.float4_e2m1fn_x2"
 """A format with fractions that has neither NaN nor infinities."""
 
 
 def is_finite(value: Any) -> bool:
-    """Tell whether every number of an answer is finite."""
+    """Return whether every number of an answer is finite."""
     return all(leaf_is_finite(leaf) for _, leaf, _ in comparing.leaf_pairs(value, value))
 
 
@@ -34,16 +34,16 @@ def first_unexpected(expected: Any, actual: Any) -> tuple[str, Any, Any] | None:
 
 
 def leaf_is_finite(leaf: Any) -> bool:
-    """Tell whether a tensor or number is finite throughout. Anything else is."""
+    """Return whether every element of a tensor, or a number, is finite; True for anything else."""
     if not isinstance(leaf, torch.Tensor):
         return not isinstance(leaf, (float, complex)) or is_finite_number(leaf)
-    # Both ends are NaN where any element is, so one pass without further memory tells.
+    # Minimum and maximum are NaN if any element is, so one pass without extra memory is enough.
     ends = (torch.stack(torch.aminmax(chunk)) for chunk in chunks(leaf))
     return all(bool(torch.isfinite(each).all()) for each in ends)
 
 
 def is_unexpected(expected: Any, actual: Any) -> bool:
-    """Tell whether ``actual`` has a number that is not finite in the place of one that is."""
+    """Return whether ``actual`` has a number that is not finite where the expected one is."""
     if leaf_is_finite(actual):
         return False
     if not isinstance(expected, torch.Tensor):
@@ -60,12 +60,12 @@ def is_unexpected(expected: Any, actual: Any) -> bool:
 
 
 def is_finite_number(number: complex) -> bool:
-    """Tell whether a Python number is finite."""
+    """Return whether a Python number is finite."""
     return math.isfinite(number.real) and math.isfinite(number.imag)
 
 
 def chunks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield the elements in pieces of a real dtype that PyTorch computes with; none where all are finite."""
+    """Yield the elements in chunks of a real dtype that PyTorch can compute with; none if all are finite."""
     if not has_such(tensor):
         return
     plain = tensor.detach()
@@ -76,5 +76,5 @@ def chunks(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def has_such(tensor: torch.Tensor) -> bool:
-    """Tell whether elements of that dtype can be NaN or infinite at all."""
+    """Return whether elements of this dtype can be NaN or infinite."""
     return (tensor.is_floating_point() or tensor.is_complex()) and str(tensor.dtype) != WITHOUT

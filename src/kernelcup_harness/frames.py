@@ -1,7 +1,7 @@
 """Length-prefixed JSON frames over a Unix socket, with file descriptors alongside.
 
-Everything that comes out of a :class:`Channel` is JSON of bounded size. Nothing is unpickled, and a
-frame that is too long or no JSON object raises :class:`BrokenProtocol` before more is read.
+A :class:`Channel` delivers only JSON of bounded size. Nothing is unpickled, and a frame that is too
+long or not a JSON object raises :class:`BrokenProtocol` before more is read.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class ChannelClosed(Exception):
 
 
 class ChannelTimeout(Exception):
-    """Nothing complete came in time."""
+    """No complete frame arrived in time."""
 
 
 class BrokenProtocol(Exception):
-    """The other side sent something that is no frame of ours."""
+    """The other side sent something that is not a valid frame."""
 
 
 class Channel:
     """One end of a socket pair.
 
-    ``max_bytes`` bounds what is accepted from the other side, not what is sent.
+    ``max_bytes`` bounds received frames, not sent ones.
     """
 
     def __init__(self, sock: socket.socket, *, max_bytes: int, max_fds: int = MAX_FDS) -> None:
@@ -47,9 +47,9 @@ class Channel:
         self._poll = select.poll()
         self._poll.register(sock, select.POLLIN)
         self.busy_s = 0.0
-        """So long it looks again and again before it sleeps: a process that slept answers later, and unevenly."""
+        """Seconds of polling before it sleeps: a process that slept answers later, and less regularly."""
         self.has_greeted = False
-        """Whether the other side's first word was taken."""
+        """Whether the other side's hello was received."""
 
     @classmethod
     def from_fd(cls, fd: int, *, max_bytes: int, max_fds: int = MAX_FDS) -> Channel:
@@ -69,8 +69,8 @@ class Channel:
     def send(self, message: dict[str, Any], fds: Sequence[int] = (), timeout_s: float | None = None) -> None:
         """Send one object.
 
-        Raise :class:`ChannelClosed` when nobody is there to read it, and :class:`ChannelTimeout` when
-        somebody is but does not.
+        Raise :class:`ChannelClosed` if the other side is gone, and :class:`ChannelTimeout` if it does
+        not read.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         body = json.dumps(message, separators=(",", ":")).encode()
@@ -101,14 +101,14 @@ class Channel:
         length = HEADER.unpack_from(self._buffer)[0]
         if length > self._max_bytes:
             raise BrokenProtocol(f"a frame of {length} bytes; {self._max_bytes} are allowed")
-        # Nothing is taken before all of it is there: who comes back after a timeout begins with the header again.
+        # The buffer is consumed only when the frame is complete: after a timeout reading restarts at the header.
         self._fill_to(HEADER.size + length, deadline)
         body = bytes(self._buffer[HEADER.size : HEADER.size + length])
         del self._buffer[: HEADER.size + length]
         return parse_object(body)
 
     def has_pending(self) -> bool:
-        """Tell whether anything unread has arrived. Raise :class:`ChannelClosed` at the end of the stream."""
+        """Return whether anything unread has arrived. Raise :class:`ChannelClosed` at the end of the stream."""
         if self._buffer:
             return True
         try:
@@ -125,7 +125,7 @@ class Channel:
             self._fill(deadline)
 
     def _look_busily(self, deadline: float | None) -> bool:
-        """Tell whether something arrives while we look again and again."""
+        """Return whether something arrives while polling."""
         until = time.monotonic() + self.busy_s
         until = until if deadline is None else min(until, deadline)
         while time.monotonic() < until:
@@ -163,11 +163,11 @@ class Channel:
             raise ChannelTimeout
 
     def _check_fds(self) -> None:
-        """Refuse descriptors that nobody expects: a flood of them would leave us unable to open any."""
+        """Refuse unexpected descriptors: a flood of them would leave this process unable to open any."""
         if len(self._fds) > self._max_fds:
             for fd in self.take_fds():
                 os.close(fd)
-            raise BrokenProtocol("descriptors that nobody expects")
+            raise BrokenProtocol("unexpected descriptors")
 
 
 def parse_object(body: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Recording calls into CUDA graphs, so that launches cost the host next to nothing."""
+"""Records calls into CUDA graphs, so that launches cost the host almost nothing."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ SAYINGS = {
 }
 """Parts of the messages of the driver, PyTorch and CuPy."""
 RUNTIME_MODULES = ("jax_plugins.",)
-"""Beginnings of modules that are there once a runtime has taken the device which must not be recorded.
+"""Prefixes of modules that reveal a runtime on the device that must not be recorded.
 
-XLA queues functions of the host that free what they were called with. In a recording they run never or twice: it
-then waits for them, or its memory is spoilt.
+XLA queues host functions that free their arguments. In a recording they run never or twice: XLA then waits for
+them, or its memory is corrupted.
 """
 PER_THREAD_STREAM = 2
-"""``cudaStreamPerThread``. What was compiled for it works there where it names no stream; it can be recorded, and the
-default stream cannot."""
+"""``cudaStreamPerThread``. Code compiled for it uses it unless it names a stream; unlike the default stream it can be
+recorded."""
 HOST_NODE, CHILD_NODE = 3, 4
 """``CU_GRAPH_NODE_TYPE_HOST`` and ``CU_GRAPH_NODE_TYPE_GRAPH`` of the driver."""
 
 
 @dataclass(slots=True)
 class Recording:
-    """Recorded calls and what each returned; its tensors are written anew by each replay."""
+    """Recorded calls and their return values, whose tensors each replay overwrites."""
 
     replay: Callable[[], None]
     values: list[Any]
 
 
 class NotRecorded(RuntimeError):
-    """What was recorded, or would be, cannot be replayed."""
+    """A recording, or one that is asked for, cannot be replayed."""
 
     def __init__(self, reason: NotCaptured) -> None:
         super().__init__(reason)
@@ -58,7 +58,7 @@ class Recorder(Protocol):
     """Makes recordings."""
 
     def record(self, calls: Sequence[Callable[[], Any]]) -> Recording:
-        """Record calls in one graph. Raise whatever keeps them from being recorded."""
+        """Record calls in one graph. Raise the error that keeps them from being recorded."""
 
 
 class NoRecorder:
@@ -70,15 +70,15 @@ class NoRecorder:
 
 
 class CudaRecorder:
-    """Records in the mode that notices everything that would not be in the graph.
+    """Records in the mode that detects all work outside of the graph.
 
-    That is done on a stream of its own; on the one in use where that is the thread's.
+    Records on a separate stream, or on the current one if it is the thread's.
     """
 
     def record(self, calls: Sequence[Callable[[], Any]]) -> Recording:
-        """Call once to warm up on that stream, then record all. The stream in use afterwards is that of before.
+        """Warm up once, record every call, then restore the previous stream.
 
-        Raise :class:`NotRecorded` for functions of the host, which expect to be called once, and what calls raise.
+        Raise :class:`NotRecorded` for host functions, which expect to be called once, and what calls raise.
         """
         if any(name.startswith(RUNTIME_MODULES) for name in list(sys.modules)):
             raise NotRecorded(NotCaptured.RUNTIME)
@@ -110,9 +110,9 @@ class CudaRecorder:
 
 
 def use_per_thread_stream() -> None:
-    """Have PyTorch work where CUDA C++ does that names no stream and is compiled for the stream of its thread.
+    """Make PyTorch use the per-thread stream, like CUDA C++ that is compiled for it and names no stream.
 
-    On the default stream they would wait for each other, call by call.
+    On the default stream the two would wait for each other at every call.
     """
     torch.cuda.init()
     torch.cuda.set_stream(torch.cuda.ExternalStream(PER_THREAD_STREAM))
@@ -120,10 +120,10 @@ def use_per_thread_stream() -> None:
 
 def clean_up() -> None:
     """Leave the device as it was before a recording that was cut off."""
-    # Its error stays for the next call that looks.
+    # Its error stays until the next call reports it.
     with contextlib.suppress(RuntimeError):
         torch.cuda.synchronize()
-    # The generator would refuse to draw outside of a recording that never ended.
+    # Otherwise the generator refuses to draw, because the recording never ended.
     with contextlib.suppress(RuntimeError, AttributeError):
         fresh = torch.Generator("cuda")
         fresh.manual_seed(torch.initial_seed())
@@ -132,14 +132,14 @@ def clean_up() -> None:
 
 
 def has_host_function(graph: int, driver: Any) -> bool:
-    """Tell whether a function of the host is in a graph, or in one within.
+    """Return whether a graph or one of its child graphs has a host function.
 
     Args:
         graph: The driver's handle.
-        driver: Its library.
+        driver: The driver's library.
 
     Raises:
-        RuntimeError: The driver does not say.
+        RuntimeError: The driver reports an error.
     """
     for node in _nodes(graph, driver):
         kind = ctypes.c_int()
@@ -158,7 +158,7 @@ def _nodes(graph: int, driver: Any) -> Iterator[int]:
     count = ctypes.c_size_t()
     _checked(driver.cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count)))
     if not count.value:
-        # All was launched elsewhere, on the default stream perhaps: its replay tells. The driver refuses such a list.
+        # Everything was launched elsewhere, which its replay reveals. The driver refuses to list an empty graph.
         return
     found = (ctypes.c_void_p * count.value)()
     _checked(driver.cuGraphGetNodes(ctypes.c_void_p(graph), found, ctypes.byref(count)))
@@ -167,12 +167,12 @@ def _nodes(graph: int, driver: Any) -> Iterator[int]:
 
 def _checked(code: int) -> None:
     if code:
-        raise RuntimeError(f"the driver could not say what was recorded: error {code}")
+        raise RuntimeError(f"the driver cannot read the recording: error {code}")
 
 
 def reason_of(error: BaseException) -> NotCaptured:
-    """Return why something could not be recorded, by what was raised first."""
-    # Exceptions are user code: they may say anything, and be in a circle.
+    """Return why calls could not be recorded, by the first error raised."""
+    # Exceptions are user code: they may have any text, and form a cycle.
     try:
         chain = [error]
         while (before := chain[-1].__context__) is not None and before not in chain:

@@ -1,8 +1,7 @@
-"""How a process that was started before its job gets it: the beginning of judge and contestant.
+"""Start-up of judge and contestant: a process that was started before its job receives it here.
 
-Both import what they need first, say ``ready``, and wait. Nothing in here makes a context on a GPU:
-a process that waits costs memory and nothing else. Times are those of ``time.monotonic``, which all
-processes of a machine share.
+Both import what they need first, send ``ready``, and wait. Nothing here creates a context on a GPU, so a waiting
+process costs only memory. Times are those of ``time.monotonic``, which all processes of a machine share.
 
 To the contestant: ``{"type": "job", "memory_bytes": int, "built": bool, "files": {name: text},
 "environment": {name: text}}``, with the descriptor of an archive if ``built``. To the judge: ``{"spec": ...,
@@ -29,14 +28,14 @@ from kernelcup_harness.protocol import JobSpec, from_json
 
 MAX_JOB_FRAME = 256 << 20
 IDLE_S = 1.5
-"""A process that has waited so long for its job was started ahead of it, and has time."""
-# Older than anything that is made here: what was built from a file must not look older than the file.
+"""A process that has waited this long for its job was started ahead of it, and has time for more imports."""
+# Older than anything built here: a build must not look older than its source file.
 FILE_TIME_S = 946_684_800.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgesJob:
-    """What the judge is told."""
+    """The judge's view of a job."""
 
     spec: JobSpec
     secret: bytes
@@ -58,8 +57,8 @@ def wait_as_judge(
         runner_fd: The channel to the runner.
         parent: The id of the runner, with which this process ends.
         contestant_fds: The channel of each role in the order of :data:`kernelcup_harness.crew.ROLES`.
-        ahead: Modules to import before the job is there.
-        while_idle: Modules that many tasks need and that take seconds: imported only where the job lets wait.
+        ahead: Modules to import before the job arrives.
+        while_idle: Modules that many tasks need and that take seconds: imported only if the job has not come yet.
     """
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
@@ -77,7 +76,7 @@ def wait_as_judge(
 
 
 def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()) -> None:
-    """Get what there is to know of the job, and be bound by its limits.
+    """Get the contestant's share of the job, and apply its limits.
 
     Afterwards the channel to the runner is closed, and no code of a submission has run yet.
     """
@@ -126,13 +125,13 @@ def not_needed() -> NoReturn:
 
 
 def compilers() -> list[str]:
-    """Return what submissions for a GPU import beside torch, where it is there."""
+    """Return the installed modules that submissions for a GPU import beside torch."""
     wanted = ["triton"] if os.environ.get("KERNELCUP_BACKEND") == "cuda" else []
     return [name for name in wanted if importlib.util.find_spec(name) is not None]
 
 
 def lay_out(files: Mapping[str, str]) -> None:
-    """Write a job's files into the working folder, and let them be imported."""
+    """Write a job's files into the working folder, and make them importable."""
     folder = Path.cwd()
     for name, text in files.items():
         path = folder / name
@@ -141,6 +140,6 @@ def lay_out(files: Mapping[str, str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         os.utime(path, (FILE_TIME_S, FILE_TIME_S))
-    # Python remembers what it found in a folder, and the folder was empty.
+    # Python caches the contents of folders, and this one was empty.
     importlib.invalidate_caches()
     sys.path.insert(0, str(folder))

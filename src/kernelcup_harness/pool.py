@@ -1,8 +1,8 @@
-"""Runners that wait for a job with everything imported, each for one job. Standard library only.
+"""Warm runners: each waits for one job with everything imported. Standard library only.
 
 A runner is ``python -m kernelcup_harness --ahead BACKEND``; it holds a judge and contestants in their
-sandboxes. One thread of the pool starts and looks after all of them, and lives as long as they do: the
-system ends a runner with the thread that started it, so a service that is killed leaves none behind.
+sandboxes. One thread of the pool starts and supervises all of them, and lives as long as they do: the
+system ends a runner with the thread that started it, so a killed service leaves none behind.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 MAX_AGE_S = 1800.0
-"""A runner that has waited for longer is replaced: what it knows of the machine may be old."""
+"""A runner that has waited longer is replaced: its knowledge of the machine may be outdated."""
 RETRY_S = 60.0
-"""Until another runner is started where one could not."""
+"""Time until another start is tried after a runner has failed to start."""
 LEAVE_S = 10.0
-"""How long a runner that is not needed may take to clean up."""
+"""Time for a dismissed runner to clean up."""
 KEPT_LOG = 4096
 
 logger = logging.getLogger(__name__)
@@ -33,11 +33,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """For which jobs a runner can be used."""
+    """Identifies the jobs for which a runner can be used."""
 
     backend: str
     environment: tuple[tuple[str, str], ...]
-    """Of the runner, its GPUs included, in the order of the names."""
+    """The runner's environment variables, its GPUs included, sorted by name."""
 
     @classmethod
     def of(cls, backend: str, environment: Mapping[str, str]) -> Key:
@@ -46,23 +46,23 @@ class Key:
 
     @property
     def place(self) -> str:
-        """What jobs have in common that disturb each other: the GPUs, or the processor."""
+        """The resource on which jobs disturb each other: the GPUs, or the processor."""
         return dict(self.environment).get("CUDA_VISIBLE_DEVICES", "") if self.backend == "cuda" else ""
 
 
 @dataclass(slots=True, eq=False)
 class Runner:
-    """One runner. Its output is read by the pool while it waits, and by whoever has taken it then."""
+    """One runner. The pool reads its output while it waits, the code that takes it reads it afterwards."""
 
     key: Key
     version: str
     process: subprocess.Popen[bytes]
     channel: socket.socket
-    """Brings it its job: see :func:`kernelcup_harness.waiting.send`."""
+    """Carries its job: see :func:`kernelcup_harness.waiting.send`."""
     since: float = field(default_factory=time.monotonic)
     is_ready: bool = False
     leaves_at: float | None = None
-    """When it is killed if it has not left by then."""
+    """When it is killed if it is still running."""
 
     @property
     def output(self) -> int:
@@ -71,19 +71,19 @@ class Runner:
         return self.process.stdout.fileno()
 
     def leave(self) -> None:
-        """Tell it that it is not needed. It cleans up and ends."""
+        """Dismiss it: it cleans up and ends."""
         self.channel.close()
         with suppress(ProcessLookupError):
             self.process.terminate()
 
     def kill(self) -> None:
-        """End it and all that it has started."""
+        """Kill it and everything that it has started."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Reap it, and close what is open for it."""
+        """Reap it, and close its socket and pipes."""
         self.channel.close()
         self.process.wait()
         for pipe in (self.process.stdout, self.process.stderr):
@@ -91,7 +91,7 @@ class Runner:
                 pipe.close()
 
     def log(self) -> str:
-        """Return the end of what it has written for its operator, without waiting for more."""
+        """Return the end of its log for the operator, without waiting for more."""
         assert self.process.stderr is not None
         os.set_blocking(self.process.stderr.fileno(), False)
         with suppress(OSError, ValueError):
@@ -103,10 +103,10 @@ class Pool:
     """Keeps runners waiting.
 
     Args:
-        command: The harness; ``--ahead BACKEND`` is put behind its second last word.
-        version: Says which harness a runner would be; one of another version is not used any more.
-        while_busy: Start new ones also while a job runs on the same GPUs, at the lowest priority.
-        max_age_s: How long one may wait.
+        command: The harness; ``--ahead BACKEND`` is inserted before its last word.
+        version: Returns the version of the harness now; runners of another version are not used.
+        while_busy: Whether to start runners even while a job runs on the same GPUs, at the lowest priority.
+        max_age_s: Longest time that a runner may wait.
     """
 
     def __init__(
@@ -134,27 +134,27 @@ class Pool:
         self._thread.start()
 
     def keep(self, key: Key, count: int) -> None:
-        """Have so many runners for a key from now on."""
+        """Keep ``count`` runners for a key from now on."""
         with self._changed:
             self._wanted[key] = count
         self._wake()
 
     def wait_until_ready(self, key: Key, timeout_s: float) -> bool:
-        """Return once all of a key wait for jobs; False if that takes too long."""
+        """Return True once all runners of a key wait for jobs; False if that takes too long."""
         with self._changed:
             return self._changed.wait_for(lambda: self._is_full(key), timeout_s)
 
     def waiting(self, key: Key) -> list[Runner]:
-        """Return those of a key that nobody has taken."""
+        """Return the runners of a key that are not taken."""
         with self._changed:
             return [runner for runner in self._waiting if runner.key == key]
 
     @contextmanager
     def job(self, key: Key, *, wanted: bool = True) -> Iterator[Runner | None]:
-        """Have a runner for a job, None where there is none; at the end of the block it is gone.
+        """Take a runner for a job, None if there is none; it is ended with the block.
 
         Args:
-            wanted: False for a job that runs in the same place and can use none.
+            wanted: False for a job in the same place that cannot use a runner.
         """
         with self._changed:
             self._busy[key.place] += 1
@@ -173,14 +173,14 @@ class Pool:
             self._wake()
 
     def close(self) -> None:
-        """Let all that wait go. Runners that have a job end with it."""
+        """Dismiss all waiting runners. Runners with a job end with it."""
         with self._changed:
             self._closed = True
         self._wake()
         self._thread.join(2 * LEAVE_S if not self._taken else 0.0)
 
     def _take(self, key: Key) -> Runner | None:
-        """Return the one that has waited longest; one that is still starting is better than none."""
+        """Return the runner that has waited longest; one that is still starting is better than none."""
         version = self._version()
         for runner in sorted(self._waiting, key=lambda runner: (not runner.is_ready, runner.since)):
             if runner.key == key and runner.process.poll() is None and runner.version == version:
@@ -196,7 +196,7 @@ class Pool:
         with suppress(BlockingIOError):
             os.write(self._wake_end, b"w")
 
-    # --- what follows happens in the pool's own thread
+    # --- the rest runs in the pool's own thread
 
     def _look_after(self) -> None:
         while True:
@@ -212,7 +212,7 @@ class Pool:
                 self._wait(looked_at)
 
     def _let_go(self) -> None:
-        """Send away what is too old or of another version, and kill what does not leave."""
+        """Dismiss runners that are too old or of another version, and kill those that do not leave."""
         now, version = time.monotonic(), self._version()
         for runner in list(self._waiting):
             if self._closed or now - runner.since > self._max_age_s or runner.version != version:
@@ -261,7 +261,7 @@ class Pool:
         return [*self._command[:-1], *more, *self._command[-1:]]
 
     def _wait(self, runners: Sequence[Runner]) -> None:
-        """Wait until something happens, and see to it."""
+        """Wait for the next event, and handle it."""
         poll = select.poll()
         poll.register(self._woken, select.POLLIN)
         for runner in runners:
@@ -271,19 +271,19 @@ class Pool:
             os.read(self._woken, 4096)
         with self._changed:
             for runner in [*self._waiting, *self._leaving]:
-                # What was taken in the meantime is not ours to read.
+                # The output of a runner taken in the meantime belongs to its job.
                 if runner in runners and runner.output in happened:
                     self._hear(runner)
             self._changed.notify_all()
 
     def _next_s(self, runners: Sequence[Runner]) -> float:
-        """Return the seconds until something is due by the clock."""
+        """Return the seconds until the next deadline."""
         due = [runner.leaves_at or runner.since + self._max_age_s for runner in runners]
         due += [time.monotonic() + RETRY_S] if self._retry_at else []
         return max(0.01, min((moment - time.monotonic() for moment in due), default=RETRY_S))
 
     def _hear(self, runner: Runner) -> None:
-        """Take what a runner that waits says: that it is ready, or, by the end of its output, that it is gone."""
+        """Read the output of a waiting runner: it is ready, or, at the end of its output, gone."""
         if os.read(runner.output, 4096):
             runner.is_ready = True
             self._retry_at.pop(runner.key, None)

@@ -1,4 +1,4 @@
-"""What a run has found out so far. Nothing that came in is lost when the run is cut off."""
+"""Collects the results of a run. Nothing received is lost when the run is cut off."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kernelcup_harness.protocol import (
 
 @dataclass(slots=True)
 class OpenStage:
-    """A stage that is going on."""
+    """A stage that is in progress."""
 
     name: StageName
     limit_s: float
@@ -40,7 +40,7 @@ class OpenStage:
 
 
 class Record:
-    """Collects events into stages and tells them to whoever watches."""
+    """Collects events into stages and passes them on to ``on_event``."""
 
     def __init__(self, spec: JobSpec, commitment: str, on_event: Callable[[dict[str, Any]], None]) -> None:
         self._spec = spec
@@ -56,13 +56,13 @@ class Record:
         self.calibration: Calibration | None = None
         self.duel: DuelResult | None = None
         self.found: list[Finding] = []
-        """What audits have found that holds the run back, however it ends later."""
+        """Findings of audits that hold the run back, however it ends."""
         self.phases: dict[str, float] = {}
-        """Seconds by phase. Those that go on side by side overlap."""
+        """Seconds by phase. Parallel phases overlap."""
 
     @property
     def stage(self) -> StageName:
-        """The stage that is going on, or would be next."""
+        """The current stage, or the import if there is none."""
         return self._open.name if self._open is not None else StageName.IMPORT
 
     def take(self, event: dict[str, Any]) -> None:
@@ -88,19 +88,19 @@ class Record:
             self._on_event(event)
 
     def begin(self, name: StageName, limit_s: float, planned: int) -> None:
-        """Start a stage, or start the same one anew: its time then goes on."""
+        """Start a stage, or restart the current one, whose time then continues."""
         before, self._open = self._open, OpenStage(name, limit_s, planned)
         if before is not None and before.name is name:
             self._open.began = before.began
         self._on_event({"event": "stage", "stage": name.value, "limit_s": limit_s, "cases": planned})
 
     def plan(self, cases: int) -> None:
-        """Correct how many cases the stage that is going on has."""
+        """Correct the number of cases of the current stage."""
         assert self._open is not None
         self._open.planned = cases
 
     def case(self, result: CaseResult) -> None:
-        """Add the result of a case to the stage that is going on."""
+        """Add the result of a case to the current stage."""
         assert self._open is not None
         self._open.cases.append(result)
         told = {"event": "case", "stage": self._open.name.value, "case": result.index}
@@ -108,7 +108,7 @@ class Record:
         self._on_event({**told, "verdict": result.verdict.value, "hidden": result.hidden, "score_ns": score})
 
     def end(self, verdict: Verdict, reason: Reason, message: str) -> None:
-        """Close the stage that is going on. Its cases are told in the order of the task."""
+        """Close the current stage. Its cases are reported in the order of the task."""
         assert self._open is not None
         stage, self._open = self._open, None
         self._stages.append(
@@ -127,7 +127,7 @@ class Record:
         self._on_event({**told, "reason": reason.value, "message": message})
 
     def fail(self, name: StageName, verdict: Verdict, reason: Reason, message: str) -> None:
-        """Close the stage that is going on, or ``name``, with a verdict against it."""
+        """Close the current stage, or ``name``, with a verdict against it."""
         if self._open is None:
             self.begin(name, 0.0, 0)
         self.end(verdict, reason, message)
@@ -175,7 +175,7 @@ Ending = tuple[Verdict, Reason, str]
 
 
 def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> Ending:
-    """Say why a process that should still be there is not, or is but does not talk any more."""
+    """Return why a process has ended, or has stopped talking."""
     code = child.wait(timeout_s)
     if child.killed_for:
         return reasons(limits, memory_bytes)[child.killed_for[0]]
@@ -187,7 +187,7 @@ def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) 
 
 
 def reasons(limits: Limits, memory_bytes: int) -> dict[str, Ending]:
-    """Return what is said for each reason for which the runner ends a process."""
+    """Return verdict, reason and text for each reason for which the runner ends a process."""
     output = f"more than {limits.output_bytes} bytes were printed"
     memory = f"more than {memory_bytes} bytes of host memory were used"
     too_much = Verdict.OUTPUT_LIMIT_EXCEEDED
@@ -200,7 +200,7 @@ def reasons(limits: Limits, memory_bytes: int) -> dict[str, Ending]:
 
 
 def signal_name(number: int) -> str:
-    """Return the name of a signal, also of one without a name."""
+    """Return the name of a signal, or its number if it has none."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -37,8 +37,8 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Crew | None = None) -> Ru
 
     Args:
         spec: The job.
-        on_event: Told of stages, samples and cases as they come.
-        ahead: Processes that were started before the job was there; used where they fit, ended either way.
+        on_event: Receives stages, samples and cases as they come.
+        ahead: Processes that were started before the job came; used if they fit, ended either way.
     """
     processes.adopt_orphans()
     began = time.monotonic()
@@ -65,9 +65,11 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Crew | None = None) -> Ru
 
 
 def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
-    """Say what this machine lacks for a job, None if nothing."""
+    """Return what this machine lacks for a job, None if it can run it."""
     if spec.sandbox is SandboxPolicy.REQUIRED and not boxed:
-        return "this job asks for a sandbox and the machine has none; `kernelcup doctor` says how to get it"
+        return (
+            "this job asks for a sandbox and the machine has none; `kernelcup doctor` explains how to get one"
+        )
     if spec.backend is Backend.CUDA and not has_gpu():
         return "this machine has no GPU that can be used"
     return None
@@ -75,7 +77,7 @@ def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
 
 @contextmanager
 def started_ahead(backend: Backend) -> Iterator[Crew]:
-    """Have judge and contestants started and everything imported. Raise ``NotStarted``."""
+    """Start judge and contestants, and wait until they have imported everything. Raise ``NotStarted``."""
     processes.adopt_orphans()
     sweep()
     with job_folder() as folder:
@@ -89,33 +91,33 @@ def started_ahead(backend: Backend) -> Iterator[Crew]:
 
 
 def sandbox_in_force(*, network: bool) -> dict[str, str]:
-    """Say what the sandbox of this job is."""
+    """Describe the sandbox of this job."""
     return sandbox.describe(network=network) | ({"network": "its own loopback"} if network else {})
 
 
 def has_gpu() -> bool:
-    """Tell whether the machine shows the device nodes of a GPU."""
+    """Return whether the machine has device nodes of a GPU."""
     return Path("/dev/kfd").exists() or any(Path("/dev").glob("nvidia[0-9]*"))
 
 
 @contextmanager
 def job_folder() -> Iterator[Path]:
-    """Make a folder for a job and remove it afterwards, however deep it has become."""
+    """Create a folder for a job and remove it afterwards, at any depth."""
     folder = tempfile.mkdtemp(prefix=f"{folder_prefix()}{os.getpid()}-")
     try:
         yield Path(folder)
     finally:
-        # shutil.rmtree recurses, and a submission may nest folders deeper than Python does.
+        # shutil.rmtree recurses, and a submission may nest folders deeper than Python's recursion limit.
         subprocess.run(["rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
 
 
 def folder_prefix() -> str:
-    """Return how the folders of runners begin that see the same process ids as this one."""
+    """Return the prefix of job folders of runners that see the same process ids as this one."""
     return f"{FOLDER_PREFIX}{sweeping.namespace()}-"
 
 
 def sweep() -> None:
-    """Remove what runners left behind that were killed before they could clean up."""
+    """Remove what killed runners left behind."""
     cgroups.sweep()
     if sandbox.is_there() and not sandbox.has_own_names():
         sweeping.end_orphans()

@@ -1,8 +1,8 @@
-"""Put a process that runs foreign code into a sandbox of its own.
+"""Puts a process that runs untrusted code into a sandbox of its own.
 
-:func:`prepare` is the one entrance, whichever kind of sandbox works here: bubblewrap, else Landlock.
-Around either kind there are limits on processes, open files and sizes, and a control group where we
-may make one.
+:func:`prepare` is the only entry point, for the kind of sandbox that works here: bubblewrap, else
+Landlock. Either kind has limits on processes, open files and sizes, and a control group if the user may
+create one.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from kernelcup_harness.boxes import Sandbox as Sandbox
 from kernelcup_harness.boxes import make_readable as make_readable
 
 VARIABLE = "KERNELCUP_HARNESS_SANDBOX"
-"""Names the one kind that may be used; unset, it is the best that works."""
+"""Names the only kind that may be used; if unset, the best kind that works is used."""
 
 FOLDER_PREFIX = "kernelcup-job-"
 TRIAL_S = 20.0
 
-# Processes and threads, counted for each user on the whole machine: jobs that run at once share it,
+# Processes and threads, counted for each user on the whole machine: parallel jobs share the limit,
 # so it grows with the machine. It ends a fork bomb, not a job.
 LEAST_PROCESSES = 4096
 PROCESSES_A_CORE = 64
-# Where we are not root, all that our user runs counts too.
+# Without root, everything that this user runs counts too.
 PROCESSES_OF_OURSELVES = 16384
 GROUP_PROCESSES = 4096
 OPEN_FILES = 65536
-# Shared memory between judge and contestant counts as a file. Folders in memory are smaller anyway.
+# Memory shared by judge and contestant counts as a file. Folders in memory are smaller anyway.
 FILE_BYTES = 64 << 30
 
 
@@ -59,9 +59,9 @@ class Kind(StrEnum):
 
 @functools.cache
 def kind(*, network: bool = False) -> Kind:
-    """Return the kind that is used here. Tries each once.
+    """Return the kind that is used here. Tries each kind once.
 
-    With ``network`` it must have a network of its own, which Landlock cannot give.
+    With ``network`` it must have a network of its own, which Landlock cannot provide.
     """
     works = {Kind.BUBBLEWRAP: bubblewrap_works, Kind.LANDLOCK: landlock_works}
     named = os.environ.get(VARIABLE)
@@ -74,22 +74,22 @@ def kind(*, network: bool = False) -> Kind:
 
 
 def is_there(*, network: bool = False) -> bool:
-    """Tell whether there is a sandbox for a job."""
+    """Return whether there is a sandbox for a job."""
     return kind(network=network) is not Kind.NONE
 
 
 def has_own_names() -> bool:
-    """Tell whether a process writes to files of its own, whatever other processes call theirs."""
+    """Return whether each process has its own files, even under names that other processes use."""
     return kind() is Kind.BUBBLEWRAP
 
 
 def parent_id() -> int:
-    """Return the id by which a process in a sandbox knows its parent."""
+    """Return the parent's process id as a process in the sandbox sees it."""
     return 1 if kind() is Kind.BUBBLEWRAP else os.getpid()
 
 
 def bubblewrap_works() -> bool:
-    """Try a bubblewrap: that says more than any check of versions and kernel settings."""
+    """Try bubblewrap, which is more reliable than checking versions and kernel settings."""
     return shutil.which("bwrap") is not None and runs(Kind.BUBBLEWRAP, ["/bin/true"])
 
 
@@ -100,20 +100,20 @@ def landlock_works() -> bool:
 
 @functools.cache
 def python_runs(*, reads_all: bool) -> bool:
-    """Tell whether our Python runs behind Landlock, as a user who may read only his own or all that is shown.
+    """Return whether this Python runs under Landlock, as a user who may read only their own files or all visible ones.
 
-    Only root has the second to give.
+    Only root can grant the latter.
     """
     argv = [sys.executable, "-I", "-S", "-c", ""]
     return (os.getuid() == 0 or not reads_all) and runs(Kind.LANDLOCK, argv, reads_all=reads_all)
 
 
 def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False) -> bool:
-    """Tell whether a program comes to its end in a sandbox."""
+    """Return whether a program succeeds in a sandbox."""
     if not seccomp.is_supported():
         return False
     with tempfile.TemporaryDirectory(prefix="kernelcup-trial-") as folder:
-        # Behind Landlock the other user comes through it.
+        # Under Landlock the other user has to pass through it.
         Path(folder).chmod(0o711)
         (Path(folder) / "files").mkdir()
         trial = Sandbox(user_id=CONTESTANT_ID, files=Path(folder) / "files")
@@ -141,7 +141,7 @@ def runs(kind: Kind, argv: Sequence[str], *, reads_all: bool = False) -> bool:
 
 
 def describe(*, network: bool = False) -> dict[str, str]:
-    """Say what is in force here, for the report of a run."""
+    """Describe the sandbox in force here, for the report of a run."""
     found = kind(network=network)
     if found is Kind.NONE:
         forced = os.environ.get(VARIABLE)
@@ -158,7 +158,7 @@ def describe(*, network: bool = False) -> dict[str, str]:
 
 
 def prepare(box: Sandbox, argv: Sequence[str], environment: Mapping[str, str]) -> Prepared:
-    """Return the command that runs ``argv`` inside. Raise ``RuntimeError`` where there is no sandbox."""
+    """Return the command that runs ``argv`` inside. Raise ``RuntimeError`` if there is no sandbox."""
     found = kind(network=box.network)
     if found is Kind.NONE:
         raise RuntimeError("no sandbox that works")
@@ -188,7 +188,7 @@ def by_landlock(
     *,
     reads_all: bool,
 ) -> Prepared:
-    """Return the command that runs ``argv`` behind Landlock, with ``scratch`` made anew to write to."""
+    """Return the command that runs ``argv`` under Landlock, with a fresh ``scratch`` folder to write to."""
     user_id = box.user_id if os.getuid() == 0 else None
     work = laid_out(box.files, scratch, user_id)
     let_through(box)
@@ -217,15 +217,15 @@ def by_landlock(
 
 
 def moved(value: str, scratch: Path) -> str:
-    """Return a value of the environment with the real place of the scratch folder."""
+    """Return an environment value with the real path of the scratch folder."""
     inside = value == SCRATCH or value.startswith(SCRATCH + "/")
     return str(scratch) + value.removeprefix(SCRATCH) if inside else value
 
 
 def scratch_folder(user_id: int) -> Path:
-    """Return where a process without memory of its own writes: the same place for all of one run.
+    """Return the scratch folder of processes without memory of their own: the same for all processes of a run.
 
-    Compilers tell by names whether what they made is still good.
+    Compilers validate their caches by file names.
     """
     space = os.stat("/proc/self/ns/pid").st_ino
     folder = Path(tempfile.gettempdir()) / f"{FOLDER_PREFIX}{space}-{os.getpid()}-inside-{user_id}"
@@ -234,12 +234,12 @@ def scratch_folder(user_id: int) -> Path:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder, however deep it has become."""
+    """Remove a folder of any depth."""
     subprocess.run(["rm", "-rf", "--", str(folder)], check=False, stderr=subprocess.DEVNULL)
 
 
 def laid_out(files: Path, scratch: Path, user_id: int | None) -> Path:
-    """Make a scratch folder anew and return the working folder in it, with copies of the files."""
+    """Recreate the scratch folder and return the working folder in it, with copies of the files."""
     remove_folder(scratch)
     scratch.mkdir(mode=0o700)
     work = scratch / "job"
@@ -247,13 +247,13 @@ def laid_out(files: Path, scratch: Path, user_id: int | None) -> Path:
     make_readable(work)
     if user_id is not None:
         os.chown(scratch, user_id, user_id)
-        # It may write there, yet neither change nor remove what is not its own.
+        # The process may write there, but not change or remove the files of others.
         work.chmod(0o1777)
     return work
 
 
 def let_through(box: Sandbox) -> None:
-    """Let others pass the folders above what is shown. Their names are random and cannot be listed."""
+    """Let other users traverse the folders above the visible ones. Their names are random and cannot be listed."""
     top = Path(tempfile.gettempdir()).resolve()
     for shown in map(Path, box.visible):
         for parent in shown.resolve().parents:
@@ -262,14 +262,14 @@ def let_through(box: Sandbox) -> None:
 
 
 def limited(box: Sandbox, prepared: Prepared) -> Prepared:
-    """Return the command with its limits, and with a control group to join where we may make one."""
+    """Return the command with its limits, and with a control group to join if one can be created."""
     group = cgroups.make(GROUP_PROCESSES + PROCESSES_A_CORE * (os.cpu_count() or 1), box.memory_bytes)
     joining = group.joining() if group is not None else []
     return dataclasses.replace(prepared, argv=[*joining, *limits(), *prepared.argv], group=group)
 
 
 def limits() -> list[str]:
-    """Return the beginning of a command line that sets limits of the process and all below it."""
+    """Return the beginning of a command line that sets limits for the process and its descendants."""
     program = shutil.which("prlimit")
     if program is None:
         return []
@@ -285,6 +285,6 @@ def limits() -> list[str]:
 
 
 def at_most(number: int, value: int) -> int:
-    """Return a limit that we may set: none above the one that we have ourselves."""
+    """Return a limit that this process may set: at most its own hard limit."""
     hard = resource.getrlimit(number)[1]
     return value if hard == resource.RLIM_INFINITY else min(value, hard)

@@ -1,4 +1,4 @@
-"""Seeds: one secret for a run, everything else derived from it."""
+"""Seeds: each run has one secret, from which all others are derived."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def commitment(secret: bytes) -> str:
 def derive_seed(secret: bytes, *place: object, below: int | None = None) -> int:
     """Return a seed: HMAC-SHA-256 of the place where it is used, under ``secret``.
 
-    It has 63 bits, or is less than ``below`` where that is given.
+    It has 63 bits, or is less than ``below`` if that is given.
     """
     message = "/".join(str(part) for part in place).encode()
     digest = hmac.new(secret, message, hashlib.sha256).digest()

@@ -1,4 +1,4 @@
-"""One job under our judge: have the processes ready, hand the job over, follow the judge, end everything."""
+"""One job with the standard harness: start the processes, hand over the job, follow the judge, end everything."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ from kernelcup_harness.surroundings import WATCH_INTERVAL_S, backend_environment
 GRACE_S = 30.0
 HELLO_GRACE_S = 120.0
 READY_S = 120.0
-"""How long judge and contestants may take to import what they need."""
+"""Time for the imports of judge and contestants."""
 
 RIVALS_SCOPE = "rival"
+"""Scope of the builds of rivals: not their authors', because other users run them. Equal sources share builds."""
 DUMP = "Fatal Python error"
-"""With this begins the stack that Python prints when a signal ends it."""
-"""Whose builds a rival's are: not its author's, for somebody else runs it. Equal sources share them."""
+"""The stack that Python prints when a signal ends it begins with this."""
 
 
 class StandardRun:
@@ -77,7 +77,7 @@ class StandardRun:
         self._compilers = AskedCompilers(spec.backend)
 
     def run(self) -> None:
-        """Go from the job to the judge's last event. What goes wrong on the way is in the record."""
+        """Run the job until the judge's last event. Failures are in the record."""
         if self._spec.multi_gpu:
             text = "multi-GPU tasks are not judged by the standard harness yet"
             self._record.fail(StageName.IMPORT, Verdict.INTERNAL_ERROR, Reason.TASK, text)
@@ -100,9 +100,9 @@ class StandardRun:
         return self._crew
 
     def _start_and_build(self) -> dict[str, build_store.Build | None] | None:
-        """Start and build side by side. Return the builds by role, None where that ended the run."""
+        """Start and build side by side. Return the builds by role, None if the run has ended."""
         roles = self._roles_that_build()
-        # Without names of its own a build lies where the submission's process would lie already.
+        # Without separate file names a build needs the folder that the submission's process would already use.
         build_first = bool(roles) and not sandbox.has_own_names()
         if not build_first:
             self._take_or_start()
@@ -114,7 +114,7 @@ class StandardRun:
         return builds
 
     def _take_or_start(self) -> None:
-        """Take the processes that wait already where they fit, else start some."""
+        """Take the waiting processes if they fit, else start new ones."""
         if self._ahead is not None and self._ahead.fits(self._spec.backend, boxed=self._boxed):
             self._crew = self._ahead
             self._record.phases |= {"start": 0.0, "import": 0.0}
@@ -130,10 +130,10 @@ class StandardRun:
 
     @property
     def _roles(self) -> tuple[str, ...]:
-        """Which contestants the job needs."""
+        """The contestants that the job needs."""
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
         if self._spec.backend is not Backend.CUDA:
-            # A processor's times scatter by more than processes differ by, and there is less memory beside one.
+            # Times on a processor vary more than processes differ, and host memory is scarcer.
             return (SUBMISSION, RIVAL) if fights else (SUBMISSION,)
         if not needs_trusted(self._spec):
             return (SUBMISSION,)
@@ -143,9 +143,9 @@ class StandardRun:
         return tuple(role for role in ROLES if role != TIMER) if fights else (SUBMISSION, TRUSTED)
 
     def _roles_that_build(self) -> list[str]:
-        """Return whose source compiles something when it is imported.
+        """Return the roles whose source compiles something at import.
 
-        Without a sandbox there is none to build in either: the contestant does it all.
+        Without a sandbox there is none to build in either: the contestant compiles then.
         """
         wanted = [role for role in (SUBMISSION, RIVAL) if self._boxed and role in self._roles]
         return [role for role in wanted if build.builds_at_import(self._source(role))]
@@ -155,7 +155,7 @@ class StandardRun:
         return (self._spec.rival or "") if SOURCE_OF[role] == RIVAL else self._spec.submission
 
     def _built(self, roles: list[str]) -> dict[str, build_store.Build | None] | None:
-        """Have compiled what is compiled at import. Return None if that ends the run."""
+        """Compile what sources compile at import. Return None if that ends the run."""
         builds: dict[str, build_store.Build | None] = {}
         began = time.monotonic()
         for role in roles:
@@ -191,12 +191,12 @@ class StandardRun:
         )
 
     def _compiling(self, role: str) -> dict[str, str]:
-        """Return how a role's code is compiled: the same in its build step and where it is called."""
+        """Return the compiler settings for a role's code, the same for its build and its calls."""
         streams = surroundings.stream_environment(self._spec.backend, self._source(role))
         return self._compilers.environment() | streams
 
     def _files(self, role: str) -> dict[str, str]:
-        """Return all that a contestant may read."""
+        """Return the files that a contestant may read."""
         spec = self._spec
         public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
         if role in (TRUSTED, TIMER):
@@ -256,12 +256,12 @@ class StandardRun:
             if event["event"] == "end":
                 return
             self._heed(event, channel)
-            # A judge that talks all the time must not keep us from looking.
+            # Limits are checked even if the judge sends events all the time.
             if time.monotonic() - self._looked > WATCH_INTERVAL_S and not self._within_limits():
                 return
 
     def _heed(self, event: dict[str, Any], channel: Channel) -> None:
-        """Do what an event asks for, or record it."""
+        """Carry out the request of an event, or record the event."""
         if event["event"] != "dismiss":
             self._record.take(event)
             return
@@ -269,12 +269,12 @@ class StandardRun:
         channel.send({"type": "dismissed"}, timeout_s=GRACE_S)
 
     def _used_memory(self, role: str) -> int:
-        """Return what a contestant uses: its own memory, and shared memory that is not the judge's too."""
+        """Return the bytes that a contestant uses: its own memory, and shared memory except the judge's."""
         child = self._started.contestants[role].child
         judge = self._started.judge.child.process.pid
         shared = processes.shared_memory(child.process.pid) - processes.shared_memory(judge)
         judges = [judge, *processes.descendants(judge)]
-        # A file in the sandbox's memory may be mapped, and is not counted twice then.
+        # A file in the sandbox's memory may be mapped, and then must not be counted twice.
         stored = child.stored_bytes(besides=judges)
         return processes.private_memory(child.process.pid) + max(shared, stored)
 
@@ -293,9 +293,9 @@ class StandardRun:
         return False
 
     def _say_how_it_was_lost(self, event: dict[str, Any]) -> None:
-        """Complete an event about a contestant that is gone; ``role`` says which, the submission if none.
+        """Complete an event about a lost contestant, named by ``role``; by default the submission.
 
-        A submission answers for its own end only: what others ended with is said, and not whose fault it is.
+        A submission is blamed for its own end only: how others ended is reported without blame.
         """
         member = self._started.contestants[event.get("role") or SUBMISSION]
         verdict, reason, text = ended(member.child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
@@ -307,9 +307,9 @@ class StandardRun:
             event["message"] += f" (of the {member.role}: {text})"
 
     def _line(self, event: dict[str, Any]) -> str:
-        """Return the line of the submission at which it hung or crashed; empty if that is not known.
+        """Return the line of the submission at which it hung or crashed; empty if it is not known.
 
-        The submission can write what it likes there, so nothing of it is told where inputs are secret.
+        The submission controls this text, so it is not reported where inputs are secret.
         """
         stderr = self._started.contestants[SUBMISSION].child.stderr
         if stderr is None or event["name"] == StageName.RANKED:
@@ -320,7 +320,7 @@ class StandardRun:
         return "" if found is None else f", at {file}:{found[1]}"
 
     def _judge_lost(self) -> None:
-        """Blame ourselves or the task for a judge that ended without a verdict."""
+        """Record a judge that ended without a verdict as the machine's failure."""
         child = self._started.judge.child
         code = child.wait(2.0)
         assert child.stderr is not None
@@ -329,7 +329,7 @@ class StandardRun:
         self._fail(Reason.MACHINE, f"the judge ended with {how}: {tail}")
 
     def _fail(self, reason: Reason, text: str) -> None:
-        """End the run where it is: nothing of it is the submission's fault."""
+        """End the run with a failure that is not the submission's fault."""
         self._record.fail(self._record.stage, Verdict.INTERNAL_ERROR, reason, text)
 
     def _stop(self) -> None:
@@ -349,7 +349,7 @@ class StandardRun:
 
 
 class AskedCompilers:
-    """For which GPU to compile. The driver is asked aside, for it takes as long as Python takes to start."""
+    """The GPU to compile for. A thread asks the driver, which takes as long as Python takes to start."""
 
     def __init__(self, backend: Backend) -> None:
         self._found: dict[str, str] = {}
@@ -357,7 +357,7 @@ class AskedCompilers:
         self._thread.start()
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that say so."""
+        """Return the environment variables for compilers."""
         self._thread.join()
         return self._found
 
@@ -366,6 +366,6 @@ class AskedCompilers:
 
 
 def without_dump(output: CapturedOutput) -> CapturedOutput:
-    """Return what a submission printed without the stack that Python printed at its end: the message has the line."""
+    """Return a submission's output without the stack that Python prints when it is killed: the message has the line."""
     text, dump, _ = output.text.rpartition(DUMP)
     return dataclasses.replace(output, text=text) if dump else output

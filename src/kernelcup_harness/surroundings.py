@@ -1,4 +1,4 @@
-"""What a process of a job finds around it: its files, its environment, its limits. No torch."""
+"""The surroundings of a job's processes: files, environment, limits. No torch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kernelcup_harness.protocol import Backend, JobSpec
 
 WATCH_INTERVAL_S = 0.1
 
-# Where compilers put what can be used again: extensions of torch, kernels of Triton.
+# Folders in which compilers keep results for reuse: extensions of torch, kernels of Triton.
 BUILD_FOLDERS = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
-# A submission with one of these words compiles CUDA C++, as far as can be seen.
+# A submission with one of these words probably compiles CUDA C++.
 CUDA_MARKS = ("cpp_extension", "load_inline")
-# One with any of these names streams itself. The default stream waits for others, its thread's does not.
+# A submission with one of these words names streams. The default stream waits for others, the thread's does not.
 STREAM_MARKS = ("cudaStream", "CUDAStream", "cuStream", "ExternalStream", "cuda.Stream", "cuda.stream")
-# By this variable a contestant is told to work on the stream of its thread.
+# This variable makes a contestant work on the stream of its thread.
 PER_THREAD = "KERNELCUP_PER_THREAD_STREAM"
-# By this one that its calls are to be captured for a timer.
+# This variable makes a contestant ready to have its calls captured for a timer.
 CLEAN_ROOM = "KERNELCUP_CLEAN_ROOM"
 
 
@@ -44,16 +44,16 @@ def memory_limit(spec: JobSpec) -> int:
 
 
 def group_memory(spec: JobSpec) -> int:
-    """Return what a contestant's processes may hold together before the kernel ends one of them.
+    """Return the bytes that a contestant's processes may hold together before the kernel ends one of them.
 
-    That is more than :func:`memory_limit`, which the runner watches: what a call returns is shared
-    with the judge and counted against the process that wrote it.
+    More than :func:`memory_limit`, which the runner watches: a call's result is shared with the judge
+    and counted against the process that wrote it.
     """
     return min(memory_limit(spec) + spec.limits.result_bytes, int(processes.total_memory() * 0.8))
 
 
 def backend_environment(backend: Backend) -> dict[str, str]:
-    """Return the variables that tell the children how to answer for a GPU."""
+    """Return the variables that select the backend in child processes."""
     # JAX would take three quarters of the device's memory at its first call.
     found = {"KERNELCUP_BACKEND": backend.value, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
     if part := os.environ.get("KERNELCUP_HARNESS_GPU_PART"):
@@ -66,7 +66,7 @@ def backend_environment(backend: Backend) -> dict[str, str]:
 
 
 def compiler_environment(backend: Backend, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return for which GPU to compile: the same with one at hand and without, or all is made twice."""
+    """Return the variables that name the GPU to compile for: equal with and without a GPU, so builds are reused."""
     if backend is not Backend.CUDA:
         return {}
     architectures = architecture_list(device_capabilities(), environ.get("CUDA_VISIBLE_DEVICES"))
@@ -74,10 +74,10 @@ def compiler_environment(backend: Backend, environ: Mapping[str, str]) -> dict[s
 
 
 def stream_environment(backend: Backend, submission: str) -> dict[str, str]:
-    """Return on which stream CUDA C++ works that names none: its thread's, which can be recorded in a graph.
+    """Return the variables that put CUDA C++ on the stream of its thread, which a graph can record.
 
-    Only for submissions that compile some and name no stream anywhere, as far as can be seen; others work on the
-    default stream, whose rules they may count on.
+    Only for submissions that seem to compile CUDA C++ and to name no stream; others use the default stream, whose
+    rules they may rely on.
     """
     compiles, names = (any(mark in submission for mark in marks) for marks in (CUDA_MARKS, STREAM_MARKS))
     if backend is not Backend.CUDA or not compiles or names:
@@ -86,10 +86,10 @@ def stream_environment(backend: Backend, submission: str) -> dict[str, str]:
 
 
 def build_folders(folder: Path, *, boxed: bool) -> dict[str, str]:
-    """Return where a job's builds lie, the same place for all its processes.
+    """Return the folders for a job's builds, the same for all its processes.
 
-    A build tells by the names of its files whether it is still good. In a sandbox the names are the
-    same anyway, and each has its own memory behind them; this returns nothing then.
+    Builds are validated by the names of their files. In a sandbox the names are the same anyway, each
+    with its own memory behind them; then this returns nothing.
     """
     if boxed:
         return {}
@@ -114,9 +114,9 @@ def device_capabilities() -> tuple[tuple[str, str, str], ...]:
 
 
 def architecture_list(devices: tuple[tuple[str, str, str], ...], visible: str | None) -> str:
-    """Return what torch would choose for the GPUs of this job, were they there while it compiles.
+    """Return the architectures that torch would choose for the GPUs of this job if it saw them.
 
-    ``visible`` names them as ``CUDA_VISIBLE_DEVICES`` does, None or names of no GPU mean all.
+    ``visible`` is a value of ``CUDA_VISIBLE_DEVICES``; None or names of no GPU mean all.
     """
     named = visible.split(",") if visible else []
     chosen = [each for each in devices if each[0] in named or each[1] in named] or list(devices)
@@ -125,20 +125,20 @@ def architecture_list(devices: tuple[tuple[str, str, str], ...], visible: str | 
 
 
 def watch(child: processes.Child, deadline: float, memory_bytes: int, *, keep: Collection[int] = ()) -> None:
-    """Wait until a process ends, or end it at its limits, and then all that it started.
+    """Wait until a process ends, or end it at its limits, then end everything that it started.
 
-    ``keep`` has the ids of processes that have nothing to do with it and go on.
+    ``keep`` has the ids of unrelated processes that keep running.
     """
     while child.wait(WATCH_INTERVAL_S) is None:
         if time.monotonic() > deadline:
             child.kill("time")
         elif processes.used_memory(child) > memory_bytes:
             child.kill("memory")
-    # Workers of a pool may outlive the process that made them, and hold the pipe open.
+    # Workers of a pool may outlive the process that started them, and hold the pipe open.
     processes.kill_tree(child.process.pid)
     processes.kill_descendants(keep=keep)
 
 
 def parent_id(*, boxed: bool) -> str:
-    """Return the id by which a child knows its parent."""
+    """Return the parent's process id as the child sees it."""
     return str(sandbox.parent_id() if boxed else os.getpid())

@@ -1,4 +1,4 @@
-"""The creator's code inside the judge: generator, reference and checker, with faults given to the task."""
+"""The task's code inside the judge: generator, reference and checker. Their failures are the task's faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelcup_harness.protocol import CheckStyle, Parameters
 
 
 class TaskFault(Exception):
-    """The task's own code failed: nobody's submission is to blame."""
+    """The task's own code failed: the submission is not to blame."""
 
 
 class TaskCode:
@@ -37,7 +37,7 @@ class TaskCode:
         self._check = self._function("check_implementation")
         self._reference: Callable[[Any], Any] | None = getattr(self._module, "ref_kernel", None)
         self.in_place = False
-        """Whether the reference answers by writing into its input; known once it was called."""
+        """Whether the reference answers by writing into its input; known after its first call."""
         self._written_only: dict[tuple[str, int], bool] = {}
         self._names = list(inspect.signature(self._generate).parameters)
         if style is CheckStyle.OUTPUT_REFERENCE and self._reference is None:
@@ -45,7 +45,7 @@ class TaskCode:
 
     @property
     def takes_seed(self) -> bool:
-        """Whether the generator is given the seed, rather than the global generators alone."""
+        """Whether the generator takes a seed, rather than relying on the global generators alone."""
         return "seed" in self._names
 
     @property
@@ -55,7 +55,7 @@ class TaskCode:
 
     @property
     def tolerance(self) -> tuple[float, float] | None:
-        """The checker's ``(rtol, atol)`` when it names them, as ours does."""
+        """The checker's ``(rtol, atol)`` if it names them, as KernelCup's does."""
         relative, absolute = getattr(self._check, "rtol", None), getattr(self._check, "atol", None)
         if isinstance(relative, (int, float)) and isinstance(absolute, (int, float)):
             return float(relative), float(absolute)
@@ -64,7 +64,7 @@ class TaskCode:
     def generate(self, parameters: Parameters, seed: int) -> Any:
         """Return a fresh input. The seed also feeds the global generators, for tasks that use them.
 
-        Memory that the generator leaves as it is holds noise where the reference only writes to it, else zeros.
+        Memory that the generator leaves unwritten holds noise if the reference only writes to it, else zeros.
         """
         data, left = self._generated(parameters, seed)
         for number in left:
@@ -73,7 +73,7 @@ class TaskCode:
         return data
 
     def _generated(self, parameters: Parameters, seed: int) -> tuple[Any, list[int]]:
-        """Return an input with zeros where nothing was written, and the numbers of those tensors."""
+        """Return an input with zeros in unwritten memory, and the numbers of the unwritten tensors."""
         arguments = dict(parameters)
         if "seed" in self._names:
             arguments["seed"] = seed
@@ -84,7 +84,7 @@ class TaskCode:
         return data, left
 
     def _only_writes(self, parameters: Parameters, seed: int, number: int) -> bool:
-        """Tell whether the reference's answer is the same whatever a tensor of the input holds."""
+        """Return whether the reference's answer does not depend on the contents of a tensor of the input."""
         if self._reference is None:
             return False
         key = repr(sorted(parameters.items(), key=str)), number
@@ -118,7 +118,7 @@ class TaskCode:
         return data if value is None else value
 
     def check(self, data: Any, output: Any) -> str:
-        """Return what is wrong with ``output``, empty if nothing. ``data`` is spent afterwards."""
+        """Return the fault of ``output``, empty if there is none. Do not use ``data`` afterwards."""
         if self._style is CheckStyle.OUTPUT_REFERENCE:
             expected = self.expected(data)
             return verdict_text(self._guard("check_implementation", lambda: self._check(output, expected)))
@@ -161,7 +161,7 @@ class TaskCode:
 def seed_everything(seed: int) -> None:
     """Seed the generators of random, torch and, where it is loaded, numpy."""
     random.seed(seed)
-    # As torch.manual_seed does, which takes a millisecond for noting down what to do once there is a GPU.
+    # As torch.manual_seed does, which spends a millisecond on registering a callback for a later GPU.
     torch.default_generator.manual_seed(seed)
     if os.environ.get("KERNELCUP_BACKEND") == "cuda" or torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(seed)
@@ -174,19 +174,21 @@ def verdict_text(answer: Any) -> str:
     """Return the fault that a checker's answer names: it may be a bool, a text, or (bool, text)."""
     if isinstance(answer, tuple) and len(answer) == 2:
         good, text = answer
-        return "" if is_true(good) else str(text) or "the checker says that the output is wrong"
+        return "" if is_true(good) else str(text) or "the checker rejects the output"
     if isinstance(answer, str):
         return answer
     if isinstance(answer, (list,)):
         return "\n".join(str(line) for line in answer)
     if answer is None:
         raise TaskFault("check_implementation returned None; a bool, a text or (bool, text) is expected")
-    return "" if is_true(answer) else "the checker says that the output is wrong"
+    return "" if is_true(answer) else "the checker rejects the output"
 
 
 def is_true(answer: Any) -> bool:
-    """Return a checker's yes or no. Raise :class:`TaskFault` for what is neither."""
+    """Return a checker's answer as a bool. Raise :class:`TaskFault` if it has no truth value."""
     try:
         return bool(answer)
     except Exception as error:
-        raise TaskFault(f"check_implementation returned what is neither true nor false: {error}") from error
+        raise TaskFault(
+            f"check_implementation returned a value that is neither true nor false: {error}"
+        ) from error

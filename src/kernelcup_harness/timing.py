@@ -1,6 +1,6 @@
-"""Clocks that time one call, and the rule that says when a case has been called often enough.
+"""Clocks that time one call, and the rule for when a case has enough samples.
 
-The clocks run in the contestant: what they say is a claim. The rule runs in the judge.
+The clocks run in the contestant: their times are claims. The rule runs in the judge.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from kernelcup_harness import estimates, l2
 from kernelcup_harness.protocol import MeasureRules
 
 HIDING_CYCLES = 600_000
-"""About 0.35 ms: time to launch some ten kernels, also on a slow host."""
+"""About 0.35 ms: time to launch some ten kernels, even on a slow host."""
 SMALLEST_STEP_NS = 50.0
-"""Half an interval that is this narrow is narrow enough, however short the call."""
+"""Half width of an interval that is narrow enough for any call."""
 FEWEST_TO_STOP = 16
-"""So many samples say how exact they are: of fewer some look alike by chance, and those are the quick ones."""
+"""Fewest samples whose precision can be judged: fewer may look alike by chance, mostly quick ones."""
 
 
 class Clock(Protocol):
     """Times one call."""
 
     was_late: bool
-    """Whether the device had to wait for the host in the last call: then its time has a gap in it."""
+    """Whether the device had to wait for the host in the last call, which leaves a gap in its time."""
 
     def settle(self) -> None:
-        """Wait until the device has nothing left to do."""
+        """Wait until the device is idle."""
 
     def time(self, call: Callable[[], Any]) -> tuple[Any, float]:
-        """Return what ``call`` returned and how long it took in nanoseconds."""
+        """Return the result of ``call`` and its time in nanoseconds."""
 
 
 class HostClock:
@@ -54,9 +54,9 @@ class CudaClock:
     """CUDA events around the call, with a cold L2 cache.
 
     A kernel that only waits, and the sweep that clears the cache, hide the latency of launches: the
-    device is still busy with them when all that the call launches is queued. What is set aside in the
-    cache from the host while it is queued is given back behind it. The functions are taken before the
-    submission is imported.
+    device is still busy with them when all launches of the call are queued. Cache that the host sets
+    aside meanwhile is released afterwards. The functions are looked up before the submission is
+    imported.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class CudaClock:
         self._wait = torch.cuda._sleep
         self._persisting = l2.Persisting()
         self._sweep = torch.empty(l2.sweep_bytes(), dtype=torch.uint8, device="cuda")
-        # The first record makes the event; the driver then only takes the time.
+        # The first record creates the event; later ones only take the time.
         self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         self.was_late = False
 
@@ -81,18 +81,18 @@ class CudaClock:
         self._start.record()
         value = call()
         self._end.record()
-        # The device is there already: it may have waited for what was queued behind the first event.
+        # The device has reached the first event already: it may have waited for launches after it.
         self.was_late = bool(self._start.query())
         self._persisting.reset()
         self._synchronize()
-        # Less than a tick of the device's clock reads as nothing.
+        # Less than a tick of the device's clock reads as zero.
         return value, max(1.0, float(self._start.elapsed_time(self._end)) * 1e6)
 
 
 def enough(samples_ns: Sequence[float], elapsed_s: float, rules: MeasureRules, budget_s: float) -> bool:
-    """Tell whether a case has been sampled enough.
+    """Return whether a case has enough samples.
 
-    ``elapsed_s`` is wall-clock time since its first sample, ``budget_s`` what it may take.
+    ``elapsed_s`` is the wall-clock time since its first sample, ``budget_s`` the time it may take.
     """
     count = len(samples_ns)
     if count >= rules.max_samples:

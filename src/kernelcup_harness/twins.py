@@ -1,9 +1,8 @@
 """Inputs that differ from an earlier one in one element of each tensor that the reference reads.
 
-A submission that recognises an input by a few of its elements, or by its place in memory, answers such a
-near-twin with the other's answer; one that counts on inputs that repeat themselves is wrong on it. Only
-what stays an input of the task is changed, see :mod:`kernelcup_harness.changes`, and only where the
-task's own reference passes its own checker on it.
+A submission that recognises an input by a few of its elements, or by its address, answers a near-twin with the
+other's answer; one that relies on repeated inputs is wrong on it. Only elements whose change leaves a valid input
+are changed, see :mod:`kernelcup_harness.changes`, and only if the task's own reference passes its own checker on it.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from kernelcup_harness.task_code import TaskCode, TaskFault
 from kernelcup_harness.uses import Uses
 
 MOST_TRIED = 8
-"""Tensors that are tried one by one, each of which costs calls of the reference."""
+"""Most tensors that are tried one by one; each costs calls of the reference."""
 
 Chances = Callable[[int], random.Random]
-"""The chance for the tensor of a number: no other one changes what it gives."""
+"""Returns the random numbers for a tensor, given its number; other tensors do not influence them."""
 
 
 def change(value: Any, chances: Chances, numbers: Collection[int] | None = None) -> set[int]:
-    """Change one element in each of the tensors, in all that allow it where none are named.
+    """Change one element in each named tensor, or in every tensor that allows it if ``numbers`` is None.
 
-    Return the numbers of those that were changed. A tensor that is there twice is changed once.
+    Return the numbers of the changed tensors. A tensor that occurs twice is changed once.
     """
     changed: set[int] = set()
     begun: set[int] = set()
@@ -42,12 +41,12 @@ def change(value: Any, chances: Chances, numbers: Collection[int] | None = None)
 
 
 class Choice:
-    """Finds out which tensors of a case's inputs a twin has to differ in.
+    """Chooses the tensors of a case's inputs in which twins differ.
 
     Args:
-        task: With a reference.
+        task: A task with a reference.
         generate: Makes the same input each time.
-        chances: For changes of that input.
+        chances: Random numbers for changes of that input.
     """
 
     def __init__(self, task: TaskCode, generate: Callable[[], Any], chances: Chances) -> None:
@@ -56,7 +55,7 @@ class Choice:
         self._chances = chances
 
     def numbers(self) -> frozenset[int]:
-        """Return the tensors to change, none where that gives no input of the task. Raise ``TaskFault``."""
+        """Return the tensors to change, none if changes do not give an input of the task. Raise ``TaskFault``."""
         able = change(self._generate(), self._chances)
         sure = able & self._only_read() if able else set()
         doubtful = sorted(able - sure)
@@ -68,26 +67,26 @@ class Choice:
         return frozenset(alone if self._masters(alone) else ())
 
     def _only_read(self) -> set[int]:
-        """Return the tensors that the reference reads and does not write, as far as torch's operations show."""
+        """Return the tensors that the reference reads and does not write, as far as torch's operations reveal."""
         data = self._generate()
         uses = Uses(aliasing.leaves(data))
         try:
             with uses:
                 self._task.expected(data)
         except TaskFault:
-            # Not everything runs while it is watched; what is not known is tried.
+            # Some code does not run under the mode; unknown tensors are tried one by one.
             return set()
         return uses.read - uses.written
 
     def _matters(self, number: int) -> bool:
-        """Tell whether a tensor's change makes the reference's answer another one."""
+        """Return whether changing a tensor changes the reference's answer."""
         answer = self._task.expected(self._twin({number}))
         return bool(self._task.check(self._generate(), answer))
 
     def _copies(self, read: set[int], unread: set[int]) -> set[int]:
-        """Return tensors of which the input has a copy, in another order perhaps, that the reference ignores.
+        """Return tensors of which the input also has a copy, possibly reordered, that the reference ignores.
 
-        Submissions may read the copy. The two would no longer agree.
+        Submissions may read the copy, which would no longer agree with a changed tensor.
         """
         if not unread:
             return set()
@@ -105,7 +104,7 @@ class Choice:
 
 
 def masters(task: TaskCode, twin: Callable[[], Any], plain: Callable[[], Any]) -> bool:
-    """Tell whether the reference passes the checker on a twin, and is as finite there as on the input."""
+    """Return whether the reference passes the checker on a twin, and is finite there if it is on the input."""
     try:
         answer = task.expected(twin())
         if not finiteness.is_finite(answer) and finiteness.is_finite(task.expected(plain())):
@@ -116,5 +115,5 @@ def masters(task: TaskCode, twin: Callable[[], Any], plain: Callable[[], Any]) -
 
 
 def prints(tensor: torch.Tensor) -> tuple[torch.dtype, int]:
-    """Return what is the same for the same elements in any order, with zeros beside them or not."""
+    """Return a fingerprint: equal for equal elements in any order, zeros ignored."""
     return tensor.dtype, int(wire.bytes_of(tensor).sum(dtype=torch.int64)) if tensor.numel() else 0

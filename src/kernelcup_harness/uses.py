@@ -1,4 +1,4 @@
-"""Which tensors torch's operations read and write."""
+"""Records which tensors torch's operations read and write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class LightMode(TorchDispatchMode):  # type: ignore[misc]
-    """A mode that does not import ``torch._dynamo``: 900 modules, seconds in the first call of each judge."""
+    """A mode that does not import ``torch._dynamo``: its 900 modules cost each judge seconds in the first call."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -21,7 +21,7 @@ class LightMode(TorchDispatchMode):  # type: ignore[misc]
 
 
 def unseen_by_dynamo(dispatch: Callable[..., Any]) -> Callable[..., Any]:
-    """Hide a mode's work from ``torch._dynamo`` where that is in use, as torch does by itself."""
+    """Hide a mode's work from ``torch._dynamo`` if that is in use, as torch itself does."""
     hidden = torch._disable_dynamo(dispatch)
 
     @functools.wraps(dispatch)
@@ -32,9 +32,9 @@ def unseen_by_dynamo(dispatch: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Uses(LightMode):
-    """Notes which of some tensors are read and written within it, through views too.
+    """A mode that records which of some tensors are read and written, even through views.
 
-    What is done with a tensor's address alone, by a kernel of the task's own, is not seen.
+    Accesses by address alone, for example from a kernel of the task's own, are not recorded.
     """
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
@@ -47,7 +47,7 @@ class Uses(LightMode):
 
     @unseen_by_dynamo
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Note one operation and let it work."""
+        """Record one operation and run it."""
         kwargs = kwargs or {}
         if isinstance(func, torch._ops.OpOverload) and not func.is_view:
             for writes, tensor in tensors_of(func, args, kwargs):
@@ -56,7 +56,7 @@ class Uses(LightMode):
 
 
 def tensors_of(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[bool, torch.Tensor]]:
-    """Yield the tensors that an operation is given, each with whether it is written to."""
+    """Yield the tensor arguments of an operation, each with whether it is written."""
     for place, expected in enumerate(func._schema.arguments):
         value = args[place] if place < len(args) else kwargs.get(expected.name)
         writes = expected.alias_info is not None and expected.alias_info.is_write
@@ -66,5 +66,5 @@ def tensors_of(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[bool, torch.
 
 
 def memory_of(tensor: torch.Tensor) -> int:
-    """Return the address of the memory of which a tensor shows a part."""
+    """Return the address of a tensor's storage."""
     return int(tensor.untyped_storage().data_ptr())

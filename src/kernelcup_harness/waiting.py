@@ -1,4 +1,4 @@
-"""The runner's end of a pool: how a runner that waits gets its job."""
+"""The runner's end of a pool: a waiting runner gets its job here."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ JOB = b"J"
 
 
 def read_job(job: str) -> bytes | None:
-    """Wait for the job's text; None where standard input ends without one.
+    """Wait for the job's text; None if standard input ends without one.
 
-    ``-`` is standard input: a socket that brings the job's file, or else the text itself.
+    ``-`` is standard input: a socket that carries the job's file, or else the text itself.
     """
     if job != "-":
         return Path(job).read_bytes()
@@ -27,19 +27,19 @@ def read_job(job: str) -> bytes | None:
         fds = receive(source)
     if not fds:
         return None
-    # The others are the locks of a slot: it is taken for as long as this process lives.
+    # The other descriptors are a slot's locks: the slot stays taken for as long as this process lives.
     with open(fds[0], "rb") as file:
         file.seek(0)
         return file.read()
 
 
 def receive(source: socket.socket) -> list[int]:
-    """Return the descriptors that come with the first byte, none at the end."""
+    """Return the descriptors that come with the first byte, none at the end of the stream."""
     _, fds, _, _ = socket.recv_fds(source, len(JOB), MOST_FDS, socket.MSG_CMSG_CLOEXEC)
     return fds
 
 
 def send(target: socket.socket, job: int, kept: Sequence[int] = ()) -> None:
-    """Send a job's file to a runner, and what it has to keep open. Raise ``OSError`` if it is gone."""
+    """Send a runner a job's file and the descriptors it has to keep open. Raise ``OSError`` if it is gone."""
     fds = array.array("i", [job, *kept])
     target.sendmsg([JOB], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])

@@ -24,7 +24,7 @@ from kernelcup_harness import pinning
 
 ALIGNMENT = 256
 GUARD_BYTES = 256
-"""Before, between and after the tensors of an output: nothing is to be written there."""
+"""Size of the bands before, between and after the tensors of an output, which must not be written."""
 MAX_NODES = 100_000
 MAX_TEXT = 1 << 20
 MAX_INT_BITS = 8192
@@ -54,14 +54,14 @@ class TooLarge(ValueError):
 
 
 class Memory(Protocol):
-    """Where the bytes of a tree's tensors lie."""
+    """Holds the bytes of a tree's tensors."""
 
     @property
     def size(self) -> int:
-        """How many bytes there are."""
+        """Number of bytes."""
 
     def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
-        """Return bytes on a device for a tensor of their own."""
+        """Return bytes on a device, for one tensor."""
 
 
 class Arena:
@@ -80,7 +80,7 @@ class Arena:
 
     @classmethod
     def create(cls, size: int) -> Arena:
-        """Make a new one of at least ``size`` bytes."""
+        """Create an arena of at least ``size`` bytes."""
         size = max(mmap.PAGESIZE, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
         fd = os.memfd_create("kernelcup", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, size)
@@ -89,16 +89,16 @@ class Arena:
 
     @classmethod
     def adopt(cls, fd: int) -> Arena:
-        """Map one that came over a socket."""
+        """Map an arena that came over a socket."""
         return cls(fd, os.fstat(fd).st_size)
 
     def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
-        """Return a private copy, made before anything looks at the bytes: the other side may still be writing."""
+        """Return a private copy, made before any check: the other side may still be writing."""
         private = torch.empty(nbytes, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
         return private.copy_(self.bytes[offset : offset + nbytes])
 
     def pin(self, nbytes: int) -> bool:
-        """Let the GPU reach the first bytes by itself, where there is one. Return whether it can."""
+        """Give the GPU, if there is one, direct access to the first bytes. Return whether it has access."""
         wanted = min(self.size, -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE)
         if wanted > self._pinned:
             self._unpin()
@@ -106,7 +106,7 @@ class Arena:
         return self._pinned >= wanted
 
     def close(self) -> None:
-        """Give the descriptor back; the mapping goes when no tensor uses it any more."""
+        """Close the descriptor; the mapping lives until no tensor uses it."""
         self._unpin()
         os.close(self.fd)
 
@@ -125,7 +125,7 @@ class TensorEntry:
     span: int
     """Elements from the first to the last that the strides reach."""
     path: str
-    """Where in the value the tensor was first met."""
+    """Path in the value at which the tensor first occurs."""
 
     @property
     def nbytes(self) -> int:
@@ -152,7 +152,7 @@ Copy = Callable[[torch.Tensor, torch.Tensor], None]
 
 
 def copy(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Copy bytes and wait for it."""
+    """Copy bytes and wait for the copy."""
     target.copy_(source)
 
 
@@ -248,14 +248,14 @@ def aligned(position: int) -> int:
 
 
 def span_of(value: torch.Tensor) -> int:
-    """Return how many elements of storage the strides of ``value`` reach."""
+    """Return the number of storage elements from the first to the last that the strides reach."""
     if value.numel() == 0:
         return 0
     return 1 + sum(int((size - 1) * stride) for size, stride in zip(value.shape, value.stride(), strict=True))
 
 
 def bytes_of(value: torch.Tensor) -> torch.Tensor:
-    """Return the memory that the strides of a tensor with elements reach, as bytes; nothing is copied."""
+    """Return a nonempty tensor's memory as bytes, without a copy: all that its strides reach."""
     return torch.as_strided(value.detach(), (span_of(value),), (1,)).view(torch.uint8)
 
 
@@ -269,7 +269,7 @@ def record_fields(value: object) -> tuple[str, ...] | None:
 
 
 def encode_scalar(value: Any) -> dict[str, Any] | None:
-    """Return the node of a scalar, None if ``value`` is none."""
+    """Return the node of a scalar, None if ``value`` is not a scalar."""
     kind = type(value)
     if value is None:
         return {"k": "none"}
@@ -287,7 +287,7 @@ def encode_scalar(value: Any) -> dict[str, Any] | None:
 
 
 def is_too_long(value: Any) -> bool:
-    """Tell whether a text or a whole number is longer than a frame should hold."""
+    """Return whether a text or an integer is too long for a frame."""
     if type(value) is str:
         return len(value) > MAX_TEXT
     return type(value) is int and value.bit_length() > MAX_INT_BITS
@@ -302,18 +302,18 @@ def importing_record_type(module: str, name: str) -> type:
     found: object = sys.modules[module]
     for part in name.split("."):
         found = getattr(found, part)
-    # The names must be the class's own, or every class that the module has imported could be made.
+    # The names must be the class's own, otherwise any class imported by the module could be built.
     if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name):
-        raise BadTree(f"{module[:100]}.{name[:100]} is no class of that module")
+        raise BadTree(f"{module[:100]}.{name[:100]} is not a class of that module")
     return found
 
 
 class Decoder:
-    """Build values from a tree, its table and what its memory gives for each tensor.
+    """Build values from a tree, its table and the bytes of its tensors.
 
     Nothing in the tree is trusted: names, counts, sizes and offsets are all checked, and
-    :class:`BadTree` is raised for what does not fit. With ``dense`` tensors are contiguous and lie
-    as a guarded :class:`Encoder` lays them: the agreed form of outputs.
+    :class:`BadTree` is raised if any is invalid. With ``dense``, tensors are contiguous and laid out
+    as by a guarded :class:`Encoder`: the agreed form of outputs.
     """
 
     def __init__(self, memory: Memory, table: object, record_type: RecordType, *, dense: bool) -> None:
@@ -332,11 +332,11 @@ class Decoder:
         """Return the value of one node."""
         self._nodes += 1
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
-            raise BadTree("a tree that is too deep, too large, or has a node that is no object")
+            raise BadTree("a tree that is too deep, too large, or has a node that is not an object")
         build = BUILDERS.get(str(node.get("k")))
         if build is None:
             raise BadTree(f"unknown kind of node {str(node.get('k'))[:40]!r}")
-        # Hostile input may make anything fail, the initialiser of a task's own class included.
+        # Hostile input may make anything fail, even the initialiser of a task's own class.
         try:
             return build(self, node, depth + 1)
         except (BadTree, torch.OutOfMemoryError):
@@ -393,12 +393,12 @@ class Decoder:
         flat = self._memory.take(device, offset, nbytes).view(dtype)
         value = torch.as_strided(flat, shape, strides) if nbytes else flat.reshape(shape)
         grad = bool(entry.get("grad"))
-        # A wish for gradients is the generator's to have, not an answer's.
+        # Only inputs may ask for gradients, not answers.
         wished = grad and not self._dense and (value.is_floating_point() or value.is_complex())
         return value.requires_grad_(True) if wished else value
 
     def _check_place(self, offset: int, nbytes: int) -> None:
-        """Refuse any other layout: entries that overlap would have the same bytes copied again and again."""
+        """Refuse any other layout: overlapping entries would have the same bytes copied repeatedly."""
         if offset != self._end:
             raise BadTree("a tensor that lies elsewhere than agreed")
         after = aligned(offset + nbytes)
@@ -410,7 +410,7 @@ def natural_numbers(values: Any) -> list[int]:
     """Return ``values`` if they are integers of at least 0 and below 2**62."""
     numbers = list(values)
     if any(type(number) is not int or not 0 <= number < 2**62 for number in numbers):
-        raise BadTree("a number that is no size")
+        raise BadTree("a number that is not a size")
     return numbers
 
 
@@ -432,14 +432,14 @@ def field_names(kind: Any) -> tuple[str, ...]:
 
 
 def device_of(name: str) -> torch.device:
-    """Return the device of that name, if it is one that a value may name."""
+    """Return the device of that name, if a value may name it."""
     if re.fullmatch(r"cpu|meta|cuda(:[0-9]{1,2})?", name) is None:
         raise BadTree(f"a device called {name[:20]!r}")
     return torch.device(name)
 
 
 def build_record(kind: type, fields: dict[str, Any]) -> Any:
-    """Make a dataclass or namedtuple from its fields, also those that ``__init__`` does not take."""
+    """Build a dataclass or namedtuple from its fields, even those that ``__init__`` does not take."""
     if not dataclasses.is_dataclass(kind):
         return kind(**fields)
     initial = {field.name for field in dataclasses.fields(kind) if field.init}
@@ -450,7 +450,7 @@ def build_record(kind: type, fields: dict[str, Any]) -> Any:
 
 
 def scalar(kind: type) -> Callable[[Decoder, dict[str, Any], int], Any]:
-    """Return a builder that lets exactly one type through."""
+    """Return a builder that accepts exactly one type."""
 
     def build(_decoder: Decoder, node: dict[str, Any], _depth: int) -> Any:
         if type(node["v"]) is not kind:
@@ -478,7 +478,7 @@ BUILDERS: dict[str, Callable[[Decoder, dict[str, Any], int], Any]] = {
 
 
 def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return the value with every plain dense tensor replaced by what ``change`` makes of it."""
+    """Return the value with ``change`` applied to every plain dense tensor."""
     if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided:
         return change(value)
     if type(value) in (list, tuple):
@@ -494,13 +494,13 @@ def with_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> 
 
 def contiguous(value: Any) -> Any:
     """Return the value with every tensor contiguous: the agreed layout of outputs."""
-    # By the class's function: an instance may carry one of the same name, and compute when it is called.
+    # The class's function: an instance may override it to compute something when it is called.
     detach = torch.Tensor.detach
     return with_tensors(value, lambda each: detach(each).resolve_conj().resolve_neg().contiguous())
 
 
 def form_of(value: Any) -> Any:
-    """Return the value with tensors of the same shape, dtype and device that hold one element each."""
+    """Return the value with tensors of the same shape, dtype and device that store one element each."""
 
     def small(tensor: torch.Tensor) -> torch.Tensor:
         return torch.empty((), dtype=tensor.dtype, device=tensor.device).expand(tensor.shape)
@@ -509,7 +509,7 @@ def form_of(value: Any) -> Any:
 
 
 def output_nbytes(value: Any, path: str = "value") -> int:
-    """Return the bytes of arena that a value takes as an output.
+    """Return the bytes of arena that a value needs as an output.
 
     Raise :class:`CannotCarry` with ``path`` in its text.
     """
@@ -519,7 +519,7 @@ def output_nbytes(value: Any, path: str = "value") -> int:
 
 
 def is_finite_number(value: object) -> bool:
-    """Tell whether ``value`` is an int or a finite float."""
+    """Return whether ``value`` is an int or a finite float."""
     if isinstance(value, int):
         return not isinstance(value, bool)
     return isinstance(value, float) and math.isfinite(value)

@@ -373,7 +373,7 @@ def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
         ("raise OSError('no')\n", FakeHands, "", "could not be imported"),
         ("def custom_kernel(data):\n    return data * 3\n", FakeHands, "", "the rival: "),
         (HONEST, Waits, "not_held", "its calls are not replayed"),
-        (HONEST, Elsewhere, "not_held", "its work is not in what was captured"),
+        (HONEST, Elsewhere, "not_held", "its work was not captured"),
         (WRITES, FakeHands, "", "writes to tensor 0"),
     ],
 )
@@ -401,7 +401,7 @@ def test_who_takes_much_less_in_turns_than_alone_is_not_compared(tmp_path: Path)
     events, _ = judged_in_room(ranked(HONEST, **RIVAL), tmp_path, engine=Hasty)
 
     assert duel(events).verdict == "not_held"
-    assert "much less in turns" in duel(events).rival_message
+    assert "much less time in turns" in duel(events).rival_message
 
 
 # Processes as on a GPU, where there is none: the timer says so.

@@ -98,7 +98,7 @@ def test_functions_of_the_host_are_found_in_a_graph(
 
 
 def test_a_driver_that_does_not_say_what_was_recorded_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="could not say what was recorded: error 1"):
+    with pytest.raises(RuntimeError, match="cannot read the recording: error 1"):
         graphs.has_host_function(7, FakeDriver(one=[KERNEL]))
 
 

@@ -13,7 +13,7 @@ from kernelcup_harness.replay.pool import WindowPool
 
 @dataclass(slots=True)
 class Captured:
-    """What was captured: graphs by the driver's handles, and what each call returned.
+    """Captured calls: graphs by the driver's handles, and the value that each call returned.
 
     Args:
         graphs: Handles, alive as long as ``keep`` is.
@@ -29,7 +29,7 @@ class Captured:
 def warm_up(
     calls: Sequence[Callable[[], Any]], pool: WindowPool, stream: torch.cuda.Stream, rounds: int = 2
 ) -> None:
-    """Make every call outside of a capture: kernels are compiled, workspaces taken. Raise what calls raise."""
+    """Make every call outside of a capture, to compile kernels and allocate workspaces. Raise what calls raise."""
     with pool.in_use(), torch.cuda.stream(stream):
         for _ in range(rounds):
             for call in calls:
@@ -40,7 +40,7 @@ def warm_up(
 def capture(calls: Sequence[Callable[[], Any]], pool: WindowPool, stream: torch.cuda.Stream) -> Captured:
     """Capture each call in a graph of its own, with memory of its own.
 
-    Raise what keeps a call from being captured.
+    Raise the error that keeps a call from being captured.
     """
     begin = torch._C._CUDAGraph.capture_begin
     found = Captured([], [], [])

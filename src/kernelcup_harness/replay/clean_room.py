@@ -1,8 +1,8 @@
 """The judge's part of the clean room: inputs and answers in the window, and calls that the timer replays.
 
-A call that was captured is replayed by a process that has never seen the submission's host code, while the
-submission's own process is gone. Each call has a fresh input and an answer that is checked. Before the contestant
-goes, each place is replayed once: what does not work there goes by the judge's other clocks.
+A captured call is replayed by a process that has never seen the submission's host code, after the submission's own
+process has ended. Each call has a fresh input, and its answer is checked. Before the contestant is dismissed, each
+place is replayed once: calls that fail there are timed by the judge's other clocks.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from kernelcup_harness.schedule import PLACES, CaseRun, Stage
 from kernelcup_harness.task_code import TaskFault
 
 OPEN_S = 60.0
-"""For mapping regions, before and between stages."""
+"""Time for mapping regions, before and between stages."""
 FIRST_CAPTURED, FIRST_VERIFIED, FIRST_SERIES = 3 << 20, 4 << 20, 5 << 20
-"""Inputs for capturing, for trying replays, and for series have numbers of their own."""
+"""Input numbers from here on are reserved for captures, for trying replays, and for series."""
 SERIES_PASSES = (2, 10)
 """Calls of a short and of a long series at each place."""
 SERIES_REPEATS = 3
 SERIES_SHARE, SERIES_NS = 1.15, 3_000.0
-"""So far may the host's figure for calls one after another lie above the start gun's: of 14 kinds of calls on an H100
-by at most 7 %, or by 2.1 us where a launch takes the host longer than the call takes the device."""
+"""How far the host's time of back-to-back calls may exceed the start gun's. For 14 kinds of calls on an H100 it was by
+at most 7 %, or by 2.1 us if a launch takes the host longer than the call takes the device."""
 LEAST_NS = 100.0
-"""Shorter times cannot be told from nothing: what the clock itself scatters by."""
+"""Shorter times cannot be distinguished from zero: the scatter of the clock itself."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Case:
     answers: list[Described] = field(default_factory=list)
     empty_ns: list[float] = field(default_factory=list)
     fired_ns: list[float] = field(default_factory=list)
-    """All calls of which the answer was checked, those of the clock included."""
+    """Times of all calls whose answer was checked, the clock's own share included."""
     series_ns: float | None = None
 
 
@@ -70,13 +70,13 @@ class CleanRoom:
         mapping: The judge's own view of the window.
         checks: Makes inputs and checks answers.
         caller: To the submission, for ordinary calls.
-        contestant: The same process, asked about the window.
-        timer: The timer.
-        chance: From the run's secret.
-        remaining: Seconds that are left of the stage.
+        contestant: To the same process, for requests about the window.
+        timer: To the timer.
+        chance: Random numbers from the run's secret.
+        remaining: Returns the seconds left of the stage.
         record_type: Finds classes of answers by name.
-        result_bytes: What one call may return.
-        role: Whose calls these are: ``submission`` or ``rival``.
+        result_bytes: Most bytes that one call may return.
+        role: The side that makes the calls: ``submission`` or ``rival``.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class CleanRoom:
         self._heap = range(0)
         self._alone = False
         self._role = role
-        # The timer has the submission's calls first, and the rival's behind them.
+        # The timer loads the submission's calls first, then the rival's.
         self._set = 0 if role == "submission" else 1
         self._export: tuple[wire.Arena, int] | None = None
         self._lent: list[tuple[dict[str, Any], int]] = []
         """Regions of inputs, with descriptors to share them by."""
         self.dropped: list[str] = []
-        """What the timer has left out of the graphs."""
+        """Attributes that the timer left out of the graphs."""
 
     @property
     def waited_s(self) -> float:
@@ -123,7 +123,7 @@ class CleanRoom:
     # Before the submission is imported
 
     def open(self) -> None:
-        """Give contestant and timer the memory in which tensors lie. Raise :class:`NotReplayed`."""
+        """Give contestant and timer the memory for tensors. Raise :class:`NotReplayed`."""
         if self._role == "submission":
             self._greet()
         address = HEAPS[self._role]
@@ -132,7 +132,7 @@ class CleanRoom:
         self._share([{"address": address, "bytes": nbytes, "access": "rw", "heap": True}], [fd])
 
     def close(self) -> None:
-        """Give shared memory and descriptors back."""
+        """Free shared memory and close descriptors."""
         while self._lent:
             os.close(self._lent.pop()[1])
         if self._export is not None:
@@ -157,9 +157,9 @@ class CleanRoom:
         return sizes[-1], self._mapping.create(address, sizes[-1])
 
     def _share(self, regions: list[dict[str, Any]], fds: list[int], *, timer: bool = True) -> None:
-        """Let the others map regions, and close their descriptors here."""
+        """Let contestant and timer map regions, and close the descriptors here."""
         try:
-            # Whose calls may write what is an input to the timer is found out before it is timed.
+            # Calls that write inputs which are read-only in the timer are found before anything is timed.
             reply = self._contestant.ask(
                 {"type": "window", "regions": regions}, "attached", timeout_s=OPEN_S, fds=fds
             )
@@ -171,10 +171,10 @@ class CleanRoom:
             for fd in fds:
                 os.close(fd)
 
-    # While the contestant is there
+    # While the contestant is running
 
     def lay_out(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
-        """Find out where the inputs of all cases lie, and make room. Raise :class:`NotReplayed`."""
+        """Lay out the inputs of all cases, and allocate memory for them. Raise :class:`NotReplayed`."""
         self._cases.clear()
         for run in runs:
             self._cases[run.case.index] = self._case(stage, run)
@@ -192,7 +192,7 @@ class CleanRoom:
             self._share(regions, fds)
 
     def lie_as(self, other: CleanRoom, runs: Sequence[CaseRun]) -> None:
-        """Have the same inputs where another submission has them. Raise :class:`NotReplayed`."""
+        """Use the inputs and the layout of another submission. Raise :class:`NotReplayed`."""
         for run in runs:
             case = other._cases[run.case.index]
             self._cases[run.case.index] = Case(run, case.place, case.layout)
@@ -243,7 +243,7 @@ class CleanRoom:
 
     def _described(self, case: Case, answers: Any, form: Any) -> list[Described]:
         if not isinstance(answers, list) or len(answers) != case.layout.places:
-            raise BrokenProtocol("not as many answers as places")
+            raise BrokenProtocol("the number of answers differs from that of places")
         most = max(MOST_TENSORS, form.tensors if form is not None else 0)
         try:
             return [
@@ -264,7 +264,7 @@ class CleanRoom:
             raise BrokenProtocol(str(error)) from error
 
     def load(self) -> None:
-        """Hand what was captured over to the timer. Raise :class:`NotReplayed`."""
+        """Hand over the captured calls to the timer. Raise :class:`NotReplayed`."""
         arena = wire.Arena.create(MOST_EXPORT_BYTES)
         self._export = arena, 0
         reply = self._contestant.ask(
@@ -274,22 +274,22 @@ class CleanRoom:
             raise NotReplayed(why)
         nbytes = reply.get("bytes")
         if type(nbytes) is not int or not 0 <= nbytes <= arena.size:
-            raise BrokenProtocol("an export of no size")
+            raise BrokenProtocol("an export without a valid size")
         self._export = arena, nbytes
         self.hand_over()
 
     def hand_over(self) -> None:
-        """Have the timer load what was exported, once more if it was loaded before."""
+        """Have the timer load the export, again if it was loaded before."""
         assert self._export is not None
         arena, nbytes = self._export
         try:
             frame = {"type": "load", "bytes": nbytes}
             loaded = self._asked(frame, "loaded", fds=[arena.fd], timeout_s=self._remaining())
         except TimerFailed as failed:
-            # Code that nobody can load may end the driver, and its process with it.
+            # Code that cannot be loaded may crash the driver, and with it the timer's process.
             raise NotReplayed(WhyNot.REFUSED, str(failed)) from failed
         if loaded.get("places") != self._captured:
-            raise NotReplayed(WhyNot.REFUSED, "not as many graphs as places")
+            raise NotReplayed(WhyNot.REFUSED, "the number of graphs differs from that of places")
         self.dropped = [str(each)[:300] for each in loaded.get("dropped") or []]
 
     def verify(self, run: CaseRun) -> None:
@@ -312,23 +312,23 @@ class CleanRoom:
             raise Wrong(sample, fault)
 
     def _is_right_when_called(self, case: Case, sample: SampleName) -> bool:
-        """Have the same input computed by an ordinary call."""
+        """Return whether an ordinary call answers the same input correctly."""
         data = self._checks.make_input(case.place, sample)
         self._caller.give(0, data, self._checks.form(case.place), timeout_s=self._remaining())
         answer = self._caller.open(self._caller.go(0, HANDSHAKE, timeout_s=self._remaining()))
         return self._checks.fault(case.place, sample, data, answer) is None
 
     def contestant_is_gone(self) -> None:
-        """Know that from now on what is wrong with a replay is the submission's own."""
+        """Note that from now on a wrong replay is the submission's own fault."""
         self._alone = True
 
-    # When it is gone
+    # After the contestant is dismissed
 
     def sample(self, run: CaseRun, sample: SampleName) -> Answer:
         """Time one call on an input. Raise ``Wrong``, or :class:`TimerFailed`."""
         case = self._cases[run.case.index]
         at = self._chance.randrange(case.layout.places)
-        # What the clock itself takes is read in the same state, before the call or behind it.
+        # The clock's own share is measured in the same state, before or after the call.
         before = self._chance.random() < 0.5
         if before:
             case.empty_ns += self._fired({"type": "empty"})
@@ -341,11 +341,11 @@ class CleanRoom:
         return answer
 
     def has_twins(self, run: CaseRun) -> bool:
-        """Tell whether inputs with one element of each tensor changed are still inputs of the task."""
+        """Return whether inputs with one element of each tensor changed are still inputs of the task."""
         return self._checks.has_twins(self._cases[run.case.index].place)
 
     def finish(self, run: CaseRun) -> Audit:
-        """Return what is ranked, once a case has been sampled enough. Raise ``Wrong`` or :class:`TimerFailed`."""
+        """Return the audit with the ranked time of a sampled case. Raise ``Wrong`` or :class:`TimerFailed`."""
         case = self._cases[run.case.index]
         run.offset_ns = estimates.robust(case.empty_ns)
         found = run.timing()
@@ -358,7 +358,7 @@ class CleanRoom:
         )
 
     def _series_ns(self, case: Case) -> float:
-        """Return what a call takes among many, by the clock of the timer's host; places in a new order each time."""
+        """Return the time of a call in a series, by the timer's host clock; the order of places changes each time."""
         places, slopes = case.layout.places, []
         for number in range(SERIES_REPEATS):
             samples = [SampleName(input=FIRST_SERIES + number * PLACES + at) for at in range(places)]
@@ -370,7 +370,7 @@ class CleanRoom:
                 reply = self._asked(frame, "series")
                 walls += times_of({"ns": [reply.get("ns")]})
             slopes.append((walls[1] - walls[0]) / (places * (SERIES_PASSES[1] - SERIES_PASSES[0])))
-            # Who uses one output for all calls is right at the last only. What is written twice is not looked at.
+            # If calls share an output, only the last answer is right. Cases whose calls write inputs are not checked.
             if not case.layout.writable_bytes:
                 self._check_after_series(case, order[-1], samples, inputs)
         return min(slopes)
@@ -385,7 +385,7 @@ class CleanRoom:
     # Duels
 
     def places_of(self, run: CaseRun) -> int:
-        """Return how many places a case has."""
+        """Return the number of places of a case."""
         return self._cases[run.case.index].layout.places
 
     def numbers_of(self, run: CaseRun) -> range:
@@ -394,19 +394,19 @@ class CleanRoom:
         return range(case.first, case.first + case.layout.places)
 
     def checked_ns(self, run: CaseRun) -> float:
-        """Return the median of the calls that were checked, what the clock takes still in it."""
+        """Return the median time of the checked calls, the clock's own share included."""
         return statistics.median(self._cases[run.case.index].fired_ns)
 
     def writes_inputs(self, run: CaseRun) -> bool:
-        """Tell whether calls of a case may write tensors of their input."""
+        """Return whether calls of a case may write tensors of their input."""
         return self._cases[run.case.index].layout.writable_bytes > 0
 
     def empties(self, count: int) -> list[float]:
-        """Return what the clock itself takes."""
+        """Return times of empty graphs: the clock's own share."""
         return self._fired({"type": "empty", "repeat": count})
 
     def lay(self, run: CaseRun, samples: Sequence[SampleName], *, keep_inputs: bool = False) -> None:
-        """Lay an input at each place, unless another one has, and a pattern where each answer is due."""
+        """Write an input to each place, unless ``keep_inputs``, and a pattern where each answer is due."""
         case = self._cases[run.case.index]
         for at, sample in enumerate(samples):
             self._laid(case, at, sample, keep_inputs=keep_inputs)
@@ -422,7 +422,7 @@ class CleanRoom:
         return [(pair[0], pair[1]) for pair in (times_of({"ns": each}) for each in found)]
 
     def check_laid(self, run: CaseRun, samples: Sequence[SampleName]) -> None:
-        """Check the answers that are left at all places. Raise ``Wrong``."""
+        """Check the answers that the last calls left at all places. Raise ``Wrong``."""
         case = self._cases[run.case.index]
         for at, sample in enumerate(samples):
             data = self._checks.make_input(case.place, sample)
@@ -433,7 +433,7 @@ class CleanRoom:
     # One call
 
     def _replayed(self, case: Case, at: int, sample: SampleName) -> tuple[Answer, Any, torch.Tensor]:
-        """Return the answer to an input, that input, and what was where the answer is due."""
+        """Replay a call; return the answer, its input, and the pattern that was where the answer is due."""
         data, pattern = self._laid(case, at, sample)
         began = time.perf_counter_ns()
         (ns,) = self._fired({"type": "fire", "set": self._set, "place": case.first + at})
@@ -445,7 +445,7 @@ class CleanRoom:
     def _laid(
         self, case: Case, at: int, sample: SampleName, *, keep_inputs: bool = False
     ) -> tuple[Any, torch.Tensor]:
-        """Lay an input at a place, and a new pattern where the answer is due; return both."""
+        """Write an input to a place, and a new pattern where the answer is due; return both."""
         data = None
         if not keep_inputs:
             data = self._checks.make_input(case.place, sample)
@@ -466,7 +466,7 @@ class CleanRoom:
             raise NotReplayed(WhyNot.VARIES) from error
 
     def _due(self, case: Case, at: int) -> list[tuple[int, int]]:
-        """Return address and size of what a call has to write and that is no part of its input."""
+        """Return address and size of the parts of the answer that are not part of the input."""
         described, spans = case.answers[at], case.layout.spans(at)
         return [
             (address, entry["nbytes"])
@@ -477,14 +477,14 @@ class CleanRoom:
     def _check_bands(self, case: Case, at: int, pattern: torch.Tensor) -> None:
         for address, nbytes in case.layout.bands(at):
             if not holds(self._mapping.view(address, nbytes), pattern):
-                raise GuardBroken("something was written beside an output")
+                raise GuardBroken("memory beside an output was written")
 
     def _is_untouched(self, case: Case, at: int, pattern: torch.Tensor) -> bool:
         due = self._due(case, at)
         return bool(due) and all(holds(self._mapping.view(*each), pattern) for each in due)
 
     def _read(self, case: Case, at: int, *, ns: float = 0.0, wall_ns: float = 0.0) -> Answer:
-        """Return a copy of the answer at a place. What it shares memory with is seen by its addresses."""
+        """Return a copy of the answer at a place. Shared memory is detected by its addresses."""
         described = case.answers[at]
         memory = layout.AnswerMemory(described, self._mapping.view)
         try:
@@ -519,7 +519,7 @@ class CleanRoom:
     def _asked(
         self, frame: dict[str, Any], expected: str, *, fds: Sequence[int] = (), timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """Ask the timer, and say whose fault it is if it will not."""
+        """Send a request to the timer; attribute a refusal to the submission, the replay or the machine."""
         timeout_s = self._remaining() if timeout_s is None else timeout_s
         try:
             return self._timer.ask(frame, expected, fds=fds, timeout_s=timeout_s)
@@ -537,28 +537,28 @@ class CleanRoom:
 
 
 def written(number: int) -> Fault:
-    """Say that a call has written an input that it was only to read."""
+    """Return the fault of a call that has written a read-only input."""
     text = (
         f"the call writes to tensor {number} of its input, which the reference does not: write into a tensor of "
-        "its own, or into the output that the task hands over"
+        "its own, or into the output that the task provides"
     )
     return Fault(reason=Reason.WRITES_INPUT, text=text)
 
 
 def overlap(address: int, nbytes: int, span: range) -> bool:
-    """Tell whether some bytes lie in a range of addresses."""
+    """Return whether some bytes overlap a range of addresses."""
     return bool(nbytes) and len(span) > 0 and address < span.stop and span.start < address + nbytes
 
 
 def holds(memory: torch.Tensor, pattern: torch.Tensor) -> bool:
-    """Tell whether memory has a pattern over and over, as :func:`poison.repeat` has left it."""
+    """Return whether memory holds a repeated pattern, as written by :func:`poison.repeat`."""
     whole = memory.numel() // pattern.numel() * pattern.numel()
     rows = memory[:whole].view(-1, pattern.numel())
     return bool((rows == pattern).all()) and torch.equal(memory[whole:], pattern[: memory.numel() - whole])
 
 
 def longer_among_many(score_ns: float, series_ns: float) -> Finding | None:
-    """Return a finding where calls one after another take longer by the host's clock than the start gun says."""
+    """Return a finding if back-to-back calls take longer by the host's clock than by the start gun."""
     if series_ns <= SERIES_SHARE * score_ns + SERIES_NS:
         return None
     text = (

@@ -17,7 +17,7 @@ class DriverError(RuntimeError):
     Args:
         call: The name of the driver's function.
         code: Its ``CUresult``.
-        name: That code's name, such as ``CUDA_ERROR_INVALID_VALUE``.
+        name: That code's name, for example ``CUDA_ERROR_INVALID_VALUE``.
     """
 
     def __init__(self, call: str, code: int, name: str) -> None:
@@ -30,7 +30,7 @@ class Driver:
     """Calls of ``libcuda`` that raise :class:`DriverError` unless they return success.
 
     Args:
-        library: The loaded library, for tests; ``OSError`` where there is none.
+        library: The loaded library, for tests; by default loads ``libcuda``, or raises ``OSError``.
     """
 
     def __init__(self, library: Any = None) -> None:
@@ -97,7 +97,7 @@ class MemsetNode(ctypes.Structure):
 
 
 class CopyEnd(ctypes.Structure):
-    """One side of a copy, as it stands twice in ``CUDA_MEMCPY3D_v2``."""
+    """One side of a copy; ``CUDA_MEMCPY3D_v2`` has two."""
 
     _fields_ = (
         ("x_bytes", ctypes.c_size_t),

@@ -1,8 +1,8 @@
-"""Two submissions in one timer, in turns, until they can be told apart or are equal enough. Deciding is pure.
+"""Two submissions in one timer, in turns, until a difference is found or they are close enough. Deciding is pure.
 
 Each graph is loaded twice, the second one's loads between the first one's (A B B A): two loads of one image can differ
-by 0.3 % for as long as they live. The rule was measured on an H100 by ``benchmarks/replay_scatter.py``: of 40 pairs of
-equal kernels all tied, of 28 that differ by 0.8 to 1.1 % all were told apart.
+by 0.3 % throughout their life. The rule was measured on an H100 by ``benchmarks/replay_scatter.py``: 40 of 40 pairs of
+equal kernels tied, and a difference was found in 28 of 28 pairs that differ by 0.8 to 1.1 %.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from dataclasses import dataclass
 from kernelcup_harness.protocol import DuelResult
 
 FIRST_LOOK, MOST_PAIRS = 160, 1_280
-"""Fewer pairs are no normal sample: at 40 pairs 3 of 40 equal kernels were told apart."""
+"""The mean of fewer pairs is not normal: with 40 pairs, 3 of 40 equal kernels were found different."""
 ERROR = 0.02
-"""Of duels of equal kernels so many may find a difference, over all looks together."""
+"""Share of duels of equal kernels that may find a difference, over all looks together."""
 CUT = 0.1
 """Share of the ratios that is left out at each end."""
 
 Pair = tuple[float, float]
-"""Nanoseconds of the one and of the other, those of the clock included."""
+"""Nanoseconds of the first and of the second, the clock's own share included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the pairs so far say of the logarithm of the ratio of two times.
+    """Estimate of the logarithm of the ratio of two times, from the pairs so far.
 
     Args:
         mean: Below 0 the first is faster.
-        half: Half its interval.
-        pairs: How many there are.
+        half: Half the width of its interval.
+        pairs: Number of pairs.
     """
 
     mean: float
@@ -41,12 +41,12 @@ class Standing:
 
     @property
     def is_apart(self) -> bool:
-        """Whether equal times are outside of the interval."""
+        """Whether the interval excludes equal times."""
         return abs(self.mean) > self.half
 
     @property
     def winner(self) -> int | None:
-        """Return 0 or 1 for who is faster, None if that is not known."""
+        """Index of the faster one, 0 or 1, None if it is not known."""
         return None if not self.is_apart else int(self.mean > 0)
 
     @property
@@ -61,7 +61,7 @@ class Standing:
 
 
 def looks(first: int = FIRST_LOOK, most: int = MOST_PAIRS) -> list[int]:
-    """Return after how many pairs there is a look: each time twice as many as before."""
+    """Return the numbers of pairs at which to look: each is twice the one before."""
     found = [first]
     while found[-1] * 2 <= most:
         found.append(found[-1] * 2)
@@ -69,7 +69,7 @@ def looks(first: int = FIRST_LOOK, most: int = MOST_PAIRS) -> list[int]:
 
 
 def standing(ratios: Sequence[float], error: float) -> Standing:
-    """Return the trimmed mean of logarithms of ratios with its interval, which misses in a share of ``error``."""
+    """Return the trimmed mean of logarithms of ratios and its interval, which misses with probability ``error``."""
     cut = int(len(ratios) * CUT)
     kept = sorted(ratios)[cut : len(ratios) - cut]
     clipped = [min(kept[-1], max(kept[0], each)) for each in ratios]
@@ -79,7 +79,7 @@ def standing(ratios: Sequence[float], error: float) -> Standing:
 
 
 def log_ratios(pairs: Sequence[Pair], empty_ns: float) -> list[float]:
-    """Return the logarithms of the ratios of times without what the clock takes, at least a nanosecond each."""
+    """Return the logarithms of the ratios of times, each without the clock's share and at least a nanosecond."""
     return [math.log(max(1.0, mine - empty_ns) / max(1.0, other - empty_ns)) for mine, other in pairs]
 
 
@@ -90,13 +90,13 @@ def decide(
     most: int = MOST_PAIRS,
     go_on: Callable[[], bool] = lambda: True,
 ) -> tuple[Standing, list[float]]:
-    """Add pairs until two can be told apart, or there are enough.
+    """Add pairs until a difference is found or there are enough.
 
     Args:
-        more: Returns logarithms of ratios of further pairs; is given how many there are, and how many are due.
-        error: How often equal times may be told apart, over all looks together: each has an equal part of it.
-        most: Pairs at most.
-        go_on: Whether there is time for more; the first look is taken in any case.
+        more: Returns logarithms of ratios of further pairs, given the number so far and the number to add.
+        error: How often equal times may be found different, over all looks together: each gets an equal part.
+        most: Largest number of pairs.
+        go_on: Returns whether there is time for more; the first look is always taken.
     """
     due, ratios = looks(most=most), list[float]()
     found = Standing(0.0, math.inf, 0)
@@ -116,7 +116,7 @@ def over_cases(cases: Sequence[Sequence[float]]) -> list[float]:
 
 
 def outcome(found: Standing, ratios: Sequence[float], cases: Sequence[Sequence[float]]) -> DuelResult:
-    """Return what goes into the report."""
+    """Return the duel's result for the report."""
     low, high = found.interval
     verdict = {None: "tied", 0: "faster", 1: "slower"}[found.winner]
     return DuelResult(

@@ -1,4 +1,4 @@
-"""What the timer times with: a context, the window, the start gun, and graphs that were made again."""
+"""The timer's engine: a context, the window, the start gun, and rebuilt graphs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_SWEEP_BYTES = 256 << 20
 
 
 class GpuEngine:
-    """Times on the first GPU that this process sees. All that needs no job is done when it is made.
+    """Times on the first GPU that this process sees. The constructor does everything that needs no job.
 
     Raises:
         OSError: There is no driver.
@@ -36,12 +36,12 @@ class GpuEngine:
         self._sets: list[list[int]] = []
 
     def attach(self, part: Part, fd: int) -> None:
-        """Map a region that another process made."""
+        """Map a region that another process created."""
         access = ACCESS[part.access]
         self._regions.append(self._window.attach(fd, part.address, part.nbytes, access=access))
 
     def load(self, data: bytes) -> tuple[int, list[str]]:
-        """Rebuild a capture as a further set."""
+        """Rebuild a capture as another set."""
         inside = [each.addresses for each in self._regions]
         made = rebuild.Builder(self._driver, self._context, inside).build(graph_data.decode(data))
         self._sets.append(made.executables)
@@ -52,11 +52,11 @@ class GpuEngine:
         return self._gun.sample(self._sets[group][place])
 
     def empty(self) -> int:
-        """Return what the same takes for a graph that does nothing."""
+        """Return the nanoseconds of the same for an empty graph."""
         return self._gun.sample(self._nothing)
 
     def series(self, calls: Sequence[tuple[int, int]]) -> int:
-        """Launch calls one behind the other."""
+        """Launch calls back to back; return the nanoseconds by the host's clock."""
         return self._gun.series_ns([self._sets[group][place] for group, place in calls])
 
     def check(self) -> None:
@@ -64,7 +64,7 @@ class GpuEngine:
         self._gun.check()
 
     def _sweep_bytes(self) -> int:
-        """Return how much is written to empty the cache: more than twice its size."""
+        """Return the number of bytes to write to empty the cache: more than twice its size."""
         found, device = ctypes.c_int(), ctypes.c_int()
         self._driver("cuDeviceGet", ctypes.byref(device), 0)
         self._driver("cuDeviceGetAttribute", ctypes.byref(found), L2_CACHE_SIZE, device)

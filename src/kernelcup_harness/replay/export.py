@@ -1,6 +1,6 @@
-"""What a captured call consists of, read from the driver's graph in the contestant's process.
+"""Exports captured calls: reads the driver's graph in the contestant's process.
 
-Nothing here is trusted: the timer repeats what is exported, and the judge checks what that answers.
+Nothing here is trusted: the timer replays the export, and the judge checks the answers of the replay.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NODE_NAMES = {
     13: "a conditional node",
 }
 FUNCTION_ATTRIBUTES = (8, 9, 14)
-"""Dynamic shared memory, its carve-out, and clusters of more than portable size: what host code may have set."""
+"""Attributes that host code may have set: dynamic shared memory, its carve-out, and non-portable cluster sizes."""
 LAUNCH_ATTRIBUTES = tuple(range(1, 19))
 END = 0
 BUFFER = 1
@@ -223,7 +223,7 @@ class Exporter:
         return self._functions.setdefault(function, len(self._functions))
 
     def _image(self, module: int, name: str) -> int:
-        """Return which image a function is in: by its module's handle, else the only one that has its name."""
+        """Return the image of a function: by its module's handle, else the only image that has its name."""
         known = self._loaded.by_module.get(module)
         if known is not None and name in self._symbols_of(known).kernels:
             return known
@@ -231,7 +231,7 @@ class Exporter:
             place for place in range(len(self._loaded.codes)) if name in self._symbols_of(place).kernels
         ]
         if len(places) > 1:
-            # Modules that were never asked for by handle are loaded once each; the last one is in use.
+            # Modules that were never loaded by handle are loaded once each; the last one is in use.
             taken = set(self._loaded.by_module.values())
             places = [place for place in places if place not in taken] or places
         if not places:
@@ -255,7 +255,7 @@ class Exporter:
 
 
 def read_variable(driver: Driver, module: int, name: str) -> bytes | None:
-    """Return the value of a module's variable; None if the driver does not give it out."""
+    """Return the value of a module's variable; None if the driver does not disclose it."""
     address, nbytes = u64(), ctypes.c_size_t()
     place = (ctypes.byref(address), ctypes.byref(nbytes), u64(module), name.encode())
     if driver.code("cuModuleGetGlobal_v2", *place) or not 0 < nbytes.value <= MOST_GLOBAL_BYTES:
@@ -271,8 +271,8 @@ def read_variable(driver: Driver, module: int, name: str) -> bytes | None:
 def foreign_pointers(driver: Driver, capture: Capture, inside: Sequence[range]) -> list[str]:
     """Name the kernels whose parameters point to device or host memory outside of these addresses.
 
-    The timer does not know such an address: its kernel would fault there. Parameters have no types, so each aligned
-    word counts that the driver knows as an address.
+    The timer does not map those addresses, so its kernel would fault. Parameters have no types: every aligned word
+    that the driver knows as an address counts.
     """
     found = []
 
@@ -291,7 +291,7 @@ def foreign_pointers(driver: Driver, capture: Capture, inside: Sequence[range]) 
 
 
 def words_of(offset: int, value: bytes) -> list[int]:
-    """Return the aligned words of a parameter that may be addresses."""
+    """Return those aligned words of a parameter that may be addresses."""
     begin = -offset % 8
     words = [int.from_bytes(value[at : at + 8], "little") for at in range(begin, len(value) - 7, 8)]
     return [word for word in words if word >= 1 << 32]

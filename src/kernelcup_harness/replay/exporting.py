@@ -1,7 +1,7 @@
-"""The contestant's part of the clean room: its memory in the window, its calls captured, and all that as data.
+"""The contestant's part of the clean room: allocates in the window, captures its calls, and exports them as data.
 
-What is said here is a claim like everything that a contestant says. Why something was not captured is a name of
-:class:`WhyNot`: a text of the submission's own could tell hidden inputs.
+Its replies are claims, like everything that a contestant sends. The reason why calls were not captured is a name of
+:class:`WhyNot`: text of the submission's own could leak hidden inputs.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
 from kernelcup_harness.replay.window import WINDOW_BYTES
 
 CALLS = 3
-"""At each place: two to warm up, and the one that is captured."""
+"""Calls at each place: two to warm up and one that is captured."""
 Call = Callable[[], Any]
 
 
 class Hands(Protocol):
-    """What a contestant captures with: a device, or what stands for one in tests."""
+    """Captures calls: a device, or its stand-in in tests."""
 
     def view(self, address: int, nbytes: int) -> torch.Tensor:
-        """Look at addresses of the window."""
+        """Return memory of the window as a tensor of uint8 with shape (nbytes,)."""
 
     def attach(self, fd: int, address: int, nbytes: int) -> None:
         """Map a region of the window. Raise :class:`NotReplayed`."""
 
     def use_heap(self, address: int, nbytes: int) -> None:
-        """Have PyTorch take memory from these addresses within :meth:`in_use`."""
+        """Make PyTorch allocate from these addresses within :meth:`in_use`."""
 
     def in_use(self) -> Any:
-        """Return a context in which tensors lie in the window."""
+        """Return a context in which tensors are allocated in the window."""
 
     def is_capturing(self) -> bool:
-        """Tell whether the current stream is being captured."""
+        """Return whether the current stream is being captured."""
 
     def capture(self, calls: Sequence[Call]) -> list[Any]:
-        """Warm calls up and capture each; return what each has answered. Raise :class:`NotReplayed`."""
+        """Warm up calls and capture each; return their answers. Raise :class:`NotReplayed`."""
 
     def export(self) -> bytes:
-        """Return all that was captured as data. Raise :class:`NotReplayed`."""
+        """Return all captured graphs as data. Raise :class:`NotReplayed`."""
 
 
 class Room:
     """Answers the judge's frames about the window.
 
     Args:
-        hands: What captures.
+        hands: Captures calls.
         take_fds: Returns the descriptors that came with a frame.
     """
 
@@ -71,14 +71,14 @@ class Room:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Have tensors lie in the window, once it has a heap."""
+        """Allocate tensors in the window, once it has a heap."""
         with self._hands.in_use() if self._has_heap else nullcontext():
             yield
 
     def kept(self, kernel: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Return a kernel whose calls take memory from the window, also those that are not captured.
+        """Return a kernel whose calls allocate in the window, even those that are not captured.
 
-        What a call keeps for later ones, such as constants that the first one makes, has to lie there.
+        Tensors that a call keeps for later ones, for example constants made by the first call, have to lie there.
         """
         self._kernel = kernel
 
@@ -89,13 +89,13 @@ class Room:
                 with self._hands.in_use():
                     return kernel(data)
             except torch.OutOfMemoryError:
-                # The window may be full where the device is not; such a call is not captured later.
+                # The window may be full although the device is not; this call will not be captured later.
                 return kernel(data)
 
         return call
 
     def _window(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Map regions; the one that is named ``heap`` is where tensors lie from now on."""
+        """Map regions; tensors are allocated in the region marked ``heap`` from now on."""
         fds = self._take_fds()
         try:
             for fd, each in zip(fds, frame["regions"], strict=True):
@@ -111,7 +111,7 @@ class Room:
         return {"type": "attached", "why": ""}
 
     def _capture(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Capture a call at each place, and say where its answer will be."""
+        """Capture a call at each place, and describe where its answer will be."""
         assert self._kernel is not None
         if not self._has_heap:
             return {"type": "captured", "why": WhyNot.NO_WINDOW.value}
@@ -125,15 +125,15 @@ class Room:
             return {"type": "captured", "why": WhyNot.HOST_OUTPUT.value}
 
     def _call(self, kernel: Callable[[Any], Any], frame: dict[str, Any], table: Any) -> Call:
-        # New tensors over the same memory for each call, with nothing that an earlier one has attached to them. Made
-        # before: looking at an address asks the driver, which a capture may not like.
+        # New tensors over the same memory for each call, without anything that an earlier call attached to them.
+        # They are made beforehand: viewing an address queries the driver, which may break a capture.
         inputs = [self._input(frame["tree"], table) for _ in range(CALLS)]
 
         def call() -> Any:
             data = inputs.pop() if len(inputs) > 1 else inputs[0]
             value = kernel(data)
             answer = data if value is None and frame["in_place"] else value
-            # Laying it out densely is a part of the call: else the work would only be noted down.
+            # The dense layout is part of the call: otherwise the work would be deferred.
             return wire.contiguous(answer)
 
         return call
@@ -143,7 +143,7 @@ class Room:
         return wire.Decoder(memory, table, wire.importing_record_type, dense=False).value(tree)
 
     def _export(self, _frame: dict[str, Any]) -> dict[str, Any]:
-        """Write all that was captured into the judge's memory."""
+        """Write all captured graphs into the judge's memory."""
         (fd,) = self._take_fds()
         arena = wire.Arena.adopt(fd)
         try:
@@ -154,7 +154,7 @@ class Room:
         except NotReplayed as reason:
             return {"type": "exported", "why": reason.reason.value, "bytes": 0}
         except Exception:
-            # Nothing of the submission is called here: the trace is ours, and goes where it prints.
+            # No code of the submission runs here: the traceback is the harness's own, and goes to standard error.
             traceback.print_exc()
             return {"type": "exported", "why": WhyNot.UNKNOWN.value, "bytes": 0}
         finally:
@@ -174,7 +174,7 @@ def description(value: Any) -> dict[str, Any]:
 
 
 def of_error(error: BaseException) -> WhyNot:
-    """Return why a call could not be captured, by what the driver, PyTorch or CuPy said."""
+    """Return why a call could not be captured, by the error of the driver, PyTorch or CuPy."""
     from kernelcup_harness import graphs
     from kernelcup_harness.protocol import NotCaptured
 
@@ -200,16 +200,16 @@ SAYINGS = {
     "cannot be replayed": WhyNot.NODE,
     "cannot be read": WhyNot.NODE,
 }
-"""Parts of what :class:`NotExported` says; the first that fits counts."""
+"""Parts of the texts of :class:`NotExported`; the first match counts."""
 
 
 def of_export(text: str) -> WhyNot:
-    """Return why a captured call could not be exported, by what the exporter said."""
+    """Return why a captured call could not be exported, by the exporter's text."""
     return next((reason for part, reason in SAYINGS.items() if part in text), WhyNot.UNKNOWN)
 
 
 def of_foreign(kernels: Sequence[str]) -> WhyNot:
-    """Return whose memory it is that these kernels are called with and the timer will not have."""
+    """Return the likely source of addresses outside of the window, given the kernels called with them."""
     if any(part in name.lower() for name in kernels for part in RANDOM_KERNELS):
         return WhyNot.RANDOM
     return WhyNot.OWN_ALLOCATOR if "cupy" in sys.modules else WhyNot.FOREIGN_POINTER

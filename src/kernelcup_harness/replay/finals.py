@@ -1,4 +1,4 @@
-"""The official order when a leaderboard closes: its best meet in duels, with intervals that hold all at once. Pure."""
+"""The official order when a leaderboard closes, from duels of its best, with simultaneous intervals. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kernelcup_harness.replay.duels import ERROR, Standing
 
 Meet = Callable[[str, str, float], Standing]
-"""Has two meet; given how often equal ones may be told apart. Below 0 the first is faster."""
+"""Runs a duel of two names; the number is how often equal ones may be found different. Below 0 the first is faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Meeting:
 
     @property
     def faster(self) -> str | None:
-        """The name of who is faster, None if that is not known."""
+        """The name of the faster submission, None if it is not known."""
         winner = self.standing.winner
         return None if winner is None else (self.first, self.second)[winner]
 
@@ -33,9 +33,9 @@ class Final:
 
     Args:
         order: Names, the fastest first.
-        places: The place of each name; who cannot be told apart shares one.
-        meetings: All duels. Their intervals hold together, in a share of 1 - ``error`` of finals.
-        error: For all of them.
+        places: The place of each name; names that cannot be distinguished share one.
+        meetings: All duels. Their intervals hold together in a share of 1 - ``error`` of finals.
+        error: The error of all duels together.
     """
 
     order: list[str]
@@ -45,11 +45,11 @@ class Final:
 
 
 def final(names: Sequence[str], meet: Meet, *, all_pairs: bool = False, error: float = ERROR) -> Final:
-    """Find the official order of some submissions, given in the order that they have now.
+    """Find the official order of some submissions, given in their current order.
 
-    Neighbours meet, the order is changed by what is known then, and new neighbours meet, until there are none. With
-    ``all_pairs`` everybody meets everybody. Each duel may err in an equal part of ``error``, counted for as many
-    as there can be (Bonferroni): so all intervals hold together, whoever meets whom.
+    Neighbours meet, the order is updated, and new neighbours meet, until there are none. With ``all_pairs`` every
+    pair meets. Each duel gets an equal part of ``error``, divided by the number of possible duels (Bonferroni), so
+    all intervals hold together for any choice of duels.
     """
     most = max(1, len(names) * (len(names) - 1) // 2)
     known: dict[frozenset[str], Meeting] = {}
@@ -64,7 +64,7 @@ def final(names: Sequence[str], meet: Meet, *, all_pairs: bool = False, error: f
         for pair in itertools.combinations(names, 2):
             meeting(*pair)
     order, count = list(names), -1
-    # Each round but the last has two meet who have not met before.
+    # Each round except the last adds at least one new meeting.
     while count < len(known):
         count = len(known)
         order = sorted_by(faster_than(order, list(known.values())), order)
@@ -75,9 +75,9 @@ def final(names: Sequence[str], meet: Meet, *, all_pairs: bool = False, error: f
 
 
 def faster_than(names: Sequence[str], meetings: Sequence[Meeting]) -> dict[str, set[str]]:
-    """Return for each name who is faster, by duels or by way of others.
+    """Return the faster names for each name, directly by duels or through other names.
 
-    Duels that contradict each other, A before B before C before A, tell nobody apart.
+    Names in a contradiction, A before B before C before A, count as equal.
     """
     faster: dict[str, set[str]] = {name: set() for name in names}
     for each in meetings:
@@ -91,7 +91,7 @@ def faster_than(names: Sequence[str], meetings: Sequence[Meeting]) -> dict[str, 
 
 
 def sorted_by(faster: dict[str, set[str]], order: Sequence[str]) -> list[str]:
-    """Return the names with nobody before who is faster, and else as they stand."""
+    """Return the names so that each comes after all faster ones, otherwise in their given order."""
     left, found = list(order), list[str]()
     while left:
         found.append(next(name for name in left if not faster[name] & set(left)))
@@ -100,7 +100,7 @@ def sorted_by(faster: dict[str, set[str]], order: Sequence[str]) -> list[str]:
 
 
 def places(order: Sequence[str], meetings: Sequence[Meeting]) -> dict[str, int]:
-    """Return the place of each name: behind the last in the order who is faster, and before all that follow."""
+    """Return the place of each name: directly after the last name in the order that is faster."""
     faster = faster_than(order, meetings)
     return {
         name: 1 + max((number + 1 for number, other in enumerate(order) if other in faster[name]), default=0)

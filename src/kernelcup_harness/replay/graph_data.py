@@ -1,7 +1,7 @@
-"""A captured submission as data: what travels from the contestant to the timer.
+"""A captured submission as data, sent from the contestant to the timer.
 
-Encoded as a JSON head and the bytes of the images behind it. The contestant may send anything: :func:`decode`
-accepts only what it can name completely, within limits, and raises :class:`BadGraph` with the path of what is wrong.
+Encoded as a JSON head followed by the bytes of the images. The contestant may send anything: :func:`decode`
+accepts only known content within limits, and raises :class:`BadGraph` with the path of the fault.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST_GLOBAL_BYTES = 16 << 20
 MOST_IMAGE_BYTES = 512 << 20
 MOST_HEAD_BYTES = 256 << 20
 MOST_DEPTH = 4
-"""How deep graphs may lie within each other."""
+"""Deepest nesting of graphs."""
 LONGEST_NAME = 8_192
 EDGE_BYTES, ATTRIBUTE_BYTES = 8, 64
 ADDRESSES = 1 << 63
@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 
 class BadGraph(ValueError):
-    """An exported graph is not what it has to be."""
+    """An exported graph is not valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Global:
-    """A variable of a module with its value when the call was captured."""
+    """A variable of a module, with its value at the capture."""
 
     name: str
     value: bytes
@@ -49,8 +49,8 @@ class Function:
     """A kernel's code.
 
     Args:
-        name: Its name in the image, mangled.
-        image: The number of the image that has it.
+        name: Its mangled name in the image.
+        image: The number of its image.
         attributes: Attributes that the submission may have set, by the driver's number.
     """
 
@@ -82,7 +82,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Memset:
-    """A memset node; sizes as ``CUDA_MEMSET_NODE_PARAMS`` has them."""
+    """A memset node; sizes as in ``CUDA_MEMSET_NODE_PARAMS``."""
 
     target: int
     pitch: int
@@ -94,7 +94,7 @@ class Memset:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A copy node from device memory to device memory; other copies are not carried.
+    """A copy node from device memory to device memory; other copies are not supported.
 
     ``source`` and ``target`` are (address, x in bytes, y, z, pitch, height).
     """
@@ -173,7 +173,7 @@ def decode(data: bytes) -> Capture:
     try:
         head = json.loads(data[HEAD.size : HEAD.size + length])
     except (ValueError, RecursionError) as error:
-        raise BadGraph("its head is no JSON") from error
+        raise BadGraph("its head is not JSON") from error
     top = _Reader(head, "capture", ("images", "functions", "graphs"))
     images = _images(top, data[HEAD.size + length :])
     functions = top.each("functions", MOST_FUNCTIONS, lambda value, path: _function(value, path, len(images)))
@@ -186,7 +186,7 @@ def decode(data: bytes) -> Capture:
 
 
 def count_nodes(graph: Graph) -> int:
-    """Count the nodes of a graph and of those within."""
+    """Count the nodes of a graph and of its child graphs."""
     return sum(count_nodes(each.graph) if isinstance(each, Child) else 1 for each in graph.nodes)
 
 

@@ -1,4 +1,4 @@
-"""Capturing on a GPU: the order of calls is that in which ``benchmarks/replay_probe.py`` made them on an H100."""
+"""Captures on a GPU, in the order of calls that ``benchmarks/replay_probe.py`` tried on an H100."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelcup_harness.replay.window import NoWindow, Window
 
 
 class GpuHands:
-    """Captures on the first GPU. Make it before anything uses the driver: code that is loaded earlier is not seen."""
+    """Captures on the first GPU. Create it before anything uses the driver: code loaded earlier is not recorded."""
 
     def __init__(self) -> None:
         self._trouble: WhyNot | None = None
@@ -40,11 +40,11 @@ class GpuHands:
             self._trouble = WhyNot.NO_WINDOW
 
     def view(self, address: int, nbytes: int) -> torch.Tensor:
-        """Look at addresses of the window."""
+        """Return memory of the window as a tensor of uint8 with shape (nbytes,)."""
         return pool.bytes_at(address, nbytes)
 
     def attach(self, fd: int, address: int, nbytes: int) -> None:
-        """Map a region of the window."""
+        """Map a region of the window. Raise :class:`NotReplayed`."""
         if self._trouble is not None:
             raise NotReplayed(self._trouble)
         try:
@@ -53,7 +53,7 @@ class GpuHands:
             raise NotReplayed(WhyNot.NO_WINDOW) from error
 
     def use_heap(self, address: int, nbytes: int) -> None:
-        """Have PyTorch take memory from a region, and keep graphs of the submission's own."""
+        """Make PyTorch allocate from a region, and make the submission's own graphs capturable."""
         self._pool = pool.WindowPool(pool.Heap(address, nbytes))
         self._own_pool = self._pool.more()
         own_graphs.keep_graphs(self._driver, self._own_pool)
@@ -63,18 +63,18 @@ class GpuHands:
         return self._pool.in_use()
 
     def is_capturing(self) -> bool:
-        """Tell whether the current stream is being captured."""
+        """Return whether the current stream is being captured."""
         return bool(torch.cuda.is_current_stream_capturing())
 
     def capture(self, calls: Sequence[Call]) -> list[Any]:
-        """Warm calls up and capture each in a graph of its own."""
+        """Warm up calls and capture each in a graph of its own. Raise :class:`NotReplayed`."""
         if any(name.startswith(graphs.RUNTIME_MODULES) for name in list(sys.modules)):
             raise NotReplayed(WhyNot.RUNTIME)
         before = torch.cuda.current_stream()
         try:
             stream = self._stream_for(before)
             try:
-                # What else raises here raises in an ordinary call as well: the submission's own failure.
+                # Any other error here would occur in an ordinary call too: it is the submission's own.
                 capturing.warm_up(calls, self._pool, stream)
             except torch.OutOfMemoryError as error:
                 raise NotReplayed(WhyNot.MEMORY) from error
@@ -88,14 +88,14 @@ class GpuHands:
         try:
             made = capturing.capture(calls, self._pool, stream)
             torch.cuda.synchronize()
-        # Whatever goes wrong means the same: these calls cannot be captured.
+        # Any failure means the same: these calls cannot be captured.
         except BaseException as error:
             graphs.clean_up()
             raise NotReplayed(of_error(error)) from error
         return made
 
     def export(self) -> bytes:
-        """Return all captured graphs, in the order of their capture."""
+        """Return all captured graphs as data, in the order of their capture. Raise :class:`NotReplayed`."""
         exporter = export.Exporter(self._driver, self._keeper.loaded)
         try:
             found = exporter.capture([graph for made in self._captured for graph in made.graphs])
@@ -109,7 +109,7 @@ class GpuHands:
         return graph_data.encode(found)
 
     def _stream_for(self, before: torch.cuda.Stream) -> torch.cuda.Stream:
-        """Return where to capture: on a stream of its own, or on the thread's where that is in use."""
+        """Return the stream to capture on: the thread's own if it is in use, else a separate one."""
         if before.cuda_stream == graphs.PER_THREAD_STREAM:
             return before
         if self._stream is None:

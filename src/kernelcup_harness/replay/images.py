@@ -1,7 +1,7 @@
 """The machine code that a process loads onto its GPU, kept by CUPTI's callbacks from before the first kernel.
 
-The driver hands each cubin over when it loads a module; nothing gives it back later. Modules that are loaded by
-``cuModuleLoadData`` are known by their handle, the runtime's own (``cuLibraryLoadData``, loaded when first used) by
+The driver hands over each cubin when it loads a module; it cannot be read later. Modules loaded by
+``cuModuleLoadData`` are identified by their handle, the runtime's own (``cuLibraryLoadData``, loaded on first use) by
 the mangled names of their kernels.
 """
 
@@ -32,7 +32,7 @@ SYSTEM_PLACES = ("libcupti.so.13", "libcupti.so.12", "/usr/local/cuda/extras/CUP
 
 
 class NoImages(RuntimeError):
-    """CUPTI is not there, or another tool uses it."""
+    """CUPTI is missing, or another tool uses it."""
 
 
 class _CallbackData(ctypes.Structure):
@@ -70,14 +70,14 @@ _CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint3
 
 @dataclass(slots=True)
 class Loaded:
-    """The images that were loaded, in order, and which of them a module handle is."""
+    """The loaded images, in order, and the index of the image of each module handle."""
 
     codes: list[bytes] = field(default_factory=list)
     by_module: dict[int, int] = field(default_factory=dict)
 
 
 class ImageKeeper:
-    """Keeps every image that this process loads. Start it before the driver is initialized.
+    """Keeps every image that this process loads. Create it before the driver is initialized.
 
     Raises:
         NoImages: CUPTI cannot be loaded or refuses.
@@ -100,7 +100,7 @@ class ImageKeeper:
         self._cupti.cuptiUnsubscribe(self._subscriber)
 
     def _called(self, _user: int, domain: int, number: int, data: int) -> None:
-        # An exception here would be printed, and the image lost: what is not found later is refused with its name.
+        # Raises nothing: an exception would only be printed, and a missing image is refused by name later.
         if domain == RESOURCE and number == MODULE_LOADED:
             resource = _ResourceData.from_address(data)
             module = _ModuleData.from_address(resource.descriptor)
@@ -125,7 +125,7 @@ class ImageKeeper:
 
 
 def _library() -> Any:
-    """Return CUPTI: PyTorch's own if it brings one, else the system's."""
+    """Return CUPTI: PyTorch's own if it ships one, else the system's."""
     places = [
         path for folder in sys.path for known in KNOWN_PLACES for path in glob.glob(str(Path(folder) / known))
     ]
@@ -139,7 +139,7 @@ SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
 SYMBOL_TABLE = 2
 OBJECTS = (1, 12, 13)
-"""Symbol types of variables: ``STT_OBJECT``, and the two that NVIDIA's linker uses beside it."""
+"""Symbol types of variables: ``STT_OBJECT``, and two more that NVIDIA's linker uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Symbols:
 
 
 def symbols_of(code: bytes) -> Symbols:
-    """Read the names of an image; none where it is no ELF file."""
+    """Read the names of an image; none if it is not an ELF file."""
     if code[:4] != b"\x7fELF":
         return Symbols(frozenset(), {})
     try:

@@ -1,8 +1,8 @@
-"""Where the inputs of a case lie in the window, and where its answers are.
+"""The layout of a case's inputs and answers in the window.
 
-Each place has inputs of its own. Those that a call must not write lie together, so that the timer can map them for
-reading only; the others lie elsewhere, between bands in which nothing may be written. All cases of a job lie at the
-same addresses: before each call its inputs are written.
+Each place has inputs of its own. Tensors that a call must not write lie together, so that the timer can map them
+read-only; the others lie elsewhere, between bands that must not be written. All cases of a job share the same
+addresses: inputs are written before each call.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from kernelcup_harness import aliasing, wire
 from kernelcup_harness.replay.window import WINDOW, granules
 
 HEAPS = {"submission": WINDOW, "rival": WINDOW + (128 << 30)}
-"""Where each contestant's own tensors begin."""
+"""First address of each contestant's own tensors."""
 INPUTS = WINDOW + (256 << 30)
 WRITABLE = WINDOW + (384 << 30)
 LARGEST_HEAP = 128 << 30
 BAND = 4096
-"""Bytes before and behind each input that may be written."""
+"""Bytes before and after each writable input tensor."""
 
 View = Callable[[int, int], torch.Tensor]
-"""Returns so many bytes at an address as a tensor; it does not own them."""
+"""Returns the bytes at an address (address, size) as a tensor, which does not own them."""
 
 
 class CannotLie(ValueError):
-    """Something of a value has no place in the window: the host's memory, or another device."""
+    """Part of a value cannot lie in the window: it is in host memory or on another device."""
 
 
 class Differs(ValueError):
-    """An input has another form than those before it."""
+    """The form of an input differs from that of earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Entry:
     """A tensor of an input in a window.
 
     Args:
-        address: Where it lies at the first place.
+        address: Its address at the first place.
         nbytes: Its size.
-        step: How far the next place's lies behind it.
+        step: Distance in bytes between neighbouring places.
         writable: Whether calls may write it.
     """
 
@@ -53,7 +53,7 @@ class Entry:
     writable: bool
 
     def at(self, place: int) -> int:
-        """Return where it lies at a place."""
+        """Return its address at a place."""
         return self.address + place * self.step
 
 
@@ -62,9 +62,9 @@ class Layout:
 
     Args:
         data: One input.
-        places: How many inputs lie there at once.
-        writable: The numbers of the tensors, in the order of the tree, that calls may write.
-        device: On which all of them have to be.
+        places: Number of inputs that lie in the window at once.
+        writable: Numbers of the tensors, in the order of the tree, that calls may write.
+        device: The device on which all tensors have to be.
     """
 
     def __init__(self, data: Any, *, places: int, writable: set[int], device: str) -> None:
@@ -73,18 +73,18 @@ class Layout:
         if any(each["device"] != device for each in self.table):
             raise CannotLie("a tensor of the input")
         self.places = places
-        # The same tensor may stand in the tree twice.
+        # The same tensor may occur in the tree twice.
         numbers = {index for number, index in enumerate(tensors_of(self.tree)) if number in writable}
         self.entries = list(self._entries([each["nbytes"] for each in self.table], numbers))
 
     @property
     def input_bytes(self) -> int:
-        """What the inputs that are only read need, for all places."""
+        """Bytes of the read-only tensors of all places."""
         return self._bytes(writable=False)
 
     @property
     def writable_bytes(self) -> int:
-        """What the others need."""
+        """Bytes of the writable tensors of all places."""
         return self._bytes(writable=True)
 
     def table_at(self, place: int) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ class Layout:
         ]
 
     def write(self, data: Any, place: int, view: View) -> None:
-        """Lay an input at a place. Raise :class:`Differs`."""
+        """Write an input to a place. Raise :class:`Differs`."""
         encoder, tree = encoded(data)
         if tree != self.tree or encoder.table() != self.table:
             raise Differs
@@ -104,7 +104,7 @@ class Layout:
                 view(entry.at(place), entry.nbytes).copy_(wire.bytes_of(mine.value))
 
     def changed(self, data: Any, place: int, view: View) -> list[int]:
-        """Return which tensors that are only to be read are not as they were written, by number in the tree."""
+        """Return the read-only tensors whose contents have changed, by number in the tree."""
         encoder, _ = encoded(data)
         wrong = {
             index
@@ -122,7 +122,7 @@ class Layout:
         ]
 
     def bands(self, place: int) -> list[tuple[int, int]]:
-        """Return address and size of the bands around what may be written at a place."""
+        """Return address and size of the bands around the writable tensors of a place."""
         found = []
         for entry in self.entries:
             if entry.writable and entry.nbytes:
@@ -138,7 +138,7 @@ class Layout:
             may = index in writable
             starts.append(steps[may] + (BAND if may else 0))
             steps[may] = starts[-1] + wire.aligned(nbytes) + (BAND if may else 0)
-        # Whole pages apart, so that each place's lies as the first one's does.
+        # Whole pages apart, so that every place has the alignment of the first.
         whole = {may: -(-size // 4096) * 4096 for may, size in steps.items()}
         for index, nbytes in enumerate(sizes):
             may = index in writable
@@ -150,13 +150,13 @@ class Layout:
 
 
 def encoded(data: Any) -> tuple[wire.Encoder, Any]:
-    """Return what carries a value, and its tree."""
+    """Return the encoder that carries a value, and the value's tree."""
     encoder = wire.Encoder()
     return encoder, encoder.tree(data, "input")
 
 
 def tensors_of(tree: Any) -> list[int]:
-    """Return the places in the table of all tensors of a tree, in its order."""
+    """Return the table indices of all tensors of a tree, in its order."""
     if isinstance(tree, list):
         return [index for each in tree for index in tensors_of(each)]
     if not isinstance(tree, dict):
@@ -176,8 +176,8 @@ class WindowMemory:
     """The window as the memory of a tree's tensors: offsets count from its beginning.
 
     Args:
-        view: Looks at addresses.
-        size: How many there are.
+        view: Returns memory as a tensor.
+        size: Number of addresses.
     """
 
     def __init__(self, view: View, size: int) -> None:
@@ -185,7 +185,7 @@ class WindowMemory:
         self.size = size
 
     def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
-        """Return the bytes of a tensor where they are."""
+        """Return a tensor's bytes in place, without a copy."""
         if not nbytes:
             return torch.empty(0, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
         return self._view(WINDOW + offset, nbytes)
@@ -193,11 +193,11 @@ class WindowMemory:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """An answer's form and addresses, as a contestant says: read once, and checked."""
+    """An answer's form and addresses, as described by a contestant: read once, and checked."""
 
     tree: Any
     table: list[dict[str, Any]]
-    """In the layout of guarded outputs, as :class:`wire.Decoder` wants it."""
+    """In the layout of guarded outputs, as :class:`wire.Decoder` expects it."""
     addresses: list[int]
     end: int
 
@@ -225,11 +225,11 @@ def described(reply: Any, *, inside: Sequence[range], device: str, most_bytes: i
 
 
 class AnswerMemory:
-    """The tensors of an answer where a replay leaves them; what is taken is a copy of its own.
+    """The tensors of an answer where a replay leaves them; :meth:`take` copies.
 
     Args:
-        answer: Where they are.
-        view: Looks at addresses.
+        answer: Describes where they are.
+        view: Returns memory as a tensor.
     """
 
     def __init__(self, answer: Described, view: View) -> None:

@@ -1,4 +1,4 @@
-"""The judge's questions to the timer and to a contestant about the window: a frame, descriptors, one answer."""
+"""The judge's requests to the timer and to a contestant about the window: a frame, descriptors, one reply."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kernelcup_harness.trusted import TrustedFailed
 
 
 class TimerFailed(TrustedFailed):
-    """The timer did not do what it should: the machine's fault, or ours."""
+    """The timer failed: a fault of the machine or of the harness."""
 
 
 class TimerRefused(Exception):
-    """The timer answers by name that it will not do something.
+    """The timer refused a request, with the name of a failure.
 
     Args:
-        name: Of the failure.
-        text: The timer's words.
+        name: The failure.
+        text: The timer's explanation.
     """
 
     def __init__(self, name: Failure, text: str) -> None:
@@ -33,7 +33,7 @@ class TimerRefused(Exception):
 
 
 class Line:
-    """Asks one process at a time.
+    """Sends requests to one process, one at a time.
 
     Args:
         channel: To that process.
@@ -42,12 +42,12 @@ class Line:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self.waited_s = 0.0
-        """Seconds spent waiting for answers."""
+        """Seconds spent waiting for replies."""
 
     def ask(
         self, frame: dict[str, Any], expected: str, *, timeout_s: float, fds: Sequence[int] = ()
     ) -> dict[str, Any]:
-        """Return the answer of the expected type.
+        """Return the reply, which has to have the expected type.
 
         Raise ``CallFailed`` for a contestant's failure, and what the channel raises.
         """
@@ -65,15 +65,15 @@ class Line:
         finally:
             self.waited_s += time.monotonic() - began
         if reply.get("id") != number:
-            raise BrokenProtocol("an answer to another question")
+            raise BrokenProtocol("an answer to another request")
         return reply
 
 
 class TimerLine(Line):
-    """Asks the timer, whose failures are by name."""
+    """Sends requests to the timer, whose failures have names."""
 
     def greet(self, timeout_s: float) -> str:
-        """Take its first word; return why it cannot use the device, empty if it can. Raise :class:`TimerFailed`."""
+        """Wait for its hello; return why it cannot use the device, empty if it can. Raise :class:`TimerFailed`."""
         try:
             frame = self._channel.receive(timeout_s)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
@@ -84,7 +84,7 @@ class TimerLine(Line):
     def ask(
         self, frame: dict[str, Any], expected: str, *, timeout_s: float, fds: Sequence[int] = ()
     ) -> dict[str, Any]:
-        """Return the answer of the expected type. Raise :class:`TimerRefused` or :class:`TimerFailed`."""
+        """Return the reply of the expected type. Raise :class:`TimerRefused` or :class:`TimerFailed`."""
         try:
             reply = self._reply(frame, timeout_s, fds)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
@@ -98,7 +98,7 @@ class TimerLine(Line):
 
 
 def times_of(reply: dict[str, Any]) -> list[float]:
-    """Return the nanoseconds of an answer. Raise :class:`TimerFailed` for what is no time."""
+    """Return the nanoseconds of a reply. Raise :class:`TimerFailed` if they are not times."""
     found = reply.get("ns")
     if not isinstance(found, list) or not found or not all(wire.is_finite_number(each) for each in found):
         raise TimerFailed("the timer answers without times")

@@ -1,4 +1,4 @@
-"""The judge's own mapping of the window: it makes the regions, writes inputs and reads answers through them."""
+"""The judge's own mapping of the window: it creates the regions, writes inputs and reads answers through them."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
 from kernelcup_harness.replay.window import NoWindow, Window, granules
 
 HEAP_SHARE, INPUTS_SHARE = 0.3, 0.15
-"""Of the device's memory: for a contestant's tensors, and for all inputs that lie in the window at once. The judge's
-own part is four tenths, and contexts want some as well."""
+"""Shares of the device's memory: for a contestant's tensors, and for all inputs that lie in the window at once. The
+judge's own part is four tenths, and contexts need some as well."""
 LEAST_HEAP = 1 << 30
 
 
 class Mapping(Protocol):
-    """Device memory at addresses of the window, or what stands for it in tests."""
+    """Device memory at addresses of the window, or its stand-in in tests."""
 
     device: str
-    """As :mod:`kernelcup_harness.wire` names it."""
+    """Its name in :mod:`kernelcup_harness.wire`."""
 
     def total_bytes(self) -> int:
-        """Return how much memory the device has for this job."""
+        """Return the bytes of device memory for this job."""
 
     def create(self, address: int, nbytes: int) -> int:
-        """Make a region; return a descriptor that belongs to the caller. Raise :class:`NotReplayed`."""
+        """Create a region; return a descriptor that the caller owns. Raise :class:`NotReplayed`."""
 
     def view(self, address: int, nbytes: int) -> torch.Tensor:
-        """Look at addresses."""
+        """Return memory as a tensor of uint8 with shape (nbytes,); it does not own it."""
 
     def settle(self) -> None:
-        """Wait until all that was written is there."""
+        """Wait until all writes are done."""
 
 
 class GpuMapping:
-    """The window on the first GPU. Make it before PyTorch has taken memory: later its addresses may be taken.
+    """The window on the first GPU. Create it before PyTorch allocates memory: later its addresses may be taken.
 
     Args:
-        part: How much of the device this job may use.
+        part: Share of the device's memory that this job may use.
     """
 
     device = "cuda:0"
@@ -55,27 +55,27 @@ class GpuMapping:
             raise NotReplayed(WhyNot.NO_WINDOW, str(error)) from error
 
     def total_bytes(self) -> int:
-        """Return how much memory the device has for this job."""
+        """Return the bytes of device memory for this job."""
         return int(torch.cuda.mem_get_info()[1] * self._part)
 
     def create(self, address: int, nbytes: int) -> int:
-        """Make a region."""
+        """Create a region; return a descriptor that the caller owns. Raise :class:`NotReplayed`."""
         try:
             return self._window.create(address, nbytes)[1]
         except (NoWindow, DriverError) as error:
             raise NotReplayed(WhyNot.NO_WINDOW, str(error)) from error
 
     def view(self, address: int, nbytes: int) -> torch.Tensor:
-        """Look at addresses."""
+        """Return memory as a tensor of uint8 with shape (nbytes,); it does not own it."""
         return bytes_at(address, nbytes)
 
     def settle(self) -> None:
-        """Wait until all that was written is there."""
+        """Wait until all writes are done."""
         torch.cuda.synchronize()
 
 
 def heap_sizes(total_bytes: int) -> list[int]:
-    """Return how large a contestant's heap may be, the largest first: where memory is short a smaller one does."""
+    """Return possible sizes of a contestant's heap, largest first: a smaller one is used if memory is short."""
     wanted = granules(int(total_bytes * HEAP_SHARE))
     sizes = [wanted]
     while sizes[-1] // 2 >= LEAST_HEAP:

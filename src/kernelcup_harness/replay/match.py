@@ -1,7 +1,7 @@
 """A duel in the clean room: the rival's calls are captured beside the submission's, and both replayed in one timer.
 
-A rival that cannot be captured, or is wrong, ends the duel and nothing else. Within a look both find the same inputs
-again and again, so what a duel says is held against single calls that were checked.
+A rival that cannot be captured, or is wrong, ends only the duel. Within a look both get the same inputs repeatedly,
+so the duel's times are compared with those of single calls that were checked.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kernelcup_harness.replay.reasons import NotReplayed
 from kernelcup_harness.schedule import CaseRun, Stage
 
 FIRST_LOOKED_AT = 6 << 20
-"""Inputs of looks have numbers of their own."""
+"""Input numbers from here on are reserved for looks."""
 LOOK_INPUTS = 1 << 8
 LONGEST_S = 6.0
-"""No look begins later."""
+"""Time after which no look begins."""
 EMPTIES = 48
 LEAST_SHARE = 0.9
-"""Who takes less than this share of a checked call's time in a duel gets none: its calls may have left work out."""
+"""If a side's calls in a duel take less than this share of a checked call, the duel is void: they may skip work."""
 SETS = ((0, 3), (1, 2))
 """The submission's captures and the rival's, in the order of loading: A B B A."""
 
@@ -38,7 +38,7 @@ class Match:
 
     Args:
         mine: The submission's calls.
-        rival: The rival's.
+        rival: The rival's calls.
         load_rival: Has the rival imported. Raises :class:`RivalFailed` or :class:`NotHeld`.
         chance: From the run's secret.
     """
@@ -55,7 +55,7 @@ class Match:
         """The outcome, once it is known."""
 
     def prepare(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
-        """Capture the rival's calls while contestants are there, and load both as often as a duel wants."""
+        """Capture the rival's calls while the contestants are still running, and load both sides twice."""
         self._runs = [CaseRun(run.case, stage, MeasureRules(), 0.0, self._chance) for run in runs]
         try:
             self._load_rival()
@@ -74,7 +74,7 @@ class Match:
             self._end("", f"the rival: {error or type(error).__name__}")
 
     def fight(self, runs: Sequence[CaseRun]) -> DuelResult:
-        """Take pairs of all cases until the two can be told apart. Raise what the submission does."""
+        """Time pairs of all cases until the two sides can be distinguished. Raise the submission's failures."""
         if self.result is not None:
             return self.result
         self._rival.contestant_is_gone()
@@ -101,7 +101,7 @@ class Match:
     def _pairs(
         self, number: int, run: CaseRun, first: int, count: int, empty_ns: float
     ) -> list[tuple[float, float]]:
-        """Return pairs of one case, with new inputs; the answers that they leave are checked."""
+        """Return pairs of one case, with new inputs; the answers they leave are checked."""
         other = self._runs[number]
         places = self._mine.places_of(run)
         samples = [SampleName(input=FIRST_LOOKED_AT + first * LOOK_INPUTS + at) for at in range(places)]
@@ -114,7 +114,7 @@ class Match:
         try:
             pairs = self._mine.turns(sides[0], sides[1], first, count)
         except CallFailed as failure:
-            # Whose calls it were nobody can say.
+            # The failure cannot be attributed to either side.
             raise NotHeld(str(failure)) from failure
         self._check(other, run, samples)
         for side, (room, each) in enumerate(((self._mine, run), (self._rival, other))):
@@ -122,19 +122,17 @@ class Match:
             taken_ns = statistics.median(pair[side] for pair in pairs) - empty_ns
             if taken_ns < LEAST_SHARE * checked_ns:
                 who = ("submission", "rival")[side]
-                raise NotHeld(f"the {who}'s calls take much less in turns than when each one is checked")
+                raise NotHeld(f"the {who}'s calls take much less time in turns than when each one is checked")
         return pairs
 
     def _check(self, other: CaseRun, run: CaseRun, samples: Sequence[SampleName]) -> None:
-        """Check what the two have left. Who writes into its input may be right only once: then nobody is blamed."""
+        """Check the answers of both sides. Calls that write their input may be right only once: neither is blamed."""
         for room, each in ((self._rival, other), (self._mine, run)):
             try:
                 room.check_laid(each, samples)
             except (Wrong, CallFailed, BrokenProtocol) as error:
                 if self._mine.writes_inputs(run):
-                    text = (
-                        "calls that write into their input answer wrongly when they are made again and again"
-                    )
+                    text = "calls that write into their input answer wrongly when they are repeated"
                     raise NotHeld(text) from error
                 if room is self._mine:
                     raise

@@ -1,4 +1,4 @@
-"""Submissions that replay CUDA graphs of their own, captured all the same.
+"""Captures submissions that replay CUDA graphs of their own.
 
 A graph cannot be launched on a stream that is being captured. While the harness captures, a replay adds the graph as
 a child node instead. ``torch.compile`` is kept from making graphs: the harness's own graph launches its kernels.
@@ -19,11 +19,11 @@ COMPILED_GRAPHS = "triton.cudagraphs"
 
 
 def keep_graphs(driver: Driver, pool: torch.cuda.MemPool) -> None:
-    """Let graphs that are made from now on keep their nodes, take memory from a pool, and be captured.
+    """Make new graphs keep their nodes, take memory from a pool, and be capturable.
 
     Args:
         driver: With a current context.
-        pool: In the window, and not in use otherwise; lives as long as the graphs.
+        pool: A pool in the window for these graphs alone; it lives as long as they do.
     """
     plain = torch.cuda.CUDAGraph
     make, start, begin, replay = plain.__new__, plain.__init__, plain.capture_begin, plain.replay
@@ -51,7 +51,7 @@ def keep_graphs(driver: Driver, pool: torch.cuda.MemPool) -> None:
 
 
 def without_graphs_once(plain: Any) -> Any:
-    """Return ``torch.compile`` that is kept from making graphs when it is first called: what that imports takes
+    """Return a ``torch.compile`` that makes no graphs. The patch is applied at the first call, because it imports for
     seconds."""
 
     @functools.wraps(plain)
@@ -66,7 +66,7 @@ def without_graphs_once(plain: Any) -> Any:
 
 
 def add_child(driver: Driver, graph: int, stream: int) -> None:
-    """Add a graph to what is captured on a stream, behind all that is there."""
+    """Add a graph to the capture on a stream, after everything captured so far."""
     status, number, count = ctypes.c_int(), u64(), ctypes.c_size_t()
     captured, dependencies, node = u64(), ctypes.c_void_p(), u64()
     driver(
@@ -85,7 +85,7 @@ def add_child(driver: Driver, graph: int, stream: int) -> None:
 
 
 def compile_without_graphs() -> None:
-    """Have ``torch.compile`` make no graphs in any of its modes."""
+    """Keep ``torch.compile`` from making graphs in any of its modes."""
     import torch._inductor as inductor
 
     listed = inductor.list_mode_options

@@ -1,7 +1,7 @@
 """PyTorch's allocations inside a window, so that captured addresses mean the same in the timer.
 
-PyTorch's caching allocator stays in place; only its large blocks come from the window. What lives longer than a call
-has one pool, and each captured call one of its own: no call writes where another one has its answer.
+PyTorch's caching allocator stays in place; only its large blocks come from the window. Tensors that outlive a call
+share one pool, and each captured call has a pool of its own: no call writes over the answer of another.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Heap:
     """First-fit memory between two addresses; makes no calls to the driver, so it works during a capture.
 
     Args:
-        address: Where it begins.
-        nbytes: How large it is.
+        address: Address of its first byte.
+        nbytes: Its size.
     """
 
     def __init__(self, address: int, nbytes: int) -> None:
         self._free = {address: nbytes}
         self._used: dict[int, int] = {}
         self.peak = 0
-        """Bytes in use at most."""
+        """Largest number of bytes in use so far."""
 
     def take(self, nbytes: int) -> int:
         """Return the address of a free block; 0 if there is none."""
@@ -89,7 +89,7 @@ class WindowPool:
 
 
 class _Exported:
-    """Memory as other libraries describe it, so that PyTorch can look at it."""
+    """Describes memory by the CUDA array interface, so that PyTorch can view it."""
 
     def __init__(self, address: int, nbytes: int) -> None:
         self.__cuda_array_interface__ = {

@@ -1,4 +1,4 @@
-"""Captured graphs, made again in the timer's process from data alone."""
+"""Captured graphs, rebuilt in the timer's process from data alone."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from kernelcup_harness.replay.export import is_memory, words_of
 from kernelcup_harness.replay.graph_data import Capture, Child, Copy, Graph, Image, Launch, Memset, Node
 
 KEPT = frozenset({2, 4, 5, 11, 14})
-"""Launch attributes that a replay has like the submission: cooperative launch, cluster size and scheduling, preferred
-cluster size, and the carve-out of shared memory."""
+"""Launch attributes that a replay keeps: cooperative launch, cluster size and scheduling, preferred cluster size, and
+the carve-out of shared memory."""
 DROPPED = {
     1: "an access-policy window",
     3: "a synchronization policy",
@@ -30,7 +30,7 @@ DROPPED = {
     9: "a memory domain",
     10: "a memory domain",
 }
-"""Those that it has not; programmatic launches (6, 7, 12) are edges of the graph."""
+"""Launch attributes that a replay drops; programmatic launches (6, 7, 12) are edges of the graph."""
 UPDATABLE = 13
 """``CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE``: device code may change such a node."""
 LARGEST_COPY = 256 << 20
@@ -38,19 +38,19 @@ LARGEST_COPY = 256 << 20
 
 
 class NotRebuilt(RuntimeError):
-    """An exported graph cannot be replayed; the text says what in it."""
+    """An exported graph cannot be replayed; the text names the part."""
 
 
 @dataclass(slots=True)
 class Rebuilt:
-    """Graphs that can be launched, and what was left out of them."""
+    """Graphs that can be launched, and the attributes that they lack."""
 
     executables: list[int]
     dropped: list[str] = field(default_factory=list)
 
 
 class Builder:
-    """Makes graphs again.
+    """Rebuilds graphs.
 
     Args:
         driver: With a current context.
@@ -81,7 +81,7 @@ class Builder:
         return Rebuilt(executables, sorted(self._dropped))
 
     def chain(self, capture: Capture, order: Sequence[int]) -> int:
-        """Return one graph of all places in this order, each behind the one before. ``build`` comes first."""
+        """Return one graph of all places, one after another in this order. Call ``build`` first."""
         whole = self._driver.handle("cuGraphCreate", 0)
         before: int | None = None
         for place in order:
@@ -168,7 +168,7 @@ class Builder:
         return made.value
 
     def _check_parameters(self, function: int, node: Launch, name: str) -> None:
-        """Compare the parameters with what the image says, and refuse addresses that are not the window's."""
+        """Compare the parameters with the image's, and refuse addresses outside of the window."""
         for number, (offset, value) in enumerate(node.parameters):
             there, nbytes = ctypes.c_size_t(), ctypes.c_size_t()
             place = (u64(function), ctypes.c_size_t(number), ctypes.byref(there), ctypes.byref(nbytes))
@@ -196,7 +196,7 @@ class Builder:
 
     def _check_memset(self, node: Memset) -> None:
         if node.element_bytes not in (1, 2, 4):
-            raise NotRebuilt("a memset of elements that are no 1, 2 or 4 bytes")
+            raise NotRebuilt("a memset of elements that are not 1, 2 or 4 bytes")
         row = node.width * node.element_bytes
         end = node.target + (max(1, node.height) - 1) * max(node.pitch, row) + row
         self._check_inside(node.target, end, "a memset")

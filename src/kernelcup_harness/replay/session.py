@@ -1,4 +1,4 @@
-"""The clean room of one job: opened before the submission is imported, used by the timed stage, and why not."""
+"""The clean room of one job: opened before the import, used by the timed stage, or the reason why it is not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kernelcup_harness.replay.stage import Judging, Steps, results
 from kernelcup_harness.schedule import CaseRun, Stage
 
 NOT_REPLAYED = "not_replayed"
-"""Code of the finding that says why calls were made and not replayed."""
+"""Code of the finding that explains why calls were made and not replayed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,8 +32,8 @@ class Rival:
 
     Args:
         caller: For ordinary calls.
-        channel: To ask about the window.
-        load: Has it imported. Raises ``RivalFailed`` or ``NotHeld``.
+        channel: For requests about the window.
+        load: Has the rival imported. Raises ``RivalFailed`` or ``NotHeld``.
     """
 
     caller: Caller
@@ -42,12 +42,12 @@ class Rival:
 
 
 class Session:
-    """Takes the window's addresses when it is made: before PyTorch takes any.
+    """Reserves the window's addresses in the constructor, before PyTorch takes any.
 
     Args:
         timer: The channel to the timer.
         tell: Takes events for the runner.
-        part: How much of the device this job may use.
+        part: Share of the device's memory that this job may use.
     """
 
     def __init__(self, timer: Channel, tell: Callable[[dict[str, Any]], None], part: float = 1.0) -> None:
@@ -67,7 +67,7 @@ class Session:
 
     @property
     def finding(self) -> Finding | None:
-        """Why calls are made and not replayed, None where they are replayed, or may be."""
+        """Why calls are made and not replayed, None if they are replayed or may still be."""
         return None if self._why is None else Finding(code=NOT_REPLAYED, text=self._why.text)
 
     @property
@@ -77,7 +77,7 @@ class Session:
 
     @property
     def phases(self) -> dict[str, float]:
-        """Seconds by what was done."""
+        """Seconds by step."""
         return {f"replay/{name}": seconds for name, seconds in self._steps.phases.items()}
 
     def open(
@@ -92,7 +92,7 @@ class Session:
         result_bytes: int,
         rival: Rival | None = None,
     ) -> None:
-        """Share memory with contestants and timer: no code of a submission has run yet."""
+        """Share memory with contestants and timer, before any code of a submission runs."""
         if self._mapping is None:
             self._say()
             return
@@ -119,13 +119,13 @@ class Session:
         except NotReplayed as reason:
             self._leave(reason)
         except CallFailed as failure:
-            # Only our own code has run there.
+            # Only the harness's own code has run there.
             self._leave(NotReplayed(WhyNot.NO_WINDOW, str(failure)[-500:]))
 
     def results(
         self, stage: Stage, runs: Sequence[CaseRun], judging: Judging
     ) -> Generator[CaseResult, None, bool]:
-        """Yield the cases of a timed stage. Return whether that is all: else its calls have to be made."""
+        """Yield the results of a timed stage. Return whether the stage is done; if not, its calls have to be made."""
         if self._room is None or not stage.timed or stage.replayed is not None:
             return False
         if self._match is not None:
@@ -146,12 +146,12 @@ class Session:
         self._say()
 
     def close(self) -> None:
-        """Give shared memory and descriptors back."""
+        """Free shared memory and close descriptors."""
         for room in self._rooms:
             room.close()
 
     def _say(self) -> None:
-        """Tell for the report whether calls were replayed, and why not."""
+        """Send for the report whether calls were replayed, and why not."""
         told: dict[str, Any] = {"replayed": self._why is None}
         if self._why is not None:
             told |= {"reason": self._why.reason.value, "text": self._why.text}

@@ -1,4 +1,4 @@
-"""A timed stage in the clean room, from the first capture to the last case. What happens when; no measuring."""
+"""A timed stage in the clean room, from the first capture to the last case: the order of steps, no measuring."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Work = Callable[[], None]
 
 
 class Room(Protocol):
-    """What replays: see :class:`kernelcup_harness.replay.clean_room.CleanRoom`."""
+    """Replays calls: see :class:`kernelcup_harness.replay.clean_room.CleanRoom`."""
 
     def lay_out(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
         """Make room for the inputs of all cases."""
@@ -27,30 +27,30 @@ class Room(Protocol):
         """Have the calls of a case captured."""
 
     def load(self) -> None:
-        """Hand what was captured over to the timer."""
+        """Hand over the captured calls to the timer."""
 
     def verify(self, run: CaseRun) -> None:
         """Replay each place of a case once."""
 
     def contestant_is_gone(self) -> None:
-        """Know that nothing can be called any more."""
+        """Note that no more calls can be made."""
 
     def has_twins(self, run: CaseRun) -> bool:
-        """Tell whether near-twins are inputs of the task."""
+        """Return whether near-twins are inputs of the task."""
 
     def sample(self, run: CaseRun, sample: SampleName) -> Answer:
         """Time one call."""
 
     def finish(self, run: CaseRun) -> Audit:
-        """Return what is ranked."""
+        """Return the audit with the ranked time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judging:
-    """What the judge does for a stage."""
+    """The judge's functions for a stage."""
 
     attempt: Callable[[Stage, CaseRun | None, Work], CaseResult | None]
-    """Does something, and returns the case's result where it fails."""
+    """Does some work, and returns the case's result if it fails."""
     accepted: Callable[[CaseRun], CaseResult]
     progress: Callable[[Stage, CaseRun], None]
     dismiss: Callable[[], None]
@@ -58,23 +58,23 @@ class Judging:
     look: Callable[[], tuple[float | None, bool]]
     """Returns the device's clock in MHz, and whether it is slowed down."""
     note: Callable[[CaseRun, Audit], None]
-    """Takes the time of a case."""
+    """Notes the time of a case."""
     finish: Callable[[Stage, Sequence[CaseRun]], None]
-    """Reports what is known of the device when all is timed."""
+    """Reports the state of the device when all cases are timed."""
     before_dismiss: Callable[[Stage, Sequence[CaseRun]], None] = lambda _stage, _runs: None
-    """Does what needs contestants, once the submission's calls are replayed rightly."""
+    """Does the work that needs contestants, once the submission's calls replay correctly."""
     when_timed: Callable[[Sequence[CaseRun]], None] = lambda _runs: None
-    """Does what comes when all cases have their times."""
+    """Does the work that follows when all cases are timed."""
 
 
 @dataclass(slots=True)
 class Steps:
-    """Seconds by what was done."""
+    """Seconds by step."""
 
     phases: dict[str, float] = field(default_factory=dict)
 
     def timed(self, name: str, work: Work) -> Work:
-        """Return the work with its seconds counted."""
+        """Return the work, wrapped so that its seconds are counted."""
 
         def call() -> None:
             began = time.monotonic()
@@ -89,7 +89,7 @@ class Steps:
 def results(
     room: Room, stage: Stage, runs: Sequence[CaseRun], judging: Judging, chance: random.Random, steps: Steps
 ) -> Generator[CaseResult, None, NotReplayed | None]:
-    """Yield each case of a stage; return why its calls have to be made instead, None if they were replayed."""
+    """Yield the results of a stage; return why its calls have to be made instead, None if they were replayed."""
     try:
         for run, name, work in preparing(room, stage, runs):
             failed = judging.attempt(stage, run, steps.timed(name, work))
@@ -129,7 +129,7 @@ def results(
 
 
 def preparing(room: Room, stage: Stage, runs: Sequence[CaseRun]) -> Generator[tuple[CaseRun, str, Work]]:
-    """Yield what is to be done while the contestant is there, with the case that it is for."""
+    """Yield the steps that need the contestant: case, name, work."""
     if not runs:
         return
     yield runs[0], "layout", partial(room.lay_out, stage, runs)
@@ -159,5 +159,5 @@ def one(room: Room, run: CaseRun, judging: Judging) -> None:
 
 
 def finished(room: Room, run: CaseRun, judging: Judging) -> None:
-    """Take the time of a case that was called often enough."""
+    """Note the time of a case that has enough samples."""
     judging.note(run, room.finish(run))

@@ -1,8 +1,8 @@
-"""The clock: a start that the host chooses, and an end that a kernel of ours reads.
+"""The clock: the host chooses the start, and a kernel of the harness reads the end.
 
 The host picks a value of the device's timer, a little ahead. A kernel waits for it, the graph runs, and another kernel
-writes the timer to the host's memory. What an empty graph takes in the same way is taken off. No code of the
-submission runs before its start, and the start is no number in any memory that it could reach.
+writes the timer to host memory. The time of an empty graph is subtracted. No code of the submission runs before its
+start, and the start is not stored in any memory that the submission could reach.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ done:
 \0"""
 """``hold`` gives up after a second. Works on every device since 2017."""
 AHEAD_NS = 300_000
-"""The start lies so far ahead when the host has read the timer; it is doubled while that is too late."""
+"""Distance of the start from the timer that the host has read; doubled while the device is ready too late."""
 MOST_AHEAD_NS = 100_000_000
 SWEEP_BYTES_A_NS = 1_000
-"""A device that sweeps slower than this many bytes each ns needs a start further ahead."""
+"""Assumed rate of the sweep in bytes a nanosecond; a slower device needs a start further ahead."""
 STAMPS = 1 << 20
-"""Places for end times: each sample has one that is drawn at random."""
+"""Number of places for end times; each sample draws one at random."""
 PATIENCE_S = 30.0
 
 
@@ -89,7 +89,7 @@ class StartGun:
         self._taken: dict[int, int] = {}
 
     def empty_graph(self) -> int:
-        """Return a graph of one kernel that does nothing: the clock's own share is what it takes."""
+        """Return a graph of one kernel that does nothing: its time is the clock's own share."""
         graph = self._driver.handle("cuGraphCreate", 0)
         wanted = KernelNode(func=self._nothing, grid=(1, 1, 1), block=(1, 1, 1))
         node = u64()
@@ -106,7 +106,7 @@ class StartGun:
         return made
 
     def sample(self, graph: int, *, cold: bool = True) -> int:
-        """Time one launch; return nanoseconds, with what an empty graph takes still in them.
+        """Time one launch; return nanoseconds, from which the time of an empty graph is not yet subtracted.
 
         Raise :class:`ClockTrouble` or ``DriverError``.
         """
@@ -122,7 +122,7 @@ class StartGun:
         return [self.sample(graphs[number % len(graphs)]) for number in range(count)]
 
     def series_ns(self, graphs: Sequence[int]) -> int:
-        """Launch graphs one behind the other and return what that took by the host's clock."""
+        """Launch graphs back to back; return the nanoseconds by the host's clock."""
         self._driver("cuStreamSynchronize", u64(self.stream))
         begin = time.perf_counter_ns()
         for graph in graphs:

@@ -1,11 +1,11 @@
-"""The timer's process: replays what was captured, and times it. Standard library only, no torch.
+"""The timer's process: replays captured calls and times them. Standard library only, no torch.
 
-It holds no seed, no input's name and no expected answer, and it never sees a submission's host code. What it is given
-is data that a submission may have made up: what cannot be read or rebuilt is refused by name. A device fault ends it.
+It holds no seed, no input's name and no expected answer, and it never sees a submission's host code. Its data may be
+forged by a submission: data that cannot be read or rebuilt is refused by name. A device fault ends the process.
 Each process serves one job.
 
 Frames, each answered once with the same ``id``: ``attach`` (regions of the window, descriptors alongside), ``load``
-(a capture behind a descriptor), ``fire`` (one place, so many times), ``empty``, ``series``, ``turns``, ``check``.
+(a capture behind a descriptor), ``fire`` (one place, some times), ``empty``, ``series``, ``turns``, ``check``.
 Failures have the type ``fail`` and a name of :class:`Failure`.
 """
 
@@ -28,16 +28,16 @@ MAX_FRAME = 1 << 20
 MOST_EXPORT_BYTES = graph_data.HEAD.size + graph_data.MOST_HEAD_BYTES + graph_data.MOST_IMAGE_BYTES
 MOST_REPEATS, MOST_SERIES, MOST_PAIRS = 1_024, 4_096, 4_096
 MOST_SETS = 4
-"""Captures in one timer: two submissions, each loaded twice."""
+"""Most captures in one timer: two submissions, each loaded twice."""
 ACCESS = {"ro": window.READ, "rw": window.READ_WRITE}
 FAULTED = 3
 """Exit code after a device fault."""
 FAULTS = frozenset({214, 220, 226, 700, 702, 709, *range(710, 721), 999})
-"""Driver errors after which a context is of no use any more."""
+"""Driver errors that make a context unusable."""
 
 
 class Failure(StrEnum):
-    """What went wrong, by a stable name."""
+    """Stable names of failures."""
 
     BAD_REQUEST = "bad_request"
     BAD_GRAPH = "bad_graph"
@@ -48,7 +48,7 @@ class Failure(StrEnum):
 
 
 ENDING = frozenset({Failure.DEVICE_FAULT, Failure.CLOCK})
-"""After these there is nothing left that could be measured."""
+"""Failures that end the process: nothing can be measured afterwards."""
 
 
 class Failed(Exception):
@@ -61,7 +61,7 @@ class Failed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A region of the window that is to be mapped."""
+    """A region of the window to be mapped."""
 
     address: int
     nbytes: int
@@ -69,34 +69,34 @@ class Part:
 
 
 class Engine(Protocol):
-    """What times: a device, or what stands for one in tests."""
+    """Times calls: a device, or its stand-in in tests."""
 
     def attach(self, part: Part, fd: int) -> None:
-        """Map a region that another process made."""
+        """Map a region that another process created."""
 
     def load(self, data: bytes) -> tuple[int, list[str]]:
-        """Rebuild a capture as a further set; return how many places it has, and what was left out of it."""
+        """Rebuild a capture as another set; return its number of places, and the attributes left out of it."""
 
     def fire(self, group: int, place: int) -> int:
-        """Return the nanoseconds of one call with a cold cache, those of the clock included."""
+        """Return the nanoseconds of one call with a cold cache, the clock's own share included."""
 
     def empty(self) -> int:
-        """Return what the same takes for a graph that does nothing."""
+        """Return the nanoseconds of the same for an empty graph."""
 
     def series(self, calls: Sequence[tuple[int, int]]) -> int:
-        """Launch calls one behind the other; return the nanoseconds by the clock of the host."""
+        """Launch calls back to back; return the nanoseconds by the host's clock."""
 
     def check(self) -> None:
         """Raise ``ClockTrouble`` if a time was written again after it had been read."""
 
 
 class Timer:
-    """Answers the judge's frames until it is gone.
+    """Answers the judge's frames until the judge is gone.
 
     Args:
         channel: To the judge.
-        engine: What times; None where the device cannot be used.
-        trouble: Why it cannot.
+        engine: Times calls; None if the device cannot be used.
+        trouble: Why the device cannot be used.
     """
 
     def __init__(self, channel: Channel, engine: Engine | None, trouble: str = "") -> None:
@@ -140,7 +140,7 @@ class Timer:
         except start_gun.ClockTrouble as trouble:
             return {"type": "fail", "name": Failure.CLOCK.value, "text": str(trouble)[:2_000]}
         except DriverError as error:
-            # While something runs no error is harmless: what was measured before it counts for nothing.
+            # No error is harmless while calls run: times measured before it do not count.
             return {"type": "fail", "name": Failure.DEVICE_FAULT.value, "text": str(error)[:2_000]}
 
     @property
@@ -154,7 +154,7 @@ class Timer:
         fds = self._channel.take_fds()
         try:
             if len(fds) != len(parts):
-                raise Failed(Failure.BAD_REQUEST, "not as many descriptors as regions")
+                raise Failed(Failure.BAD_REQUEST, "the number of descriptors differs from that of regions")
             for part, fd in zip(parts, fds, strict=True):
                 self._engine.attach(part, fd)
         except (window.NoWindow, DriverError) as error:
@@ -202,13 +202,13 @@ class Timer:
         return {"type": "series", "ns": self._engine.series(calls)}
 
     def _turns(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Fire two lists of calls in turns; who is first changes with each round through the lists."""
+        """Fire two lists of calls in turns; the side that goes first changes with each round through the lists."""
         left, right = (
             [self._call(each) for each in _list(frame.get(side), MOST_SERIES)] for side in ("left", "right")
         )
         count, first = _number(frame.get("count"), MOST_PAIRS), _number(frame.get("first", 0), MOST_PAIRS)
         if not left or len(left) != len(right):
-            raise Failed(Failure.BAD_REQUEST, "two lists of equally many calls are due")
+            raise Failed(Failure.BAD_REQUEST, "expected two lists of equal length")
         pairs = []
         for number in range(first, first + count):
             at, pair = number % len(left), [0, 0]
@@ -229,26 +229,26 @@ class Timer:
 
 def _list(value: object, most: int) -> list[Any]:
     if not isinstance(value, list) or len(value) > most:
-        raise Failed(Failure.BAD_REQUEST, f"a list of at most {most} is due")
+        raise Failed(Failure.BAD_REQUEST, f"expected a list of at most {most}")
     return value
 
 
 def _number(value: object, most: int, *, least: int = 0) -> int:
     if type(value) is not int or not least <= value <= most:
-        raise Failed(Failure.BAD_REQUEST, f"a number from {least} to {most} is due")
+        raise Failed(Failure.BAD_REQUEST, f"expected a number from {least} to {most}")
     return value
 
 
 def _part(value: object) -> Part:
     if not isinstance(value, dict) or value.get("access") not in ACCESS:
-        raise Failed(Failure.BAD_REQUEST, "a region with its access is due")
+        raise Failed(Failure.BAD_REQUEST, "expected a region with its access")
     end = window.WINDOW + window.WINDOW_BYTES
     address = _number(value.get("address"), end, least=window.WINDOW)
     return Part(address, _number(value.get("bytes"), end - address, least=1), value["access"])
 
 
 def read_all(fd: int, nbytes: int) -> bytes:
-    """Return the first bytes of a file, fewer where it ends: read once, whatever its owner does meanwhile."""
+    """Return the first bytes of a file, fewer if it is shorter. Reads once: later changes by its owner do nothing."""
     parts, at = [], 0
     while at < nbytes:
         part = os.pread(fd, min(nbytes - at, 64 << 20), at)
@@ -260,7 +260,7 @@ def read_all(fd: int, nbytes: int) -> bytes:
 
 
 def main(channel_fd: str, runner_fd: str, parent: str) -> None:
-    """Be ready before there is a job, and serve one."""
+    """Prepare before a job arrives, then serve one job."""
     processes.die_with_parent(int(parent))
     began = time.monotonic()
     processes.limit_resources(None)
@@ -276,12 +276,12 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     code = 1
     with contextlib.suppress(ChannelClosed, BrokenProtocol):
         code = Timer(channel, engine, trouble).serve()
-    # A context that has failed may hang when it is taken down in order.
+    # A failed context may hang during an orderly shutdown.
     os._exit(code)
 
 
 def prepared() -> tuple[Engine | None, str]:
-    """Return what times with all that needs no job done already, or why there is none."""
+    """Return a prepared engine, or None and the reason."""
     from kernelcup_harness.replay.engine import GpuEngine
 
     try:

@@ -1,7 +1,7 @@
 """Device memory that several processes map at the same addresses.
 
 A window consists of regions, each an allocation of its own: access rights cannot differ within one. The process that
-creates a region passes its file descriptor on; memory lives as long as any process maps it.
+creates a region passes on its file descriptor; memory lives as long as any process maps it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from kernelcup_harness.replay.driver import AccessDescription, AllocationProperties, Driver, u64
 
 WINDOW = 0x6000_0000_0000
-"""Where windows begin: between a program's heap and its mapped files, so that it is free in every process."""
+"""First address of a window: between a program's heap and its mapped files, so it is free in every process."""
 WINDOW_BYTES = 512 << 30
-"""Addresses only; more than any device has memory."""
+"""Number of addresses, not of memory; more than the memory of any device."""
 GRANULE = 2 << 20
-"""Regions have whole ones."""
+"""Sizes of regions are multiples of this."""
 PINNED, ON_DEVICE, POSIX_FD = 1, 1, 1
 READ, READ_WRITE = 1, 3
 """``CU_MEM_ACCESS_FLAGS_PROT_READ`` and ``_READWRITE``."""
@@ -27,7 +27,7 @@ class NoWindow(RuntimeError):
 
 
 def granules(nbytes: int) -> int:
-    """Round up to whole granules, one at least."""
+    """Round up to whole granules, at least one."""
     return max(1, -(-nbytes // GRANULE)) * GRANULE
 
 
@@ -36,7 +36,7 @@ class Region:
     """A mapped part of a window.
 
     Args:
-        address: Of its first byte.
+        address: Address of its first byte.
         nbytes: Its size.
         handle: The driver's handle of its memory.
     """
@@ -59,7 +59,7 @@ class Window:
         nbytes: How many addresses to reserve; memory comes with regions.
 
     Raises:
-        NoWindow: The addresses are taken, or the device cannot do this.
+        NoWindow: The addresses are taken, or the device does not support this.
     """
 
     def __init__(self, driver: Driver, nbytes: int = WINDOW_BYTES) -> None:
@@ -81,7 +81,7 @@ class Window:
             The region, and a file descriptor by which other processes map the same memory; the caller closes it.
 
         Raises:
-            NoWindow: There is not so much memory, or it cannot be shared.
+            NoWindow: There is not enough memory, or it cannot be shared.
         """
         wanted = AllocationProperties(
             kind=PINNED, handle_types=POSIX_FD, location_kind=ON_DEVICE, location_id=0
@@ -107,7 +107,7 @@ class Window:
         return self._map(handle.value, address, nbytes, access)
 
     def unmap(self, region: Region) -> None:
-        """Take a region out of this process; its memory goes with the last process that maps it."""
+        """Unmap a region from this process; its memory is freed with the last process that maps it."""
         self._driver("cuMemUnmap", u64(region.address), ctypes.c_size_t(region.nbytes))
         self._driver("cuMemRelease", u64(region.handle))
 
