@@ -6,16 +6,18 @@ import re
 from typing import Any
 
 import pytest
-from looks import WIDTHS, check_page
+from looks import WIDTHS, check_page, check_width
 from playwright.sync_api import expect
 from test_admin_pages import HERE, HTML, judged, post
 
-from builders import NOW, REFERENCE, make_board, make_task, zip_of
+from builders import NOW, REFERENCE, make_board, make_report, make_submission, make_task, zip_of
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import NotFound
-from kernelcup.services import boards, pauses
+from kernelcup.http.pages.admin import manage
+from kernelcup.services import boards, pauses, queue
 from kernelcup.services.rank import standings
 from kernelcup.tasks.writing import files_of
+from kernelcup_harness.protocol import Mode, TrustLevel
 
 YML = """\
 description: "<script>alert(1)</script>"
@@ -132,6 +134,33 @@ def test_a_new_task_shows_who_leaves_the_ranking_and_judges_again(visitor, peopl
     expect(page.get_by_role("heading", name="double")).to_be_visible()
     assert boards.get_task(db, "double").benchmarks == [{"size": 4096, "seed": 3}]
     assert standings(db, "double", "H100") == []
+
+
+def test_each_rank_that_changes_is_shown_before_and_after(
+    visitor, people, db, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_submission(db, board="double", user="<b>fox", mode=Mode.LEADERBOARD)
+    lease = queue.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
+    assert lease is not None
+    report = make_report([1000.0], trust=TrustLevel.SELF_MEASURED)
+    queue.finish(db, lease, report=report, harness_hash="f", machine="m", now=NOW)
+
+    def preview() -> Any:
+        page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double")
+        page.get_by_label("Times that rank").select_option("audited")
+        page.get_by_role("button", name="Show what changes").first.click()
+        return page
+
+    page = preview()
+    rows = page.get_by_role("region", name="Ranks that change on H100").get_by_role("row")
+    expect(page.get_by_text("H100, 2 ranked: 1 user leaves, 1 user gets another rank")).to_be_visible()
+    expect(rows.nth(1)).to_contain_text(re.compile(r"<b>fox\s*1\s*leaves"))
+    expect(rows.nth(2)).to_contain_text(re.compile(r"ada\s*2\s*1"))
+    check_width(page)
+    monkeypatch.setattr(manage, "MOST_MOVES", 1)
+    page = preview()
+    expect(page.get_by_text("And 1 more.")).to_be_visible()
+    assert page.get_by_role("region", name="Ranks that change on H100").get_by_role("row").count() == 2
 
 
 def test_a_change_after_another_one_is_refused(client, people, signed_in, db) -> None:
