@@ -11,16 +11,16 @@ from builders import NOW, make_report, make_submission
 from fakes import FakeClock
 from kernelcup.clocks import PAST, Clock, clock_of
 from kernelcup.domain import NOBODY, OPERATOR, DuelOutcome, TrustRule
-from kernelcup.services import duels, queue
+from kernelcup.services import duels, queue, reviews
 from kernelcup.services.best import beside
-from kernelcup.services.boards import check_proofs, get_board
+from kernelcup.services.boards import check_proofs, delete_board, get_board
 from kernelcup.services.duel_list import list_duels
 from kernelcup.services.rank import history, older_standings, personal_best, standings, unveil
 from kernelcup.services.rejudge import rejudge_board
-from kernelcup.services.submissions import list_submissions, show_submission
+from kernelcup.services.submissions import delete_submission, list_submissions, show_submission
 from kernelcup.storage import audit, schema
 from kernelcup.storage.database import Database
-from kernelcup.storage.tables import RunRow
+from kernelcup.storage.tables import OlderBestRow, RunRow
 from kernelcup_harness.protocol import Backend, HarnessKind, TrustLevel
 from older_clocks import load_old_database
 
@@ -177,6 +177,21 @@ def test_a_frozen_ranking_is_shown_as_it_stood_and_older_results_after_it(db) ->
     unveil(db, OPERATOR, "frozen", NOW.replace(year=2031))
     assert standings(db, "frozen", "cpu", viewer=NOBODY) == []
     assert told(older_standings(db, "frozen", "cpu", viewer=NOBODY)) == [(1, "ada", 1000)]
+
+
+def test_what_is_deleted_or_held_stands_apart_no_more(db) -> None:
+    now = NOW.replace(year=2031)
+    (first, second) = older_standings(db, "loose", "cpu")
+    delete_submission(db, first.submission_id, by=OPERATOR, now=now)
+    assert told(older_standings(db, "loose", "cpu")) == [(1, "bob", 2000)]
+    (view,) = show_submission(db, second.submission_id).jobs
+    reviews.quarantine(db, OPERATOR, view.job.id, reason="looks odd", now=now)
+    assert older_standings(db, "loose", "cpu") == []
+    delete_board(db, "loose", now=now)
+    with db.read() as session:
+        boards = set(session.scalars(sa.select(OlderBestRow.leaderboard_id)))
+    assert get_board(db, "strict").id in boards
+    assert len(boards) == 6
 
 
 def test_boards_that_lose_nothing_have_no_entry_in_their_log(db) -> None:
