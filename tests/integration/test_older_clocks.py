@@ -108,6 +108,14 @@ def test_results_rank_again_as_they_are_judged_again(db, only_best: bool) -> Non
     assert older_standings(db, "loose", "cpu") == []
 
 
+def test_a_rejudge_of_bests_takes_the_older_best_of_somebody_with_a_new_result(db) -> None:
+    clock = FakeClock(NOW.replace(year=2031))
+    make_submission(db, board="loose", devices=["cpu"], user="ada", now=clock())
+    judge_next(db, clock, "cpu", 90_000)
+    plan = rejudge_board(db, OPERATOR, "loose", device="cpu", only_best=True, dry_run=True, now=clock())
+    assert (plan.jobs, plan.older_clock, plan.standing) == (3, 2, 1)
+
+
 def test_a_new_result_stands_alone_however_fast_older_ones_were(db) -> None:
     clock = FakeClock(NOW.replace(year=2031))
     make_submission(db, board="loose", devices=["cpu"], user="cyd", now=clock())
