@@ -24,9 +24,9 @@ def test_equal_sources_have_an_equal_hash(package: Path) -> None:
 
 def test_a_changed_a_renamed_and_an_added_file_change_the_hash(package: Path) -> None:
     hashes = [harness_hash(package)]
-    (package / "protocol.py").write_text("# other\n")
+    (package / "estimates.py").write_text("# other\n")
     hashes.append(harness_hash(package))
-    (package / "protocol.py").rename(package / "protocol2.py")
+    (package / "estimates.py").rename(package / "estimates2.py")
     hashes.append(harness_hash(package))
     (package / "more").mkdir()
     (package / "more" / "code.py").write_text("")
@@ -52,4 +52,4 @@ def test_a_bundle_can_be_imported(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-c", code, str(bundle)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(str(bundle))
-    assert "kernelcup_harness/protocol.py" in zipfile.ZipFile(bundle).namelist()
+    assert "kernelcup_harness/protocol/report.py" in zipfile.ZipFile(bundle).namelist()

@@ -1,0 +1,97 @@
+"""The harness's interface: one :class:`JobSpec` in, one :class:`RunReport` out.
+
+Both are plain JSON. Decoding is strict: an unknown key, a missing key or a value of the wrong
+type raises :class:`ProtocolError` with the dotted path of the faulty value.
+"""
+
+from __future__ import annotations
+
+from kernelcup_harness.protocol.base import PROTOCOL_VERSION, CaseValue, Parameters, ProtocolError
+from kernelcup_harness.protocol.codec import canonical_hash, dumps, from_json, loads, to_json, without_markers
+from kernelcup_harness.protocol.enums import (
+    BEST_LEVELS,
+    Backend,
+    CheckStyle,
+    HarnessKind,
+    Mode,
+    NotCaptured,
+    Reason,
+    SandboxPolicy,
+    StageName,
+    TrustLevel,
+    Verdict,
+)
+from kernelcup_harness.protocol.report import (
+    Audit,
+    Calibration,
+    CapturedOutput,
+    CaseResult,
+    Difference,
+    DuelResult,
+    Finding,
+    Mismatch,
+    RunReport,
+    StageReport,
+    Timing,
+)
+from kernelcup_harness.protocol.spec import (
+    FEWEST_SEEDS,
+    DeviceFacts,
+    JobSpec,
+    Limits,
+    MeasureRules,
+    Replay,
+    SampleName,
+    Work,
+    check_spec,
+    has_clash,
+    is_encodable,
+    is_plain_name,
+)
+
+__all__ = [
+    "BEST_LEVELS",
+    "FEWEST_SEEDS",
+    "PROTOCOL_VERSION",
+    "Audit",
+    "Backend",
+    "Calibration",
+    "CapturedOutput",
+    "CaseResult",
+    "CaseValue",
+    "CheckStyle",
+    "DeviceFacts",
+    "Difference",
+    "DuelResult",
+    "Finding",
+    "HarnessKind",
+    "JobSpec",
+    "Limits",
+    "MeasureRules",
+    "Mismatch",
+    "Mode",
+    "NotCaptured",
+    "Parameters",
+    "ProtocolError",
+    "Reason",
+    "Replay",
+    "RunReport",
+    "SampleName",
+    "SandboxPolicy",
+    "StageName",
+    "StageReport",
+    "Timing",
+    "TrustLevel",
+    "Verdict",
+    "Work",
+    "canonical_hash",
+    "check_spec",
+    "dumps",
+    "from_json",
+    "has_clash",
+    "is_encodable",
+    "is_plain_name",
+    "loads",
+    "to_json",
+    "without_markers",
+]

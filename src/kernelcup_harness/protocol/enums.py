@@ -1,0 +1,153 @@
+"""What a job and its report say with a fixed set of words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Mode(StrEnum):
+    """The kind of a job. User interfaces show ``leaderboard`` as "ranked"."""
+
+    TEST = "test"
+    BENCHMARK = "benchmark"
+    PROFILE = "profile"
+    LEADERBOARD = "leaderboard"
+
+
+class Backend(StrEnum):
+    """How the harness answers ``device="cuda"``."""
+
+    CUDA = "cuda"
+    """A real GPU."""
+    CPU = "cpu"
+    """No GPU and no emulation of one: for tasks that are about the processor."""
+    EMULATED = "emulated"
+    """No GPU; requests for one are answered on the processor, times are not comparable."""
+
+
+class HarnessKind(StrEnum):
+    """Which harness judges."""
+
+    STANDARD = "standard"
+    """KernelCup's: judge and contestant are two processes."""
+    OWN = "own"
+    """The task's own ``eval.py``, under the ``POPCORN_*`` contract."""
+
+
+class CheckStyle(StrEnum):
+    """How the task's ``check_implementation`` is called."""
+
+    DATA_OUTPUT = "data_output"
+    """``check_implementation(data, output)``, as in task folders."""
+    OUTPUT_REFERENCE = "output_reference"
+    """``check_implementation(user_output, reference_output)``, as in single-file tasks."""
+
+
+class Verdict(StrEnum):
+    """The outcome of a run."""
+
+    ACCEPTED = "accepted"
+    WRONG_ANSWER = "wrong_answer"
+    COMPILE_ERROR = "compile_error"
+    RUNTIME_ERROR = "runtime_error"
+    TIME_LIMIT_EXCEEDED = "time_limit_exceeded"
+    MEMORY_LIMIT_EXCEEDED = "memory_limit_exceeded"
+    OUTPUT_LIMIT_EXCEEDED = "output_limit_exceeded"
+    REJECTED = "rejected"
+    INTERNAL_ERROR = "internal_error"
+
+
+class StageName(StrEnum):
+    """The parts of a run, in the order in which they happen."""
+
+    IMPORT = "import"
+    TEST = "test"
+    BENCHMARK = "benchmark"
+    RANKED = "ranked"
+    PROFILE = "profile"
+
+
+class Reason(StrEnum):
+    """Why a run was not accepted: finer than the verdict, and as stable."""
+
+    NONE = ""
+    DIFFERS = "differs"
+    """The task's checker found an output wrong."""
+    FORM = "form"
+    """An output differs from the reference's in type, structure or shape, or in dtype where that counts."""
+    ALIASED = "aliased"
+    """An output shares memory with an input or another output, and the task does not say it may."""
+    REPEATED = "repeated"
+    """Wrong on an input that was answered correctly before."""
+    NEAR_TWIN = "near_twin"
+    """Wrong on an input that differs from an earlier one in one element of each tensor."""
+    UNFINISHED = "unfinished"
+    """An answer was still incomplete after everything that the call had queued on its stream was done."""
+    EXCEPTION = "exception"
+    IMPORT = "import"
+    COMPILE = "compile"
+    TOO_LARGE = "too_large"
+    """A call returned more bytes of tensors than it may."""
+    PROTOCOL = "protocol"
+    """A frame on the harness's channel that does not answer the request."""
+    CHANNEL_CLOSED = "channel_closed"
+    GUARD_BAND = "guard_band"
+    """Memory beside an output was written."""
+    WRITES_INPUT = "writes_input"
+    """A call writes to a tensor of its input that the reference only reads."""
+    EXITED = "exited"
+    """The submission's process ended."""
+    TIME = "time"
+    PRINTED = "printed"
+    """Too much was written to standard output or error."""
+    DISK = "disk"
+    """Too much was written to files."""
+    HOST_MEMORY = "host_memory"
+    DEVICE_MEMORY = "device_memory"
+    OWN_HARNESS = "own_harness"
+    """The task's own harness reported it."""
+    TASK = "task"
+    """The task's own generator, reference or checker failed."""
+    MACHINE = "machine"
+    """The machine or the harness failed."""
+
+
+class SandboxPolicy(StrEnum):
+    """Whether untrusted code may run without a sandbox."""
+
+    AUTO = "auto"
+    """Sandboxed if the machine supports it; the report states which sandbox was used."""
+    REQUIRED = "required"
+    """Never without a sandbox."""
+    NONE = "none"
+    """Without a sandbox: to find out whether the sandbox causes a problem."""
+
+
+class NotCaptured(StrEnum):
+    """Why calls could not be captured in a CUDA graph, as the contestant reports it; used within a run only."""
+
+    WAITS = "waits"
+    ELSEWHERE = "elsewhere"
+    HOST_FUNCTION = "host_function"
+    RUNTIME = "runtime"
+    STALE = "stale"
+    UNKNOWN = "unknown"
+
+
+class TrustLevel(StrEnum):
+    """How far a time is proven."""
+
+    REPLAYED = "replayed"
+    """Captured calls, timed where no code of the submission runs."""
+    WALL_CLOCK = "wall clock"
+    """The judge's own clock, from before an input is handed out until the whole answer has arrived: an upper bound."""
+    AUDITED = "audited"
+    """The clocks of the submission and of the judge agree."""
+    BOUNDED = "bounded"
+    """Bounded by the judge's clock: the ranked time is at least what calls one after another took."""
+    SELF_MEASURED = "self-measured"
+    """Claimed by the submission's clock only."""
+
+
+BEST_LEVELS = (TrustLevel.REPLAYED, TrustLevel.AUDITED)
+"""The levels that a leaderboard accepts if it requires audited times."""

@@ -1,0 +1,383 @@
+"""The report of a job: its verdict, and for each case what was found and measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelcup_harness import estimates
+from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters
+from kernelcup_harness.protocol.enums import (
+    Backend,
+    HarnessKind,
+    Mode,
+    Reason,
+    StageName,
+    TrustLevel,
+    Verdict,
+)
+from kernelcup_harness.protocol.spec import SampleName, Work
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """One wrong element of an output."""
+
+    position: list[int]
+    expected: str
+    actual: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mismatch:
+    """How an output differs from the reference's."""
+
+    where: str
+    """Path of the tensor or value in the output: ``output``, ``output[1]``, ``output['x']``."""
+    wrong: int
+    total: int
+    nan: int = 0
+    """How many of the wrong elements are NaN."""
+    infinite: int = 0
+    """How many of the wrong elements are infinite."""
+    largest_error: float | None
+    """Largest absolute difference over the finite elements; None if no wrong element is a finite number."""
+    first: list[Difference]
+    """The first five wrong positions in row-major order."""
+    rule: str
+    """When an element counts as wrong, for example ``|actual - expected| > 1e-05 + 1e-05 * |expected|``."""
+    shape: list[int] = field(default_factory=list)
+    """Shape of the tensor; empty for a value that is no tensor."""
+    tiles: list[list[int]] = field(default_factory=list)
+    """How many elements are wrong in each part of the tensor, at most 24 rows of 48. Its last dimension goes from left
+    to right and all others from top to bottom; a tensor of one dimension is cut into parts that are read row by row."""
+
+    @property
+    def kinds(self) -> str:
+        """The counts of wrong elements that are not finite, as in ``, 3 NaN``; empty if there are none."""
+        counts = {"NaN": self.nan, "infinite": self.infinite}
+        return "".join(f", {count} {name}" for name, count in counts.items() if count)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """An observation about a time, shown with it."""
+
+    code: str
+    """Stable: ``slope_disagrees``, ``handshake_disagrees``, ``not_armed``, ``handshake_disturbed``, ``below_floor``,
+    ``near_floor``, ``empty_floor``, ``throttled``, ``busy_device``, ``not_audited``, ``not_captured``, ``no_time``,
+    ``wide_interval``, ``not_replayed``, ``series_longer``."""
+    text: str
+    """One plain sentence with the figures."""
+    quarantines: bool = False
+    """Whether the run is kept but not ranked until it has been reviewed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Audit:
+    """What the judge's own clock measured for a case. The time of a no-op is subtracted from handshakes; cases that
+    are timed by the wall clock have none."""
+
+    captured: bool = False
+    """Whether the calls could be captured in a CUDA graph."""
+    armed: bool = False
+    """Whether the device alone answered the handshakes: then they are precise enough to hold a run back."""
+    handshake_ns: float = 0.0
+    """First quartile of the times of calls whose input could not be known before."""
+    handshake_slack_ns: float = 0.0
+    """By how much ``handshake_ns`` may exceed the claim: 1 % of honest cases exceed it by chance."""
+    slope_ns: float | None = None
+    """Steady-state time of one call in a long series, None if it was not measured."""
+    slope_slack_ns: float = 0.0
+    """By how much ``slope_ns`` may exceed the claim of a captured case."""
+    slope_calls: list[int] = field(default_factory=list)
+    """Numbers of calls that were timed together: few and many."""
+    slope_walls_ns: list[list[float]] = field(default_factory=list)
+    """Wall-clock time of each series, one list for each of ``slope_calls``."""
+    noop_ns: float = 0.0
+    """Time of a no-op call, measured in turns with the submission's calls."""
+    noop_before_ns: float | None = None
+    """The same before the submission was imported: with the drift of a machine, the most that is subtracted."""
+    score_ns: float
+    """The time that is ranked."""
+    level: TrustLevel
+    """How far the score is proven."""
+    findings: list[Finding] = field(default_factory=list)
+    """Observations that are shown with the time."""
+
+    @property
+    def slopes_ns(self) -> list[float]:
+        """Each pair of a short and a long series as nanoseconds a call."""
+        if len(self.slope_walls_ns) != 2 or len(self.slope_calls) != 2:
+            return []
+        return estimates.slopes(self.slope_walls_ns, self.slope_calls)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """Samples of one case in nanoseconds; every statistic is derived from them."""
+
+    samples_ns: list[float]
+    """Raw times of single calls: by the judge's wall clock where there is no GPU, else as claimed by the
+    contestant's device clock."""
+    own_ns: list[float] = field(default_factory=list)
+    """The submission's own, unverified times of the same calls, where the samples are the judge's."""
+    overhead_ns: float | None = None
+    """Time of a call that computes nothing, with an input and an answer of the same size: part of each sample, never
+    subtracted. None if it was not measured."""
+    wall_ns: list[float] = field(default_factory=list)
+    """The judge's wall clock around the same calls, hand-over included."""
+    reported_ns: float | None = None
+    """The mean that a task's own harness reports; it is the score then."""
+    reported: dict[str, float] = field(default_factory=dict)
+    """Other figures of the task's own harness: std, err, best, worst, runs."""
+    offset_ns: float = 0.0
+    """Time of an empty kernel by the same clock; subtracted from the samples."""
+    noise_share: float = 0.0
+    """Standard deviation between runs on this device as a share, from its calibration; 0 if it is not known."""
+    discarded_ns: list[float] = field(default_factory=list)
+    """Samples that do not count because the device was throttled."""
+    late_ns: list[float] = field(default_factory=list)
+    """Samples that do not count because the device had to wait for the host."""
+    clocks_mhz: list[float] = field(default_factory=list)
+    """Clock of the device at each sample, empty if it is not known."""
+    handshakes_ns: list[float] = field(default_factory=list)
+    """The judge's raw wall-clock times of handshakes: requests for nothing but the call."""
+    audit: Audit | None = None
+    """The measurements of the judge's own clock; ranked cases only."""
+
+    @property
+    def raw_ns(self) -> float:
+        """The samples' mean without the slowest and fastest tenth, offset included."""
+        return estimates.robust(self.samples_ns)
+
+    @property
+    def read_ns(self) -> float:
+        """The contestant's own time, whether or not the samples are the judge's."""
+        return estimates.robust(self.own_ns) if self.own_ns else self.raw_ns
+
+    @property
+    def claim_ns(self) -> float:
+        """The time that the contestant's clock claims, without the offset; never negative."""
+        return max(0.0, self.raw_ns - self.offset_ns)
+
+    @property
+    def score_ns(self) -> float:
+        """The time that is ranked: as reported, as audited, or as claimed."""
+        if self.reported_ns is not None:
+            return self.reported_ns
+        return self.audit.score_ns if self.audit is not None else self.claim_ns
+
+    @property
+    def interval_ns(self) -> tuple[float, float] | None:
+        """The 95 % interval of :attr:`score_ns`, None if it is not known.
+
+        On a GPU it also covers the variation between processes, of which a run has only one.
+        """
+        found = self.sampling_interval_ns
+        if self.process_error_ns <= 0:
+            return found
+        return estimates.widened(found, self.score_ns, self.process_error_ns)
+
+    @property
+    def process_error_ns(self) -> float:
+        """Standard deviation of :attr:`score_ns` between processes; 0 where it was not timed by a GPU's events."""
+        if self.offset_ns <= 0 or self.reported_ns is not None:
+            return 0.0
+        return self.score_ns * estimates.between_processes(
+            [self.score_ns], [1.0], device_share=self.noise_share
+        )
+
+    @property
+    def sampling_interval_ns(self) -> tuple[float, float] | None:
+        """The 95 % interval of :attr:`score_ns` in this process, None if it is not known."""
+        if self.reported_ns is not None:
+            error = self.reported.get("err")
+            return None if error is None else estimates.around(self.reported_ns, error)
+        by_samples = estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
+        slopes = self.audit.slopes_ns if self.audit is not None else []
+        slope_ns = self.audit.slope_ns if self.audit is not None else None
+        if not slopes or slope_ns is None:
+            return by_samples
+        by_slopes = estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
+        if math.isclose(self.score_ns, slope_ns):
+            return by_slopes
+        alone_ns = estimates.alone(slope_ns)
+        error_ns = estimates.ALONE_ERROR_SHARE * self.score_ns
+        if math.isclose(self.score_ns, alone_ns):
+            return estimates.widened(by_slopes, self.score_ns, error_ns)
+        if alone_ns < self.score_ns < self.claim_ns:
+            # A part of the claim's excess over the lone call was subtracted.
+            share = (self.claim_ns - self.score_ns) / (self.claim_ns - alone_ns)
+            return estimates.widened(by_samples, self.score_ns, share * error_ns)
+        return by_samples
+
+    @property
+    def error_ns(self) -> float | None:
+        """Standard error of :attr:`score_ns`, None with fewer than two samples."""
+        if len(self.samples_ns) < 2:
+            return self.reported.get("err")
+        return estimates.standard_error(self.samples_ns)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaseResult:
+    """The outcome of one case."""
+
+    index: int
+    """Position among the public cases of its stage, then the hidden ones."""
+    parameters: Parameters
+    hidden: bool = False
+    verdict: Verdict
+    reason: Reason = Reason.NONE
+    """Why it was not accepted, finer than the verdict."""
+    message: str = ""
+    mismatch: Mismatch | None = None
+    failed_on: SampleName | None = None
+    """The input that decided the verdict, for a replay."""
+    timing: Timing | None = None
+    checks: int = 0
+    """How many outputs were checked."""
+    work: Work | None = None
+    """The least work of the case, if its task declares it."""
+    floor_ns: float | None = None
+    """The shortest time in which the device can do that work."""
+    reference_ns: float | None = None
+    """Time of the task's own reference, if it was measured."""
+    profile: str | None = None
+    """Text of the profiler, in profile mode."""
+    trace_gz64: str | None = None
+    """The profiler's Chrome trace, gzip and base64."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageReport:
+    """One stage with its finished cases, even if it was cut off."""
+
+    name: StageName
+    verdict: Verdict
+    reason: Reason = Reason.NONE
+    """Why it was not accepted, finer than the verdict."""
+    message: str = ""
+    duration_s: float = 0.0
+    limit_s: float = 0.0
+    planned_cases: int = 0
+    cases: list[CaseResult] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CapturedOutput:
+    """Standard output or error of the contestant: its beginning and total size."""
+
+    text: str = ""
+    total_bytes: int = 0
+    truncated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """Measurements of the trusted contestant in the same job, before and after."""
+
+    offset_ns: float = 0.0
+    """Event time of an empty kernel minus its time on the device, in the submission's process before the import; in the
+    trusted contestant's process if that is not possible."""
+    own_empty_ns: list[float] = field(default_factory=list)
+    """Empty kernels in the submission's process."""
+    empty_pair_ns: float = 0.0
+    """Two events with nothing between them."""
+    empty_kernel_ns: float = 0.0
+    """Two events around an empty kernel."""
+    spin_line: list[float] = field(default_factory=list)
+    """Slope and intercept (ns) of event times over the times of kernels of known length."""
+    spin_points: list[list[float]] = field(default_factory=list)
+    """For each kernel its length, its event time and its median handshake, in nanoseconds."""
+    ring_slopes_ns: list[float] = field(default_factory=list)
+    """Steady-state time of a 20 us kernel by each pair of series; the slack of slopes is derived from it."""
+    handshake_ns: float = 0.0
+    """Median of the judge's wall-clock times of no-op calls."""
+    handshake_residual_ns: float = 0.0
+    """Root mean square of the residuals of median handshakes from their line."""
+    handshake_p99_ns: float = 0.0
+    """99th percentile of single handshakes minus their median."""
+    canary_ns: float = 0.0
+    """Time of a kernel that is the same in each job."""
+    sm_clock_mhz: float | None = None
+    """Clock of the multiprocessors at the end."""
+    temperature_c: float | None = None
+    """Temperature of the chip at the end."""
+    device_name: str = ""
+    """Empty for the processor."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DuelResult:
+    """Two submissions measured in turns on one device. Below 1 the first is faster."""
+
+    ratios: list[float] = field(default_factory=list)
+    """Submission over rival for each block, geometric mean over the cases."""
+    cases: list[list[float]] = field(default_factory=list)
+    """The same by case: one list for each case, with one ratio for each block."""
+    pairs: list[int] = field(default_factory=list)
+    """Number of blocks of each pair of processes, in their order."""
+    ratio: float = 1.0
+    """Geometric mean of the ratios without the extremes."""
+    low: float = 0.0
+    """Lower end of its 98 % interval."""
+    high: float = 0.0
+    """Upper end."""
+    verdict: str = "tied"
+    """``faster`` or ``slower`` if 1 is outside of the interval, else ``tied``; empty if the rival failed,
+    ``not_held`` if there are no credible times and neither side can be blamed for it."""
+    blocks: int = 0
+    """Number of ratios."""
+    rival_message: str = ""
+    """Why the rival could not be measured, empty if it could."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunReport:
+    """Everything that a run found out."""
+
+    version: int = PROTOCOL_VERSION
+    job_id: str
+    mode: Mode
+    backend: Backend
+    harness: HarnessKind
+    verdict: Verdict
+    stage: StageName | None = None
+    """The stage that decided the verdict; None when accepted."""
+    reason: Reason = Reason.NONE
+    """Why it was not accepted, finer than the verdict."""
+    message: str = ""
+    stages: list[StageReport] = field(default_factory=list)
+    stdout: CapturedOutput = field(default_factory=CapturedOutput)
+    stderr: CapturedOutput = field(default_factory=CapturedOutput)
+    exit_code: int | None = None
+    """Exit code of the contestant or the task's own harness; negative for a signal."""
+    duration_s: float = 0.0
+    trust: TrustLevel = TrustLevel.SELF_MEASURED
+    """The worst level of its ranked cases."""
+    quarantine: list[Finding] = field(default_factory=list)
+    """Why the run is kept but does not count; empty if it counts."""
+    calibration: Calibration | None = None
+    """Measurements of the trusted contestant in the same job."""
+    phases: dict[str, float] = field(default_factory=dict)
+    """Seconds by phase: ``start``, ``load``, ``test``, ``ranked/claims``, ..."""
+    duel: DuelResult | None = None
+    """The comparison with the job's ``rival``."""
+    comparable: bool = True
+    """False if there was no GPU and the processor answered in its place."""
+    seed_commitment: str = ""
+    """SHA-256 of the secret seed, made before the run."""
+    secret_seed: str = ""
+    """The seed itself, 64 hex digits: revealed when the run has ended."""
+    seeds_below: int | None = None
+    """The job's bound for the drawn seeds."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, str] = field(default_factory=dict)
+    """Result keys of an own harness that have no other place."""
+
+    def stage_report(self, name: StageName) -> StageReport | None:
+        """Return the report of a stage, or None if it was not reached."""
+        return next((stage for stage in self.stages if stage.name is name), None)

@@ -1,0 +1,222 @@
+"""A job: what is judged, how, and by which limits."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters, ProtocolError
+from kernelcup_harness.protocol.enums import Backend, CheckStyle, HarnessKind, Mode, SandboxPolicy, StageName
+
+FEWEST_SEEDS = 1 << 20
+"""Smallest allowed ``seeds_below``: fewer seeds could be tried one by one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """Wall-clock limits in seconds, one for each stage, and caps in bytes."""
+
+    import_s: float = 180.0
+    test_s: float = 180.0
+    benchmark_s: float = 180.0
+    ranked_s: float = 180.0
+    memory_bytes: int = 16 << 30
+    """Host memory of the contestant and all its children."""
+    output_bytes: int = 16 << 20
+    """Standard output and error, each; more than this ends the run."""
+    kept_output_bytes: int = 32 << 10
+    """How much of each is kept in the report."""
+    result_bytes: int = 8 << 30
+    """All tensors that one call may return, together."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MeasureRules:
+    """How often a case is called."""
+
+    checks: int = 1
+    """Checked calls for each test case, each on a fresh input after the first."""
+    warmups: int = 3
+    min_samples: int = 5
+    max_samples: int = 100
+    relative_error: float = 0.005
+    """Stop once half the width of the 95 % interval is below this share of the time, or 50 ns; 0: never."""
+    case_budget_s: float = 8.0
+    """Stop a case after this much wall-clock time; if warm-ups and checks used it up, after two samples."""
+    stage_budget_s: float = 6.0
+    """Wall-clock time for all cases of a timed stage together, calibration and audits included."""
+    repeats: int = 1
+    """Calls of a timed case that repeat an earlier input at random moments: checked, not timed."""
+    twins: int = 2
+    """Calls of a run, at least one in each case, whose input differs from an earlier one in one element of each
+    tensor: checked, not timed."""
+    clean_room: bool = False
+    """Whether timed calls on a GPU are captured, then timed where no code of the submission runs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Work:
+    """The least work of a case, as its task declares it."""
+
+    bytes: float | None = None
+    """Bytes that must be read."""
+    written: float | None = None
+    """Bytes that must be written; they may end in the cache, see :mod:`kernelcup_harness.physics`."""
+    flops: float | None = None
+    """Floating-point operations that must be done."""
+    precision: str = ""
+    """One of ``physics.Precision``, for example ``fp16``; empty for the fastest that was measured."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceFacts:
+    """The capabilities of a device, from the calibration of its machine."""
+
+    copy_bytes_per_s: float
+    """Largest measured rate of its memory, reads and writes together; 0 for no bound."""
+    matrix_flops_per_s: dict[str, float] = field(default_factory=dict)
+    """Largest rate of matrix products by precision."""
+    l2_bytes: float = 0.0
+    """Size of the last cache before the memory, 0 if it is not known."""
+    launch_ns: float = 0.0
+    empty_kernel_ns: float = 0.0
+    """Time of an empty kernel as the profiler reports it, 0 if it is not known."""
+    canary_ns: float = 0.0
+    """Rolling median of the canary kernel, 0 if there is none yet."""
+    canary_tolerance: float = 0.02
+    """The share by which a canary may differ from its rolling median."""
+    noise_share: float = 0.0
+    """Standard deviation of the canary between runs, as a share of its time; 0 if it is not known."""
+    calibration_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SampleName:
+    """Names one input of a run, which can be made again once the seed is revealed."""
+
+    input: int
+    """Index of the input in its case."""
+    twin: bool = False
+    """Whether one element of it was changed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replay:
+    """One sample of a finished run, to be judged again. Needs the run's ``secret_seed``."""
+
+    stage: StageName
+    case: int
+    """Index of the case in its stage."""
+    sample: SampleName
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobSpec:
+    """Everything that a machine needs to judge one submission once."""
+
+    version: int = PROTOCOL_VERSION
+    job_id: str
+    mode: Mode
+    backend: Backend
+    harness: HarnessKind
+    sources: dict[str, str]
+    """File name to text: the task's files without the submission."""
+    submission: str
+    submission_name: str = "submission.py"
+    reference_module: str = "reference"
+    """The module among ``sources`` that has ``generate_input`` and ``check_implementation``."""
+    private_files: list[str] = field(default_factory=list)
+    """Names in ``sources`` that are withheld from the contestant (reference, checker, own harness)."""
+    main: str | None = None
+    """The file of the task's own harness, if it has one."""
+    check_style: CheckStyle = CheckStyle.DATA_OUTPUT
+    tests: list[Parameters] = field(default_factory=list)
+    benchmarks: list[Parameters] = field(default_factory=list)
+    hidden_tests: list[Parameters] = field(default_factory=list)
+    hidden_benchmarks: list[Parameters] = field(default_factory=list)
+    ranking_by: str = "last"
+    limits: Limits = field(default_factory=Limits)
+    rules: MeasureRules = field(default_factory=MeasureRules)
+    public_seed: int | None = None
+    """The task's ``seed``: given to an own harness as ``POPCORN_SEED`` outside the ranked stage."""
+    seeds_below: int | None = None
+    """Every seed that is drawn is less than this; None for 63 bits."""
+    secret_seed: str | None = None
+    """64 hex digits, to repeat a finished run; drawn by the runner when it is absent."""
+    multi_gpu: bool = False
+    sandbox: SandboxPolicy = SandboxPolicy.AUTO
+    near_twins: bool = True
+    """False if changing one element of each tensor would break what the task promises about its inputs."""
+    aliasing: bool = False
+    """Whether outputs may share memory with inputs or each other even if the reference's do not."""
+    non_finite: bool = False
+    """Whether an element may be NaN or infinite where the reference's is finite."""
+    same_dtype: bool = False
+    """Whether an output is wrong if its dtype differs from the reference's, even if the checker accepts it."""
+    build_scope: str = ""
+    """An opaque name of the user, whose builds may be reused on a machine; empty to reuse none."""
+    replay: Replay | None = None
+    """Judge only this one sample of a finished run."""
+    work: list[Work] = field(default_factory=list)
+    """The least work of each of ``benchmarks``, in their order; empty if the task declares none."""
+    hidden_work: list[Work] = field(default_factory=list)
+    """The same for ``hidden_benchmarks``."""
+    device: DeviceFacts | None = None
+    """The capabilities of the device, from the calibration in force."""
+    rival: str | None = None
+    """Source of a second submission that is measured in turns with the first (``leaderboard`` only)."""
+    rival_name: str = "submission.py"
+    """File name of the rival."""
+    require_audited: bool = False
+    """Whether the ranked times must be audited for the run to count."""
+
+
+def check_spec(spec: JobSpec) -> None:
+    """Raise :class:`ProtocolError` for a well-formed job that cannot be run."""
+    rules, limits = spec.rules, spec.limits
+    seed = spec.secret_seed
+    names = [*spec.sources, spec.submission_name]
+    faults = {
+        "secret_seed: expected 64 hex digits": seed is not None and not re.fullmatch("[0-9a-f]{64}", seed),
+        "sources: a name that is not a plain relative path": not all(map(is_plain_name, names)),
+        "sources: a name that is both a file and a folder": has_clash(names),
+        "submission: text that cannot be written as UTF-8": not all(
+            map(is_encodable, [spec.submission, *spec.sources.values()])
+        ),
+        f"seeds_below: at least {FEWEST_SEEDS}": spec.seeds_below is not None
+        and spec.seeds_below < FEWEST_SEEDS,
+        "rules: at least one check and one sample": min(rules.checks, rules.max_samples) < 1,
+        "limits: must be positive": min(limits.import_s, limits.test_s, limits.benchmark_s, limits.ranked_s)
+        <= 0,
+        "main: the task's own harness must be among its sources": (
+            spec.harness is HarnessKind.OWN and spec.main not in spec.sources
+        ),
+    }
+    for fault, found in faults.items():
+        if found:
+            raise ProtocolError(f"JobSpec.{fault}")
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether a file name stays in the folder that it is relative to."""
+    parts = name.split("/")
+    return is_encodable(name) and "\0" not in name and not {"", ".", ".."} & set(parts)
+
+
+def is_encodable(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: half of a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def has_clash(names: list[str]) -> bool:
+    """Return whether one name is also the folder of another."""
+    files = set(names)
+    return any(
+        "/".join(parts[:end]) in files
+        for parts in (n.split("/") for n in names)
+        for end in range(1, len(parts))
+    )
