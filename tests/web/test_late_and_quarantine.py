@@ -62,8 +62,8 @@ def test_an_exception_is_added_changed_and_removed(visitor, people, db) -> None:
     ("user", "until", "text"),
     [
         ("nobody", "2030-01-31", "There is no user"),
-        ("ada", "2001-01-31", "is over already"),
-        ("ada", f"{NOW:%Y-%m-%d %H:%M}Z".replace("Z", " +00:00"), "is over already"),
+        ("ada", "2001-01-31", "has already passed"),
+        ("ada", f"{NOW:%Y-%m-%d %H:%M}Z".replace("Z", " +00:00"), "has already passed"),
         ("ada", EVIL, "is not a moment"),
         (EVIL, "2030-01-31", "There is no user"),
     ],
