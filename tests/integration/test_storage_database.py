@@ -79,7 +79,7 @@ def test_writers_take_turns_and_one_that_holds_on_is_told_of(db, tmp_path) -> No
     other = Turns(tmp_path / "turn", patience_s=0.0)
     with (
         turns.take(),
-        pytest.raises(StorageUnavailable, match="somebody else has been writing"),
+        pytest.raises(StorageUnavailable, match="another writer has been active"),
         other.take(),
     ):
         pass

@@ -1,3 +1,3 @@
-"""The truth: a relational database behind functions that take a session and return domain objects."""
+"""The relational database, behind functions that take a session and return domain objects."""
 
 from __future__ import annotations

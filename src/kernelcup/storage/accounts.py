@@ -1,4 +1,4 @@
-"""Users with all that is known of them."""
+"""Users with their roles, bans and identities."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from kernelcup.storage.users import name_key
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class User:
-    """A person, whatever doors they come through."""
+    """A person, whichever identities they sign in with."""
 
     id: int
     name: str
     role: Role
     banned_at: datetime | None
-    """None for those who may submit."""
+    """None if the user is not banned."""
     ban_reason: str
     created_at: datetime
     identities: tuple[Identity, ...]
     direct_messages: bool = True
-    """Whether bots write to them when a result of theirs is overtaken."""
+    """Whether bots message them when one of their results is overtaken."""
 
 
 def find(session: Session, name: str) -> User | None:
-    """Return the user with this name, in any case, None if there is none."""
+    """Return the user with this name, ignoring case, None if there is none."""
     return _one(session, session.scalar(select(UserRow).where(UserRow.name_key == name_key(name))))
 
 
@@ -45,7 +45,7 @@ def get(session: Session, user_id: int) -> User | None:
 
 
 def page(session: Session, *, after_id: int | None, limit: int, query: str | None) -> list[User]:
-    """Return users by number, only those whose name has ``query`` in it."""
+    """Return users by number, or only those whose names contain ``query``."""
     wanted = select(UserRow).order_by(UserRow.id).limit(limit)
     if after_id is not None:
         wanted = wanted.where(UserRow.id > after_id)
@@ -55,7 +55,7 @@ def page(session: Session, *, after_id: int | None, limit: int, query: str | Non
 
 
 def create(session: Session, name: str, *, role: Role, now: datetime) -> int | None:
-    """Make a user and return the number, None if somebody has that name."""
+    """Create a user and return its id, None if the name is taken."""
     insert = upsert(session, UserRow).values(
         name=name, name_key=name_key(name), role=role.value, created_at=now
     )
@@ -64,7 +64,7 @@ def create(session: Session, name: str, *, role: Role, now: datetime) -> int | N
 
 
 def delete_unused(session: Session, user_id: int) -> None:
-    """Delete a user that was made in this transaction and is not needed after all."""
+    """Delete a user that was created in this transaction and is not needed after all."""
     session.execute(delete(UserRow).where(UserRow.id == user_id))
 
 
@@ -74,7 +74,7 @@ def set_role(session: Session, user_id: int, role: Role) -> None:
 
 
 def has_other_admin(session: Session, user_id: int) -> bool:
-    """Return whether somebody else is an admin who is not banned."""
+    """Return whether another user is an admin and not banned."""
     others = select(UserRow.id).where(
         UserRow.role == Role.ADMIN.value, UserRow.banned_at.is_(None), UserRow.id != user_id
     )
@@ -82,24 +82,24 @@ def has_other_admin(session: Session, user_id: int) -> bool:
 
 
 def set_ban(session: Session, user_id: int, *, at: datetime | None, reason: str) -> None:
-    """Ban a user, or with no time lift the ban."""
+    """Ban a user, or lift the ban if ``at`` is None."""
     values = {"banned_at": at, "ban_reason": reason}
     session.execute(update(UserRow).where(UserRow.id == user_id).values(**values))
 
 
 def set_direct_messages(session: Session, user_id: int, wanted: bool) -> None:
-    """Note whether bots may write to a user about their results."""
+    """Store whether bots may message a user about their results."""
     session.execute(update(UserRow).where(UserRow.id == user_id).values(direct_messages=wanted))
 
 
 def without_direct_messages(session: Session, user_ids: Collection[int]) -> set[int]:
-    """Return those of some users to whom no bot writes about their results."""
+    """Return those of the given users who want no direct messages."""
     quiet = select(UserRow.id).where(UserRow.id.in_(user_ids), UserRow.direct_messages.is_(False))
     return set(session.scalars(quiet))
 
 
 def rename(session: Session, user_id: int, name: str) -> bool:
-    """Give a user another name. Return false where somebody else has it."""
+    """Rename a user. Return False if another user has the name."""
     change = update(UserRow).where(UserRow.id == user_id).values(name=name, name_key=name_key(name))
     try:
         with session.begin_nested():

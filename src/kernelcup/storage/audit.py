@@ -1,4 +1,4 @@
-"""Who used which right."""
+"""The audit log."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from kernelcup.storage.tables import AuditRow, LeaderboardRow
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditEntry:
-    """That somebody used a right that others do not have."""
+    """The use of a right that not all users have."""
 
     id: int
     at: datetime
     actor: str
     action: str
-    """Such as ``user.ban``."""
+    """For example ``user.ban``."""
     target: str
-    """Such as ``board:vectoradd``, ``user:ada``, ``submission:7``."""
+    """For example ``board:vectoradd``, ``user:ada``, ``submission:7``."""
     detail: dict[str, Any]
 
 
 def record(
     session: Session, actor: Actor, action: str, target: str, detail: Mapping[str, Any], now: datetime
 ) -> None:
-    """Store an entry in the transaction of what it tells of."""
+    """Store an entry in the transaction of the action itself."""
     session.add(
         AuditRow(
             at=now,
@@ -53,15 +53,15 @@ def page(
     limit: int,
     of_creator: int | None,
 ) -> list[AuditEntry]:
-    """Return entries, the newest first.
+    """Return entries, newest first.
 
     Args:
         session: The transaction.
-        target: Only about this.
-        action: Only of this kind.
-        before_id: Only older than this one.
-        limit: At most that many.
-        of_creator: Only about leaderboards of the user with this number.
+        target: Return only entries about this target.
+        action: Return only entries with this action.
+        before_id: Return only entries that are older than this one.
+        limit: The maximum number of entries.
+        of_creator: Return only entries about leaderboards of the user with this id.
     """
     wanted = select(AuditRow).order_by(AuditRow.id.desc()).limit(limit)
     if target is not None:
@@ -71,7 +71,7 @@ def page(
     if before_id is not None:
         wanted = wanted.where(AuditRow.id < before_id)
     if of_creator is not None:
-        # What was done with a deleted leaderboard that had the same name is not about theirs.
+        # Leave out entries about a deleted leaderboard that had the same name.
         made = aliased(AuditRow)
         made_since = select(func.max(made.id)).where(
             made.target == AuditRow.target, made.action == "board.create"

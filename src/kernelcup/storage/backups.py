@@ -1,4 +1,4 @@
-"""Copies of a whole database: SQLite's own backup, PostgreSQL's ``pg_dump`` and ``pg_restore``."""
+"""Back up and restore a whole database, by SQLite's own backup or PostgreSQL's ``pg_dump`` and ``pg_restore``."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ POSTGRES_HEAD = b"PGDMP"
 
 
 def back_up(db: Database, file: Path) -> int:
-    """Write a consistent copy to a new file, and return its bytes. Others may read and write meanwhile.
+    """Write a consistent copy to a new file, and return its size in bytes. Others may read and write meanwhile.
 
     Raises:
-        Conflict: The file is there.
+        Conflict: The file exists.
         ConfigError: PostgreSQL's programs are not installed.
-        StorageUnavailable: The copy failed; the file is not left behind.
+        StorageUnavailable: The copy failed; no partial file is left behind.
     """
     if file.exists():
         raise Conflict(f"{file} is there already; nothing was written.")
-    # Of its own name, readable by nobody else: two backups at once do not write to one file.
+    # A temporary file that only its owner can read, with a unique name: two concurrent backups do not share a file.
     handle, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.absolute().parent)
     os.close(handle)
     part = Path(name)
@@ -40,7 +40,7 @@ def back_up(db: Database, file: Path) -> int:
             _run(db, ["pg_dump", "--format=custom", "--no-owner", f"--file={part}"])
         with part.open("rb") as written:
             os.fsync(written.fileno())
-        os.link(part, file)  # unlike a rename it replaces nothing
+        os.link(part, file)  # unlike a rename, this does not replace an existing file
     except FileExistsError as error:
         raise Conflict(f"{file} is there already; nothing was written.") from error
     finally:
@@ -49,12 +49,12 @@ def back_up(db: Database, file: Path) -> int:
 
 
 def restore(db: Database, file: Path, *, replace: bool) -> None:
-    """Bring a database back to a copy.
+    """Restore a database from a copy.
 
     Raises:
-        NotFound: There is no such file.
-        InvalidValue: It is no copy of this kind of database.
-        Conflict: The database has something in it, and ``replace`` is False.
+        NotFound: The file does not exist.
+        InvalidValue: It is not a copy of this kind of database.
+        Conflict: The database is not empty, and ``replace`` is False.
     """
     try:
         with file.open("rb") as copy:
@@ -63,9 +63,9 @@ def restore(db: Database, file: Path, *, replace: bool) -> None:
         raise NotFound(f"{file}: {error.strerror}") from error
     kind, wanted = ("SQLite", SQLITE_HEAD) if _is_sqlite(db) else ("PostgreSQL", POSTGRES_HEAD)
     if not head.startswith(wanted):
-        raise InvalidValue(f"{file} is no copy of a {kind} database.")
+        raise InvalidValue(f"{file} is not a copy of a {kind} database.")
     if not replace and _has_content(db):
-        raise Conflict(f"{db.engine.url!r} has something in it; --yes replaces it.")
+        raise Conflict(f"{db.engine.url!r} is not empty; --yes replaces its content.")
     if _is_sqlite(db):
         _check_sqlite(file)
         db.close()
@@ -89,7 +89,7 @@ def _has_content(db: Database) -> bool:
 
 def _copy_sqlite(source: Path, target: Path) -> None:
     try:
-        # `closing` would hide that both are connections whose `with` is a transaction.
+        # Not `with`: on these connections it would be a transaction and would not close them.
         origin = sqlite3.connect(source)
         copy = sqlite3.connect(target)
         try:
@@ -124,7 +124,7 @@ def _run(db: Database, command: Sequence[str]) -> None:
 
 
 def _connection(url: URL) -> tuple[dict[str, str], str]:
-    """Return the environment with the password, which a command line would show to everybody."""
+    """Return the environment with the password, which other users could see on a command line, and the name."""
     environ = dict(os.environ)
     if url.password is not None:
         environ["PGPASSWORD"] = str(url.password)

@@ -1,9 +1,9 @@
-"""Results that stand directly behind another, because they won no duel against it.
+"""Place results directly behind another, if they did not win the duel against it.
 
-A run keeps what it was measured by, which submission it stands behind, and what it is ranked by instead
-(``rank_s``). The latter follows from the other's result, which may be judged again, put aside or deleted.
-Is there none any more, whoever stood behind it passes nobody by that who stood before them: they stand
-behind who is first among these now. Only without such a one they stand by what was measured.
+A run keeps its measured score, the submission that it stands behind, and the time that it is ranked by
+instead (``rank_s``). That time follows from the rival's result, which may be judged again, quarantined or
+deleted. If the rival's result is gone, the run moves behind the next-best result that already outranked it.
+Only if there is none is it ranked by its measured score.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BEHIND = tuple(outcome.value for outcome in DuelOutcome if outcome.is_behind)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Result:
-    """One that ranks."""
+    """A result that ranks."""
 
     run_id: int
     user_id: int
@@ -33,19 +33,19 @@ class _Result:
     score_s: float
     rank_s: float | None
     rival: tuple[int, str] | None
-    """Behind whose result it stands, by submission and device."""
+    """The submission and device of the result that it stands behind."""
 
 
 def after(ranked_s: float) -> float:
-    """Return what is ranked directly behind a time, in its band."""
+    """Return the time that ranks directly behind another, in the same band, in seconds."""
     return math.nextafter(ranked_s, math.inf)
 
 
 def place_anew(session: Session, *, board_id: int, device: str | None = None) -> set[tuple[str, int]]:
-    """Place all results of a leaderboard that stand behind others anew; on one device, or on all.
+    """Recompute the places of all results of a leaderboard that stand behind others, on one device or on all.
 
     Returns:
-        Device and user of those that are ranked by another time than before. Their bests are to be chosen anew.
+        Device and user of the results that are now ranked by another time. Their bests have to be chosen again.
     """
     asks = select(LeaderboardRow.id).where(LeaderboardRow.id == board_id, LeaderboardRow.duel)
     if session.execute(asks).first() is None:
@@ -64,7 +64,7 @@ def place_anew(session: Session, *, board_id: int, device: str | None = None) ->
 
 
 def _find_heirs(session: Session, board_id: int, found: dict[tuple[int, str], _Result]) -> None:
-    """Let those whose rival ranks no more stand behind who is first of those before them."""
+    """Place results whose rival no longer ranks behind the best result that still outranks them."""
     for key, result in list(found.items()):
         if result.rival is None or result.rival in found or result.rank_s is None:
             continue
@@ -102,22 +102,22 @@ def _place(
     ranked: dict[tuple[int, str], float],
     waiting: tuple[tuple[int, str], ...],
 ) -> None:
-    """Find what a result is ranked by, after whom it stands behind."""
+    """Find the time that a result is ranked by, after that of its rival."""
     if key in ranked:
         return
     result = found[key]
-    # Rejudged in turns, several may stand behind each other in a circle: one begins it.
+    # After several rejudges, results may stand behind each other in a circle, which is cut at one of them.
     rival = None if result.rival in waiting or result.rival not in found else result.rival
     if rival is None:
         ranked[key] = result.score_s
         return
     _place(rival, found, ranked, (*waiting, key))
-    # What is slower than the other by now stands behind it without that.
+    # A result that is slower than its rival by now is ranked by its own score.
     ranked[key] = after(ranked[rival]) if result.score_s < ranked[rival] else result.score_s
 
 
 def _results(session: Session, board_id: int, device: str | None) -> dict[tuple[int, str], _Result]:
-    """Return what ranks and stands behind something, and what that is, by submission and device."""
+    """Return the ranking results that stand behind a rival, and the rivals, by submission and device."""
     behind = (
         select(RunRow.rival_id)
         .join(JobRow, JobRow.id == RunRow.job_id)

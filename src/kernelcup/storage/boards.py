@@ -79,13 +79,13 @@ def insert(
     try:
         session.flush()
     except IntegrityError as error:
-        raise Conflict(f"There is a leaderboard {name!r} already.") from error
+        raise Conflict(f"There already is a leaderboard {name!r}.") from error
     _insert_devices(session, row.id, devices)
     return row.id
 
 
 def replace(session: Session, board: Leaderboard) -> None:
-    """Store all settings of a leaderboard as they are given; name, creator and creation stay."""
+    """Replace all settings of a leaderboard except name, creator and time of creation."""
     session.execute(
         update(LeaderboardRow)
         .where(LeaderboardRow.id == board.id)
@@ -112,20 +112,20 @@ def replace(session: Session, board: Leaderboard) -> None:
 
 
 def add_notice(session: Session, board_id: int, text: str) -> None:
-    """Let a leaderboard say something more to participants."""
+    """Append a notice for participants to a leaderboard."""
     mine = update(LeaderboardRow).where(LeaderboardRow.id == board_id)
     session.execute(mine.values(notice=func.trim(LeaderboardRow.notice + " " + text)))
 
 
 def find(session: Session, name: str) -> Leaderboard | None:
-    """Return the leaderboard with this name, in whatever case it is given."""
+    """Return the leaderboard with this name, ignoring case, None if there is none."""
     rows = session.execute(_by_name(), {"name_key": name_key(name)}).all()
     return _leaderboard(rows[0], [row.device for row in rows if row.device is not None]) if rows else None
 
 
 @cache
 def _by_name() -> Select[Any]:
-    # Nearly every request asks this: building it would take longer than running it.
+    # Cached, because nearly every request needs it: building the query takes longer than running it.
     devices = table_of(LeaderboardDeviceRow)
     return (
         _boards()
@@ -143,7 +143,7 @@ def some(session: Session, board_ids: Collection[int]) -> dict[int, Leaderboard]
 
 
 def lock(session: Session, name: str) -> None:
-    """Let nobody else change a leaderboard until the transaction ends; read it only after this."""
+    """Lock a leaderboard against changes until the transaction ends; read it only after this."""
     query = select(LeaderboardRow.id).where(LeaderboardRow.name_key == name_key(name))
     session.execute(query.with_for_update())
 
@@ -151,7 +151,8 @@ def lock(session: Session, name: str) -> None:
 def lock_with_jobs(session: Session, name: str) -> None:
     """Lock a leaderboard for a change that may end its jobs.
 
-    Those come first, or somebody who stores a result, and has its job, would wait for us, and we for them.
+    The jobs are locked first: a transaction that stores a result holds its job and then waits for the leaderboard,
+    so the other order could deadlock.
     """
     query = (
         select(JobRow.id)
@@ -166,7 +167,7 @@ def lock_with_jobs(session: Session, name: str) -> None:
 
 
 def every(session: Session, *, after_id: int | None = None, limit: int | None = None) -> list[Leaderboard]:
-    """Return all leaderboards, the oldest first."""
+    """Return all leaderboards, oldest first."""
     return _load(session, _page(after_id, limit))
 
 
@@ -178,7 +179,7 @@ def seen_by(
     after_id: int | None = None,
     limit: int | None = None,
 ) -> list[Leaderboard]:
-    """Return the public leaderboards and those closed ones that somebody belongs to or made."""
+    """Return the public leaderboards, and the closed ones that a user is a member of or created."""
     seen: list[ColumnElement[bool]] = [_BOARDS.c.visibility == Visibility.PUBLIC.value]
     if user_id is not None:
         members = table_of(MemberRow)
@@ -190,7 +191,7 @@ def seen_by(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Door:
-    """What decides who sees a leaderboard, beside its members."""
+    """The settings that decide who sees a leaderboard, in addition to its members."""
 
     id: int
     creator_id: int
@@ -199,7 +200,7 @@ class Door:
 
 
 def doors(session: Session) -> list[Door]:
-    """Return who may see what, for all leaderboards: less than all that they are."""
+    """Return the visibility settings of all leaderboards, without reading everything else."""
     return [
         Door(
             id=row.id,
@@ -232,7 +233,7 @@ def count_entries(session: Session, board_id: int) -> dict[str, int]:
 
 
 def count_ranked_jobs(session: Session, board_id: int) -> dict[str, int]:
-    """Return how many ranked jobs were judged on each device: what a rejudge does again."""
+    """Return how many ranked jobs were judged on each device; a rejudge would repeat these."""
     query = (
         select(JobRow.device, func.count())
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
@@ -260,7 +261,7 @@ def used_devices(session: Session, board_id: int, devices: Sequence[str]) -> lis
 
 
 def open_jobs(session: Session, board_id: int, devices: Sequence[str]) -> list[tuple[int, int]]:
-    """Return (job, submission) of what waits or runs for a leaderboard on some devices."""
+    """Return (job, submission) of the waiting and running jobs of a leaderboard on some devices."""
     query = (
         select(JobRow.id, JobRow.submission_id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
@@ -275,7 +276,7 @@ def open_jobs(session: Session, board_id: int, devices: Sequence[str]) -> list[t
 
 
 def move_queued_jobs(session: Session, board_id: int, task_hash: str) -> int:
-    """Let what waits for a leaderboard be judged against another task version; return how many."""
+    """Move the waiting jobs of a leaderboard to another task version; return how many."""
     own = select(SubmissionRow.id).where(SubmissionRow.leaderboard_id == board_id)
     moved = session.execute(
         update(JobRow)
@@ -289,7 +290,7 @@ def move_queued_jobs(session: Session, board_id: int, task_hash: str) -> int:
 
 
 def task_hashes(session: Session, board_id: int) -> set[str]:
-    """Return all task versions that a leaderboard and its jobs name."""
+    """Return all task versions that a leaderboard, its jobs and its runs refer to."""
     own = select(SubmissionRow.id).where(SubmissionRow.leaderboard_id == board_id)
     judged = select(JobRow.task_hash).where(JobRow.submission_id.in_(own)).distinct()
     run = (
@@ -303,9 +304,9 @@ def task_hashes(session: Session, board_id: int) -> set[str]:
 
 
 def delete_board(session: Session, board_id: int) -> None:
-    """Delete a leaderboard with all that hangs on it."""
-    # First: else PostgreSQL takes both submissions out of a comparison before it deletes it, and then
-    # misses its job.
+    """Delete a leaderboard with everything that belongs to it."""
+    # Comparisons go first: otherwise PostgreSQL sets both submissions of a comparison to null before it
+    # deletes it, and then misses its job.
     own = (
         select(JobRow.id)
         .join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
@@ -323,7 +324,7 @@ def _insert_devices(session: Session, board_id: int, devices: Sequence[str]) -> 
     session.flush()
 
 
-# Columns of tables and not mapped objects: leaderboards are read for each request, and only read.
+# Columns instead of mapped objects, because each request reads leaderboards, and only reads them.
 _BOARDS = table_of(LeaderboardRow)
 
 

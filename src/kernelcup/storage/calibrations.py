@@ -1,4 +1,4 @@
-"""The history of what devices can do, and of their canaries."""
+"""The history of devices' calibrations and canaries."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import from_json, to_json
 
 WINDOW = 50
-"""So many of the latest canaries that were as they should be make the rolling median."""
+"""The rolling median is that of this many of the latest fitting canaries."""
 FEWEST_FOR_NOISE = 8
-"""Fewer canaries say nothing about how they differ between runs."""
+"""With fewer canaries the noise between runs cannot be estimated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CalibrationRecord:
-    """A calibration that was stored."""
+    """A stored calibration."""
 
     id: int
     machine: str
@@ -32,9 +32,9 @@ class CalibrationRecord:
     device: str
     at: datetime
     fits: bool
-    """Whether its canary was within the tolerance of those before."""
+    """Whether its canary was within the tolerance of the earlier ones."""
     fresh: bool
-    """Whether those before do not count: another kind of device or driver, or somebody vouched for it."""
+    """Whether earlier calibrations do not count, because the kind of device or driver changed."""
     found: DeviceCalibration
 
 
@@ -65,12 +65,12 @@ def add_canary(session: Session, calibration_id: int, *, canary_ns: float, fits:
 
 
 def link(session: Session, run_id: int, calibration_id: int) -> None:
-    """Store under which calibration a run was measured."""
+    """Store which calibration a run was measured under."""
     session.execute(update(RunRow).where(RunRow.id == run_id).values(calibration_id=calibration_id))
 
 
 def vouch(session: Session, *, machine: str, gpu: str, now: datetime) -> None:
-    """Let the canaries of a GPU count only from now on: somebody says that it is as it should be."""
+    """Ignore the earlier canaries of a GPU from now on, because an operator vouches for it."""
     table = DeviceCalibrationRow
     last = select(func.max(table.id)).where(table.machine == machine, table.gpu == gpu).group_by(table.device)
     session.execute(update(table).where(table.id.in_(last)).values(vouched_at=now))
@@ -95,9 +95,10 @@ def latest(session: Session, *, machine: str, gpu: str, device: str) -> Calibrat
 
 
 def in_force(session: Session, *, machine: str, gpu: str, device: str) -> CalibrationRecord | None:
-    """Return the calibration that jobs on a GPU are told of: the newest that was taken while it was as it should be.
+    """Return the calibration to pass to jobs on a GPU: the newest one that was taken while the GPU was fit.
 
-    One that was taken while it had drifted says what no job on it will meet, unless somebody vouched for it.
+    Jobs do not run while a GPU has drifted, so a calibration from that time does not count, unless an operator
+    vouched for the GPU.
     """
     table = DeviceCalibrationRow
     good = or_(table.fits, table.fresh, table.vouched_at.is_not(None))
@@ -120,16 +121,16 @@ def history(session: Session, *, machine: str, gpu: str, device: str, limit: int
 
 
 def rolling_median(session: Session, *, machine: str, gpu: str, device: str) -> float | None:
-    """Return the median of the latest canaries of a GPU that were as they should be, in nanoseconds.
+    """Return the median of the latest fitting canaries of a GPU, in nanoseconds.
 
-    Only those since the last calibration that made a fresh start; None where there is none.
+    Only canaries since the last fresh calibration count; None if there are none.
     """
     samples = _window(session, machine=machine, gpu=gpu, device=device)
     return statistics.median(samples) if samples else None
 
 
 def rolling_noise(session: Session, *, machine: str, gpu: str, device: str) -> float:
-    """Return the standard deviation between runs of the same canaries, as a share; 0 while there are too few."""
+    """Return the relative standard deviation of the same canaries; 0 while there are too few."""
     samples = _window(session, machine=machine, gpu=gpu, device=device)
     return calibration_protocol.relative_spread(samples) if len(samples) >= FEWEST_FOR_NOISE else 0.0
 

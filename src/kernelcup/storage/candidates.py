@@ -1,4 +1,4 @@
-"""Which runs may stand for their users: the one rule of what ranks, for live and frozen standings."""
+"""Which runs may rank for their users: one rule for live and frozen standings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kernelcup_harness.protocol import BEST_LEVELS, TrustLevel
 _BEHIND = and_(LeaderboardRow.duel, RunRow.rank_s.is_not(None))
 _APART = case((RunRow.trust == TrustLevel.BOUNDED.value, APART), else_=1.0)
 RANKED_S = case((_BEHIND, RunRow.rank_s), else_=RunRow.score_s) * _APART
-"""What a run is ranked by. A run has another interval, floor and score than that only after a duel that it did not
-win, where the leaderboard asks for duels, or where it is not proven: see :func:`kernelcup.scoring.ranked_s`."""
+"""The time that a run is ranked by, in seconds. It differs from the run's score only after a duel that it did not
+win, if the leaderboard asks for duels, or if it is not proven: see :func:`kernelcup.scoring.ranked_s`."""
 _NOT_BEHIND = RunRow.duel.in_([outcome.value for outcome in DuelOutcome if not outcome.is_behind])
 _DUEL = case(
     (and_(LeaderboardRow.duel, or_(RunRow.rank_s.is_not(None), _NOT_BEHIND)), RunRow.duel),
     else_=DuelOutcome.NONE.value,
 )
-"""A duel that still says something about a run's place."""
+"""The outcome of a duel, as long as it affects the run's place."""
 
 JUDGED_ALIKE = and_(
     RunRow.judging == LeaderboardRow.judging, RunRow.clock.not_in([clock.value for clock in PAST])
@@ -33,16 +33,16 @@ JUDGED_ALIKE = and_(
 """What was judged as the leaderboard judges now: the same task but for its texts, by the same harness and clock."""
 
 COLUMNS = ("run_id", "submission_id", "score_s", "low_s", "high_s", "raw_s", "at_floor", "duel")
-"""What a best has beside whose it is.
+"""The columns of a best, in addition to its key.
 
-It repeats what a ranking shows of a run: SQLite would read a whole report to get at what is stored behind it.
+They repeat what a ranking shows of a run: SQLite would have to read the whole report to reach columns behind it.
 """
 
 
 def best(
     session: Session, *, board_id: int, device: str, user_id: int, until: datetime | None = None
 ) -> dict[str, Any] | None:
-    """Return the values of a user's best, None if no run of theirs ranks; only runs up to a moment count."""
+    """Return the values of a user's best among runs until a given time, None if none of their runs ranks."""
     ended = () if until is None else (RunRow.finished_at <= until,)
     query = (
         ranking(board_id)
@@ -55,7 +55,7 @@ def best(
 
 
 def bests(board_id: int, *, every_version: bool = False) -> Select[*tuple[Any, ...]]:
-    """Return the query of all bests of a leaderboard: its id, device and user, then :data:`COLUMNS`.
+    """Return the query of all bests of a leaderboard: leaderboard, device and user, then :data:`COLUMNS`.
 
     Args:
         every_version: Also what stood for its user before the task or the clock changed.
@@ -75,7 +75,7 @@ def bests(board_id: int, *, every_version: bool = False) -> Select[*tuple[Any, .
 
 
 def values_of(run: Run, submission_id: int) -> dict[str, Any]:
-    """Return the values of a best that is this run."""
+    """Return the values of a best for a run."""
     assert run.score_s is not None
     ranked_s = scoring.ranked_s(run.score_s if run.rank_s is None else run.rank_s, run.report.trust)
     span = placed(run.score_s, run.low_s, run.high_s, ranked_s=ranked_s, at_floor=run.at_floor)

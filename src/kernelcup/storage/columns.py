@@ -1,4 +1,4 @@
-"""Column types that both databases treat alike."""
+"""Column types that behave the same on both databases."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kernelcup.clean_text import clean_text
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware time in UTC. SQLite would drop the offset in silence."""
+    """A timezone-aware time in UTC. SQLite alone would silently drop the offset."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Refuse times without a zone."""
+        """Convert to UTC. Raise ``ValueError`` for a time without a zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -26,20 +26,20 @@ class UtcDateTime(TypeDecorator[datetime]):
         return moment.replace(tzinfo=None) if dialect.name == "sqlite" else moment
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Give the zone back."""
+        """Restore the zone."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Line(TypeDecorator[str]):
-    """Short text from outside, such as an error's. PostgreSQL takes no NUL, UTF-8 no lone surrogate."""
+    """Short text from outside, for example an error. PostgreSQL accepts no NUL, UTF-8 no lone surrogate."""
 
     impl = String
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Replace what cannot be stored."""
+        """Replace characters that cannot be stored."""
         if value is None:
             return None
         return clean_text(value)

@@ -13,20 +13,20 @@ from kernelcup.storage.tables import ComparisonRow, JobRow, table_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pair:
-    """Who is compared. A submission that was deleted meanwhile is None."""
+    """The two submissions; None for one that has been deleted."""
 
     first_id: int | None
     second_id: int | None
 
 
 def insert(session: Session, *, job_id: int, first_id: int, second_id: int) -> None:
-    """Say that a job is a comparison, before anybody can claim it."""
+    """Mark a job as a comparison, in the transaction that creates it."""
     values = {"job_id": job_id, "first_id": first_id, "second_id": second_id}
     session.execute(insert_into(table_of(ComparisonRow)).values(**values))
 
 
 def find(session: Session, job_id: int) -> Pair | None:
-    """Return whom a job compares, None for a job that is no comparison."""
+    """Return the pair of submissions that a job compares, None for a job that is not a comparison."""
     row = session.get(ComparisonRow, job_id)
     return None if row is None else Pair(first_id=row.first_id, second_id=row.second_id)
 

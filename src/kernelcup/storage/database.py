@@ -33,21 +33,21 @@ from kernelcup.storage.turns import Turns
 from kernelcup.storage.wal import WalSync
 
 PATIENCE_S = 30.0
-"""How long a transaction waits for others that are in its way."""
+"""How long a transaction waits for others that block it."""
 TROUBLE_S = 30.0
-"""So long it counts that something could not be written, unless something else could meanwhile."""
+"""How long a failed write is reported, unless another write succeeds meanwhile."""
 IDLE_S = 1.0
-"""After so long in the pool a connection is tried before it is used."""
+"""A connection that was idle for longer than this is tested before it is used."""
 
 POOL: dict[str, Any] = {"pool_size": 15, "max_overflow": 30}
-"""Connections of a process: the web server has up to 40 threads that want one each."""
+"""Connections of a process: the web server has up to 40 threads that need one each."""
 
 
 class Database:
-    """Hands out sessions, each of which is one transaction.
+    """Opens sessions, each of which is one transaction.
 
-    SQLite knows one writer at a time, and a transaction that starts by reading cannot always
-    become a writing one. So writers say so at the start, and wait for their turn there.
+    SQLite allows one writer at a time, and a transaction that starts by reading cannot always become a writing
+    one. So writers announce themselves at the start, and wait there for their turn.
     """
 
     def __init__(self, engine: Engine, *, patience_s: float = PATIENCE_S) -> None:
@@ -62,29 +62,29 @@ class Database:
             self._disk = WalSync(Path(f"{engine.url.database}-wal"))
         self._reader = engine
         if engine.dialect.name == "postgresql":
-            # Each statement sees what is committed, as in its transactions: without them two trips less.
+            # Each statement sees what is committed, as in a transaction; autocommit saves two round trips.
             self._reader = engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
     def open(cls, url: str, *, patience_s: float = PATIENCE_S) -> Database:
-        """Connect lazily to a database URL. Raise ``ConfigError`` if the URL is of no use.
+        """Connect lazily to a database URL. Raise ``ConfigError`` if the URL cannot be used.
 
         Args:
-            url: Where it is.
-            patience_s: How long a transaction waits for others that are in its way.
+            url: The database URL.
+            patience_s: How long a transaction waits for others that block it.
         """
         return cls(make_engine(url, patience_s=patience_s), patience_s=patience_s)
 
     @property
     def write_trouble(self) -> str | None:
-        """Why nothing could be written lately; None where it could, or where nobody has tried."""
+        """Why the last write failed; None if it succeeded, is too long ago, or there was none."""
         if self._trouble is None or time.monotonic() - self._trouble[0] > TROUBLE_S:
             return None
         return self._trouble[1]
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Open a session that changes nothing. On SQLite it sees one state of the database."""
+        """Open a read-only session. On SQLite it sees one consistent state of the database."""
         with _translated(), Session(self._reader) as session:
             yield session
 
@@ -93,8 +93,8 @@ class Database:
         """Open a transaction that is committed at the end of the block, rolled back on an error.
 
         Args:
-            durable: When the block is over, the commit survives a loss of power and not only of the
-                process. PostgreSQL sees to that itself.
+            durable: Make the commit survive a loss of power, not only of the process, before returning.
+                PostgreSQL always does so.
         """
         with self._noted():
             with self._turn(), _translated(), Session(self._writer) as session, session.begin():
@@ -104,10 +104,10 @@ class Database:
 
     @contextmanager
     def note(self) -> Iterator[Session]:
-        """Open a transaction for something that may be left out: it waits for nobody.
+        """Open a transaction for an optional write, which does not wait for other writers.
 
         Raises:
-            StorageUnavailable: Somebody else writes just now, or nothing can be written.
+        StorageUnavailable: Another writer is active, or nothing can be written.
         """
         turn = nullcontext() if self._turns is None else self._turns.take(patience_s=0)
         with turn, _translated(), Session(self._hasty) as session, session.begin():
@@ -143,7 +143,7 @@ class Database:
 
 
 def make_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
-    """Build an engine with our settings; a SQLite file's folder is made."""
+    """Return an engine with our settings; create the folder of a SQLite file."""
     try:
         parsed = make_url(url)
     except ArgumentError as error:
@@ -172,7 +172,7 @@ def _engine(url: URL, patience_s: float) -> Engine:
     file = Path(url.database).absolute()
     file.parent.mkdir(parents=True, exist_ok=True)
     if not file.exists():
-        file.touch(mode=0o600)  # it holds hidden cases and everybody's code; SQLite's other files follow it
+        file.touch(mode=0o600)  # it holds hidden cases and all code; SQLite's other files get the same mode
     patience = {"timeout": patience_s}
     engine = create_engine(url, connect_args=patience, json_serializer=dump_json, **POOL)
     event.listen(engine, "connect", _set_up_sqlite)
@@ -181,8 +181,8 @@ def _engine(url: URL, patience_s: float) -> Engine:
 
 
 def insert_if_absent(session: Session, row: type[DeclarativeBase], **values: object) -> bool:
-    """Insert a row unless one with the same key is there, also when others do so at once; tell which."""
-    # Not by the row count, which PostgreSQL does not tell of such a statement.
+    """Insert a row unless its key exists, even with concurrent inserts; return whether it was inserted."""
+    # Not by the row count, which PostgreSQL does not report for this statement.
     return (
         session.execute(_insert_if_absent(row, session.get_bind().dialect.name), values).first() is not None
     )
@@ -208,7 +208,7 @@ def _note_use(_connection: Any, record: Any) -> None:
 
 
 def _ping_if_idle(connection: Any, record: Any, _proxy: Any) -> None:
-    """Replace a connection that its server has closed; one that was used just now is not asked."""
+    """Replace a connection that its server has closed; a connection that was used just now is not tested."""
     used_at = record.info.get("used_at")
     if used_at is None or time.monotonic() - used_at < IDLE_S:
         return
@@ -221,17 +221,17 @@ def _ping_if_idle(connection: Any, record: Any, _proxy: Any) -> None:
 
 
 def _set_up_postgresql(patience_s: float, connection: Any, _record: Any) -> None:
-    """Read times in UTC: in a zone east of it the end of the year 9999 is no time that Python knows."""
+    """Read times in UTC: east of it, the end of the year 9999 would be beyond Python's range."""
     connection.execute("SET TIME ZONE 'UTC'")
-    # Not as an option of the connection: poolers in between refuse those.
+    # Not as an option of the connection, which connection poolers refuse.
     connection.execute(f"SET lock_timeout = {round(patience_s * 1000)}")
     connection.commit()
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves, see _begin_sqlite
+    connection.isolation_level = None  # we issue BEGIN ourselves, see _begin_sqlite
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")  # Database.write sees to what has to be on the disk
+    connection.execute("PRAGMA synchronous=NORMAL")  # Database.write syncs durable commits
     connection.execute("PRAGMA foreign_keys=ON")
 
 
@@ -250,9 +250,9 @@ def _begin_sqlite(connection: Connection) -> None:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turn what a database cannot do now into ``StorageUnavailable``: locked, read-only, full, damaged.
+    """Turn operational errors into ``StorageUnavailable``: locked, read-only, full or damaged databases.
 
-    What is left are our own mistakes: statements and values that no database takes.
+    The remaining errors are our own mistakes: invalid statements and values.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Command lines that wait for somebody to let them in."""
+"""Pending sign-ins of command lines."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kernelcup.storage.tokens import read_scopes, scope_text
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PendingLogin:
-    """A command line that waits, as the person who may let it in sees it."""
+    """A pending sign-in, as shown to the person who may approve it."""
 
     user_code: str
     client: str
-    """What it says of itself."""
+    """The client's description of itself."""
     scopes: frozenset[Scope]
     created_at: datetime
     expires_at: datetime
@@ -28,7 +28,7 @@ class PendingLogin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PolledLogin:
-    """Where a command line's wish stands."""
+    """The state of a sign-in."""
 
     client: str
     scopes: frozenset[Scope]
@@ -39,7 +39,7 @@ class PolledLogin:
 
 
 def insert(session: Session, hashed: str, pending: PendingLogin) -> bool:
-    """Store a wish. Return false where its user code is in use."""
+    """Store a sign-in. Return False if its user code is in use."""
     statement = upsert(session, DeviceLoginRow).values(
         device_code_hash=hashed,
         user_code=pending.user_code,
@@ -54,7 +54,7 @@ def insert(session: Session, hashed: str, pending: PendingLogin) -> bool:
 
 
 def find_pending(session: Session, user_code: str, *, now: datetime) -> PendingLogin | None:
-    """Return the wish with that user code which nobody decided and which is not over."""
+    """Return the undecided, unexpired sign-in with this user code, None if there is none."""
     row = session.scalar(select(DeviceLoginRow).where(*_undecided(user_code, now)))
     if row is None:
         return None
@@ -70,18 +70,18 @@ def find_pending(session: Session, user_code: str, *, now: datetime) -> PendingL
 def approve(
     session: Session, user_code: str, *, user_id: int, scopes: frozenset[Scope], now: datetime
 ) -> bool:
-    """Let a command line in as a user. Return false where it no longer waits."""
+    """Approve a sign-in as a user. Return False if it is no longer pending."""
     values = {"user_id": user_id, "scopes": scope_text(scopes)}
     return _decide(session, user_code, values, now)
 
 
 def deny(session: Session, user_code: str, *, now: datetime) -> bool:
-    """Refuse a command line. Return false where it no longer waits."""
+    """Refuse a sign-in. Return False if it is no longer pending."""
     return _decide(session, user_code, {"denied": True}, now)
 
 
 def find_polled(session: Session, hashed: str) -> PolledLogin | None:
-    """Return where the wish with this device code stands, None if there is none."""
+    """Return the state of the sign-in with this device code, None if there is none."""
     row = session.get(DeviceLoginRow, hashed)
     if row is None:
         return None
@@ -96,25 +96,25 @@ def find_polled(session: Session, hashed: str) -> PolledLogin | None:
 
 
 def note_poll(session: Session, hashed: str, *, now: datetime) -> None:
-    """Note that the command line asked."""
+    """Store the time of a poll."""
     mine = DeviceLoginRow.device_code_hash == hashed
     session.execute(update(DeviceLoginRow).where(mine).values(polled_at=now))
 
 
 def take(session: Session, hashed: str) -> bool:
-    """Remove a wish. Of several that do so at once, one gets true."""
+    """Remove a sign-in and return whether it existed. Of several concurrent callers only one gets True."""
     mine = DeviceLoginRow.device_code_hash == hashed
     taken = session.scalar(delete(DeviceLoginRow).where(mine).returning(DeviceLoginRow.device_code_hash))
     return taken is not None
 
 
 def remove_expired(session: Session, *, now: datetime) -> None:
-    """Forget the wishes that are over."""
+    """Delete expired sign-ins."""
     session.execute(delete(DeviceLoginRow).where(DeviceLoginRow.expires_at <= now))
 
 
 def remove_silent(session: Session, *, keep: int) -> None:
-    """Forget those that were silent for the longest, so that so many stay; decided ones last."""
+    """Delete the sign-ins that have not polled for the longest, until ``keep`` remain; approved ones go last."""
     too_many = session.execute(select(func.count()).select_from(DeviceLoginRow)).scalar_one() - keep
     if too_many <= 0:
         return

@@ -1,4 +1,4 @@
-"""Dispatchers and their signs of life."""
+"""Dispatchers and their heartbeats."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from kernelcup.storage.tables import DispatcherRow
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DispatcherInfo:
-    """A dispatcher that gave a sign of life."""
+    """A dispatcher's latest heartbeat."""
 
     owner: str
     machine: str
     devices: Mapping[str, int]
-    """Device to its slots."""
+    """The number of slots by device."""
     in_use: Mapping[str, int]
-    """Device to how many of these something else uses: another program of the machine, or a calibration."""
+    """The number of those slots that another program of the machine or a calibration uses, by device."""
     started_at: datetime
     seen_at: datetime
     draining: bool
-    """Whether it claims nothing new, and ends when its jobs have."""
+    """Whether it claims nothing new, and ends when its jobs have ended."""
 
 
 def put(session: Session, info: DispatcherInfo) -> None:
-    """Store a sign of life."""
+    """Store a heartbeat."""
     values = {name: getattr(info, name) for name in DispatcherInfo.__slots__}
     values |= {"devices": dict(info.devices), "in_use": dict(info.in_use)}
     offer = upsert(session, DispatcherRow).values(**values)
@@ -39,17 +39,17 @@ def put(session: Session, info: DispatcherInfo) -> None:
 
 
 def remove(session: Session, owner: str) -> None:
-    """Forget a dispatcher that has ended."""
+    """Delete a dispatcher that has ended."""
     session.execute(delete(DispatcherRow).where(DispatcherRow.owner == owner))
 
 
 def remove_silent(session: Session, *, before: datetime) -> None:
-    """Forget dispatchers that gave no sign of life since."""
+    """Delete dispatchers without a heartbeat since a given time."""
     session.execute(delete(DispatcherRow).where(DispatcherRow.seen_at < before))
 
 
 def seen_since(session: Session, moment: datetime) -> list[DispatcherInfo]:
-    """Return the dispatchers that gave a sign of life since a moment."""
+    """Return the dispatchers with a heartbeat since a given time."""
     query = select(DispatcherRow).where(DispatcherRow.seen_at >= moment).order_by(DispatcherRow.owner)
     names = DispatcherInfo.__slots__
     return [DispatcherInfo(**{name: getattr(row, name) for name in names}) for row in session.scalars(query)]

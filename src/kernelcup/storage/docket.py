@@ -1,4 +1,4 @@
-"""Reviewed results for everybody to see, those of deleted submissions among them."""
+"""The public reviewed results, including those of deleted submissions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLUMNS = [column.name for column in _GONE.c if column.name != "deleted_at"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reviewed:
-    """A result that waited or waits for a person."""
+    """A result that waits or waited for a review."""
 
     review_id: int
     leaderboard_id: int
@@ -42,11 +42,11 @@ class Reviewed:
     decision: str | None
     decided_at: datetime | None
     deleted_at: datetime | None
-    """When its submission was deleted; None while it is there."""
+    """When its submission was deleted; None while it exists."""
 
 
 def keep_of_submission(session: Session, submission_id: int, now: datetime) -> None:
-    """Keep what the docket says of a submission that is about to be deleted."""
+    """Keep the docket's entries for a submission that is about to be deleted."""
     found = _live().where(SubmissionRow.id == submission_id)
     rows = [
         {column: getattr(row, column) for column in _COLUMNS} | {"deleted_at": now}
@@ -59,15 +59,15 @@ def keep_of_submission(session: Session, submission_id: int, now: datetime) -> N
 def page(
     session: Session, *, board_ids: Collection[int], before_id: int | None = None, limit: int
 ) -> list[Reviewed]:
-    """Return reviewed results of some leaderboards, the newest first.
+    """Return reviewed results of some leaderboards, newest first.
 
-    Nothing is in it from after a freeze of its leaderboard; what was decided after it waits still.
+    Results after a leaderboard's freeze are left out; a decision after the freeze is shown as pending.
     """
     gone = select(*(_GONE.c[column] for column in (*_COLUMNS, "deleted_at")))
     live = _live().add_columns(null().label("deleted_at"))
     both = union_all(
-        gone.where(_GONE.c.leaderboard_id.in_(board_ids)),  # first: it says of which types the columns are
-        # A sum has no index: else SQLite reads all submissions of the leaderboards to find their few reviews.
+        gone.where(_GONE.c.leaderboard_id.in_(board_ids)),  # first, because it determines the column types
+        # The sum avoids the index, with which SQLite would read all submissions of the leaderboards for a few reviews.
         live.where((SubmissionRow.leaderboard_id + 0).in_(board_ids)),
     ).subquery()
     query = (
@@ -90,13 +90,13 @@ def page(
 
 
 def evidence(session: Session, review_ids: Collection[int]) -> dict[int, dict[str, Any]]:
-    """Return the evidence of reviews whose submissions are still there."""
+    """Return the evidence of reviews whose submissions still exist, by the review's id."""
     query = select(ReviewRow.id, ReviewRow.evidence).where(ReviewRow.id.in_(review_ids))
     return dict(session.execute(query).all())
 
 
 def _live() -> Any:
-    """Return the query of reviews in the columns of those that are kept of deleted submissions."""
+    """Return the query of live reviews, with the same columns as those kept for deleted submissions."""
     return (
         select(
             ReviewRow.id.label("review_id"),

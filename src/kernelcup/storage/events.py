@@ -1,4 +1,4 @@
-"""What happened to submissions, for those who watch them."""
+"""Events of submissions, for their viewers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelcup.storage.tables import EventRow, JobRow, SubmissionRow, table_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """Something that happened to a submission."""
+    """An event of a submission."""
 
     id: int
     submission_id: int
@@ -34,10 +34,10 @@ def record(
     job_id: int | None,
     now: datetime,
 ) -> bool:
-    """Note that something happened; return whether the submission is still there.
+    """Record an event; return whether the submission still exists.
 
-    The submission is locked until the transaction ends. So its events become visible in the order of
-    their numbers, and who has seen one has missed none before it.
+    The submission is locked until the transaction ends. So its events become visible in the order of their
+    numbers, and a reader who has seen one has missed none before it.
     """
     if not _lock(session, submission_id):
         return False
@@ -53,13 +53,13 @@ def record_first(
     job_id: int | None,
     now: datetime,
 ) -> None:
-    """Note what happened to a submission that is locked, or was stored in this transaction."""
+    """Record an event of a submission that is locked, or was stored in this transaction."""
     values = {"submission_id": submission_id, "job_id": job_id, "at": now, "kind": kind, "data": dict(data)}
     session.execute(_INSERT, values)
 
 
 def record_end(session: Session, submission_id: int, now: datetime) -> None:
-    """Note that a submission is done, if no job of it waits or runs."""
+    """Record that a submission is done, if none of its jobs is waiting or running."""
     if not _lock(session, submission_id):
         return
     is_open = JobRow.state.in_([JobState.QUEUED.value, JobState.RUNNING.value])
@@ -70,7 +70,7 @@ def record_end(session: Session, submission_id: int, now: datetime) -> None:
 def record_many(
     session: Session, jobs: Sequence[tuple[int, int]], kind: str, data: Mapping[str, Any], now: datetime
 ) -> None:
-    """Note that the same happened to many (submission, job) pairs."""
+    """Record the same event for many (submission, job) pairs."""
     wanted = sorted({submission_id for submission_id, _ in jobs})
     for start in range(0, len(wanted), 500):
         ids = wanted[start : start + 500]
@@ -83,13 +83,13 @@ def record_many(
 
 
 def of_submission(session: Session, submission_id: int, *, after_id: int, limit: int) -> list[Event]:
-    """Return what happened to a submission after an event, the oldest first."""
+    """Return a submission's events after a given one, oldest first."""
     wanted = {"submission_id": submission_id, "after_id": after_id, "limit": limit}
     return [Event(**row._mapping) for row in session.execute(_OF_ONE, wanted)]
 
 
 def of_all(session: Session, *, after_id: int, limit: int, also: Collection[int] = ()) -> list[Event]:
-    """Return what happened to any submission after an event, the oldest first, and some events by number."""
+    """Return the events of all submissions after a given one, oldest first, and some events by number."""
     late = session.execute(_BY_ID, {"ids": sorted(also)}).all() if also else []
     found = session.execute(_OF_ALL, {"after_id": after_id, "limit": limit})
     return [Event(**row._mapping) for row in [*late, *found]]

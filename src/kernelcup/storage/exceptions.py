@@ -1,4 +1,4 @@
-"""Users who may submit to a leaderboard for longer."""
+"""Late exceptions: users who may submit to a leaderboard after its deadline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelcup.storage.tables import DeadlineExceptionRow, UserRow
 
 
 def put(session: Session, *, board_id: int, user_id: int, until: datetime) -> None:
-    """Let a user submit until a moment, in place of what was said before."""
+    """Let a user submit until a given time, which replaces an earlier exception."""
     insert = upsert(session, DeadlineExceptionRow).values(
         leaderboard_id=board_id, user_id=user_id, until=until
     )
@@ -21,20 +21,20 @@ def put(session: Session, *, board_id: int, user_id: int, until: datetime) -> No
 
 
 def remove(session: Session, *, board_id: int, user_id: int) -> bool:
-    """Take an exception back and return whether there was one."""
+    """Delete an exception and return whether there was one."""
     of_user = (DeadlineExceptionRow.leaderboard_id == board_id, DeadlineExceptionRow.user_id == user_id)
     gone = delete(DeadlineExceptionRow).where(*of_user).returning(DeadlineExceptionRow.user_id)
     return session.execute(gone).first() is not None
 
 
 def until(session: Session, *, board_id: int, user_id: int) -> datetime | None:
-    """Return until when a user may submit, None without an exception."""
+    """Return the time until which a user may submit, None without an exception."""
     row = session.get(DeadlineExceptionRow, (board_id, user_id))
     return None if row is None else row.until
 
 
 def latest(session: Session, board_id: int) -> datetime | None:
-    """Return when the last exception of a leaderboard ends, None without any."""
+    """Return when the last exception of a leaderboard ends, None if there are none."""
     newest = select(func.max(DeadlineExceptionRow.until)).where(
         DeadlineExceptionRow.leaderboard_id == board_id
     )
@@ -42,7 +42,7 @@ def latest(session: Session, board_id: int) -> datetime | None:
 
 
 def of_board(session: Session, board_id: int) -> list[tuple[str, datetime]]:
-    """Return the users with an exception and until when, by name."""
+    """Return users with the end of their exceptions, sorted by name."""
     query = (
         select(UserRow.name, DeadlineExceptionRow.until)
         .join(DeadlineExceptionRow, DeadlineExceptionRow.user_id == UserRow.id)

@@ -1,4 +1,4 @@
-"""GPUs that are out of service, and when somebody looks at them again."""
+"""GPUs that are out of service, and when they are checked again."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class DeviceFault:
     gpu: str
     """As in ``CUDA_VISIBLE_DEVICES``."""
     device: str
-    """The device of the job that found it so; others may share the GPU."""
+    """The device of the job that found the fault; other devices may share the GPU."""
     reason: str
     since: datetime
     next_look_at: datetime
 
 
 def put(session: Session, fault: DeviceFault) -> None:
-    """Take a GPU out of service; where it is already, only the reason and the next look change."""
+    """Take a GPU out of service; if it already is, update only the reason and the next check."""
     values = {name: getattr(fault, name) for name in DeviceFault.__slots__}
     later = {"reason": fault.reason, "next_look_at": fault.next_look_at}
     insert = upsert(session, DeviceFaultRow).values(**values)
@@ -35,7 +35,7 @@ def put(session: Session, fault: DeviceFault) -> None:
 
 
 def postpone(session: Session, fault: DeviceFault, *, reason: str, next_look_at: datetime) -> None:
-    """Leave a GPU out of service for longer; one that an operator put back stays in service."""
+    """Keep a GPU out of service for longer; one that an operator has put back stays in service."""
     row = session.get(DeviceFaultRow, (fault.machine, fault.gpu))
     if row is not None:
         row.reason, row.next_look_at = reason, next_look_at
@@ -49,11 +49,11 @@ def remove(session: Session, *, machine: str, gpu: str) -> None:
 
 
 def remove_overdue(session: Session, *, before: datetime) -> None:
-    """Forget GPUs at which nobody has looked although it was time: their server is gone."""
+    """Delete faults whose next check is long overdue: their server is gone."""
     session.execute(delete(DeviceFaultRow).where(DeviceFaultRow.next_look_at < before))
 
 
 def all_faults(session: Session) -> list[DeviceFault]:
-    """Return what is out of service, by machine and GPU."""
+    """Return the GPUs that are out of service, sorted by machine and GPU."""
     rows = session.scalars(select(DeviceFaultRow).order_by(DeviceFaultRow.machine, DeviceFaultRow.gpu))
     return [DeviceFault(**{name: getattr(row, name) for name in DeviceFault.__slots__}) for row in rows]

@@ -15,10 +15,10 @@ _COLUMNS = ("leaderboard_id", "device", "user_id", *candidates.COLUMNS)
 
 
 def keep(session: Session, board_id: int, now: datetime) -> bool:
-    """Copy the standings of a leaderboard whose freeze has come; return whether it was done now.
+    """Copy the standings of a leaderboard whose freeze has begun; return whether they were copied now.
 
-    It must be called in each transaction that changes ``bests``, before the change and before any
-    row of users or bests is locked: the first one after the freeze copies what nobody changed yet.
+    It must be called in each transaction that changes ``bests``, before the change and before any row of users or
+    bests is locked: the first call after the freeze copies the standings before anything has changed.
     """
     due = (
         update(LeaderboardRow)
@@ -36,7 +36,7 @@ def keep(session: Session, board_id: int, now: datetime) -> bool:
 
 
 def ranked_s(session: Session, run_id: int) -> float | None:
-    """Return what a run was ranked by when its leaderboard froze, None if it was nobody's best."""
+    """Return the time that a run was ranked by at the freeze, in seconds, None if it was not a user's best."""
     query = select(FrozenBestRow.score_s).where(FrozenBestRow.run_id == run_id)
     found = session.execute(query).scalar_one_or_none()
     return None if found is None else scoring.measured_s(found)
@@ -49,14 +49,14 @@ def is_kept(session: Session, board_id: int) -> bool:
 
 
 def set_freeze(session: Session, board_id: int, at: datetime | None) -> None:
-    """Let a leaderboard freeze at a moment, or never; a copy of its standings is dropped."""
+    """Set or remove the freeze of a leaderboard, and drop the copy of its standings."""
     values = {"freeze_at": at, "frozen_at": None}
     session.execute(update(LeaderboardRow).where(LeaderboardRow.id == board_id).values(**values))
     session.execute(delete(FrozenBestRow).where(FrozenBestRow.leaderboard_id == board_id))
 
 
 def choose_best(session: Session, *, board_id: int, device: str, user_id: int, until: datetime) -> None:
-    """Find a user's frozen best anew, after the submission that was it is gone."""
+    """Choose a user's frozen best again, after its submission is gone."""
     key = {"leaderboard_id": board_id, "device": device, "user_id": user_id}
     session.execute(delete(FrozenBestRow).filter_by(**key))
     best = candidates.best(session, board_id=board_id, device=device, user_id=user_id, until=until)

@@ -1,4 +1,4 @@
-"""Accounts at sign-in providers, and whose they are."""
+"""Users' accounts at sign-in providers."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from kernelcup.storage.tables import IdentityRow
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
-    """Somebody's account at a sign-in provider."""
+    """A user's account at a sign-in provider."""
 
     provider: str
     subject: str
-    """What the provider calls the account for ever; two providers may use the same number."""
+    """The provider's permanent id for the account; two providers may use the same number."""
     login: str
-    """Its name there when it was last seen."""
+    """The account's name when it was last seen."""
 
 
 def owner(session: Session, provider: str, subject: str) -> int | None:
-    """Return the id of the user with that identity, None if nobody has it."""
+    """Return the id of the user with this identity, None if there is none."""
     row = session.get(IdentityRow, (provider, subject))
     return None if row is None else row.user_id
 
 
 def add(session: Session, user_id: int, identity: Identity, *, now: datetime) -> int:
-    """Give an identity to a user unless somebody has it, and return whose it is then."""
+    """Give an identity to a user unless it has an owner already, and return its owner."""
     insert_if_absent(
         session,
         IdentityRow,
@@ -46,13 +46,13 @@ def add(session: Session, user_id: int, identity: Identity, *, now: datetime) ->
 
 
 def rename(session: Session, identity: Identity) -> None:
-    """Store the name that the account has now."""
+    """Store the account's current name."""
     changed = (*_key(identity), IdentityRow.login != identity.login)
     session.execute(update(IdentityRow).where(*changed).values(login=identity.login))
 
 
 def remove(session: Session, user_id: int, provider: str, subject: str) -> None:
-    """Take an identity from its user."""
+    """Remove an identity from its user."""
     mine = (
         IdentityRow.provider == provider,
         IdentityRow.subject == subject,
@@ -62,7 +62,7 @@ def remove(session: Session, user_id: int, provider: str, subject: str) -> None:
 
 
 def of_users(session: Session, user_ids: Collection[int]) -> dict[int, tuple[Identity, ...]]:
-    """Return the identities of each of these users, by provider."""
+    """Return the identities of each user, sorted by provider."""
     rows = session.scalars(
         select(IdentityRow)
         .where(IdentityRow.user_id.in_(user_ids))

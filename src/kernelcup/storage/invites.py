@@ -18,7 +18,7 @@ class Invite:
 
     code: str
     label: str
-    """Whom it is meant for."""
+    """The person that it is meant for."""
     pseudonym: str | None
     boards: tuple[str, ...]
     created_at: datetime
@@ -29,7 +29,7 @@ class Invite:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewInvite:
-    """What a code is made of."""
+    """An invite to be stored."""
 
     code: str
     label: str = ""
@@ -58,7 +58,7 @@ def insert_all(
 
 
 def find(session: Session, code: str) -> Invite | None:
-    """Return an invite, None if there is no such code."""
+    """Return an invite, None if the code does not exist."""
     found = _load(session, _invites().where(InviteRow.code == code))
     return found[0] if found else None
 
@@ -66,21 +66,21 @@ def find(session: Session, code: str) -> Invite | None:
 def of_board(
     session: Session, board_id: int, *, after: str | None = None, limit: int | None = None
 ) -> list[Invite]:
-    """Return the invites that open a leaderboard, by code."""
+    """Return the invites that open a leaderboard, sorted by code."""
     codes = select(InviteBoardRow.code).where(InviteBoardRow.leaderboard_id == board_id)
     query = _invites().where(InviteRow.code.in_(codes)).order_by(InviteRow.code).limit(limit)
     return _load(session, query if after is None else query.where(InviteRow.code > after))
 
 
 def claim(session: Session, code: str, *, user_id: int, now: datetime) -> bool:
-    """Give an invite to a user; return whether nobody had it. Of several at once one succeeds."""
+    """Claim an invite for a user; return whether it was free. Of several concurrent claims one succeeds."""
     free = (InviteRow.code == code, InviteRow.claimed_at.is_(None))
     claimed = update(InviteRow).where(*free).values(claimed_by=user_id, claimed_at=now)
     return session.execute(claimed.returning(InviteRow.code)).first() is not None
 
 
 def remove(session: Session, code: str) -> None:
-    """Delete an invite; who claimed it stays a member."""
+    """Delete an invite; the user who claimed it stays a member."""
     session.execute(delete(InviteRow).where(InviteRow.code == code))
 
 

@@ -1,14 +1,14 @@
-"""Jobs, their order in the queue, and the leases under which they are worked on.
+"""Jobs, their order in the queue, and the leases under which they run.
 
-A lease is proven by its token and the attempt it was taken for. Whoever comes with an old one
-changes nothing and gets ``StaleLease``.
+A lease is identified by its token and its attempt. A caller with an old lease changes nothing and gets
+``StaleLease``.
 
-The queue of a device is ordered by priority, then by turn, then by number. Turns are start-time fair
-queueing: each job of a user comes one turn after the user's last that waits, and nobody begins
-before the lowest turn that waits, so that users alternate however many files one of them sends.
+The queue of a device is ordered by priority, then by turn, then by number. Turns implement start-time fair
+queueing: each job of a user gets the turn after the user's last waiting job, but none before the lowest
+waiting turn, so that users alternate however many files one of them sends.
 
-Who locks several rows does it in this order, or two could wait for each other: jobs by number, their
-submissions by number, the leaderboard, the user, the bests.
+To avoid deadlocks, rows are locked in this order: jobs by number, their submissions by number, the
+leaderboard, the user, the bests.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from kernelcup.storage.tables import JobRow, table_of
 from kernelcup_harness.protocol import Mode
 
 MOST_COUNTED = 1000
-"""Jobs that are counted before one that waits; beyond, its place is not told."""
+"""The maximum number of jobs that are counted ahead of a waiting one; with more, its position is None."""
 
 
 def in_state(state: JobState) -> ColumnElement[bool]:
-    """Return the condition as SQL text: SQLite uses a partial index only if it can read its condition."""
+    """Return the condition as literal SQL: SQLite uses a partial index only if it can see its condition."""
     return JobRow.state == literal_column(f"'{state.value}'")
 
 
@@ -55,7 +55,7 @@ RUNNING = in_state(JobState.RUNNING)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lease:
-    """The right to work on a job until a moment."""
+    """The right to work on a job until a given time."""
 
     job: Job
     owner: str
@@ -74,7 +74,7 @@ def enqueue(
     priority: Priority,
     now: datetime,
 ) -> Job:
-    """Put a new job into the queue of its device. Its user has to be locked."""
+    """Add a new job to the queue of its device. Its user has to be locked."""
     values = {
         "submission_id": submission_id,
         "user_id": user_id,
@@ -105,7 +105,7 @@ def enqueue(
 
 
 def lowest_turn(session: Session, *, device: str, priority: int) -> int:
-    """Return the turn that is served now, 0 where nothing waits."""
+    """Return the turn that is being served, 0 if no job waits."""
     place = {"device": device, "priority": int(priority)}
     return session.execute(_LOWEST_TURN, place).scalar_one() or 0
 
@@ -117,7 +117,7 @@ def next_turn(session: Session, *, user_id: int, device: str, priority: int) -> 
     return (lowest or 0) if last is None else max(lowest or 0, last + 1)
 
 
-# Each submission needs these: to build them takes longer than to run them.
+# Built once, because each submission needs them: building them takes longer than running them.
 _INSERT = insert_into(table_of(JobRow)).returning(table_of(JobRow).c.id)
 _TABLE = table_of(JobRow)
 _IN_CLASS = (
@@ -142,11 +142,11 @@ def claim(
     now: datetime,
     up_to_submission: int | None = None,
 ) -> Lease | None:
-    """Take the first job of the queues of the devices, None if there is none."""
+    """Claim the first job in the queues of the devices, None if there is none."""
     for device in _by_turn(session, devices, up_to_submission):
         first = (
             _first(device, up_to_submission)
-            .with_for_update(skip_locked=True)  # SQLite leaves this out; it has one writer anyway
+            .with_for_update(skip_locked=True)  # SQLite ignores this; it has only one writer anyway
             .scalar_subquery()  # with `=`: PostgreSQL may run an IN more than once and lock more rows
         )
         claimed = (
@@ -168,20 +168,20 @@ def claim(
 
 
 def has_waiting(session: Session, *, device: str, up_to_submission: int | None = None) -> bool:
-    """Return whether something waits for a device."""
+    """Return whether a job waits for a device."""
     return session.execute(_first(device, up_to_submission)).first() is not None
 
 
 def renew(session: Session, lease: Lease, *, until: datetime) -> Lease:
-    """Keep a lease for longer. Raise ``StaleLease`` if it is gone."""
+    """Extend a lease. Raise ``StaleLease`` if it is gone."""
     _change(session, lease, lease_until=until)
     return dataclasses.replace(lease, until=until)
 
 
 def requeue(session: Session, lease: Lease, *, attempt: int, reason: str) -> Job:
-    """Put a job back into the queue. Raise ``StaleLease`` if it is not ours.
+    """Return a job to the queue. Raise ``StaleLease`` if it is not ours.
 
-    It comes first among those that wait now. An older turn would pull newcomers there with it.
+    It becomes the first of the jobs that wait now. Keeping its older turn would lower the turns of new jobs too.
     """
     job = lease.job
     turn = lowest_turn(session, device=job.device, priority=job.priority)
@@ -199,9 +199,9 @@ def complete(
 
 
 def cancel(session: Session, job_id: int, *, now: datetime, reason: str) -> bool:
-    """Cancel a job that waits or runs; return whether it did. Its holder notices at the next renewal.
+    """Cancel a waiting or running job; return whether it was one. Its holder notices at the next renewal.
 
-    A job that was judged before and only waits for another judgement is done again, as it was.
+    A job that is being rejudged, or waits for it, becomes done again with its earlier result.
     """
     was_judged = JobRow.first_attempt > 1
     cancelled = session.execute(
@@ -220,7 +220,7 @@ def cancel(session: Session, job_id: int, *, now: datetime, reason: str) -> bool
 
 
 def quarantine(session: Session, job_id: int, *, reason: str) -> None:
-    """Take the result of a job out of the ranking; another judgement of it that is under way ends."""
+    """Take the result of a job out of the ranking, and end a rejudge of it."""
     values = {"state": JobState.QUARANTINED.value, "reason": reason, **_NO_LEASE}
     session.execute(update(JobRow).where(JobRow.id == job_id).values(**values), execution_options=_NO_SYNC)
 
@@ -233,19 +233,19 @@ def release(session: Session, job_id: int) -> None:
 
 
 def lock(session: Session, job_ids: Iterable[int]) -> list[Job]:
-    """Return jobs as they are now, and let nobody else change them before the transaction ends."""
+    """Return the current jobs, and lock them until the transaction ends."""
     query = select(JobRow).where(JobRow.id.in_(list(job_ids))).order_by(JobRow.id).with_for_update()
     return [_job(row) for row in session.scalars(query.execution_options(populate_existing=True))]
 
 
 def running(session: Session) -> list[Lease]:
     """Return all leases."""
-    rows = session.scalars(select(JobRow).where(RUNNING)).all()  # in order of id SQLite would read all jobs
+    rows = session.scalars(select(JobRow).where(RUNNING)).all()  # ordered by id, SQLite would read all jobs
     return [_lease(row) for row in sorted(rows, key=lambda row: row.id)]
 
 
 def find(session: Session, job_id: int) -> Job | None:
-    """Return a job, None if there is no such one."""
+    """Return a job, None if it does not exist."""
     row = session.get(JobRow, job_id)
     return None if row is None else _job(row)
 
@@ -265,7 +265,7 @@ def of_submissions(session: Session, submission_ids: Sequence[int]) -> dict[int,
 
 
 def ahead(session: Session, job: Job) -> dict[Mode, int]:
-    """Return how many jobs come before one that waits, by mode; counting ends above ``MOST_COUNTED``."""
+    """Return how many jobs are ahead of a waiting one, by mode; counting stops above ``MOST_COUNTED``."""
     turn = session.execute(select(JobRow.turn).where(JobRow.id == job.id)).scalar_one()
     earlier = tuple_(*_ORDER) < tuple_(literal(job.priority), literal(turn), literal(job.id))
     waiting = select(JobRow.mode).where(QUEUED, JobRow.device == job.device, earlier)
@@ -275,24 +275,24 @@ def ahead(session: Session, job: Job) -> dict[Mode, int]:
 
 
 def under_way(session: Session, *, device: str) -> list[tuple[Mode, datetime]]:
-    """Return what runs on a device: the mode of each job, and since when."""
+    """Return the mode and the start of each job that runs on a device."""
     query = select(JobRow.mode, JobRow.started_at).where(RUNNING, JobRow.device == device)
     return [(Mode(mode), started_at) for mode, started_at in session.execute(query) if started_at is not None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backlog:
-    """What waits for a device in one class of the queue."""
+    """The waiting jobs of a device in one class of the queue."""
 
     device: str
     priority: Priority
     count: int
     oldest_queued_at: datetime
-    """Since when the job waits that has the lowest number."""
+    """The time since which the job with the lowest number waits."""
 
 
 def backlogs(session: Session) -> list[Backlog]:
-    """Return what waits, by device and class."""
+    """Return the backlogs of all devices and classes."""
     groups = (
         select(JobRow.device, JobRow.priority, func.count(), func.min(JobRow.id))
         .where(QUEUED)
@@ -310,9 +310,9 @@ def backlogs(session: Session) -> list[Backlog]:
 
 
 def position(session: Session, job: Job) -> int | None:
-    """Return a job's place in the queue of its device, 1 for the next.
+    """Return a job's position in the queue of its device, 1 for the next.
 
-    None if it does not wait, or if more than ``MOST_COUNTED`` are ahead.
+    Return None if it is not waiting, or if more than ``MOST_COUNTED`` jobs are ahead.
     """
     if job.state is not JobState.QUEUED:
         return None
@@ -336,7 +336,7 @@ def _waiting(device: str, up_to_submission: int | None) -> list[ColumnElement[bo
 
 
 def _by_turn(session: Session, devices: Sequence[str], up_to_submission: int | None) -> list[str]:
-    """Return the devices by their first jobs. The index has an order within each device only."""
+    """Return the devices sorted by their first jobs. The index is ordered only within each device."""
     if len(devices) < 2:
         return list(devices)
     heads = []

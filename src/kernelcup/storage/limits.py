@@ -1,6 +1,6 @@
-"""Limits, and what was used of them.
+"""Rate limits and their use.
 
-What a deleted submission used is kept in a table of its own: deleting gives nothing back.
+The use by a deleted submission is kept in a table of its own: deleting a submission gives nothing back.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from kernelcup.storage.tables import (
 from kernelcup_harness.protocol import Mode, Verdict
 
 UNKNOWN_PACE_S = 30.0
-"""What a job is expected to take before any was measured, or where the clock cannot tell."""
+"""The expected time of a job, in seconds, before one was measured or if the clock was set back."""
 
 LONGEST_WAIT = timedelta(days=7)
-"""Runs of submissions that are older than a window by more than this do not count in it."""
+"""A window does not count runs of submissions that are older than the window by more than this."""
 
 
 class Quantity(StrEnum):
-    """What a limit counts."""
+    """The quantity that a limit counts."""
 
     SUBMISSIONS = "submissions"
     GPU_SECONDS = "gpu_seconds"
@@ -52,7 +52,7 @@ class ModeGroup(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
-    """How much may be asked for in a time. What is None applies to all."""
+    """An amount per time window. A field that is None applies to all."""
 
     id: int
     board_id: int | None
@@ -62,14 +62,14 @@ class Limit:
     device: str | None
     mode_group: ModeGroup | None
     per_user: bool
-    """Whether each user has the amount, or all have it together."""
+    """Whether each user has the amount, or all users share it."""
     quantity: Quantity
     amount: float
     window_s: int
 
     @property
     def text(self) -> str:
-        """The limit in words, such as ``10 ranked submissions per hour on H100, for each user``."""
+        """The limit in words, for example ``10 ranked submissions per hour on H100, for each user``."""
         one = "" if self.amount == 1 else "s"
         what = f"GPU-second{one}" if self.quantity is Quantity.GPU_SECONDS else f"submission{one}"
         kinds = f"{self.mode_group.value} " if self.mode_group is not None else ""
@@ -82,10 +82,10 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Use:
-    """Something that counts against a limit."""
+    """A use that counts against a limit."""
 
     at: datetime
-    """It counts until the window has passed since then."""
+    """It counts for one window from this time on."""
     amount: float
 
 
@@ -107,7 +107,7 @@ def insert(session: Session, limit: Limit) -> int:
 
 
 def find(session: Session, limit_id: int) -> Limit | None:
-    """Return a limit, None if there is no such one."""
+    """Return a limit, None if it does not exist."""
     found = _load(session, _limits().where(_LIMITS.c.id == limit_id))
     return found[0] if found else None
 
@@ -126,7 +126,7 @@ def remove(session: Session, limit_id: int) -> None:
 def applying(
     session: Session, *, board_id: int, user_id: int | None, devices: Sequence[str], group: ModeGroup | None
 ) -> list[Limit]:
-    """Return the limits that a submission comes under, in one order; all mode groups for None."""
+    """Return the limits that apply to a submission, in a fixed order; None means all mode groups."""
     found = _load(session, _applying(), {"board_id": board_id, "user_id": user_id})
     wanted = {device.lower() for device in devices}
     return [
@@ -139,7 +139,7 @@ def applying(
 
 @cache
 def _applying() -> Select[Any]:
-    # Asked for each submission: building the query would take longer than running it.
+    # Cached, because each submission needs it: building the query takes longer than running it.
     return _limits().where(
         or_(_LIMITS.c.leaderboard_id.is_(None), _LIMITS.c.leaderboard_id == bindparam("board_id")),
         or_(_LIMITS.c.user_id.is_(None), _LIMITS.c.user_id == bindparam("user_id")),
@@ -147,18 +147,18 @@ def _applying() -> Select[Any]:
 
 
 def lock(session: Session, limit: Limit) -> None:
-    """Let nobody else use a limit before the transaction ends. SQLite has one writer anyway."""
+    """Lock a limit until the transaction ends. SQLite has only one writer anyway."""
     if session.get_bind().dialect.name == "postgresql":
         session.execute(select(func.pg_advisory_xact_lock(_LOCK_SPACE, limit.id)))
 
 
-_LOCK_SPACE = 0x6B63  # "kc": numbers of other locks mean something else
+_LOCK_SPACE = 0x6B63  # "kc", to keep these locks apart from others
 
 
 def submissions_since(
     session: Session, limit: Limit, *, user_id: int | None, since: datetime, most: int
 ) -> list[datetime]:
-    """Return when the newest of those submissions arrived that count against a limit, newest first."""
+    """Return the arrival times of the newest submissions that count against a limit, newest first."""
     kept = list(session.scalars(_arrivals(session, limit, user_id, since).limit(most)))
     deleted = list(session.scalars(_deleted_arrivals(limit, user_id, since).limit(most)))
     return sorted([*kept, *deleted], reverse=True)[:most]
@@ -167,12 +167,12 @@ def submissions_since(
 def submission_before(
     session: Session, limit: Limit, *, user_id: int | None, since: datetime, newer: int
 ) -> datetime | None:
-    """Return when the submission arrived after which so many newer ones count, None if there is none."""
+    """Return the arrival time of the submission that ``newer`` later ones follow, None if there are fewer."""
     arrivals = _arrivals(session, limit, user_id, since)
     deleted = _deleted_arrivals(limit, user_id, since)
     if session.execute(deleted.limit(1)).first() is None:
         return session.execute(arrivals.offset(newer).limit(1)).scalar_one_or_none()
-    # Most are far below their limit: to count takes no sorting, and no more rows than would be too many.
+    # Most users are far below their limit: counting needs no sorting, and reads no more rows than the limit.
     counted = [
         session.execute(
             select(func.count()).select_from(each.order_by(None).limit(newer + 1).subquery())
@@ -192,7 +192,7 @@ def submission_before(
 def gpu_seconds(
     session: Session, limit: Limit, *, user_id: int | None, since: datetime, now: datetime
 ) -> list[Use]:
-    """Return what counts against a limit in GPU-seconds: runs, and estimates of what is to come."""
+    """Return the uses that count against a limit in GPU-seconds: runs, and estimates for jobs to come."""
     known = select(PaceRow).where(PaceRow.mean_s >= 0)
     paces = {(row.device, row.mode): row.mean_s for row in session.scalars(known)}
     jobs = (
@@ -209,7 +209,7 @@ def gpu_seconds(
     runs = _first_runs(session, [row.id for row in rows])
     used = []
     for row in rows:
-        if row.id in runs:  # judged, perhaps waiting for a rejudge, which is not the user's wish
+        if row.id in runs:  # judged; a pending rejudge does not count, since the user did not ask for it
             used.append(runs[row.id])
         elif row.state in open_states and row.priority != Priority.REJUDGE:
             used.append(Use(at=now, amount=paces.get((row.device, row.mode), UNKNOWN_PACE_S)))
@@ -220,7 +220,7 @@ def gpu_seconds(
 
 
 def keep_uses(session: Session, submission: Submission, *, now: datetime) -> None:
-    """Keep what a submission that is about to be deleted has used."""
+    """Keep the uses of a submission that is about to be deleted."""
     query = select(JobRow).where(JobRow.submission_id == submission.id).order_by(JobRow.id)
     jobs = session.scalars(query).all()
     runs = _first_runs(session, [job.id for job in jobs])
@@ -266,7 +266,7 @@ def _deleted_arrivals(limit: Limit, user_id: int | None, since: datetime) -> Sel
 
 
 def _first_runs(session: Session, job_ids: Sequence[int]) -> dict[int, Use]:
-    """Return the first run of each job: later ones are rejudges. What no machine could judge is free."""
+    """Return the first run of each job; later runs are rejudges. A job that no machine could judge is free."""
     other = aliased(RunRow)
     first = select(func.min(other.id)).where(other.job_id == RunRow.job_id).scalar_subquery()
     found: dict[int, Use] = {}
@@ -282,7 +282,7 @@ def _first_runs(session: Session, job_ids: Sequence[int]) -> dict[int, Use]:
 
 
 def _lasted_s(started_at: datetime, finished_at: datetime) -> float:
-    """Return how long something took; an estimate where the clock was set back meanwhile."""
+    """Return the duration in seconds; an estimate if the clock was set back meanwhile."""
     seconds = (finished_at - started_at).total_seconds()
     return seconds if seconds >= 0 else UNKNOWN_PACE_S
 
@@ -290,7 +290,7 @@ def _lasted_s(started_at: datetime, finished_at: datetime) -> float:
 def _of_limit(
     session: Session, limit: Limit, user_id: int | None, since: datetime
 ) -> list[ColumnElement[bool]]:
-    """Return which submissions count, in a form for which there is an index."""
+    """Return the condition for the submissions that count, in a form that an index supports."""
     wanted: list[ColumnElement[bool]] = []
     if limit.board_id is not None:
         wanted.append(SubmissionRow.leaderboard_id == limit.board_id)
@@ -308,7 +308,7 @@ def _of_limit(
 
 
 def _last_before(session: Session, since: datetime) -> int:
-    """Return the newest submission before a moment, 0 if there is none: numbers follow the time, nearly."""
+    """Return the newest submission before a given time, 0 if there is none: numbers nearly follow the time."""
     slack = timedelta(minutes=1)
     query = select(SubmissionRow.id).where(SubmissionRow.created_at < since - slack)
     return session.execute(query.order_by(SubmissionRow.id.desc()).limit(1)).scalar_one_or_none() or 0
@@ -321,7 +321,7 @@ def _deleted_gpu_seconds(session: Session, limit: Limit, user_id: int | None, si
 
 
 def _of_deleted(limit: Limit, user_id: int | None, since: datetime) -> list[ColumnElement[bool]]:
-    """Return which deleted submissions count, in a form for which there is an index."""
+    """Return the condition for the deleted submissions that count, in a form that an index supports."""
     wanted: list[ColumnElement[bool]] = [DeletedUseRow.created_at > since]
     if limit.board_id is not None:
         wanted.append(DeletedUseRow.leaderboard_id == limit.board_id)

@@ -1,4 +1,4 @@
-"""Links that sign one user in once."""
+"""One-time sign-in links."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kernelcup.storage.tables import LoginLinkRow, UserRow
 
 
 def insert(session: Session, hashed: str, *, user_id: int, now: datetime, expires_at: datetime) -> None:
-    """Store a link, and forget those that are over."""
+    """Store a link, and delete expired ones."""
     session.execute(delete(LoginLinkRow).where(LoginLinkRow.expires_at <= now))
     session.add(LoginLinkRow(hash=hashed, user_id=user_id, created_at=now, expires_at=expires_at))
 
 
 def find_user(session: Session, hashed: str, *, now: datetime) -> str | None:
-    """Return the name of the user whom a link would sign in, None if it is of no use."""
+    """Return the name of the user whom a link would sign in, None if it is not valid."""
     return session.scalar(
         select(UserRow.name)
         .join(LoginLinkRow, LoginLinkRow.user_id == UserRow.id)
@@ -26,6 +26,6 @@ def find_user(session: Session, hashed: str, *, now: datetime) -> str | None:
 
 
 def take(session: Session, hashed: str, *, now: datetime) -> int | None:
-    """Use a link up and return its user's id, None if it is of no use. Of several at once, one gets it."""
+    """Use up a link and return its user's id, None if it is not valid. Only one concurrent caller gets it."""
     good = (LoginLinkRow.hash == hashed, LoginLinkRow.expires_at > now)
     return session.scalar(delete(LoginLinkRow).where(*good).returning(LoginLinkRow.user_id))

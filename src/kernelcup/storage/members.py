@@ -1,4 +1,4 @@
-"""Who belongs to which closed leaderboard."""
+"""Members of closed leaderboards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelcup.storage.tables import MemberRow, UserRow, table_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Member:
-    """Somebody who belongs to a leaderboard."""
+    """A member of a leaderboard."""
 
     user: str
     pseudonym: str | None
@@ -25,12 +25,12 @@ class Member:
 
 
 def is_member(session: Session, board_id: int, user_id: int) -> bool:
-    """Return whether a user belongs to a leaderboard."""
+    """Return whether a user is a member of a leaderboard."""
     return session.get(MemberRow, (board_id, user_id)) is not None
 
 
 def boards_of(session: Session, user_id: int) -> set[int]:
-    """Return the leaderboards that a user belongs to."""
+    """Return the leaderboards that a user is a member of."""
     return set(session.scalars(_BOARDS_OF, {"user_id": user_id}))
 
 
@@ -39,9 +39,9 @@ _BOARDS_OF = select(_TABLE.c.leaderboard_id).where(_TABLE.c.user_id == bindparam
 
 
 def add(session: Session, *, board_id: int, user_id: int, pseudonym: str | None, now: datetime) -> bool:
-    """Make a user a member; return whether they were none. A pseudonym that is given replaces theirs.
+    """Make a user a member; return whether they were not one before. A given pseudonym replaces theirs.
 
-    Raise ``Conflict`` if somebody else has it.
+    Raise ``Conflict`` if another user has it.
     """
     was_member = is_member(session, board_id, user_id)
     if not was_member:
@@ -51,7 +51,7 @@ def add(session: Session, *, board_id: int, user_id: int, pseudonym: str | None,
         try:
             session.execute(update(MemberRow).where(*own).values(pseudonym=pseudonym))
         except IntegrityError as error:
-            raise Conflict(f"Somebody has the pseudonym {pseudonym!r} already.") from error
+            raise Conflict(f"The pseudonym {pseudonym!r} is already taken.") from error
     return not was_member
 
 
@@ -62,7 +62,7 @@ def remove(session: Session, *, board_id: int, user_id: int) -> bool:
 
 
 def of_board(session: Session, board_id: int) -> list[Member]:
-    """Return the members of a leaderboard, by name."""
+    """Return the members of a leaderboard, sorted by name."""
     query = (
         select(UserRow.name, MemberRow.pseudonym, MemberRow.joined_at)
         .join(MemberRow, MemberRow.user_id == UserRow.id)
@@ -76,7 +76,7 @@ def of_board(session: Session, board_id: int) -> list[Member]:
 
 
 def pseudonyms(session: Session, board_id: int, user_ids: Collection[int]) -> dict[int, str]:
-    """Return the pseudonyms of those users who have one on a leaderboard."""
+    """Return the pseudonyms on a leaderboard, by user id, for those users who have one."""
     query = select(MemberRow.user_id, MemberRow.pseudonym).where(
         MemberRow.leaderboard_id == board_id, MemberRow.user_id.in_(user_ids)
     )
@@ -84,7 +84,7 @@ def pseudonyms(session: Session, board_id: int, user_ids: Collection[int]) -> di
 
 
 def with_pseudonym(session: Session, board_id: int, pseudonym: str) -> int | None:
-    """Return the member with a pseudonym, in whatever case; None if there is none."""
+    """Return the member with a pseudonym, ignoring case; None if there is none."""
     query = select(MemberRow.user_id).where(
         MemberRow.leaderboard_id == board_id, func.lower(MemberRow.pseudonym) == pseudonym.lower()
     )

@@ -1,4 +1,4 @@
-"""News of leaderboards, in the order in which they became known."""
+"""News of leaderboards, in the order in which they were recorded."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kernelcup.storage.tables import (
 )
 
 ORDER_LOCK = 23_006
-"""PostgreSQL's lock under which news get their numbers, so that they become visible in that order."""
+"""The advisory lock of PostgreSQL under which news get their numbers, so that they become visible in that order."""
 
 
 class NewsKind(StrEnum):
-    """What a piece of news is about."""
+    """The kind of a news item."""
 
     OPENED = "opened"
     DEADLINE = "deadline"
@@ -37,16 +37,16 @@ class NewsKind(StrEnum):
 
     @property
     def is_of_result(self) -> bool:
-        """Whether it shows how a ranking stands, which a freeze hides."""
+        """Whether it reveals the state of a ranking, which a freeze hides."""
         return self in (NewsKind.FIRST_PLACE, NewsKind.OVERTAKEN)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fact:
-    """Something to be told."""
+    """A fact to be recorded as news."""
 
     key: str
-    """The same fact has the same key, and is stored once."""
+    """Identifies the fact, which is stored only once."""
     kind: NewsKind
     at: datetime
     board_id: int
@@ -63,7 +63,7 @@ class Fact:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class News:
-    """A piece of news as it is stored, with true names."""
+    """A stored news item, with true names."""
 
     id: int
     kind: NewsKind
@@ -85,7 +85,7 @@ class News:
 def add(session: Session, fact: Fact, now: datetime) -> bool:
     """Store a fact and queue it for the leaderboard's webhooks; return whether it is new.
 
-    Other locks are taken before: until the transaction ends no other news get a number.
+    Take all other locks before: until the transaction ends, no other news get a number.
     """
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": ORDER_LOCK})
@@ -113,14 +113,14 @@ def page(
     after_id: int | None = None,
     limit: int,
 ) -> list[News]:
-    """Return news of some leaderboards, the oldest first: after one of them, else the newest.
+    """Return news of some leaderboards, oldest first: those after a given one, else the newest.
 
     Args:
         session: The transaction.
         board_ids: The leaderboards.
-        reader_id: Also what addresses this user.
-        after_id: Only newer than this.
-        limit: At most that many.
+        reader_id: Include news that are addressed to this user.
+        after_id: Return only news after this one.
+        limit: The maximum number of items.
     """
     personal = NewsRow.recipient_id.is_(None)
     whom = personal if reader_id is None else or_(personal, NewsRow.recipient_id == reader_id)
@@ -131,26 +131,26 @@ def page(
 
 
 def addressed(session: Session, *, after_id: int, limit: int) -> list[News]:
-    """Return news that address one user, the oldest first."""
+    """Return news that are addressed to one user each, oldest first."""
     query = _shown().where(NewsRow.recipient_id.is_not(None), NewsRow.id > after_id)
     return _load(session, query.order_by(NewsRow.id).limit(limit))
 
 
 def find(session: Session, news_id: int) -> News | None:
-    """Return a piece of news that may be shown now, None if there is no such one."""
+    """Return a news item if it may be shown now, else None."""
     found = _load(session, _shown().where(NewsRow.id == news_id))
     return found[0] if found else None
 
 
 def newest_id(session: Session) -> int:
-    """Return the number of the newest piece of news, 0 if there is none."""
+    """Return the number of the newest news item, 0 if there is none."""
     return session.scalars(select(NewsRow.id).order_by(NewsRow.id.desc()).limit(1)).first() or 0
 
 
 def old_ids(session: Session, *, before: datetime, keep: int, limit: int) -> list[int]:
-    """Return news from before a moment that nothing needs any more, at most ``limit``.
+    """Return news from before a given time that are no longer needed, at most ``limit``.
 
-    The newest ``keep`` of each leaderboard stay, as feeds show them, and so does what a webhook has yet to take.
+    The newest ``keep`` of each leaderboard are kept for feeds, and so are news with a pending delivery.
     """
     is_open = NewsRow.recipient_id.is_(None)
     newest = func.row_number().over(
@@ -174,17 +174,17 @@ def remove(session: Session, ids: Collection[int]) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Times:
-    """When a leaderboard opens, closes and freezes."""
+    """The times when a leaderboard opens, closes and freezes."""
 
     board_id: int
     opens_at: datetime
-    """Its creation where it has no opening."""
+    """Its creation, if it has no opening."""
     deadline: datetime | None
     freeze_at: datetime | None
 
 
 def times(session: Session, *, since: datetime, until: datetime, ahead: datetime) -> list[Times]:
-    """Return the leaderboards that opened between two moments, or have a deadline from the first to ``ahead``."""
+    """Return leaderboards that opened from ``since`` to ``until``, or have a deadline from ``since`` to ``ahead``."""
     board = LeaderboardRow
     opening = or_(
         and_(board.opens_at.is_(None), _between(board.created_at, since, until)),
@@ -219,7 +219,7 @@ def _between(
 
 
 def _shown() -> Select[NewsRow, str, str | None, str | None]:
-    """Return the query of what may be shown: nothing from after a freeze, nothing that waits for a review."""
+    """Return the query of news that may be shown: no results after a freeze or under review."""
     user, other = aliased(UserRow), aliased(UserRow)
     of_results = [kind.value for kind in NewsKind if kind.is_of_result]
     is_job = and_(JobRow.submission_id == NewsRow.submission_id, JobRow.device == NewsRow.device)

@@ -1,4 +1,4 @@
-"""The heads of many rankings at once, and the times that plots show."""
+"""The heads of many rankings at once, and the times for plots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kernelcup_harness.protocol import Mode
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """Who is first in a ranking, and how many have a place."""
+    """The first entry of a ranking, and the number of entries."""
 
     board_id: int
     device: str
@@ -46,12 +46,12 @@ class Time:
 
 
 def heads(session: Session, board_ids: Collection[int], *, frozen: bool) -> list[Head]:
-    """Return the head of each ranking of some leaderboards that has one."""
+    """Return the heads of all nonempty rankings of some leaderboards."""
     best = FrozenBestRow if frozen else BestRow
     of = LeaderboardDeviceRow
     mine = (best.leaderboard_id == of.leaderboard_id, best.device == of.device)
     order = (best.score_s, best.submission_id)
-    # One look into an index for each: grouped, all entries would be read.
+    # One index lookup for each ranking: a grouped query would read all entries.
     count = select(func.count()).select_from(best).where(*mine).correlate(of).scalar_subquery()
     first = select(best.run_id).where(*mine).order_by(*order).limit(1).correlate(of).scalar_subquery()
     tops = (
@@ -74,7 +74,7 @@ def heads(session: Session, board_ids: Collection[int], *, frozen: bool) -> list
 
 
 def best_before(session: Session, *, board_id: int, device: str, record_id: int) -> float | None:
-    """Return the shortest time of a ranking's history before one of its records, None where it is the first."""
+    """Return the shortest time in a ranking's history before one of its records, None if that is the first."""
     query = (
         select(func.min(RunRow.score_s))
         .join(RecordRow, RecordRow.run_id == RunRow.id)
@@ -94,7 +94,7 @@ def times(
     until: datetime | None,
     limit: int,
 ) -> list[Time]:
-    """Return the newest ranked times of some users, whatever became of them in the ranking."""
+    """Return the newest ranked times of some users, whether or not they are bests."""
     query = (
         select(SubmissionRow.user_id, RunRow.score_s, SubmissionRow.created_at)
         .join(JobRow, JobRow.submission_id == SubmissionRow.id)

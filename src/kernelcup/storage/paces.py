@@ -1,4 +1,4 @@
-"""How long jobs took lately."""
+"""Mean durations of recent jobs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kernelcup.storage.tables import PaceRow
 from kernelcup_harness.protocol import Mode
 
 WEIGHT = 0.2
-"""Of the newest job in the mean: a change of pace shows after a handful of jobs."""
+"""The weight of the newest job in the mean, so that a change shows after a handful of jobs."""
 
 
 def add(session: Session, *, device: str, mode: Mode, seconds: float) -> None:
-    """Let a job that took so long count in the mean of its kind; not if the clock was set back meanwhile."""
+    """Add a job's duration to the mean of its kind, unless the clock was set back meanwhile."""
     if seconds < 0:
         return
     offer = upsert(session, PaceRow).values(device=device, mode=mode.value, mean_s=seconds, count=1)
@@ -26,6 +26,6 @@ def add(session: Session, *, device: str, mode: Mode, seconds: float) -> None:
 
 
 def of_device(session: Session, device: str) -> dict[Mode, float]:
-    """Return the mean seconds of a device's jobs by mode, for those modes that were seen."""
+    """Return the mean seconds of a device's jobs by mode, for the modes with past jobs."""
     query = select(PaceRow.mode, PaceRow.mean_s).where(PaceRow.device == device, PaceRow.mean_s >= 0)
     return {Mode(mode): mean_s for mode, mean_s in session.execute(query)}

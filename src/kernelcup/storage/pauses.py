@@ -1,4 +1,4 @@
-"""What takes no submissions now."""
+"""Pauses of the service, of leaderboards and of devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelcup.storage.tables import PauseRow, table_of
 
 
 class PauseScope(StrEnum):
-    """What a pause can stop."""
+    """The scope of a pause."""
 
     SERVICE = "service"
     LEADERBOARD = "leaderboard"
@@ -24,18 +24,18 @@ class PauseScope(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pause:
-    """That something takes no submissions now."""
+    """A pause, during which no submissions are accepted."""
 
     scope: PauseScope
     key: str
-    """Empty, the leaderboard's id, or the device's name in small letters."""
+    """Empty, the leaderboard's id, or the device's name in lower case."""
     reason: str
     since: datetime
     by: str
 
 
 def put(session: Session, pause: Pause) -> None:
-    """Store a pause; one that is there stays since when it was, with the new reason."""
+    """Store a pause; an existing one keeps its start and gets the new reason."""
     insert = upsert(session, PauseRow).values(
         scope=pause.scope.value, key=pause.key, reason=pause.reason, since=pause.since, by=pause.by
     )
@@ -50,7 +50,7 @@ def remove(session: Session, scope: PauseScope, key: str) -> bool:
 
 
 def every(session: Session, keys: Sequence[tuple[PauseScope, str]] | None = None) -> list[Pause]:
-    """Return the pauses, or those of some keys, in one order."""
+    """Return all pauses, or those with the given keys, in a fixed order."""
     wanted = None if keys is None else {(scope.value, key) for scope, key in keys}
     return [
         Pause(scope=PauseScope(row.scope), key=row.key, reason=row.reason, since=row.since, by=row.by)

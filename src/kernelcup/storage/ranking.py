@@ -1,4 +1,4 @@
-"""Standings page by page, live or frozen, and how they came about."""
+"""Standings by page, live or frozen, and their history."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, Tr
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ranked:
-    """An entry and whose it is."""
+    """An entry with its user's id."""
 
     user_id: int
     entry: Entry
@@ -36,7 +36,7 @@ class Ranked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Best:
-    """The submission that stands for a user, and what decides about its rank."""
+    """The submission that is a user's best, and the values that decide its rank."""
 
     user_id: int
     submission_id: int
@@ -45,7 +45,7 @@ class Best:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leader:
-    """Who is first in a ranking."""
+    """The first place of a ranking."""
 
     user_id: int
     submission_id: int
@@ -54,7 +54,7 @@ class Leader:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """A part of a ranking, by what its entries are ranked by."""
+    """A part of a ranking, as a range of the times that entries are ranked by."""
 
     at_least_s: float | None = None
     below_s: float | None = None
@@ -65,7 +65,7 @@ WHOLE = Part()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class State:
-    """What changes whenever a ranking does, made of what its index has."""
+    """A value that changes whenever a ranking does, computed from its index."""
 
     entries: int
     scores: float
@@ -75,14 +75,14 @@ class State:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """That a user's best got better."""
+    """An improvement of a user's best."""
 
     id: int
     user_id: int
     user: str
     submission_id: int
     score_s: float
-    """As it was measured; a duel that was not won ranks it by another time."""
+    """The measured score; after a duel that was not won, the result ranks by another time."""
     at: datetime
 
 
@@ -97,7 +97,7 @@ def entries(
     limit: int | None = None,
     offset: int = 0,
 ) -> list[Ranked]:
-    """Return the bests of one (leaderboard, device), or one user's, or one submission's, the fastest first."""
+    """Return the bests of one (leaderboard, device), or only one user's or one submission's, fastest first."""
     best = FrozenBestRow if frozen else BestRow
     kept = (best.user_id, best.score_s, best.submission_id, best.run_id, best.low_s, best.high_s)
     page = (
@@ -110,17 +110,17 @@ def entries(
     if user_id is not None:
         page = page.where(best.user_id == user_id)
     if submission_id is not None:
-        # By its user, who is part of the key: no index has submissions.
+        # Filter by its user, who is part of the key: no index has submissions.
         owner = select(SubmissionRow.user_id).where(SubmissionRow.id == submission_id).scalar_subquery()
         page = page.where(best.user_id == owner, best.submission_id == submission_id)
-    # The page first: joined at once, all that stands above it would be read, too.
+    # Select the page first: joining at once would read all rows above it, too.
     top = page.subquery()
     query = _with_runs(top).order_by(top.c.score_s, top.c.submission_id)
     return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query)]
 
 
 def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], Ranked]:
-    """Return a user's bests by leaderboard and device, as they are now."""
+    """Return a user's current bests, by leaderboard and device."""
     top = select(BestRow).where(BestRow.user_id == user_id).subquery()
     query = _with_runs(top).add_columns(top.c.leaderboard_id, top.c.device)
     return {
@@ -130,7 +130,7 @@ def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], Ran
 
 
 def _with_runs(top: Subquery) -> Any:
-    """Return the query of bests with what is known of their users, submissions and runs."""
+    """Return the query of bests with columns of their users, submissions and runs."""
     return (
         select(top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, UserRow.name)
         .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
@@ -142,12 +142,12 @@ def _with_runs(top: Subquery) -> Any:
 
 
 def older(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
-    """Return what stood for users when its clock went out of use and was not judged again since, the fastest first."""
+    """Return the bests that an older clock timed and that were not judged again since, fastest first."""
     query = (
         select(OlderBestRow.user_id, OlderBestRow.ranked_s, OlderBestRow.submission_id, UserRow.name)
         .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
         .add_columns(RunRow.score_s, RunRow.score_raw_s.label("raw_s"), RunRow.at_floor, RunRow.duel)
-        # As in a best, the interval is that of what it was ranked by.
+        # As in a best, the interval belongs to the time that it was ranked by.
         .add_columns((RunRow.score_low_s * OlderBestRow.ranked_s / RunRow.score_s).label("low_s"))
         .add_columns((RunRow.score_high_s * OlderBestRow.ranked_s / RunRow.score_s).label("high_s"))
         .join(UserRow, UserRow.id == OlderBestRow.user_id)
@@ -165,7 +165,7 @@ def older(session: Session, *, board_id: int, device: str, limit: int) -> list[R
 
 
 def _entry(row: Any) -> Entry:
-    moved = row.score_s / row.ranked_s  # the interval is kept where its run is ranked
+    moved = row.score_s / row.ranked_s  # the stored interval belongs to the ranked time
     return Entry(
         user=row.name,
         score_s=row.score_s,
@@ -192,7 +192,7 @@ def spans(
     part: Part = WHOLE,
     limit: int | None = None,
 ) -> list[Span]:
-    """Return what decides about ties of one (leaderboard, device), in the order of the ranking.
+    """Return the spans that decide about ties of one (leaderboard, device), in the order of the ranking.
 
     Args:
         session: The transaction.
@@ -217,7 +217,7 @@ def spans(
 
 
 def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
-    """Return what gives each user of one (leaderboard, device) a place now, in the order of the ranking."""
+    """Return the current best of each user of one (leaderboard, device), in the order of the ranking."""
     query = (
         select(BestRow.user_id, BestRow.submission_id)
         .add_columns(BestRow.score_s, BestRow.low_s, BestRow.high_s, BestRow.at_floor)
@@ -249,7 +249,7 @@ def count(
         board_id: The leaderboard.
         device: The device, as the leaderboard writes it.
         frozen: As it was when the leaderboard froze.
-        above: Only above this place: what it is ranked by, and its submission.
+        above: Count only places above this one: the time that it is ranked by, and its submission.
     """
     best = FrozenBestRow if frozen else BestRow
     query = select(func.count()).select_from(best).where(best.leaderboard_id == board_id)
@@ -260,7 +260,7 @@ def count(
 
 
 def state(session: Session, *, board_id: int, device: str, frozen: bool = False, part: Part = WHOLE) -> State:
-    """Return in which state a ranking is, or a part of it: sums that the database makes quickly."""
+    """Return the state of a ranking or of a part of it, from sums that the database computes quickly."""
     best = FrozenBestRow if frozen else BestRow
     its, score = best.submission_id, best.score_s
     sums = select(func.count(), func.sum(score), func.sum(its), func.max(its))
@@ -279,14 +279,14 @@ def _inside(best: type[BestRow] | type[FrozenBestRow], part: Part) -> list[Colum
 
 
 def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
-    """Return on which (leaderboard, device) somebody stands, the newest leaderboards first."""
+    """Return each (leaderboard, device) where a user has a place, newest leaderboards first."""
     where = select(BestRow.leaderboard_id, BestRow.device).where(BestRow.user_id == user_id)
     found = session.execute(where.order_by(BestRow.leaderboard_id.desc(), BestRow.device))
     return [(row.leaderboard_id, row.device) for row in found]
 
 
 def leader(session: Session, *, board_id: int, device: str) -> Leader | None:
-    """Return who is first on one (leaderboard, device) now, None while no proven result is ranked."""
+    """Return the current leader of one (leaderboard, device), None while no proven result is ranked."""
     query = (
         select(BestRow.user_id, BestRow.submission_id, BestRow.score_s)
         .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
@@ -312,19 +312,19 @@ def history(
     until: datetime | None = None,
     always: int | None = None,
 ) -> list[Record]:
-    """Return how the bests of one (leaderboard, device) got better, the newest first.
+    """Return the improvements of the bests of one (leaderboard, device), newest first.
 
-    Only what was judged as the leaderboard judges now is in it: other times cannot be compared.
+    Only runs that were judged as the leaderboard judges now are included: other times cannot be compared.
 
     Args:
         session: The transaction.
         board_id: The leaderboard.
         device: The device, as the leaderboard writes it.
-        user_id: Only of this user.
-        before_id: Only older than this record.
-        limit: At most that many.
-        until: Nothing later than this.
-        always: This user's are in it, however late.
+        user_id: Return only records of this user.
+        before_id: Return only records that are older than this one.
+        limit: The maximum number of records.
+        until: Return no records after this time.
+        always: Include all records of this user, even after ``until``.
     """
     query = (
         select(RecordRow, UserRow.name, RunRow.score_s)
@@ -356,14 +356,14 @@ def history(
 
 
 def results(session: Session, job_ids: list[int]) -> dict[int, Run]:
-    """Return the counted run of each job that has one, with no more of its report than what it is of."""
+    """Return each job's counted run with only the identifying fields of its report."""
     plain = [RunRow.id, RunRow.job_id, RunRow.attempt, RunRow.task_hash, RunRow.verdict, RunRow.score_s]
     query = (
         select(*plain, RunRow.trust, RunRow.comparable, RunRow.started_at, RunRow.finished_at)
         .add_columns(RunRow.harness_hash, RunRow.machine, RunRow.rank_s, RunRow.duel, RunRow.rival_id)
         .add_columns(RunRow.judging, RunRow.clock)
         .add_columns(RunRow.score_low_s, RunRow.score_high_s, RunRow.score_raw_s, RunRow.at_floor)
-        # Not as text: PostgreSQL would read all of a report for that, and older ones may hold a NUL.
+        # Not as text: PostgreSQL would read the whole report for that, and older reports may contain a NUL.
         .add_columns(*(RunRow.report[key].label(f"its_{key}") for key in _KEPT))
         .where(RunRow.job_id.in_(job_ids), RunRow.counted)
     )

@@ -1,4 +1,4 @@
-"""Jobs that are to be judged anew."""
+"""Jobs that are to be judged again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelcup_harness.protocol import Mode
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A job, and what it was judged against."""
+    """A job, and the task version that it was judged against."""
 
     job_id: int
     submission_id: int
@@ -26,11 +26,11 @@ class Candidate:
     mode: Mode
     state: JobState
     task_hash: str | None
-    """Of the run that counts; None if there is none."""
+    """The task version of the run that counts; None if there is none."""
     clock: str
-    """Of that run; empty if there is none."""
+    """The clock of that run; empty if there is none."""
     is_best: bool
-    """Whether its run stands for its user."""
+    """Whether its run is its user's best."""
 
 
 def of_submission(session: Session, submission_id: int) -> list[Candidate]:
@@ -41,9 +41,9 @@ def of_submission(session: Session, submission_id: int) -> list[Candidate]:
 def of_board(
     session: Session, board_id: int, *, device: str | None = None, only_best: bool = False
 ) -> list[Candidate]:
-    """Return a leaderboard's ranked jobs: of one device, or only those that stand for their users.
+    """Return a leaderboard's ranked jobs, optionally of one device, or only those that are their user's best.
 
-    The latter are also those that stood for them before the task or the clock changed.
+    The bests include those from before the task or the clock changed.
     """
     query = _candidates(
         SubmissionRow.leaderboard_id == board_id, SubmissionRow.mode == Mode.LEADERBOARD.value
@@ -59,9 +59,9 @@ def of_board(
 def requeue(
     session: Session, found: Sequence[Candidate], *, task_hash: str, reason: str, now: datetime
 ) -> list[Candidate]:
-    """Put jobs that are done back into the queue, and return which those were.
+    """Return finished jobs to the queue, and return those that were requeued.
 
-    Each gets a new attempt, with which its retries begin to count anew.
+    Each gets a new attempt, from which its retries are counted again.
     """
     done = _lock(session, [each.job_id for each in found])
     chosen = [each for each in found if each.job_id in done]
@@ -83,7 +83,7 @@ def requeue(
         )
     )
     values = [{"job": each.job_id, "its_turn": turns[each.job_id]} for each in chosen]
-    # The table and not the mapped class: the latter's bulk updates know only primary keys.
+    # The table instead of the mapped class, whose bulk updates support only primary keys.
     session.connection().execute(statement, values)
     session.expire_all()
     return chosen
@@ -127,7 +127,7 @@ def _lock(session: Session, job_ids: Sequence[int]) -> set[int]:
 
 
 def _turns(session: Session, chosen: Sequence[Candidate]) -> dict[int, int]:
-    """Return each job's turn: after the last of its user's that waits, not before the lowest that waits."""
+    """Return each job's turn: after its user's last waiting job, but not before the lowest waiting turn."""
     lowest = {
         device: jobs.lowest_turn(session, device=device, priority=Priority.REJUDGE)
         for device in {each.device for each in chosen}

@@ -1,4 +1,4 @@
-"""Which runs and texts stand behind the places of a ranking, and how duels ended."""
+"""The runs and codes behind the places of a ranking, and the outcomes of duels."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from kernelcup.storage.tables import (
 from kernelcup_harness.protocol import RunReport, from_json
 
 MOST_RECORDS = 2000
-"""So many improvements of a ranking are looked through for duels, the newest."""
+"""Duels are searched among this many of the newest improvements of a ranking."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Behind:
-    """What stands behind a place."""
+    """The run and the code behind a place."""
 
     run_id: int
     code_hash: str
@@ -38,7 +38,7 @@ class Behind:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DuelRow:
-    """A run that was measured against who was first."""
+    """A run that was measured against the leader."""
 
     run_id: int
     user_id: int
@@ -51,12 +51,12 @@ class DuelRow:
 def behind(
     session: Session, *, board_id: int, device: str, frozen: bool, submission_ids: Collection[int]
 ) -> dict[int, Behind]:
-    """Return what stands behind some places of a ranking, by their submissions."""
+    """Return the runs and codes behind some places of a ranking, by submission."""
     best = FrozenBestRow if frozen else BestRow
     query = (
         select(best.submission_id, best.run_id, SubmissionRow.code_hash)
         .join(SubmissionRow, SubmissionRow.id == best.submission_id)
-        # By the users, who are the key: the index by score would be read to its end.
+        # Filter by the users, who are the key: otherwise the index by score would be read to its end.
         .where(best.user_id.in_(select(SubmissionRow.user_id).where(SubmissionRow.id.in_(submission_ids))))
         .where(best.leaderboard_id == board_id, best.device == device)
         .where(best.submission_id.in_(submission_ids))
@@ -65,7 +65,7 @@ def behind(
 
 
 def reports(session: Session, run_ids: Collection[int]) -> dict[int, tuple[str, RunReport]]:
-    """Return the task version and the report of each of some runs."""
+    """Return the task version and the report of each run."""
     query = select(RunRow.id, RunRow.task_hash, RunRow.report).where(RunRow.id.in_(run_ids))
     return {
         run_id: (task_hash, from_json(RunReport, report))
@@ -74,7 +74,7 @@ def reports(session: Session, run_ids: Collection[int]) -> dict[int, tuple[str, 
 
 
 def codes(session: Session, hashes: Collection[str]) -> Mapping[str, str]:
-    """Return texts by their hashes."""
+    """Return codes by their hashes."""
     query = select(CodeRow.hash, CodeRow.text).where(CodeRow.hash.in_(hashes))
     return {row.hash: row.text for row in session.execute(query)}
 
@@ -88,9 +88,10 @@ def user_names(session: Session, user_ids: Collection[int]) -> dict[int, str]:
 def duels(
     session: Session, *, board_id: int, device: str, until: datetime | None, limit: int
 ) -> Sequence[DuelRow]:
-    """Return the duels of a ranking as far as the board judges as it did then, the newest first.
+    """Return the duels of a ranking that were judged as the leaderboard judges now, newest first.
 
-    Only those of runs that became their user's best: what lost and was no improvement is not told.
+    Only duels of runs that became their user's best are included, not those of runs that lost without an
+    improvement.
     """
     newest = (
         select(RecordRow.id, RecordRow.run_id, RecordRow.user_id, RecordRow.submission_id, RecordRow.at)

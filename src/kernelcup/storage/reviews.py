@@ -1,4 +1,4 @@
-"""Results that wait for a person, and what that person decided."""
+"""Reviews of results, and their decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kernelcup.storage.tables import JobRow, LeaderboardRow, ReviewRow, RunRow, 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Review:
-    """A result that waits for a person, or did."""
+    """The review of a result, open or decided."""
 
     id: int
     job_id: int
@@ -27,7 +27,7 @@ class Review:
     score_s: float | None
     opened_at: datetime
     opened_by: str
-    """A person, or ``kernelcup`` where a rule noticed it by itself."""
+    """A person, or ``kernelcup`` if a rule opened it."""
     reason: str
     evidence: dict[str, Any]
     decision: str | None
@@ -64,19 +64,19 @@ def insert(
 
 
 def find(session: Session, review_id: int) -> Review | None:
-    """Return a review, None if there is no such one."""
+    """Return a review, None if it does not exist."""
     found = _load(session, _reviews().where(ReviewRow.id == review_id))
     return found[0] if found else None
 
 
 def of_job(session: Session, job_id: int) -> list[Review]:
-    """Return the reviews of a job, the oldest first."""
+    """Return the reviews of a job, oldest first."""
     return _load(session, _reviews().where(ReviewRow.job_id == job_id).order_by(ReviewRow.id))
 
 
 def last_of_code(session: Session, *, board_id: int, code_hash: str) -> Review | None:
-    """Return what was decided last about results of a text on a leaderboard, whoever sent it."""
-    # Not the submissions of a text, of which there may be many: few of them had a review.
+    """Return the last decided review of a code on a leaderboard, whoever submitted it, None if there is none."""
+    # Search the reviews instead of the submissions of a code: there may be many, and few were reviewed.
     same = (ReviewRow.code_hash == code_hash, SubmissionRow.leaderboard_id == board_id)
     query = _reviews().where(*same, ReviewRow.decision.is_not(None))
     found = _load(session, query.order_by(ReviewRow.decided_at.desc(), ReviewRow.id.desc()).limit(1))
@@ -92,14 +92,14 @@ def page(
     after_id: int | None = None,
     limit: int,
 ) -> list[Review]:
-    """Return reviews, the oldest first.
+    """Return reviews, oldest first.
 
     Args:
-        board_id: Only of this leaderboard.
-        creator_id: Only of this user's leaderboards.
-        is_open: Only those that wait, or only those that were decided.
-        after_id: Only newer than this one.
-        limit: At most that many.
+        board_id: Return only reviews of this leaderboard.
+        creator_id: Return only reviews of this user's leaderboards.
+        is_open: Return only open reviews, or only decided ones.
+        after_id: Return only reviews that are newer than this one.
+        limit: The maximum number of reviews.
     """
     query = _reviews().order_by(ReviewRow.id).limit(limit)
     if board_id is not None:
@@ -114,7 +114,7 @@ def page(
 
 
 def decide(session: Session, review_id: int, *, decision: str, by: str, note: str, now: datetime) -> None:
-    """Store what a person decided."""
+    """Store a decision."""
     row = session.get_one(ReviewRow, review_id)
     row.decision, row.decided_by, row.decided_at, row.note = decision, by, now, note
     session.flush()

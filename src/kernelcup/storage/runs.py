@@ -1,12 +1,12 @@
 """Runs, and the best of each user.
 
-A run ranks while it counts for its job, has a score, and its job is not quarantined. That alone keeps
-results out that wait for a person or were rejected by one: a rejected job stays quarantined for good,
-its run stays as it was measured, and only jobs that are done can be judged anew.
+A run ranks while it counts for its job, has a score, and its job is not quarantined. That alone keeps out
+results that wait for a review or were rejected: a rejected job stays quarantined for good, its run stays as it
+was measured, and only finished jobs can be judged again.
 
-Whoever changes ``bests`` locks the leaderboard, calls ``frozen.keep``, then locks the user: two results of one
-user that are stored at once would otherwise each choose the best without the other, and what another rule
-ranks would not see what is put aside meanwhile.
+A transaction that changes ``bests`` locks the leaderboard, calls ``frozen.keep``, then locks the user.
+Otherwise two results of one user that are stored at once would each choose the best without the other, and a
+change of the ranking rules would miss a concurrent quarantine.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def insert(
     """Store a run, by default the one that counts for its job.
 
     Args:
-        score: What it is ranked by, None if it earns nothing.
-        rank_s: What it is ranked by after a duel that it did not win.
-        duel: How the duel ended.
+        score: Its score, None if it earns none.
+        rank_s: The time that it is ranked by after a duel that it did not win, in seconds.
+        duel: The outcome of the duel.
         rival: The submission that it was measured against, or that it stands behind.
-        judging: What judging it depended on, which its leaderboard must share for it to rank.
+        judging: The hash of everything that judging it depended on; it ranks only if its leaderboard's is equal.
     """
     row = RunRow(
         job_id=job.id,
@@ -83,7 +83,7 @@ def insert(
 
 
 def uncount(session: Session, job_id: int) -> bool:
-    """Let the run that counts for a job count no more; return whether there was one."""
+    """Stop counting the run that counts for a job; return whether there was one."""
     changed = update(RunRow).where(RunRow.job_id == job_id, RunRow.counted).values(counted=False)
     return session.execute(changed.returning(RunRow.id)).first() is not None
 
@@ -101,7 +101,7 @@ def find(session: Session, run_id: int) -> Run | None:
 
 
 def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:
-    """Let a run that ranks stand for its user if it is their best; return whether it is."""
+    """Make a ranking run its user's best if it is better; return whether it is."""
     before_change(session, board_id=submission.leaderboard_id, user_id=submission.user_id, now=now)
     best = candidates.values_of(run, submission.id)
     key = _key(submission.leaderboard_id, device, submission.user_id)
@@ -119,14 +119,14 @@ def offer(session: Session, *, submission: Submission, device: str, run: Run, no
 
 
 def choose_best(session: Session, *, board_id: int, user_id: int, device: str, now: datetime) -> None:
-    """Find a user's best anew, after a run of theirs has stopped ranking or was replaced. It may be worse."""
+    """Choose a user's best again, after one of their runs stopped ranking or was replaced. It may be worse."""
     before_change(session, board_id=board_id, user_id=user_id, now=now)
     _choose(session, _key(board_id, device, user_id), now)
     _choose_moved(session, board_id, behind.place_anew(session, board_id=board_id, device=device), now)
 
 
 def _choose_moved(session: Session, board_id: int, moved: set[tuple[str, int]], now: datetime) -> None:
-    """Find the bests of users anew whose results are placed elsewhere. The board is locked, so they need not be."""
+    """Choose the bests again of users whose results moved. The users need no lock, since the board is locked."""
     for device, user_id in sorted(moved):
         _choose(session, _key(board_id, device, user_id), now)
 
@@ -139,7 +139,7 @@ def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
 
 
 def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
-    """Find all bests of a leaderboard anew, after another rule says what ranks there."""
+    """Choose all bests of a leaderboard again, after its ranking rules changed."""
     frozen.keep(session, board_id, now)
     behind.place_anew(session, board_id=board_id)
     session.execute(delete(BestRow).where(BestRow.leaderboard_id == board_id))
@@ -148,7 +148,7 @@ def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
 
 
 def before_change(session: Session, *, board_id: int, user_id: int, now: datetime) -> None:
-    """Prepare for a change of a user's bests: keep the standings of a freeze, have no other change them."""
+    """Prepare a change of a user's bests: copy the standings of a freeze, and lock the user."""
     frozen.keep(session, board_id, now)
     session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
 
@@ -156,9 +156,9 @@ def before_change(session: Session, *, board_id: int, user_id: int, now: datetim
 def offer_remaining(
     session: Session, *, board_id: int, user_id: int, devices: Sequence[str], now: datetime
 ) -> None:
-    """Find a user's best runs anew, after the submission that was the best is gone.
+    """Choose a user's bests again, after the submission that was the best is gone.
 
-    :func:`before_change` comes before its deletion.
+    :func:`before_change` has to be called before its deletion.
     """
     for device in devices:
         _set_best(session, _key(board_id, device, user_id))

@@ -1,4 +1,4 @@
-"""Bring a database's tables to the form that this version of the code expects."""
+"""Migrate a database's tables to the version that this code expects."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kernelcup.storage.database import Database
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 _ONE_AT_A_TIME = threading.Lock()
-"""Alembic keeps what it works on in module variables."""
+"""Alembic keeps its state in module variables."""
 
 _POSTGRES_LOCK = 6401
 
 
 def upgrade(db: Database, revision: str = "head") -> None:
-    """Apply the migrations that are missing, in one transaction. Safe to call at each start."""
+    """Apply the missing migrations, in one transaction. Safe to call at each start."""
     config = _config()
     engine = db.engine.execution_options(kernelcup_writes=True)
     with _ONE_AT_A_TIME, engine.begin() as connection:
@@ -38,7 +38,7 @@ def upgrade(db: Database, revision: str = "head") -> None:
 
 
 def current_revision(db: Database) -> str | None:
-    """Return the revision that the database is at, None for an empty one."""
+    """Return the database's current revision, None for an empty one."""
     with db.read() as session:
         return MigrationContext.configure(session.connection()).get_current_revision()
 

@@ -1,4 +1,4 @@
-"""What the static screen found in submissions."""
+"""Findings of the static screen in submissions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow, table_of
 
 
 def insert_if_absent(session: Session, submission_id: int, screening: Screening) -> None:
-    """Store what was found in a submission, unless another of its jobs has done so."""
+    """Store the screening of a submission, unless another of its jobs has done so."""
     is_new = database.insert_if_absent(
         session,
         ScreeningRow,
@@ -41,7 +41,7 @@ _INSERT_FINDINGS = insert_into(table_of(ScreeningFindingRow))
 
 
 def find(session: Session, submission_id: int) -> Screening | None:
-    """Return what was found in a submission, None if nobody has looked at it."""
+    """Return the screening of a submission, None if it was not screened."""
     row = session.get(ScreeningRow, submission_id)
     if row is None:
         return None

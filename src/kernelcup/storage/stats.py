@@ -1,4 +1,4 @@
-"""Figures over submissions and runs."""
+"""Figures about submissions and runs."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ Condition = ColumnElement[bool]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceStats:
-    """What was done on one device."""
+    """Figures of one device."""
 
     device: str
     runs: int
     passed: int
     scored: int
     longest_delay_s: float | None
-    """From the submission until its first run began; None without a first run."""
+    """Seconds from a submission until its first run began; None without a first run."""
     mean_delay_s: float | None
     run_s: float
-    """All runs together."""
+    """Seconds of all runs together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserTime:
-    """How long one user's runs took together."""
+    """The total time of one user's runs."""
 
     user: str
     run_s: float
 
 
 def chosen(board_id: int | None, since: datetime | None) -> list[Condition]:
-    """Return the conditions for submissions to a leaderboard and since a moment; None is all."""
+    """Return the conditions for submissions to a leaderboard and since a given time; None means all."""
     conditions: list[Condition] = []
     if board_id is not None:
         conditions.append(SubmissionRow.leaderboard_id == board_id)
@@ -50,7 +50,7 @@ def chosen(board_id: int | None, since: datetime | None) -> list[Condition]:
 
 
 def count_submissions(session: Session, conditions: list[Condition]) -> tuple[int, int, int]:
-    """Return how many submissions there are, of how many users, with how many different texts."""
+    """Return the number of submissions, of their users, and of different codes."""
     query = select(
         func.count(),
         func.count(SubmissionRow.user_id.distinct()),
@@ -61,7 +61,7 @@ def count_submissions(session: Session, conditions: list[Condition]) -> tuple[in
 
 
 def count_jobs(session: Session, board_id: int | None, state: JobState) -> int:
-    """Return how many jobs are in a state now."""
+    """Return how many jobs are currently in a state."""
     query = select(func.count()).select_from(JobRow).where(JobRow.state == state.value)
     if board_id is not None:
         query = query.join(SubmissionRow, SubmissionRow.id == JobRow.submission_id)
@@ -70,7 +70,7 @@ def count_jobs(session: Session, board_id: int | None, state: JobState) -> int:
 
 
 def of_devices(session: Session, conditions: list[Condition]) -> list[DeviceStats]:
-    """Return the figures of each device on which there were runs."""
+    """Return the figures of each device with runs."""
     first = RunRow.attempt == 1
     delay = case((first, _seconds(session, JobRow.created_at, RunRow.started_at)))
     query = (
@@ -104,7 +104,7 @@ def of_devices(session: Session, conditions: list[Condition]) -> list[DeviceStat
 
 
 def top_users(session: Session, conditions: list[Condition], *, limit: int) -> list[UserTime]:
-    """Return those whose runs took longest together."""
+    """Return the users whose runs took longest in total."""
     total = func.sum(_seconds(session, RunRow.started_at, RunRow.finished_at))
     query = (
         select(UserRow.name, total)

@@ -1,4 +1,4 @@
-"""What happened to the service and its devices lately."""
+"""Recent events of the service and its devices."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ MOST = 200
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """Something that an operator did."""
+    """An action of an operator."""
 
     at: datetime
     action: str
     target: str
-    """``service``, or ``device:`` and its name as it was written."""
+    """``service``, or ``device:`` and the name as it was given."""
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measured:
-    """A calibration, without what it found."""
+    """A calibration, without its figures."""
 
     device: str
     at: datetime
     good: bool
-    """Whether its canary was as it should be, or started afresh."""
+    """Whether its canary fitted the earlier ones, or it was a fresh start."""
 
 
 def steps(session: Session, *, devices: Collection[str], since: datetime) -> list[Step]:
-    """Return what was done to the service and to some devices, the oldest first."""
+    """Return the actions on the service and on some devices, oldest first."""
     names = {name for device in devices for name in (device, device.lower())}
     targets = ["service", *(f"device:{name}" for name in sorted(names))]
     query = (
@@ -53,7 +53,7 @@ def steps(session: Session, *, devices: Collection[str], since: datetime) -> lis
 
 
 def measured(session: Session, *, since: datetime) -> list[Measured]:
-    """Return the calibrations since a moment, the oldest first."""
+    """Return the calibrations since a given time, oldest first."""
     table = DeviceCalibrationRow
     query = (
         select(table.device, table.at, table.fits, table.fresh)

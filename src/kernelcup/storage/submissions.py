@@ -31,7 +31,7 @@ from kernelcup_harness.protocol import Mode
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Author:
-    """Whoever submits, as the database has them now."""
+    """The current data of a user who submits."""
 
     user_id: int
     name: str
@@ -41,14 +41,14 @@ class Author:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Seen:
-    """Which submissions a list may hold."""
+    """Which submissions a list may show."""
 
     user_id: int | None
-    """Theirs are in it, whatever the mode."""
+    """The user whose own submissions are included in any mode."""
     hidden: Collection[int]
-    """Leaderboards of which it has nothing."""
+    """Leaderboards without any visible submissions."""
     managed: Collection[int]
-    """Leaderboards of which it has everything."""
+    """Leaderboards with all submissions visible."""
 
 
 def insert(
@@ -67,7 +67,7 @@ def insert(
 ) -> tuple[int, list[Job]]:
     """Store a submission with one queued job for each device, and return its id and the jobs.
 
-    The user has to be locked, see :func:`find_author`: two files at once would get the same turn.
+    The user has to be locked, see :func:`find_author`: two concurrent files would get the same turn.
     """
     code_hash = hash_of(code)
     insert_if_absent(session, CodeRow, hash=code_hash, text=code)
@@ -99,7 +99,7 @@ def insert(
     return submission_id, queued
 
 
-# Statements that each submission needs are built once: that takes longer than SQLite needs to run them.
+# Built once, because each submission needs them: building them takes longer than SQLite needs to run them.
 _INSERT = insert_into(table_of(SubmissionRow)).returning(table_of(SubmissionRow).c.id)
 _USERS, _BOARDS, _TABLE = table_of(UserRow), table_of(LeaderboardRow), table_of(SubmissionRow)
 _AUTHOR = select(_USERS.c.id, _USERS.c.name, _USERS.c.banned_at, _USERS.c.ban_reason).where(
@@ -121,7 +121,7 @@ _OF_KEY = select(_TABLE.c.id, _TABLE.c.request_hash).where(
 
 
 def hash_of(code: str) -> str:
-    """Return the name under which a text is stored."""
+    """Return the hash under which a code is stored."""
     return hashlib.sha256(code.encode()).hexdigest()
 
 
@@ -131,13 +131,13 @@ def priority_of(mode: Mode) -> Priority:
 
 
 def find_author(session: Session, user_id: int, *, lock: bool = False) -> Author | None:
-    """Return a user who submits, None if there is none.
+    """Return a user who submits, None if the user does not exist.
 
     Args:
         session: The transaction.
-        user_id: Who it is.
-        lock: Let nobody else submit for this user before the transaction ends. Rows that refer to
-            the user can be written all the same.
+        user_id: The user's id.
+        lock: Exclude other submissions of this user until the transaction ends. Rows that refer to the user
+            can still be written.
     """
     row = session.execute(_LOCKED_AUTHOR if lock else _AUTHOR, {"user_id": user_id}).first()
     if row is None:
@@ -146,24 +146,24 @@ def find_author(session: Session, user_id: int, *, lock: bool = False) -> Author
 
 
 def share_board(session: Session, name: str) -> None:
-    """Let nobody change a leaderboard before the transaction ends, whereas others may submit to it."""
-    if session.get_bind().dialect.name == "postgresql":  # SQLite has one writer anyway
+    """Lock a leaderboard against changes until the transaction ends, while others may still submit to it."""
+    if session.get_bind().dialect.name == "postgresql":  # SQLite has only one writer anyway
         session.execute(_SHARED_BOARD, {"name_key": name_key(name)})
 
 
 def keep(session: Session, submission_ids: Collection[int]) -> None:
-    """Let nobody delete these submissions before the transaction ends."""
+    """Lock submissions against deletion until the transaction ends."""
     session.execute(_KEPT, {"ids": sorted(submission_ids)})
 
 
 def of_key(session: Session, *, user_id: int, key: str) -> tuple[int, str] | None:
-    """Return (submission, hash of its request) of a user's idempotency key, None if it is new."""
+    """Return (submission, hash of its request) for a user's idempotency key, None if it is new."""
     row = session.execute(_OF_KEY, {"user_id": user_id, "key": key}).first()
     return None if row is None else (row.id, row.request_hash or "")
 
 
 def firsts(session: Session, board_id: int, user_ids: Collection[int]) -> dict[int, int]:
-    """Return the first submission of each of some users to a leaderboard."""
+    """Return each user's first submission to a leaderboard, by user id."""
     query = (
         select(SubmissionRow.user_id, func.min(SubmissionRow.id))
         .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
@@ -173,7 +173,7 @@ def firsts(session: Session, board_id: int, user_ids: Collection[int]) -> dict[i
 
 
 def find(session: Session, submission_id: int) -> Submission | None:
-    """Return a submission, None if there is no such one."""
+    """Return a submission, None if it does not exist."""
     row = session.execute(_by_id(), {"submission_id": submission_id}).first()
     if row is None:
         return None
@@ -201,7 +201,7 @@ def newest(
     limit: int = 50,
     seen: Seen | None = None,
 ) -> list[Submission]:
-    """Return a page of submissions, the newest first; all of them, or those that are seen."""
+    """Return a page of submissions, newest first: all of them, or the visible ones."""
     query = _submissions().order_by(_TABLE.c.id.desc()).limit(limit)
     if user_id is not None:
         query = query.where(_TABLE.c.user_id == user_id)
@@ -217,14 +217,14 @@ def newest(
 
 
 def code(session: Session, submission_id: int) -> str:
-    """Return the text of a submission."""
+    """Return the code of a submission."""
     found = find_code(session, submission_id)
     assert found is not None
     return found
 
 
 def find_code(session: Session, submission_id: int) -> str | None:
-    """Return the text of a submission, None if there is no such one."""
+    """Return the code of a submission, None if it does not exist."""
     query = (
         select(CodeRow.text)
         .join(SubmissionRow, SubmissionRow.code_hash == CodeRow.hash)
@@ -239,7 +239,7 @@ def delete_submission(session: Session, submission_id: int) -> None:
 
 
 def delete_unused_code(session: Session, *, code_hash: str | None = None) -> None:
-    """Delete the texts, or the one text, that no submission has any more."""
+    """Delete all codes, or the given one, that no submission has any more."""
     unused = ~exists().where(SubmissionRow.code_hash == CodeRow.hash)
     query = delete(CodeRow).where(unused)
     session.execute(query if code_hash is None else query.where(CodeRow.hash == code_hash))

@@ -1,4 +1,4 @@
-"""The tables. Mapped classes stay inside ``storage``; everybody else sees the domain's nouns."""
+"""The tables. Mapped classes stay inside ``storage``; all other code uses the classes of the domain."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMING = {
     "pk": "pk_%(table_name)s",
 }
 
-# SQLite would give a deleted submission's number to the next one.
+# Otherwise SQLite would give a deleted submission's number to the next one.
 NEVER_REUSE_IDS = {"sqlite_autoincrement": True}
 
 
@@ -41,13 +41,13 @@ class Base(DeclarativeBase):
 
 
 def table_of(row: type[Base]) -> Table:
-    """Return the table behind a mapped class: inserting into it goes around the unit of work."""
+    """Return the table behind a mapped class; inserting into it bypasses the unit of work."""
     assert isinstance(row.__table__, Table)
     return row.__table__
 
 
 class UserRow(Base):
-    """A person, whatever doors they come through."""
+    """A person, whichever identities they sign in with."""
 
     __tablename__ = "users"
     __table_args__ = NEVER_REUSE_IDS
@@ -55,31 +55,31 @@ class UserRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str]
     name_key: Mapped[str] = mapped_column(unique=True)
-    """The name folded, so that nobody can pose as somebody else by case alone."""
+    """The folded name, so that two names cannot differ by case alone."""
     role: Mapped[str] = mapped_column(default="participant", server_default="participant")
     banned_at: Mapped[datetime | None]
     ban_reason: Mapped[str] = mapped_column(default="", server_default="")
     direct_messages: Mapped[bool] = mapped_column(default=True, server_default=true())
-    """Whether bots write to them when a result of theirs is overtaken."""
+    """Whether bots message them when one of their results is overtaken."""
     created_at: Mapped[datetime]
 
 
 class IdentityRow(Base):
-    """Somebody's account at a sign-in provider. The provider is part of the key: numbers collide."""
+    """A user's account at a sign-in provider. The provider is part of the key, since numbers collide."""
 
     __tablename__ = "identities"
 
     provider: Mapped[str] = mapped_column(primary_key=True)
     subject: Mapped[str] = mapped_column(primary_key=True)
-    """What the provider calls the account for ever, such as a number; never a name that can change."""
+    """The provider's permanent id for the account, for example a number; never a name that can change."""
     user_id: Mapped[int] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     login: Mapped[str]
-    """Its name there when it was last seen."""
+    """The account's name when it was last seen."""
     created_at: Mapped[datetime]
 
 
 class TokenRow(Base):
-    """A secret that stands for a user. Only its hash is kept."""
+    """A secret that authenticates a user. Only its hash is stored."""
 
     __tablename__ = "tokens"
     __table_args__ = NEVER_REUSE_IDS
@@ -90,7 +90,7 @@ class TokenRow(Base):
     """``api``, ``popcorn`` or ``session``."""
     name: Mapped[str]
     hash: Mapped[str] = mapped_column(unique=True)
-    """SHA-256 (hex); the secrets have 256 random bits, so nothing slower is needed."""
+    """SHA-256 (hex); the secrets have 256 random bits, so no slower hash is needed."""
     scopes: Mapped[str]
     """Separated by blanks."""
     created_at: Mapped[datetime]
@@ -100,7 +100,7 @@ class TokenRow(Base):
 
 
 class DeviceLoginRow(Base):
-    """A command line that waits for somebody to let it in, in a browser anywhere."""
+    """A command line that waits for a person to approve its sign-in in a browser."""
 
     __tablename__ = "device_logins"
 
@@ -112,12 +112,12 @@ class DeviceLoginRow(Base):
     expires_at: Mapped[datetime]
     polled_at: Mapped[datetime | None]
     user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
-    """Who let it in."""
+    """The user who approved it."""
     denied: Mapped[bool] = mapped_column(default=False)
 
 
 class LoginLinkRow(Base):
-    """A link that signs one user in once."""
+    """A one-time sign-in link."""
 
     __tablename__ = "login_links"
 
@@ -128,7 +128,7 @@ class LoginLinkRow(Base):
 
 
 class TaskVersionRow(Base):
-    """A task as it was judged; never changed. Some of the body is repeated to be read cheaply."""
+    """A version of a task, which never changes. Parts of the body are repeated in columns for cheap reading."""
 
     __tablename__ = "task_versions"
 
@@ -160,17 +160,17 @@ class LeaderboardRow(Base):
     code_policy: Mapped[str] = mapped_column(default="never", server_default="never")
     freeze_at: Mapped[datetime | None]
     frozen_at: Mapped[datetime | None]
-    """When the standings of the freeze were copied to ``frozen_bests``; None while nothing changed since."""
+    """When the standings were copied to ``frozen_bests``; None until something changes after the freeze."""
     max_file_bytes: Mapped[int | None]
     review_tags: Mapped[str] = mapped_column(default="", server_default="")
     """Separated by blanks."""
     trust: Mapped[str] = mapped_column(default="any", server_default="any")
-    """``any``, or ``audited`` where only such times rank."""
+    """``any``, or ``audited`` if only audited times rank."""
     duel: Mapped[bool] = mapped_column(default=False, server_default=false())
     judging: Mapped[str] = mapped_column(default="", server_default="")
-    """What judging depends on: only runs with the same rank."""
+    """The hash of everything that judging depends on: only runs with an equal value rank."""
     notice: Mapped[str] = mapped_column(default="", server_default="")
-    """What participants have to know of changes."""
+    """Notices for participants about changes."""
     seeds_below: Mapped[int | None] = mapped_column(BigInteger)
     event: Mapped[str] = mapped_column(default="", server_default="")
     """The event that it is part of; empty for none."""
@@ -189,7 +189,7 @@ class LeaderboardDeviceRow(Base):
 
 
 class MemberRow(Base):
-    """Somebody who may see a closed leaderboard, and under which name others see them."""
+    """A user who may see a closed leaderboard, and the pseudonym that others see."""
 
     __tablename__ = "members"
     __table_args__ = (UniqueConstraint("leaderboard_id", "pseudonym"),)
@@ -211,7 +211,7 @@ class InviteRow(Base):
 
     code: Mapped[str] = mapped_column(primary_key=True)
     label: Mapped[str] = mapped_column(default="")
-    """Whom it is meant for, such as a line of a class list."""
+    """The person that it is meant for, for example a line of a class list."""
     pseudonym: Mapped[str | None]
     created_by: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"), index=True)
     created_at: Mapped[datetime]
@@ -231,7 +231,7 @@ class InviteBoardRow(Base):
 
 
 class LimitRow(Base):
-    """How much may be asked for in a time. What is None applies to all."""
+    """A rate limit. A column that is None applies to all."""
 
     __tablename__ = "limits"
     __table_args__ = NEVER_REUSE_IDS
@@ -245,7 +245,7 @@ class LimitRow(Base):
     mode_group: Mapped[str | None]
     """``practice`` or ``ranked``."""
     per_user: Mapped[bool] = mapped_column(default=True)
-    """Whether each user has the amount, or all have it together."""
+    """Whether each user has the amount, or all users share it."""
     quantity: Mapped[str]
     """``submissions`` or ``gpu_seconds``."""
     amount: Mapped[float]
@@ -253,7 +253,7 @@ class LimitRow(Base):
 
 
 class DeadlineExceptionRow(Base):
-    """A user who may submit to a leaderboard for longer."""
+    """A user who may submit to a leaderboard after its deadline."""
 
     __tablename__ = "deadline_exceptions"
 
@@ -267,11 +267,11 @@ class DeadlineExceptionRow(Base):
 
 
 class DeletedUseRow(Base):
-    """What a deleted submission had used of the limits, on one device: deleting gives nothing back."""
+    """A deleted submission's use of limits, on one device: deleting gives nothing back."""
 
     __tablename__ = "deleted_uses"
     __table_args__ = (
-        # With all that counting asks for: of somebody who deletes much it reads the index only.
+        # A covering index: counting reads only the index, even for a user who deletes many submissions.
         Index(None, "user_id", "created_at", "is_first", "mode"),
         Index(None, "leaderboard_id", "created_at", "is_first", "mode"),
         Index(None, "created_at", "is_first", "mode"),
@@ -280,33 +280,33 @@ class DeletedUseRow(Base):
     submission_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     device: Mapped[str] = mapped_column(primary_key=True)
     is_first: Mapped[bool]
-    """Whether it stands for the submission where devices do not matter."""
+    """Whether it counts for the submission if devices do not matter."""
     user_id: Mapped[int]
     leaderboard_id: Mapped[int]
     mode: Mapped[str]
     created_at: Mapped[datetime]
-    """Of the submission."""
+    """When the submission was made."""
     used_at: Mapped[datetime | None]
-    """When its GPU time was used up; None where it used none."""
+    """When its GPU time was used; None if it used none."""
     seconds: Mapped[float] = mapped_column(default=0.0)
 
 
 class PauseRow(Base):
-    """Something that takes no submissions now."""
+    """A pause, during which no submissions are accepted."""
 
     __tablename__ = "pauses"
 
     scope: Mapped[str] = mapped_column(primary_key=True)
     """``service``, ``leaderboard`` or ``device``."""
     key: Mapped[str] = mapped_column(primary_key=True)
-    """Empty, the leaderboard's id, or the device's name in small letters."""
+    """Empty, the leaderboard's id, or the device's name in lower case."""
     reason: Mapped[str]
     since: Mapped[datetime]
     by: Mapped[str]
 
 
 class AuditRow(Base):
-    """That somebody used a right that others do not have. Never changed, and outlives what it is about."""
+    """The use of a right that not all users have. It never changes, and outlives its target."""
 
     __tablename__ = "audit"
     __table_args__ = (Index(None, "target", "id"), NEVER_REUSE_IDS)
@@ -317,12 +317,12 @@ class AuditRow(Base):
     actor: Mapped[str]
     action: Mapped[str]
     target: Mapped[str]
-    """Such as ``board:vectoradd``, ``user:ada``, ``submission:7``."""
+    """For example ``board:vectoradd``, ``user:ada``, ``submission:7``."""
     detail: Mapped[dict[str, Any]]
 
 
 class CodeRow(Base):
-    """The text of a submission, once for all that are equal."""
+    """The code of a submission, stored once for equal ones."""
 
     __tablename__ = "code"
 
@@ -331,7 +331,7 @@ class CodeRow(Base):
 
 
 class SubmissionRow(Base):
-    """One file that somebody sent."""
+    """One submitted file."""
 
     __tablename__ = "submissions"
     __table_args__ = (
@@ -354,11 +354,11 @@ class SubmissionRow(Base):
     client: Mapped[str] = mapped_column(default="", server_default="")
     idempotency_key: Mapped[str | None]
     request_hash: Mapped[str | None]
-    """SHA-256 (hex) of what was asked for under the key."""
+    """SHA-256 (hex) of the request with this key."""
 
 
 class ScreeningRow(Base):
-    """That the static screen looked at a submission, and by which rules."""
+    """The screening of a submission, with the version of the rules."""
 
     __tablename__ = "screenings"
 
@@ -367,11 +367,11 @@ class ScreeningRow(Base):
     )
     rules_version: Mapped[str]
     left_out: Mapped[int] = mapped_column(default=0)
-    """Findings beyond those that are kept."""
+    """The number of findings beyond those that are kept."""
 
 
 class ScreeningFindingRow(Base):
-    """One place in a submission that the static screen points at."""
+    """One finding of the static screen in a submission."""
 
     __tablename__ = "screening_findings"
     __table_args__ = (Index(None, "tag", "submission_id"),)
@@ -388,12 +388,12 @@ class ScreeningFindingRow(Base):
 
 
 class JobRow(Base):
-    """One submission on one device, and who works on it."""
+    """One submission on one device, and its lease."""
 
     __tablename__ = "jobs"
     __table_args__ = (
         UniqueConstraint("submission_id", "device"),
-        # What waits and what runs is little beside what is done: these stay small.
+        # Few jobs wait or run compared with those that are done, so these indexes stay small.
         Index(
             "ix_jobs_queue",
             "device",
@@ -451,7 +451,7 @@ class JobRow(Base):
 
 
 class RunRow(Base):
-    """What came of an attempt. At most one run of a job counts, and the database sees to it."""
+    """The result of an attempt. The database ensures that at most one run of a job counts."""
 
     __tablename__ = "runs"
     __table_args__ = (
@@ -484,27 +484,27 @@ class RunRow(Base):
     score_high_s: Mapped[float | None]
     """Ends of the score's 95 % interval."""
     score_raw_s: Mapped[float | None]
-    """The score from what the submission's clock read."""
+    """The score computed from the submission's own clock, in seconds."""
     at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
     rank_s: Mapped[float | None]
-    """What it is ranked by where that is not its score."""
+    """The time that it is ranked by, if that is not its score."""
     duel: Mapped[str] = mapped_column(default="", server_default="")
     """Empty, ``won``, ``tied``, ``lost``, ``missed`` or ``unanswered``."""
     rival_id: Mapped[int | None]
     """The submission that it was measured against; it may be gone."""
     calibration_id: Mapped[int | None]
-    """Of the device, in force when it was measured: a ``device_calibrations.id``, which is never deleted."""
+    """The device's calibration in force when it was measured: a ``device_calibrations.id``, which is never deleted."""
     judging: Mapped[str] = mapped_column(default="", server_default="")
-    """What judging it depended on: the task version without its texts, and the harness."""
+    """The hash of everything that judging it depended on: the task version without its texts, and the harness."""
     clock: Mapped[str] = mapped_column(default="", server_default="")
-    """By which clock it was timed."""
+    """The clock that timed it."""
 
 
 class BestRow(Base):
-    """The run that stands for a user on one (leaderboard, device).
+    """The best run of a user on one (leaderboard, device).
 
-    It follows from the runs and is written in the transaction that stores them. Without it the
-    standings would have to look at every run that was ever made.
+    It is derived from the runs and written in the transaction that stores them. Without it the standings would
+    have to read every run that was ever made.
     """
 
     __tablename__ = "bests"
@@ -528,7 +528,7 @@ class BestRow(Base):
 
 
 class FrozenBestRow(Base):
-    """A row of ``bests`` as it was when its leaderboard froze."""
+    """A row of ``bests`` as of its leaderboard's freeze."""
 
     __tablename__ = "frozen_bests"
     __table_args__ = (Index(None, "leaderboard_id", "device", "score_s", "submission_id"),)
@@ -551,9 +551,9 @@ class FrozenBestRow(Base):
 
 
 class OlderBestRow(Base):
-    """The run that stood for a user when the clock that timed it went out of use.
+    """The best run of a user when the clock that timed it was replaced.
 
-    It is shown apart while it counts, so until it is judged again.
+    It is shown separately while it counts, that is until it is judged again.
     """
 
     __tablename__ = "older_bests"
@@ -567,11 +567,11 @@ class OlderBestRow(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     submission_id: Mapped[int]
     ranked_s: Mapped[float]
-    """What it was ranked by."""
+    """The time that it was ranked by, in seconds."""
 
 
 class RecordRow(Base):
-    """That a user's best got better: the history of a ranking."""
+    """An improvement of a user's best: the history of a ranking."""
 
     __tablename__ = "records"
     __table_args__ = (Index(None, "leaderboard_id", "device", "id"), NEVER_REUSE_IDS)
@@ -587,7 +587,7 @@ class RecordRow(Base):
 
 
 class ComparisonRow(Base):
-    """That a job measures its submission in turns with another one, for no ranking."""
+    """A job that measures its submission in turns with another one, without ranking."""
 
     __tablename__ = "comparisons"
 
@@ -595,14 +595,14 @@ class ComparisonRow(Base):
     first_id: Mapped[int | None] = mapped_column(
         ForeignKey("submissions.id", ondelete="SET NULL"), index=True
     )
-    """The submission whose code the job's own has."""
+    """The submission whose code the job's submission copies."""
     second_id: Mapped[int | None] = mapped_column(
         ForeignKey("submissions.id", ondelete="SET NULL"), index=True
     )
 
 
 class ReviewRow(Base):
-    """A result that waits for a person, and what that person decided."""
+    """The review of a result, and its decision."""
 
     __tablename__ = "reviews"
     __table_args__ = NEVER_REUSE_IDS
@@ -611,10 +611,10 @@ class ReviewRow(Base):
     job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     code_hash: Mapped[str] = mapped_column(default="", server_default="", index=True)
-    """Of the submission's text: what was decided about a text is looked up for each result."""
+    """The hash of the submission's code: earlier decisions about a code are looked up for each result."""
     opened_at: Mapped[datetime]
     opened_by: Mapped[str]
-    """A person, or what noticed it by itself."""
+    """A person, or ``kernelcup`` for a rule."""
     reason: Mapped[str]
     evidence: Mapped[dict[str, Any]]
     decision: Mapped[str | None]
@@ -625,7 +625,7 @@ class ReviewRow(Base):
 
 
 class EventRow(Base):
-    """Something that happened to a submission, for those who watch it."""
+    """An event of a submission, for its viewers."""
 
     __tablename__ = "events"
     __table_args__ = (Index(None, "submission_id", "id"), NEVER_REUSE_IDS)
@@ -639,23 +639,23 @@ class EventRow(Base):
 
 
 class DispatcherRow(Base):
-    """A dispatcher that gave a sign of life."""
+    """A dispatcher's latest heartbeat."""
 
     __tablename__ = "dispatchers"
 
     owner: Mapped[str] = mapped_column(primary_key=True)
     machine: Mapped[str]
     devices: Mapped[dict[str, Any]]
-    """Device to its slots."""
+    """The number of slots by device."""
     in_use: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
-    """Device to how many of its slots something else uses, such as another program of the machine."""
+    """The number of slots that something else uses, by device, for example another program of the machine."""
     started_at: Mapped[datetime]
     seen_at: Mapped[datetime]
     draining: Mapped[bool] = mapped_column(default=False)
 
 
 class PaceRow(Base):
-    """How long jobs took: what waiting times are estimated from."""
+    """Mean durations of jobs, from which waiting times are estimated."""
 
     __tablename__ = "paces"
 
@@ -679,7 +679,7 @@ class DeviceFaultRow(Base):
 
 
 class DeviceCalibrationRow(Base):
-    """What a device could do at one moment."""
+    """The calibration of a device at one moment."""
 
     __tablename__ = "device_calibrations"
     __table_args__ = (Index(None, "machine", "gpu", "device", "id"), NEVER_REUSE_IDS)
@@ -692,14 +692,14 @@ class DeviceCalibrationRow(Base):
     at: Mapped[datetime]
     fits: Mapped[bool]
     fresh: Mapped[bool]
-    """Whether canaries from before it do not count."""
+    """Whether earlier canaries do not count."""
     vouched_at: Mapped[datetime | None]
-    """When an operator last vouched for the device: canaries from before that do not count either."""
+    """When an operator last vouched for the device: earlier canaries do not count either."""
     found: Mapped[dict[str, Any]]
 
 
 class CanaryRow(Base):
-    """How long the canary took before a ranked job, or in a calibration."""
+    """The time of the canary before a ranked job, or in a calibration, in nanoseconds."""
 
     __tablename__ = "canaries"
     __table_args__ = (NEVER_REUSE_IDS,)
@@ -715,7 +715,7 @@ class CanaryRow(Base):
 
 
 class NewsRow(Base):
-    """A piece of news of a leaderboard. Its number is what receivers recognise repeats by."""
+    """A news item of a leaderboard. Receivers recognise repeated deliveries by its number."""
 
     __tablename__ = "news"
     __table_args__ = (
@@ -726,7 +726,7 @@ class NewsRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(unique=True)
-    """What happened: the same fact is stored once, however many processes notice it."""
+    """Identifies the fact, which is stored once however many processes notice it."""
     kind: Mapped[str]
     at: Mapped[datetime]
     leaderboard_id: Mapped[int] = mapped_column(ForeignKey("leaderboards.id", ondelete="CASCADE"))
@@ -735,20 +735,20 @@ class NewsRow(Base):
         ForeignKey("submissions.id", ondelete="CASCADE"), index=True
     )
     user_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
-    """Whose submission it is."""
+    """The submission's author."""
     score_s: Mapped[float | None]
     tied: Mapped[bool] = mapped_column(default=False, server_default=false())
     other_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
-    """Who held the place before."""
+    """The previous holder of the place."""
     other_submission_id: Mapped[int | None]
     recipient_id: Mapped[int | None] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
-    """Whom it addresses; None for everybody."""
+    """The user it is addressed to; None for everyone."""
     moment: Mapped[datetime | None]
     """The deadline that it announces."""
 
 
 class WebhookRow(Base):
-    """An address that is told a leaderboard's news."""
+    """A URL that receives a leaderboard's news."""
 
     __tablename__ = "webhooks"
     __table_args__ = (NEVER_REUSE_IDS,)
@@ -757,7 +757,7 @@ class WebhookRow(Base):
     leaderboard_id: Mapped[int] = mapped_column(ForeignKey("leaderboards.id", ondelete="CASCADE"), index=True)
     url: Mapped[str]
     secret: Mapped[str]
-    """Signs each delivery, so it is stored as it is."""
+    """The key that signs each delivery, so it is stored unhashed."""
     created_by: Mapped[str]
     created_at: Mapped[datetime]
     failures: Mapped[int] = mapped_column(default=0, server_default="0")
@@ -768,7 +768,7 @@ class WebhookRow(Base):
 
 
 class WebhookDeliveryRow(Base):
-    """A piece of news that a webhook has not taken yet."""
+    """A news item that is still to be delivered to a webhook."""
 
     __tablename__ = "webhook_deliveries"
 
@@ -782,7 +782,7 @@ class WebhookDeliveryRow(Base):
 
 
 class DeletedReviewRow(Base):
-    """What the docket keeps of a reviewed result whose submission was deleted."""
+    """The docket's entry for a reviewed result whose submission was deleted."""
 
     __tablename__ = "deleted_reviews"
     __table_args__ = (Index(None, "leaderboard_id", "review_id"),)

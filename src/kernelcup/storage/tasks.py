@@ -1,4 +1,4 @@
-"""Task versions: written once, by content."""
+"""Task versions, stored once by their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def save(session: Session, task: Task, *, now: datetime) -> str:
-    """Store a task unless an equal one is there, and return its hash."""
+    """Store a task unless an equal one exists, and return its hash."""
     insert_if_absent(
         session,
         TaskVersionRow,
@@ -38,7 +38,7 @@ def load(session: Session, task_hash: str) -> Task:
 
 
 def language(session: Session, task_hash: str) -> Language:
-    """Return what a task's submissions are written in, without reading the task."""
+    """Return the language of a task's submissions, without reading the task."""
     known = _LANGUAGES.get(task_hash)
     if known is None:
         known = _LANGUAGES[task_hash] = Language(_column(session, TaskVersionRow.lang, task_hash))
@@ -46,7 +46,7 @@ def language(session: Session, task_hash: str) -> Language:
 
 
 _LANGUAGES: dict[str, Language] = {}
-"""Each submission asks, and a version never changes: its hash is of all that it holds."""
+"""A cache, because each submission needs it; a version never changes, since its hash covers its content."""
 
 
 def ranking_by(session: Session, task_hash: str) -> RankingBy:
@@ -55,7 +55,7 @@ def ranking_by(session: Session, task_hash: str) -> RankingBy:
 
 
 def delete_unused(session: Session, task_hash: str) -> None:
-    """Delete a task version that neither a leaderboard nor a job names any more."""
+    """Delete a task version that no leaderboard and no job refers to any more."""
     used = exists().where(LeaderboardRow.task_hash == task_hash)
     waiting = exists().where(JobRow.task_hash == task_hash)
     judged = exists().where(RunRow.task_hash == task_hash)

@@ -1,4 +1,4 @@
-"""Secrets that stand for users. Only their hashes come here."""
+"""Secrets that authenticate users. Only their hashes are stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SESSION = "session"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Token:
-    """What may be known of a token: all but its secret."""
+    """A token without its secret."""
 
     id: int
     kind: str
@@ -32,7 +32,7 @@ class Token:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Holder:
-    """A token with the user that it stands for."""
+    """A token with its user."""
 
     token: Token
     user_id: int
@@ -43,7 +43,7 @@ class Holder:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewToken:
-    """A token that is to be stored."""
+    """A token to be stored."""
 
     user_id: int
     kind: str
@@ -71,7 +71,7 @@ def insert(session: Session, new: NewToken) -> Token:
 
 
 def find_holder(session: Session, hashed: str) -> Holder | None:
-    """Return the token with this hash, whatever its state, None if there is none."""
+    """Return the token with this hash, valid or not, None if there is none."""
     found = session.execute(_HOLDER, {"hash": hashed}).first()
     if found is None:
         return None
@@ -84,7 +84,7 @@ def find_holder(session: Session, hashed: str) -> Holder | None:
     )
 
 
-# Asked for each request: to build it takes longer than to run it, and so do mapped objects.
+# Built once and without mapped objects, because each request needs it: building takes longer than running it.
 _TOKENS, _USERS = table_of(TokenRow), table_of(UserRow)
 _HOLDER = (
     select(*_TOKENS.c, _USERS.c.name.label("user"), _USERS.c.role, _USERS.c.banned_at)
@@ -99,7 +99,7 @@ def owner(session: Session, token_id: int) -> int | None:
 
 
 def live(session: Session, user_id: int, *, now: datetime) -> list[Token]:
-    """Return a user's tokens that can be used, the newest first."""
+    """Return a user's valid tokens, newest first."""
     rows = session.scalars(
         select(TokenRow).where(TokenRow.user_id == user_id, *_alive(now)).order_by(TokenRow.id.desc())
     )
@@ -107,24 +107,24 @@ def live(session: Session, user_id: int, *, now: datetime) -> list[Token]:
 
 
 def count_live(session: Session, user_id: int, *, now: datetime) -> int:
-    """Return how many tokens a user has, sessions left out."""
+    """Return how many valid tokens a user has, without sessions."""
     mine = (TokenRow.user_id == user_id, TokenRow.kind != SESSION, *_alive(now))
     return session.execute(select(func.count()).select_from(TokenRow).where(*mine)).scalar_one()
 
 
 def touch(session: Session, token_id: int, *, now: datetime) -> None:
-    """Note that a token was used."""
+    """Store the time when a token was used."""
     session.execute(update(TokenRow).where(TokenRow.id == token_id).values(last_used_at=now))
 
 
 def revoke(session: Session, token_id: int, *, now: datetime) -> None:
-    """Make a token useless; one that is already keeps its time."""
+    """Revoke a token; one that is already revoked keeps its time."""
     open_ = (TokenRow.id == token_id, TokenRow.revoked_at.is_(None))
     session.execute(update(TokenRow).where(*open_).values(revoked_at=now))
 
 
 def trim_sessions(session: Session, user_id: int, *, keep: int, now: datetime) -> None:
-    """Delete a user's sessions that are over, and all but the newest others."""
+    """Delete a user's expired sessions, and all but the newest ``keep`` others."""
     mine = (TokenRow.user_id == user_id, TokenRow.kind == SESSION)
     newest = select(TokenRow.id).where(*mine, *_alive(now)).order_by(TokenRow.id.desc()).limit(keep)
     kept = list(session.scalars(newest))
@@ -132,12 +132,12 @@ def trim_sessions(session: Session, user_id: int, *, keep: int, now: datetime) -
 
 
 def scope_text(scopes: frozenset[Scope]) -> str:
-    """Return scopes as they are stored."""
+    """Return scopes in their stored form."""
     return " ".join(scope.value for scope in Scope if scope in scopes)
 
 
 def read_scopes(text: str) -> frozenset[Scope]:
-    """Return stored scopes."""
+    """Parse stored scopes."""
     return frozenset(Scope(word) for word in text.split())
 
 

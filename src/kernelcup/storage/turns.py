@@ -1,4 +1,4 @@
-"""Whose turn it is to write to a SQLite file."""
+"""Fair turns for writers of a SQLite file."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 from kernelcup.errors import StorageUnavailable
 
 LOOK_S = 0.001
-"""So often the first in line of a process looks whether another process has finished."""
+"""The interval at which a process's first waiter checks whether another process has finished, in seconds."""
 
 
 class Turns:
-    """Lets one after the other write, of all threads and processes that use a file.
+    """Lets all threads and processes that use a file write one after the other.
 
-    SQLite has one writer at a time. Those that find it busy sleep for longer and longer, up to 100 ms,
-    and whoever wakes at the right moment is next: under load some wait for seconds. Here they wait in
-    line. It is only about patience: SQLite's own lock still decides, so one who does not ask breaks nothing.
+    SQLite has one writer at a time. Writers that find it busy sleep for longer and longer, up to 100 ms, and the
+    one that wakes at the right moment is next, so under load some wait for seconds. Here they wait in line. This
+    only improves fairness: SQLite's own lock still decides, so a writer that does not take a turn breaks nothing.
 
     Args:
         path: The lock file, beside the database.
-        patience_s: How long one waits for a turn.
+        patience_s: How long a writer waits for a turn.
     """
 
     def __init__(self, path: Path, *, patience_s: float) -> None:
@@ -36,7 +36,7 @@ class Turns:
 
     @contextmanager
     def take(self, *, patience_s: float | None = None) -> Iterator[None]:
-        """Wait for a turn and hold it. Raise ``StorageUnavailable`` if it does not come, or cannot."""
+        """Wait for a turn and hold it. Raise ``StorageUnavailable`` if it does not come in time, or locking fails."""
         patience = self._patience_s if patience_s is None else patience_s
         until = time.monotonic() + patience
         if not self._mine.acquire(timeout=patience):
@@ -65,7 +65,7 @@ class Turns:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         while True:
             try:
-                # Not the call that waits: a process that was stopped in its turn would stop all others.
+                # Poll instead of blocking in the call: if the holder was suspended, this process could not give up.
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() > until:
@@ -76,5 +76,5 @@ class Turns:
 
     def _late(self) -> StorageUnavailable:
         return StorageUnavailable(
-            f"database is locked: somebody else has been writing for {self._patience_s:g} s"
+            f"database is locked: another writer has been active for {self._patience_s:g} s"
         )

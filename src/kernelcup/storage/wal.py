@@ -1,4 +1,4 @@
-"""Put SQLite's write-ahead log on the disk, once for many commits."""
+"""Group commit for SQLite: sync the write-ahead log to disk once for many commits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kernelcup.errors import StorageUnavailable
 
 
 class WalSync:
-    """Makes commits outlive a loss of power, as ``synchronous=FULL`` would, for many writers at once.
+    """Makes commits survive a loss of power, like ``synchronous=FULL``, for many writers at once.
 
-    SQLite has the disk write at each commit, while all other writers wait: that bounds how many commits
-    a second there can be. Here a commit hands its frames to the system and lets the next writer go on;
-    only then it waits for the disk, and whoever waits meanwhile has the same wait. The log is what
-    SQLite itself would sync, and it is synced before its contents go into the database's file.
+    SQLite would sync the disk at each commit while all other writers wait, which bounds the commits per second.
+    Here a commit passes its frames to the operating system and lets the next writer go on; only then does it wait
+    for the disk, together with all writers that commit meanwhile. SQLite itself would sync the same log, and it is
+    synced before its contents go into the database's file.
 
     Args:
         path: The log, beside the database.
@@ -30,24 +30,24 @@ class WalSync:
 
     @property
     def waiting(self) -> int:
-        """How many wait for the disk and have nobody yet who writes for them."""
+        """The number of commits that wait for the disk and whose sync has not begun."""
         with self._state:
             return self._gathering.size
 
     def wait(self) -> None:
-        """Return once all that was committed before is on the disk. Raise ``StorageUnavailable``."""
+        """Return once all earlier commits are on disk. Raise ``StorageUnavailable``."""
         with self._state:
             batch = self._gathering
             batch.size += 1
             self._state.wait_for(lambda: batch.over or not self._busy)
             leads = not batch.over
             if leads:
-                # Whoever comes from now on may have committed too late for this one.
+                # Commits from now on may be too late for this sync.
                 self._busy, self._gathering = True, _Batch()
         if leads:
             self._lead(batch)
         if batch.error is not None:
-            raise StorageUnavailable(f"database: the disk did not take it: {batch.error}") from batch.error
+            raise StorageUnavailable(f"database: cannot sync to disk: {batch.error}") from batch.error
 
     def _lead(self, batch: _Batch) -> None:
         try:
@@ -60,7 +60,7 @@ class WalSync:
                 self._state.notify_all()
 
     def _sync(self) -> None:
-        # Not the database's file: closing it would end SQLite's locks on it. The log has none.
+        # Not the database's file: closing it would release SQLite's locks on it. The log has none.
         fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fdatasync(fd)
@@ -70,7 +70,7 @@ class WalSync:
 
 @dataclass(slots=True)
 class _Batch:
-    """Those who have the same wait."""
+    """Commits that wait for the same sync."""
 
     size: int = 0
     over: bool = False

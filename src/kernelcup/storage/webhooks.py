@@ -1,6 +1,6 @@
-"""Webhooks of leaderboards, and the news that they have not taken yet.
+"""Webhooks of leaderboards, and their pending deliveries.
 
-The news of one webhook are delivered in order, one at a time: only the oldest that waits can be leased.
+News are delivered to a webhook in order, one at a time: only the oldest pending delivery can be leased.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Delivery = WebhookDeliveryRow
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Webhook:
-    """An address that is told a leaderboard's news."""
+    """A URL that receives a leaderboard's news."""
 
     id: int
     leaderboard: str
@@ -32,12 +32,12 @@ class Webhook:
     succeeded_at: datetime | None
     disabled_at: datetime | None
     waiting: int
-    """News that it has not taken yet."""
+    """The number of pending deliveries."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeliveryLease:
-    """The right to deliver a piece of news to a webhook until a moment."""
+    """The right to deliver a news item to a webhook until a given time."""
 
     webhook_id: int
     news_id: int
@@ -56,38 +56,38 @@ def add(session: Session, *, board_id: int, url: str, secret: str, created_by: s
 
 
 def of_board(session: Session, board_id: int) -> list[Webhook]:
-    """Return the webhooks of a leaderboard, the oldest first."""
+    """Return the webhooks of a leaderboard, oldest first."""
     return _load(session, _webhooks().where(WebhookRow.leaderboard_id == board_id))
 
 
 def find(session: Session, board_id: int, webhook_id: int) -> Webhook | None:
-    """Return a webhook of a leaderboard, None if there is no such one."""
+    """Return a webhook of a leaderboard, None if it does not exist."""
     of_board = (WebhookRow.leaderboard_id == board_id, WebhookRow.id == webhook_id)
     found = _load(session, _webhooks().where(*of_board))
     return found[0] if found else None
 
 
 def remove(session: Session, webhook_id: int) -> None:
-    """Delete a webhook and what waits for it."""
+    """Delete a webhook and its pending deliveries."""
     session.execute(delete(WebhookRow).where(WebhookRow.id == webhook_id))
 
 
 def enable(session: Session, webhook_id: int, now: datetime) -> None:
-    """Let a webhook be tried again at once, with all that waits for it."""
+    """Enable a webhook, and make its pending deliveries due at once."""
     values = {"disabled_at": None, "failures": 0, "last_error": ""}
     session.execute(update(WebhookRow).where(WebhookRow.id == webhook_id).values(**values))
     session.execute(update(_Delivery).where(_Delivery.webhook_id == webhook_id).values(next_at=now))
 
 
 def has_due(session: Session, now: datetime) -> bool:
-    """Return whether something is to be delivered."""
+    """Return whether a delivery is due."""
     return session.execute(_heads(now).limit(1)).first() is not None
 
 
 def claim(
     session: Session, *, now: datetime, until: datetime, limit: int, webhook_id: int | None = None
 ) -> list[DeliveryLease]:
-    """Lease what is due: the oldest piece of news of each webhook, at most so many."""
+    """Lease up to ``limit`` due deliveries, the oldest one of each webhook."""
     query = _heads(now).order_by(_Delivery.next_at, _Delivery.webhook_id).limit(limit)
     if webhook_id is not None:
         query = query.where(_Delivery.webhook_id == webhook_id)
@@ -111,7 +111,7 @@ def claim(
 
 
 def succeed(session: Session, lease: DeliveryLease, now: datetime | None) -> None:
-    """Note that a piece of news was taken; without a moment, that it is not to be told any more."""
+    """Remove a delivery that succeeded; if ``now`` is None, one that is no longer to be made."""
     if not drop(session, lease) or now is None:
         return
     values = {"failures": 0, "last_error": "", "succeeded_at": now}
@@ -119,7 +119,7 @@ def succeed(session: Session, lease: DeliveryLease, now: datetime | None) -> Non
 
 
 def drop(session: Session, lease: DeliveryLease) -> bool:
-    """Forget a delivery; return whether its lease was still ours."""
+    """Delete a delivery; return whether its lease was still ours."""
     gone = delete(_Delivery).where(*_is_leased(lease)).returning(_Delivery.news_id)
     return session.execute(gone).first() is not None
 
@@ -127,7 +127,7 @@ def drop(session: Session, lease: DeliveryLease) -> bool:
 def fail(
     session: Session, lease: DeliveryLease, *, error: str, next_at: datetime, disabled_at: datetime | None
 ) -> None:
-    """Note that a delivery failed, and when to try again; with ``disabled_at``, that it is given up."""
+    """Record a failed delivery and the time of the next attempt; with ``disabled_at``, disable the webhook."""
     values = {"next_at": next_at, "lease_token": None, "lease_until": None}
     changed = update(_Delivery).where(*_is_leased(lease)).values(**values).returning(_Delivery.news_id)
     if session.execute(changed).first() is None:
