@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, Row, Table, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql as postgresql_dialect
 from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.exc import (
@@ -182,10 +182,13 @@ def _engine(url: URL, patience_s: float) -> Engine:
 
 def insert_if_absent(session: Session, row: type[DeclarativeBase], **values: object) -> bool:
     """Insert a row unless its key exists, even with concurrent inserts; return whether it was inserted."""
+    return insert_or_none(session, row, **values) is not None
+
+
+def insert_or_none(session: Session, row: type[DeclarativeBase], **values: object) -> Row[Any] | None:
+    """Insert a row unless its key exists, and return its primary key, None if it existed."""
     # Not by the row count, which PostgreSQL does not report for this statement.
-    return (
-        session.execute(_insert_if_absent(row, session.get_bind().dialect.name), values).first() is not None
-    )
+    return session.execute(_insert_if_absent(row, session.get_bind().dialect.name), values).first()
 
 
 @cache

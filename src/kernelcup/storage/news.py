@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, insert, or_, select, text
+from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, exists, func, insert, or_, select, text
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from kernelcup.domain import JobState
-from kernelcup.storage.database import insert_if_absent
+from kernelcup.storage.database import insert_or_none
 from kernelcup.storage.tables import (
     JobRow,
     LeaderboardRow,
@@ -90,19 +90,21 @@ def add(session: Session, fact: Fact, now: datetime) -> bool:
     if session.get_bind().dialect.name == "postgresql":
         session.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": ORDER_LOCK})
     values = {name: getattr(fact, name) for name in Fact.__slots__ if name not in ("board_id", "kind")}
-    if not insert_if_absent(session, NewsRow, **values, kind=fact.kind.value, leaderboard_id=fact.board_id):
+    made = insert_or_none(session, NewsRow, **values, kind=fact.kind.value, leaderboard_id=fact.board_id)
+    if made is None:
         return False
-    news_id = session.scalars(select(NewsRow.id).where(NewsRow.key == fact.key)).one()
-    receivers = select(WebhookRow.id).where(
-        WebhookRow.leaderboard_id == fact.board_id, WebhookRow.disabled_at.is_(None)
-    )
     rows = [
-        {"webhook_id": webhook_id, "news_id": news_id, "next_at": now}
-        for webhook_id in session.scalars(receivers)
+        {"webhook_id": webhook_id, "news_id": made.id, "next_at": now}
+        for webhook_id in session.scalars(_RECEIVERS, {"board_id": fact.board_id})
     ]
     if rows:
         session.execute(insert(WebhookDeliveryRow), rows)
     return True
+
+
+_RECEIVERS = select(WebhookRow.id).where(
+    WebhookRow.leaderboard_id == bindparam("board_id"), WebhookRow.disabled_at.is_(None)
+)
 
 
 def page(

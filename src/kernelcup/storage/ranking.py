@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Subquery, func, literal, or_, select, tuple_
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, JobState, Run
-from kernelcup.scoring import APART_FROM_S, Entry, Span
+from kernelcup.scoring import Entry, Span
+from kernelcup.storage import ranking_queries
 from kernelcup.storage.candidates import JUDGED_ALIKE
 from kernelcup.storage.tables import (
     BestRow,
-    FrozenBestRow,
     JobRow,
     LeaderboardRow,
     OlderBestRow,
@@ -98,47 +99,18 @@ def entries(
     offset: int = 0,
 ) -> list[Ranked]:
     """Return the bests of one (leaderboard, device), or only one user's or one submission's, fastest first."""
-    best = FrozenBestRow if frozen else BestRow
-    kept = (best.user_id, best.score_s, best.submission_id, best.run_id, best.low_s, best.high_s)
-    page = (
-        select(*kept, best.raw_s, best.at_floor, best.duel)
-        .where(best.leaderboard_id == board_id, best.device == device)
-        .order_by(best.score_s, best.submission_id)
-        .limit(limit)
-        .offset(offset)
-    )
-    if user_id is not None:
-        page = page.where(best.user_id == user_id)
-    if submission_id is not None:
-        # Filter by its user, who is part of the key: no index has submissions.
-        owner = select(SubmissionRow.user_id).where(SubmissionRow.id == submission_id).scalar_subquery()
-        page = page.where(best.user_id == owner, best.submission_id == submission_id)
-    # Select the page first: joining at once would read all rows above it, too.
-    top = page.subquery()
-    query = _with_runs(top).order_by(top.c.score_s, top.c.submission_id)
-    return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query)]
+    wanted = {"board_id": board_id, "device": device, "user_id": user_id, "submission_id": submission_id}
+    page = {"limit": ranking_queries.ALL if limit is None else limit, "offset": offset}
+    query = ranking_queries.entries(frozen, of_user=user_id is not None, of_one=submission_id is not None)
+    return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query, wanted | page)]
 
 
 def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], Ranked]:
     """Return a user's current bests, by leaderboard and device."""
-    top = select(BestRow).where(BestRow.user_id == user_id).subquery()
-    query = _with_runs(top).add_columns(top.c.leaderboard_id, top.c.device)
     return {
         (row.leaderboard_id, row.device): Ranked(user_id=row.user_id, entry=_entry(row))
-        for row in session.execute(query)
+        for row in session.execute(ranking_queries.entries_of_user(), {"user_id": user_id})
     }
-
-
-def _with_runs(top: Subquery) -> Any:
-    """Return the query of bests with columns of their users, submissions and runs."""
-    return (
-        select(top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, UserRow.name)
-        .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
-        .add_columns(RunRow.score_s, top.c.low_s, top.c.high_s, top.c.raw_s, top.c.at_floor, top.c.duel)
-        .join(UserRow, UserRow.id == top.c.user_id)
-        .join(SubmissionRow, SubmissionRow.id == top.c.submission_id)
-        .join(RunRow, RunRow.id == top.c.run_id)
-    )
 
 
 def older(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
@@ -202,17 +174,15 @@ def spans(
         part: Only this part of it.
         limit: At most that many.
     """
-    best = FrozenBestRow if frozen else BestRow
-    order = (best.score_s, best.submission_id)
-    query = (
-        select(best.score_s, best.low_s, best.high_s, best.at_floor)
-        .where(best.leaderboard_id == board_id, best.device == device, *_inside(best, part))
-        .order_by(*order)
-        .limit(limit)
-    )
+    wanted = {
+        "board_id": board_id,
+        "device": device,
+        "limit": ranking_queries.ALL if limit is None else limit,
+    }
+    found = session.execute(ranking_queries.spans(frozen, *_ends(part)), wanted | dataclasses.asdict(part))
     return [
         Span(score_s=score_s, low_s=low_s, high_s=high_s, at_floor=at_floor)
-        for score_s, low_s, high_s, at_floor in session.execute(query)
+        for score_s, low_s, high_s, at_floor in found
     ]
 
 
@@ -251,31 +221,25 @@ def count(
         frozen: As it was when the leaderboard froze.
         above: Count only places above this one: the time that it is ranked by, and its submission.
     """
-    best = FrozenBestRow if frozen else BestRow
-    query = select(func.count()).select_from(best).where(best.leaderboard_id == board_id)
-    query = query.where(best.device == device)
+    wanted: dict[str, Any] = {"board_id": board_id, "device": device}
     if above is not None:
-        query = query.where(tuple_(best.score_s, best.submission_id) < tuple_(*map(literal, above)))
-    return session.execute(query).scalar_one()
+        wanted |= {"score_s": above[0], "submission_id": above[1]}
+    found: int = session.execute(ranking_queries.count(frozen, above is not None), wanted).scalar_one()
+    return found
 
 
 def state(session: Session, *, board_id: int, device: str, frozen: bool = False, part: Part = WHOLE) -> State:
     """Return the state of a ranking or of a part of it, from sums that the database computes quickly."""
-    best = FrozenBestRow if frozen else BestRow
-    its, score = best.submission_id, best.score_s
-    sums = select(func.count(), func.sum(score), func.sum(its), func.max(its))
-    mine = (best.leaderboard_id == board_id, best.device == device, *_inside(best, part))
-    entries, scores, total, newest = session.execute(sums.select_from(best).where(*mine)).one()
+    wanted = {"board_id": board_id, "device": device} | dataclasses.asdict(part)
+    entries, scores, total, newest = session.execute(
+        ranking_queries.state(frozen, *_ends(part)), wanted
+    ).one()
     return State(entries=entries, scores=scores or 0.0, submissions=int(total or 0), newest=newest or 0)
 
 
-def _inside(best: type[BestRow] | type[FrozenBestRow], part: Part) -> list[ColumnElement[bool]]:
-    ends = []
-    if part.at_least_s is not None:
-        ends.append(best.score_s >= part.at_least_s)
-    if part.below_s is not None:
-        ends.append(best.score_s < part.below_s)
-    return ends
+def _ends(part: Part) -> tuple[bool, bool]:
+    """Return whether a part has a lower and an upper end."""
+    return part.at_least_s is not None, part.below_s is not None
 
 
 def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
@@ -287,14 +251,7 @@ def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
 
 def leader(session: Session, *, board_id: int, device: str) -> Leader | None:
     """Return the current leader of one (leaderboard, device), None while no proven result is ranked."""
-    query = (
-        select(BestRow.user_id, BestRow.submission_id, BestRow.score_s)
-        .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
-        .where(BestRow.score_s < APART_FROM_S)
-        .order_by(BestRow.score_s, BestRow.submission_id)
-        .limit(1)
-    )
-    found = session.execute(query).first()
+    found = session.execute(ranking_queries.leader(), {"board_id": board_id, "device": device}).first()
     if found is None:
         return None
     user_id, submission_id, ranked_s = found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelcup.domain import DuelOutcome, Standing
 from kernelcup.http.pages.figures import TimeScale
@@ -37,7 +38,7 @@ class Row:
         return self.facts.speedup(self.place.score_s)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """A page of a ranking."""
 
@@ -47,17 +48,18 @@ class Table:
     """The time that is first in the whole ranking."""
     reference_s: float | None
 
-    @property
+    # Each row asks these.
+    @cached_property
     def has_shares(self) -> bool:
         """Whether the task declares its work."""
         return any(each.share is not None for each in self.rows)
 
-    @property
+    @cached_property
     def has_speedups(self) -> bool:
         """Whether the reference was measured."""
         return any(each.speedup is not None for each in self.rows)
 
-    @property
+    @cached_property
     def has_made_of(self) -> bool:
         """Whether it may be told what results are made of."""
         return any(each.facts.made_of is not None for each in self.rows)

@@ -1,0 +1,125 @@
+"""The queries of rankings, each built once: most pages ask them, and to build one takes longer than to run it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Double,
+    Integer,
+    Select,
+    Subquery,
+    Table,
+    bindparam,
+    func,
+    select,
+    tuple_,
+)
+
+from kernelcup.scoring import APART_FROM_S
+from kernelcup.storage.tables import BestRow, FrozenBestRow, RunRow, SubmissionRow, UserRow, table_of
+
+ALL = 2**31 - 1
+"""A limit that is none."""
+
+
+@cache
+def entries(frozen: bool, *, of_user: bool, of_one: bool) -> Select[Any]:
+    """Return the query of a page of a ranking, or of one user's or one submission's entry."""
+    best, sent = _bests(frozen).c, table_of(SubmissionRow).c
+    kept = (best.user_id, best.score_s, best.submission_id, best.run_id, best.low_s, best.high_s)
+    page = select(*kept, best.raw_s, best.at_floor, best.duel).where(*_in_one(frozen))
+    if of_user:
+        page = page.where(best.user_id == bindparam("user_id"))
+    if of_one:
+        # Filter by its user, who is part of the key: no index has submissions.
+        owner = select(sent.user_id).where(sent.id == bindparam("submission_id")).scalar_subquery()
+        page = page.where(best.user_id == owner, best.submission_id == bindparam("submission_id"))
+    page = page.order_by(best.score_s, best.submission_id)
+    # Select the page first: joining at once would read all rows above it, too.
+    top = page.limit(bindparam("limit", type_=Integer)).offset(bindparam("offset", type_=Integer)).subquery()
+    return _with_runs(top).order_by(top.c.score_s, top.c.submission_id)
+
+
+@cache
+def entries_of_user() -> Select[Any]:
+    """Return the query of a user's current bests."""
+    best = _bests(frozen=False)
+    top = select(best).where(best.c.user_id == bindparam("user_id")).subquery()
+    return _with_runs(top).add_columns(top.c.leaderboard_id, top.c.device)
+
+
+def _with_runs(top: Subquery) -> Select[Any]:
+    """Return the query of bests with columns of their users, submissions and runs."""
+    users, submissions, runs = table_of(UserRow), table_of(SubmissionRow), table_of(RunRow)
+    whose: list[Any] = [top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, users.c.name]
+    return (
+        select(*whose)
+        .add_columns(submissions.c.created_at, submissions.c.file_name, runs.c.trust, runs.c.comparable)
+        .add_columns(runs.c.score_s, top.c.low_s, top.c.high_s, top.c.raw_s, top.c.at_floor, top.c.duel)
+        .join(users, users.c.id == top.c.user_id)
+        .join(submissions, submissions.c.id == top.c.submission_id)
+        .join(runs, runs.c.id == top.c.run_id)
+    )
+
+
+@cache
+def spans(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
+    """Return the query of what decides about ties, the fastest first."""
+    best = _bests(frozen).c
+    return (
+        select(best.score_s, best.low_s, best.high_s, best.at_floor)
+        .where(*_in_one(frozen), *_inside(frozen, from_below, from_above))
+        .order_by(best.score_s, best.submission_id)
+        .limit(bindparam("limit", type_=Integer))
+    )
+
+
+@cache
+def count(frozen: bool, is_above: bool) -> Select[Any]:
+    """Return the query of how many entries there are, or above a place."""
+    best = _bests(frozen)
+    query = select(func.count()).select_from(best).where(*_in_one(frozen))
+    if not is_above:
+        return query
+    place = tuple_(bindparam("score_s", type_=Double), bindparam("submission_id", type_=Integer))
+    return query.where(tuple_(best.c.score_s, best.c.submission_id) < place)
+
+
+@cache
+def state(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
+    """Return the query of the sums that tell a ranking's state."""
+    best = _bests(frozen)
+    its, score = best.c.submission_id, best.c.score_s
+    mine = (*_in_one(frozen), *_inside(frozen, from_below, from_above))
+    sums: list[Any] = [func.count(), func.sum(score), func.sum(its), func.max(its)]
+    return select(*sums).select_from(best).where(*mine)
+
+
+@cache
+def leader() -> Select[Any]:
+    """Return the query of who is first among what is proven."""
+    best = _bests(frozen=False).c
+    query = select(best.user_id, best.submission_id, best.score_s).where(*_in_one(frozen=False))
+    return query.where(best.score_s < APART_FROM_S).order_by(best.score_s, best.submission_id).limit(1)
+
+
+def _bests(frozen: bool) -> Table:
+    return table_of(FrozenBestRow if frozen else BestRow)
+
+
+def _in_one(frozen: bool) -> list[ColumnElement[bool]]:
+    best = _bests(frozen).c
+    return [best.leaderboard_id == bindparam("board_id"), best.device == bindparam("device")]
+
+
+def _inside(frozen: bool, from_below: bool, from_above: bool) -> list[ColumnElement[bool]]:
+    score = _bests(frozen).c.score_s
+    ends = []
+    if from_below:
+        ends.append(score >= bindparam("at_least_s"))
+    if from_above:
+        ends.append(score < bindparam("below_s"))
+    return ends
