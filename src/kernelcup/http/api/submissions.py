@@ -48,16 +48,15 @@ class CancelledOut(BaseModel):
     cancelled_jobs: int
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, response_model=SubmissionOut)
 def create(
     body: SubmissionIn,
-    response: Response,
     platform: PlatformDep,
     actor: ActorDep,
     now: Now,
     key: IdempotencyKey = None,
     client: Annotated[str, Header(alias="X-KernelCup-Client", max_length=20)] = "api",
-) -> SubmissionOut:
+) -> Response:
     """Submit a file: once this is answered, it will be judged.
 
     What it waits for, and for how long, is told by its events and by asking for it.
@@ -74,8 +73,14 @@ def create(
         idempotency_key=key,
         client=client,
     )
-    response.headers["Location"] = f"/api/v1/submissions/{submission.id}"
-    return SubmissionOut.of(service.fresh_view(platform.db, submission))
+    made = SubmissionOut.of(service.fresh_view(platform.db, submission))
+    # As JSON already: to make it of an object FastAPI waits for another turn in a thread.
+    return Response(
+        made.model_dump_json(),
+        status_code=201,
+        headers={"Location": f"/api/v1/submissions/{submission.id}"},
+        media_type="application/json",
+    )
 
 
 @router.get("")
