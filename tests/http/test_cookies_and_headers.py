@@ -62,19 +62,23 @@ MARKS = {"\0": "NUL", "a\0b": "NUL inside", "\ud800": "a lone surrogate", "\u200
 NUMBERS = (2**31, 2**63, 2**64, -(2**70), 10**40)
 
 
-def routes_of(app: FastAPI | APIRouter) -> list[tuple[str, str]]:
-    """Return every method and address that the application serves, pages and popcorn's included."""
-    found: set[tuple[str, str]] = set()
+def routes_of(app: FastAPI | APIRouter, *, repeated: bool = False) -> list[tuple[str, str]]:
+    """Return every method and address that the application serves, pages and popcorn's included.
+
+    Args:
+        repeated: Keep an address that several routes have, of which only the first is ever used.
+    """
+    found: list[tuple[str, str]] = []
 
     def walk(routes: Any, prefix: str) -> None:
         for route in routes:
             if (router := getattr(route, "original_router", None)) is not None:
                 walk(router.routes, prefix + route.include_context.prefix)
             elif getattr(route, "methods", None):
-                found.update((method, prefix + route.path) for method in route.methods)
+                found.extend((method, prefix + route.path) for method in route.methods)
 
     walk(app.routes, "")
-    return sorted(found)
+    return sorted(found if repeated else set(found))
 
 
 def parts_of(path: str) -> list[str]:
@@ -413,3 +417,8 @@ def test_nobody_gets_a_name_that_looks_like_anothers(client, scene, name) -> Non
 def test_no_leaderboard_gets_a_name_that_looks_like_anothers(db, scene, name) -> None:
     with pytest.raises((InvalidValue, Conflict)):
         make_board(db, name=name)
+
+
+def test_no_page_has_the_address_of_another_route(app) -> None:
+    every = [route for route in routes_of(app, repeated=True) if route[0] != "HEAD"]
+    assert sorted(set(every)) == every

@@ -15,8 +15,8 @@ from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import SignInNeeded
 from kernelcup.services import tokens
 
-FIGURES = "/admin/stats"
-OF_BOARD = "/admin/stats?leaderboard=double"
+FIGURES = "/admin/figures"
+OF_BOARD = "/admin/figures?leaderboard=double"
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_creators_see_figures_of_their_own_leaderboards(client, people, signed_i
     assert page.status_code == 200
     assert "<dt>Submissions</dt><dd>1</dd>" in page.text
     assert "Most time on devices" not in page.text
-    assert "/admin/stats?leaderboard=double" in client.get("/admin/boards/double").text
+    assert "/admin/figures?leaderboard=double" in client.get("/admin/boards/double").text
     assert client.get(FIGURES, headers=HTML).status_code == 403
     for name in ("eve", "ada"):
         client.cookies.update(signed_in(people[name]))

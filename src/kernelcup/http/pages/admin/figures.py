@@ -19,7 +19,7 @@ SINCE = ((0, "All"), (30, "30 days"), (7, "7 days"), (1, "1 day"))
 LONGEST_DAYS = 3650
 
 
-@router.get("/stats")
+@router.get("/figures")
 def show_stats(
     request: Request,
     db: Db,
@@ -32,7 +32,7 @@ def show_stats(
     since = now - timedelta(days=days) if days else None
     found = stats(db, actor, now=now, board=leaderboard or None, since=since)
     periods = [
-        (address("/admin/stats", leaderboard=found.board or "", days=str(each or "")), words, each == days)
+        (address("/admin/figures", leaderboard=found.board or "", days=str(each or "")), words, each == days)
         for each, words in SINCE
     ]
     return render(request, "admin/stats.html", found=found, periods=periods, days=days)
