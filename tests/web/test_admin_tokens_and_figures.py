@@ -50,7 +50,7 @@ def test_an_admin_sees_tokens_of_a_user_and_revokes_one(visitor, people, db) -> 
     page = visitor(people["root"], width=360, javascript=False).open("/admin/users/ada")
     listed = page.get_by_role("region", name="Tokens and sessions")
     expect(listed.get_by_role("row", name="test")).to_contain_text("read, submit")
-    expect(listed.get_by_role("row", name=f"ci {EVIL}")).to_contain_text("never")
+    expect(listed.get_by_text("never used")).to_be_visible()
     page.get_by_role("button", name="Revoke test").click()
     expect(listed.get_by_role("row")).to_have_count(2)
     assert [each.name for each in tokens.list_tokens(db, OPERATOR, now=NOW, for_user="ada")] == [f"ci {EVIL}"]

@@ -134,8 +134,8 @@ def test_results_become_incomparable_only_where_that_is_ticked(client, grace, so
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"deadline": EVIL}, "is not a moment"),
-        ({"deadline": "2001-01-01"}, "is over already"),
+        ({"deadline": EVIL}, "is not a date or time"),
+        ({"deadline": "2001-01-01"}, "has already passed"),
         ({"harness": EVIL}, "There is no harness"),
         ({"devices": "TPU"}, "TPU"),
         ({"branch": "other"}, "other"),

@@ -64,7 +64,7 @@ def test_an_exception_is_added_changed_and_removed(visitor, people, db) -> None:
         ("nobody", "2030-01-31", "There is no user"),
         ("ada", "2001-01-31", "has already passed"),
         ("ada", f"{NOW:%Y-%m-%d %H:%M}Z".replace("Z", " +00:00"), "has already passed"),
-        ("ada", EVIL, "is not a moment"),
+        ("ada", EVIL, "is not a date or time"),
         (EVIL, "2030-01-31", "There is no user"),
     ],
 )
