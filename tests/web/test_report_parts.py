@@ -9,10 +9,10 @@ import re
 import pytest
 import reports
 
-from kernelcup.http.pages import difference, report_plots, report_words
+from kernelcup.http.pages import close_up, difference, report_plots, report_words
 from kernelcup.http.pages.figures import MINUS
 from kernelcup.lessons import lessons
-from kernelcup_harness.protocol import Mismatch, StageName, Timing, Verdict
+from kernelcup_harness.protocol import Difference, Mismatch, StageName, Timing, Verdict
 
 
 def mismatch(**overrides):
@@ -38,6 +38,69 @@ def test_map_of_one_dimension_is_read_row_by_row() -> None:
     assert "1,000,000 elements in 1,152 parts, row by row" in report_plots.map_caption(row)
     cube = mismatch(shape=[4, 24, 48], total=4608, tiles=tiles)
     assert "4 × 24 × 48, in 24 × 48 parts; the last" in report_plots.map_caption(cube)
+
+
+def element(*position: int) -> Difference:
+    return Difference(position=list(position), expected="1.5", actual="0")
+
+
+def drawn(found: close_up.CloseUp | None) -> list[str]:
+    """Return a close-up as text: x is wrong, . is right, ? is not known."""
+    assert found is not None
+    letters = {"wrong": "x", "right": ".", "unknown": "?"}
+    return [f"{row.index}|" + "".join(letters[cell.kind.value] for cell in row.cells) for row in found.rows]
+
+
+def test_close_up_shows_the_first_wrong_elements_among_their_neighbours() -> None:
+    case = next(each for stage in reports.wrong().stages for each in stage.cases if each.mismatch is not None)
+    found = close_up.close_up(case.mismatch)
+    assert drawn(found) == ["995|........", "996|........", "997|........", "998|........", "999|..xxxxx?"]
+    assert found is not None
+    assert found.columns == tuple(range(982, 990))
+    assert found.has_unknown
+
+
+def test_close_up_of_few_wrong_elements_knows_that_all_others_are_right() -> None:
+    few = mismatch(
+        shape=[3, 50, 100],
+        total=15_000,
+        wrong=2,
+        tiles=[[0, 2]],
+        first=[element(1, 49, 0), element(2, 0, 1)],
+    )
+    found = close_up.close_up(few)
+    assert drawn(found) == [
+        "1, 48|........",
+        "1, 49|x.......",
+        "2, 0|.x......",
+        "2, 1|........",
+        "2, 2|........",
+    ]
+    assert found is not None
+    assert not found.has_unknown
+
+
+def test_close_up_of_one_dimension_is_a_row_within_its_ends() -> None:
+    last = mismatch(shape=[5000], total=5000, wrong=1, tiles=[[0, 1]], first=[element(4999)])
+    assert drawn(close_up.close_up(last)) == ["|.......x"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"first": []},
+        {"tiles": []},
+        {"tiles": [[1] * 100] * 150},
+        {"shape": []},
+        {"shape": [150]},
+        {"first": [element(1, 100)]},
+        {"first": [element(-1, 0)]},
+    ],
+)
+def test_no_close_up_where_the_map_shows_elements_or_a_report_makes_no_sense(other) -> None:
+    values = {"shape": [150, 100], "total": 15_000, "tiles": [[0, 2]], "first": [element(1, 1)]}
+    assert close_up.close_up(mismatch(**values)) is not None
+    assert close_up.close_up(mismatch(**(values | other))) is None
 
 
 def test_samples_far_from_the_mean_stay_at_the_end_of_the_scale() -> None:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from kernelcup import lesson_text
 from kernelcup.domain import Job, JobState, Run, Standing, is_rejected
 from kernelcup.http.pages import report_plots, report_words
+from kernelcup.http.pages.close_up import CloseUp, close_up
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.progress_view import Step
 from kernelcup.lessons import Lesson, lessons
@@ -77,6 +78,8 @@ class Failure:
     mismatch: Mismatch | None
     map: Markup
     map_caption: str
+    close_up: CloseUp | None
+    """The first wrong elements among their neighbours."""
     reason: str
 
 
@@ -269,6 +272,7 @@ def _failure(report: RunReport) -> Failure | None:
         mismatch=mismatch,
         map=report_plots.error_map(mismatch) if mismatch is not None else Markup(""),
         map_caption=report_plots.map_caption(mismatch) if mismatch is not None else "",
+        close_up=close_up(mismatch) if mismatch is not None else None,
         reason=reason if mismatch is not None else "",
     )
 
