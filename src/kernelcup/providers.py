@@ -51,7 +51,12 @@ class SignInProvider:
     @property
     def title(self) -> str:
         """The name as people know it."""
-        return {"github": "GitHub", "discord": "Discord"}.get(self.name, self.name)
+        return title_of(self.name)
+
+
+def title_of(provider: str) -> str:
+    """Return a sign-in provider's name as people know it."""
+    return {"github": "GitHub", "discord": "Discord"}.get(provider, provider)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -237,6 +237,13 @@ def test_a_user_does_without_direct_messages(visitor, person, http, javascript) 
         check_page(page)
 
 
+def test_providers_are_named_as_people_know_them(client, person, signed_in, db) -> None:
+    ada = person("ada")
+    accounts.sign_in(db, provider="github", subject="1", login="ada", now=NOW, actor=ada.actor)
+    client.cookies.update(signed_in(ada))
+    assert "<strong>GitHub</strong> as ada" in client.get("/account").text
+
+
 def test_a_user_renames_themself(client, person, signed_in, db) -> None:
     client.cookies.update(signed_in(person("ada")))
     person("bob")

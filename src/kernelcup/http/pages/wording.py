@@ -15,6 +15,7 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
+from kernelcup.providers import title_of
 from kernelcup.services.duel_list import ShownDuel
 from kernelcup.services.submissions import JobView, SubmissionView
 from kernelcup.wording import duel_remark, duel_sentence, remark
@@ -185,6 +186,7 @@ def _code(board: Leaderboard) -> str:
 
 
 FILTERS = {
+    "provider_title": title_of,
     "wait_text": wait_text,
     "verdict_text": verdict_text,
     "verdict_kind": verdict_kind,

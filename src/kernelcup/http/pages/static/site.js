@@ -6,6 +6,7 @@ const inFull = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short"
 const zone = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" });
 
 function relative(seconds) {
+  if (Math.abs(seconds) < 1) return "now";
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) || UNITS[UNITS.length - 1];
   const count = Math.floor(Math.abs(seconds) / size);
   const words = `${count} ${size >= 86400 && count !== 1 ? unit + "s" : unit}`;
