@@ -1,4 +1,4 @@
-"""Something that is asked in a thread, because the answer takes long and nobody waits for it yet."""
+"""A slow call in a background thread, whose result is needed later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Aside:
-    """Asks at once.
+    """Starts the call at once.
 
     Args:
         ask: Returns the answer, and does not raise.
@@ -20,7 +20,7 @@ class Aside:
         self._thread.start()
 
     def result(self) -> Any:
-        """Return the answer once it is there."""
+        """Wait for the answer and return it."""
         self._thread.join()
         return self._answer
 

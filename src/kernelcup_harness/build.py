@@ -1,8 +1,8 @@
-"""The build step: import a submission that compiles something, before anything else is done with it.
+"""The build step: imports a submission that compiles something, before anything else is done with it.
 
-It happens in a sandbox of its own, without a GPU, without inputs and without a seed. What was compiled
-comes out as one archive, which the later processes of the job unpack into their own caches, and which a
-later job of the same user may get again. What else the step wrote is gone with its sandbox.
+It runs in a sandbox of its own, without a GPU, inputs or a seed. The compiled files come out as one archive,
+which the later processes of the job unpack into their own caches, and which a later job of the same user may
+reuse. All other files of the step are removed with its sandbox.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from kernelcup_harness.build_store import Build, BuildStore
 from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, StageName, Verdict
 from kernelcup_harness.record import Ending, Record
 
-# A submission with one of these words compiles something while it is imported, as far as can be seen.
+# A submission with one of these words probably compiles something at import.
 BUILD_MARKS = (*surroundings.CUDA_MARKS, "triton.compile(")
 
-# Of the environment, what says which GPU or how chatty a library is makes no other build.
+# Environment variables that do not affect a build.
 NOT_IN_KEY = ("CUDA_VISIBLE_DEVICES",)
 
 
 def builds_at_import(submission: str) -> bool:
-    """Tell whether a submission is worth a build step."""
+    """Return whether a submission needs a build step."""
     return any(mark in submission for mark in BUILD_MARKS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Built:
-    """What came of a build step."""
+    """The result of a build step."""
 
     how: str
-    """``reused``, ``built``, or why there is nothing, for the report."""
+    """``reused``, ``built``, or why there is no build, for the report."""
     build: Build | None = None
     too_much: Ending | None = None
-    """The verdict on a build that is larger than any may be."""
+    """The verdict on a build that is too large."""
     output: processes.Child | None = None
     """The process that wrote too much."""
 
     def printed(self) -> tuple[CapturedOutput, CapturedOutput]:
-        """Return what that process printed."""
+        """Return standard output and error of that process."""
         captures = (self.output.stdout, self.output.stderr) if self.output is not None else ()
         found = [capture.finish() for capture in captures if capture is not None]
         return (found[0], found[1]) if len(found) == 2 else (CapturedOutput(), CapturedOutput())
@@ -59,14 +59,14 @@ class Builder:
 
     Args:
         spec: The job.
-        files: A folder with all that the submission may read, itself included.
-        environment: That of the job's other processes: compilers read it.
-        boxed: Whether there is a sandbox. Without one, what is built stays where it was made, and
-            nothing is kept: others could have written to the store. Nor is anything kept where files
-            have other names in each job: compilers tell by names whether a build is still good.
-        store: What the machine keeps.
-        max_bytes: How large an archive may be.
-        keep: The ids of processes of ours that go on while this one builds and ends what it started.
+        files: A folder with all files that the submission may read, itself included.
+        environment: The environment of the job's other processes, which compilers read.
+        boxed: Whether there is a sandbox. Without one, a build stays where it was made and is not
+            stored: others could have written to the store. Builds are not stored either if file names
+            differ between jobs: compilers validate builds by file names.
+        store: The machine's store.
+        max_bytes: Largest size of an archive.
+        keep: The ids of the runner's processes that keep running when the build's descendants are ended.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Builder:
         self._max_bytes = max_bytes
 
     def run(self, record: Record, *, also_with_gpu: bool = False) -> Built:
-        """Begin the import stage and build in it. Only a build that is too large ends the stage."""
+        """Begin the import stage and build. Only a build that is too large ends the stage."""
         record.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
         built = self.get(also_with_gpu=also_with_gpu)
         record.environment["build"] = built.how
@@ -100,7 +100,7 @@ class Builder:
         return built
 
     def get(self, *, also_with_gpu: bool = False) -> Built:
-        """Return a build; ``also_with_gpu`` tries again with the GPU where it does not work without."""
+        """Return a build; ``also_with_gpu`` tries again with the GPU if it fails without."""
         key = self.key()
         kept = self._store.take(key) if self._store is not None else None
         if kept is not None:
@@ -115,7 +115,7 @@ class Builder:
         return built
 
     def key(self) -> str:
-        """Return the hash of all that a build depends on, and of whose it is."""
+        """Return the hash of everything that a build depends on, its user included."""
         environment = {name: text for name, text in self._environment.items() if name not in NOT_IN_KEY}
         files = {
             str(path.relative_to(self._files)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -132,7 +132,7 @@ class Builder:
         return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()
 
     def _run(self, *, gpu: bool) -> tuple[Built, int | None]:
-        """Build in a process of its own. Return also its exit code, None if it was ended."""
+        """Build in a separate process. Also return its exit code, None if it was ended."""
         memory_bytes = surroundings.memory_limit(self._spec)
         archive = Archive(self._max_bytes)
         child = self._start(archive.write_fd, memory_bytes, gpu=gpu)
@@ -184,7 +184,7 @@ class Builder:
 
 
 class Archive:
-    """The pipe through which an archive comes, drained by a thread into memory."""
+    """The pipe that carries an archive, drained by a thread into memory."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -193,12 +193,12 @@ class Archive:
         self.too_large = False
 
     def begin(self, child: processes.Child) -> None:
-        """Start to drain; a child that sends too much is ended."""
+        """Start draining; end a child that sends too much."""
         self._thread = threading.Thread(target=self._drain, args=(child,), daemon=True)
         self._thread.start()
 
     def finish(self) -> Build | None:
-        """Return what came, None for nothing. Call it when the child has ended."""
+        """Return the archive, None if there is none. Call it when the child has ended."""
         self._thread.join()
         return self._build
 
@@ -213,7 +213,7 @@ class Archive:
 
 @contextmanager
 def unpacked_first(build: Build | None, argv: list[str]) -> Iterator[tuple[list[str], list[int]]]:
-    """Give the command that unpacks a build and becomes ``argv``, and what must be open for its start."""
+    """Yield the command that unpacks a build and becomes ``argv``, and the descriptors to keep open for its start."""
     if build is None:
         yield argv, []
         return
@@ -226,7 +226,7 @@ def unpacked_first(build: Build | None, argv: list[str]) -> Iterator[tuple[list[
 
 
 def versions(cuda_home: str) -> dict[str, str | None]:
-    """Return the versions of all that takes part in a build."""
+    """Return the versions of everything that takes part in a build."""
     try:
         cuda: str | None = Path(cuda_home, "version.json").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -242,7 +242,7 @@ def versions(cuda_home: str) -> dict[str, str | None]:
 
 
 def harness_version() -> str:
-    """Return a hash of the harness's own text, whether it is a folder or a zip."""
+    """Return a hash of the harness's own source, a folder or a zip."""
     package = Path(__file__).resolve().parent
     files = [package.parent] if package.parent.is_file() else sorted(package.glob("*.py"))
     digest = hashlib.sha256()

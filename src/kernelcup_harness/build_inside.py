@@ -1,8 +1,8 @@
-"""The parts of a build that run inside the sandbox: import and pack, and unpack and go on.
+"""The parts of a build that run inside the sandbox: import and pack, unpack and continue.
 
 An archive is a line that names the format, for each file a line of JSON and its content, and a last
-line with the number of files. Only plain files are packed. Outside of the sandboxes an archive is bytes
-that nobody looks into: it is packed beside code of a submission, and may be anything.
+line with the number of files. Only plain files are packed. Outside of the sandboxes an archive is opaque
+bytes: it is packed beside code of a submission, which may have forged it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from kernelcup_harness.surroundings import BUILD_FOLDERS
 
 FORMAT = b"kernelcup-build 1\n"
 MAX_LINE = 16 << 10
-# torch waits for ever for one that was left behind, and nobody works on a build that is packed.
+# torch waits for ever for a stale lock, and a packed build is not being worked on.
 LEFT_OUT = "lock"
 
 
 def main(archive_fd: str, file: str, parent: str, memory_bytes: str) -> None:
-    """Import a submission in a process of its own, then pack what it has built, whatever it raised."""
+    """Import a submission in a separate process, then pack its build, even if the import failed."""
     processes.die_with_parent(int(parent))
     packer = os.getpid()
     importer = os.fork()
@@ -43,13 +43,13 @@ def main(archive_fd: str, file: str, parent: str, memory_bytes: str) -> None:
 
 
 def import_submission(file: str, memory_bytes: int | None) -> NoReturn:
-    """Import it as the contestant would, and end."""
+    """Import it as the contestant would, and exit."""
     from kernelcup_harness import contestant
 
     processes.limit_resources(memory_bytes)
     sys.path.insert(0, os.getcwd())
     code = 0
-    # User code may raise anything. Its threads are not waited for, which only `_exit` promises.
+    # User code may raise anything. Only `_exit` does not wait for its threads.
     try:
         if os.environ.get("KERNELCUP_EMULATED") == "1":
             from kernelcup_harness import emulation
@@ -82,7 +82,7 @@ def plain_files(folder: Path) -> Iterator[Path]:
 
 
 def pack_file(target: IO[bytes], name: str, path: Path) -> bool:
-    """Write one file, and tell whether it was one: links, pipes and the like are left out."""
+    """Write one file. Return False for links, pipes and other special files, which are left out."""
     if not stat.S_ISREG(path.lstat().st_mode):
         return False
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as source:
@@ -91,7 +91,7 @@ def pack_file(target: IO[bytes], name: str, path: Path) -> bool:
             "name": name,
             "size": found.st_size,
             "program": bool(found.st_mode & stat.S_IXUSR),
-            # By the times of its files a build tells whether they must be made anew.
+            # Builds are validated by the times of their files.
             "mtime_ns": found.st_mtime_ns,
         }
         target.write(json.dumps(header).encode() + b"\n")
@@ -100,15 +100,15 @@ def pack_file(target: IO[bytes], name: str, path: Path) -> bool:
         while offset < found.st_size:
             sent = os.sendfile(target.fileno(), source.fileno(), offset, found.st_size - offset)
             if sent == 0:
-                raise OSError(f"{name} became shorter while it was packed")
+                raise OSError(f"{name} was truncated while it was packed")
             offset += sent
     return True
 
 
 def unpack_and_go_on(archive_fd: str, *argv: str) -> None:
-    """Lay out a build in this sandbox, then become the program ``argv``.
+    """Unpack a build in this sandbox, then become the program ``argv``.
 
-    Without the build if it is damaged: the submission then builds by itself.
+    A damaged build is skipped: the submission then builds by itself.
     """
     with open(int(archive_fd), "rb") as archive, contextlib.suppress(ValueError, OSError):
         unpack(archive, os.environ)
@@ -116,7 +116,7 @@ def unpack_and_go_on(archive_fd: str, *argv: str) -> None:
 
 
 def unpack(archive: IO[bytes], environ: Mapping[str, str]) -> None:
-    """Write the files of an archive. Raise ``ValueError``, before the first, for one that is damaged."""
+    """Write the files of an archive. Raise ``ValueError`` before the first file if the archive is damaged."""
     for header, offset in list(entries(archive)):
         variable, _, inside = header["name"].partition("/")
         path = Path(environ[variable], inside)
@@ -129,10 +129,10 @@ def unpack(archive: IO[bytes], environ: Mapping[str, str]) -> None:
 
 
 def entries(archive: IO[bytes]) -> Iterator[tuple[dict[str, Any], int]]:
-    """Return the line of each file and where its content begins."""
+    """Yield the line of each file and the offset of its content."""
     size = os.fstat(archive.fileno()).st_size
     if archive.readline(len(FORMAT)) != FORMAT:
-        raise ValueError("no archive of a build")
+        raise ValueError("not an archive of a build")
     count = 0
     while True:
         header = json.loads(archive.readline(MAX_LINE))
@@ -154,7 +154,7 @@ def check_header(header: Any) -> None:
         raise ValueError("a file without a description")
     variable, _, inside = header["name"].partition("/")
     if variable not in BUILD_FOLDERS or not is_plain_name(inside) or header["size"] < 0:
-        raise ValueError("a file that lies nowhere")
+        raise ValueError("a file outside of the build folders")
 
 
 def copy_bytes(source: IO[bytes], target: IO[bytes], size: int) -> None:

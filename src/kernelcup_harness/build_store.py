@@ -1,4 +1,4 @@
-"""Builds that a machine keeps, each under the hash of all that it was made from.
+"""Builds that a machine keeps, each under the hash of its sources.
 
 An entry is one file: a line with the SHA-256 of the rest, and the rest, an archive as
 :mod:`kernelcup_harness.build_inside` packs it. No submission ever sees the folder: an archive is copied
@@ -28,11 +28,11 @@ SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SE
 
 
 class TooLarge(Exception):
-    """An archive has more bytes than it may."""
+    """An archive is larger than allowed."""
 
 
 class Build:
-    """An archive in memory, which nobody can change any more."""
+    """An archive in memory, sealed against changes."""
 
     def __init__(self, fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
@@ -61,7 +61,7 @@ class Build:
         return os.open(f"/proc/self/fd/{self._fd}", os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         os.close(self._fd)
 
 
@@ -76,7 +76,7 @@ class BuildStore:
         self._store_bytes = store_bytes
 
     def take(self, key: str) -> Build | None:
-        """Return a build, None if there is none. One that is damaged is removed."""
+        """Return a build, None if there is none. A damaged build is removed."""
         path = self._folder / f"{key}{SUFFIX}"
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -87,12 +87,12 @@ class BuildStore:
             if build is None:
                 path.unlink(missing_ok=True)
             else:
-                # The time of its last use says which one goes first when room is needed.
+                # The builds unused for longest are removed first when room is needed.
                 os.utime(file.fileno())
         return build
 
     def put(self, key: str, build: Build) -> None:
-        """Keep a build. Where that cannot be done, for want of room perhaps, the next job builds anew."""
+        """Store a build. If that fails, perhaps for lack of space, the next job builds again."""
         new: Path | None = None
         try:
             with tempfile.NamedTemporaryFile(prefix=UNFINISHED, dir=self._folder, delete=False) as target:
@@ -119,7 +119,7 @@ class BuildStore:
         return build
 
     def _make_room(self) -> None:
-        """Remove what was not used for longest, and what a runner left that was killed at its work."""
+        """Remove the builds unused for longest, and unfinished files of killed runners."""
         entries = sorted((path.stat().st_mtime_ns, path) for path in self._folder.glob(f"*{SUFFIX}"))
         sizes = {path: path.stat().st_size for _, path in entries}
         too_much = sum(sizes.values()) - self._store_bytes
@@ -146,7 +146,7 @@ def write_entry(target: IO[bytes], build: Build) -> None:
 
 
 def remove_unless_locked(path: Path) -> None:
-    """Remove a file that nobody writes any more."""
+    """Remove a file unless another process is writing it."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -156,7 +156,7 @@ def remove_unless_locked(path: Path) -> None:
 
 
 def from_environment(environ: Mapping[str, str]) -> BuildStore | None:
-    """Return the machine's store, None where none is named or others could write to it."""
+    """Return the machine's store, None if none is named or others could write to it."""
     named = environ.get(VARIABLE)
     if not named:
         return None
@@ -169,5 +169,5 @@ def from_environment(environ: Mapping[str, str]) -> BuildStore | None:
         return None
     ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
     if not ours:
-        sys.stderr.write(f"{folder}: no builds are kept here: others than this user can write to it\n")
+        sys.stderr.write(f"{folder}: no builds are kept here: other users can write to it\n")
     return BuildStore(folder) if ours else None

@@ -1,9 +1,9 @@
-"""Change one element of a tensor so that the tensor still is what it was: sorted, in range, without repetition.
+"""Changes one element of a tensor and keeps its properties: sorted, in range, without repetition.
 
-The new value lies between values that the tensor has. What has an order keeps it, whole numbers that are all
-different stay so, zeros stay zeros, and a symmetric matrix stays symmetric. Left alone are masks with a
-structure (triangular, sorted, the same number in each row), constants of whole numbers below 1, and
-tensors of which several places share one element.
+The new value lies between values that the tensor has. Sorted tensors stay sorted, distinct integers stay
+distinct, zeros stay zeros, and a symmetric matrix stays symmetric. Not changed are masks with a structure
+(triangular, sorted, equal counts in each row), integer constants below 1, and tensors in which several
+places share one element.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 import torch
 
 SEEN = 4096
-"""Elements, spread over a tensor, by which its kind is found out."""
+"""Number of elements, spread over a tensor, from which its properties are inferred."""
 TRIES = 32
-"""Places looked at, of which the one with the largest change is taken."""
+"""Number of places to try; the largest change is taken."""
 FEWEST_DIFFERENT = 8
-"""Whole numbers that are all different by chance are fewer than these."""
+"""Fewer integers than this may be distinct by chance."""
 ROWS = 64
-# Looked at as whole numbers of the same size: PyTorch hardly computes with them.
+# Viewed as signed integers of the same size: PyTorch hardly computes with unsigned ones.
 AS_NUMBERS = {
     torch.uint16: torch.int16,
     torch.uint32: torch.int32,
@@ -33,7 +33,7 @@ Place = tuple[int, ...]
 
 
 def change_element(tensor: torch.Tensor, chance: random.Random) -> bool:
-    """Give one element another value, in place. Return False where there is none that fits."""
+    """Give one element another value, in place. Return False if no change fits."""
     if tensor.numel() == 0 or is_expanded(tensor):
         return False
     with torch.no_grad():
@@ -48,12 +48,12 @@ def workable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def has_order(tensor: torch.Tensor) -> bool:
-    """Tell whether the elements' bytes have the order of the elements."""
+    """Return whether the elements' bytes have the order of the elements."""
     return not (tensor.is_floating_point() and tensor.dtype.itemsize == 1)
 
 
 def is_expanded(tensor: torch.Tensor) -> bool:
-    """Tell whether several places share one element."""
+    """Return whether several places share one element."""
     return any(step == 0 and size > 1 for step, size in zip(tensor.stride(), tensor.shape, strict=True))
 
 
@@ -61,8 +61,8 @@ class Changer:
     """Finds the change for one tensor.
 
     Args:
-        tensor: What is changed.
-        chance: Where to look.
+        tensor: The tensor to change.
+        chance: Random numbers for the choice of places.
         is_bytes: Whether the numbers are only the bytes of elements in another format.
     """
 
@@ -73,7 +73,7 @@ class Changer:
         self._seen = spread(tensor)
 
     def change(self) -> bool:
-        """Make the change that fits the kind of tensor."""
+        """Make the change that fits the tensor's properties."""
         if is_constant(self._tensor, self._seen):
             return self._change_constant()
         orders = [] if self._tensor.is_complex() or self._is_bytes else orders_of(self._seen)
@@ -94,7 +94,7 @@ class Changer:
         return new is not None and self._set(place, new)
 
     def _change_mask(self) -> bool:
-        """Flip an element of a mask that has no structure which that would break."""
+        """Flip an element of a mask, unless that would break its structure."""
         if is_triangular(self._seen) or has_equal_rows(self._tensor):
             return False
         place = self._places(1)[0]
@@ -103,7 +103,7 @@ class Changer:
         return bool(others) and self._set(place, others[0])
 
     def _change_sorted(self, orders: Sequence[tuple[int, bool]]) -> bool:
-        """Move an element towards its neighbour; the first and the last stay as they are."""
+        """Move an element towards its neighbour; the first and the last stay unchanged."""
         if any(self._tensor.shape[dim] < 3 for dim, _ in orders):
             return False
         strict = is_whole(self._tensor) and all(
@@ -118,7 +118,7 @@ class Changer:
         return best is not None and self._set(best[1], best[2])
 
     def _between(self, place: Place, orders: Sequence[tuple[int, bool]]) -> tuple[Any, Any, Any]:
-        """Return an element and the neighbours between which it has to stay."""
+        """Return an element, and the bounds set by its neighbours."""
         lows, highs = [], []
         for dim, up in orders:
             ends = [
@@ -140,7 +140,7 @@ class Changer:
         return self._set((*first, i, i), new)
 
     def _take_anothers_value(self) -> bool:
-        """Give an element the value of another, as different as one of a few; zeros stay where they are."""
+        """Give an element the most different value among a few others; zeros stay zeros."""
         places = self._places(TRIES)
         values = [self._tensor[place].item() for place in places]
         if not is_whole(self._tensor):
@@ -161,14 +161,14 @@ class Changer:
         return self._set(places[i], new)
 
     def _is_all_different(self) -> bool:
-        """Tell whether whole numbers in a row seem never to repeat."""
+        """Return whether integers in a row seem never to repeat."""
         rows = self._seen.reshape(-1, self._seen.shape[-1])
         if self._is_bytes or rows.shape[1] < 2 or rows.numel() < FEWEST_DIFFERENT:
             return False
         return bool((rows.sort(dim=-1).values.diff(dim=-1) != 0).all())
 
     def _change_different(self) -> bool:
-        """Take a number in range that the row does not have; where it has all, exchange two."""
+        """Take a number in range that the row does not have; if it has all, exchange two."""
         place = self._places(1)[0]
         row, old = self._tensor[place[:-1]], self._tensor[place].item()
         low, high = (int(end.item()) for end in torch.aminmax(self._tensor))
@@ -181,7 +181,7 @@ class Changer:
         return self._set(other, old)
 
     def _places(self, count: int, inside: Sequence[int] = ()) -> list[Place]:
-        """Return random places; along some dimensions not the ends."""
+        """Return random places, excluding the ends along the dimensions ``inside``."""
         ranges = [
             (1, size - 2) if dim in inside else (0, size - 1) for dim, size in enumerate(self._tensor.shape)
         ]
@@ -202,35 +202,35 @@ def spread(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_whole(tensor: torch.Tensor) -> bool:
-    """Tell whether the elements are whole numbers or truth values."""
+    """Return whether the elements are integers or bools."""
     return not (tensor.is_floating_point() or tensor.is_complex())
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a value is finite."""
+    """Return whether a value is finite."""
     return math.isfinite(value.real) and math.isfinite(value.imag)
 
 
 def is_constant(tensor: torch.Tensor, seen: torch.Tensor) -> bool:
-    """Tell whether all elements are equal; a look at some of them tells most others."""
+    """Return whether all elements are equal; a few of them usually decide it."""
     first = seen.reshape(-1)[0]
     return bool((seen == first).all()) and bool((tensor == first.item()).all())
 
 
 def all_equal(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor of any kind is a constant."""
+    """Return whether all elements of a tensor of any dtype are equal."""
     return tensor.numel() == 0 or is_constant(workable(tensor), spread(workable(tensor)))
 
 
 def in_place_of_constant(old: Any, *, whole: bool, is_bytes: bool) -> Any:
-    """Return what may stand for one element of a constant: between it and zero. None where nothing may."""
+    """Return another value for one element of a constant, between it and zero. None if there is none."""
     if isinstance(old, bool):
         return not old
     if is_bytes or whole:
         return None if old < 1 else 0 if is_bytes else old // 2
     if not is_number(old):
         return None
-    # What is all ones may be a mask.
+    # A tensor of ones may be a mask.
     return {0: 1.0, 1: 0.0}.get(old, old / 2)
 
 
@@ -249,7 +249,7 @@ def orders_of(seen: torch.Tensor) -> list[tuple[int, bool]]:
 
 
 def moved(old: Any, low: Any, high: Any, *, whole: bool, strict: bool) -> Any:
-    """Return another value between two, as far away as may be; None if there is none."""
+    """Return another value between two bounds, as far away as allowed; None if there is none."""
     if not (is_number(old) and is_number(low) and is_number(high)):
         return None
     gap = 1 if strict else 0
@@ -259,7 +259,7 @@ def moved(old: Any, low: Any, high: Any, *, whole: bool, strict: bool) -> Any:
 
 
 def is_mask(seen: torch.Tensor) -> bool:
-    """Tell whether there are two values only, one of them nothing."""
+    """Return whether there are at most two values, one of them zero."""
     if seen.is_complex():
         return False
     values = seen.unique()
@@ -267,14 +267,14 @@ def is_mask(seen: torch.Tensor) -> bool:
 
 
 def is_triangular(seen: torch.Tensor) -> bool:
-    """Tell whether one half of a matrix is empty."""
+    """Return whether one triangle of a matrix is all zeros."""
     if seen.dim() < 2:
         return False
     return bool(torch.equal(seen, seen.tril()) or torch.equal(seen, seen.triu()))
 
 
 def has_equal_rows(tensor: torch.Tensor) -> bool:
-    """Tell whether each row has as many elements that are not zero, as where one of several is marked."""
+    """Return whether all rows have the same number of nonzero elements, as in a one-hot matrix."""
     if tensor.dim() < 2 or tensor.shape[-2] < 2:
         return False
     rows = tensor[(0,) * (tensor.dim() - 2)][:ROWS]
@@ -283,7 +283,7 @@ def has_equal_rows(tensor: torch.Tensor) -> bool:
 
 
 def is_symmetric(tensor: torch.Tensor) -> bool:
-    """Tell whether the last two dimensions can be exchanged."""
+    """Return whether the matrix in the last two dimensions is symmetric."""
     if tensor.dim() < 2 or tensor.shape[-1] != tensor.shape[-2] or tensor.shape[-1] < 2:
         return False
     first = tensor[(0,) * (tensor.dim() - 2)]

@@ -1,7 +1,7 @@
-"""The process that puts a task to the test: it hands null submissions to the task's own checker.
+"""The process that tests a task: it gives null submissions to the task's own checker.
 
-No contestant is there. As in the judge the creator's code is not trusted: this runs in the judge's
-sandbox, and what is found goes to the runner frame by frame, so that nothing is lost when it is cut off.
+There is no contestant. As in the judge, the task's code is not trusted: it runs in the judge's sandbox,
+and findings go to the runner frame by frame, so that none is lost when the process is cut off.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from kernelcup_harness.seeds import derive_seed
 
 MAX_JOB_FRAME = 256 << 20
 MAX_TEXT = 2000
-# A submission is asked more than once, on fresh inputs; so a null has to be lucky as often.
+# A submission is called several times, on fresh inputs, so a null has to pass as often.
 SAMPLES = 3
-# Of an answer in more parts than this only the first are tried one by one.
+# Only this many parts of an answer are tried one by one.
 MOST_PARTS = 8
 OTHER_SEED = 1000
 STEP_S = 20.0
-"""For seeds, and for the reference alone: no further case is begun after that."""
+"""Time for trying seeds or the reference alone: no further case is begun afterwards."""
 
 
 def main(runner_fd: str, parent: str) -> None:
-    """Try one task; the runner is on the socket."""
+    """Test one task; ``runner_fd`` is the socket to the runner."""
     processes.die_with_parent(int(parent))
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_JOB_FRAME)
     job = runner.receive()
@@ -56,17 +56,17 @@ def main(runner_fd: str, parent: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """A case and where it stands."""
+    """A case and its position."""
 
     list: CaseList
     index: int
     parameters: Parameters
     below: int | None = None
-    """The bound of seeds that are drawn."""
+    """The bound for drawn seeds."""
 
     @property
     def name(self) -> str:
-        """The case as people are told it, such as ``tests.0``."""
+        """The case's name for people, for example ``tests.0``."""
         return f"{self.list.value}.{self.index}"
 
     @property
@@ -76,7 +76,7 @@ class Case:
         return seed if isinstance(seed, int) else None
 
     def seed(self, sample: int) -> int:
-        """Return the seed of one sample; the first is the task's own where it names one."""
+        """Return the seed of one sample; the first is the task's own if it names one."""
         if sample == 0 and self.given is not None:
             return self.given
         return derive_seed(b"lint", self.list.value, self.index, self.given, sample, below=self.below)
@@ -93,7 +93,7 @@ def cases_of(spec: JobSpec) -> list[Case]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """Something to hand in."""
+    """An answer to give to the checker."""
 
     null: Null
     how: str
@@ -103,13 +103,13 @@ class Answer:
 
     @property
     def name(self) -> tuple[Null, str]:
-        """What is the same thing on another input."""
+        """Identifies the same kind of answer on another input."""
         return self.null, self.how
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of one case."""
+    """The outcome of one case."""
 
     asked: set[Null] = field(default_factory=set)
     tried: int = 0
@@ -117,17 +117,17 @@ class Tally:
 
 
 def each_by(make: Callable[[Any], Any]) -> Callable[[str, Any], Any]:
-    """Return a change that does not ask where a leaf is."""
+    """Return a change that ignores the path of a leaf."""
     return lambda _path, leaf: make(leaf)
 
 
 def each_from(values: dict[str, Any]) -> Callable[[str, Any], Any]:
-    """Return a change that puts in what ``values`` has for the place."""
+    """Return a change that replaces a leaf by the entry of ``values`` for its path."""
     return values.get
 
 
 class Input:
-    """One input of a case, and the task's opinion on answers to it."""
+    """One input of a case, and the task's check of answers to it."""
 
     def __init__(self, task: Any, case: Case, number: int) -> None:
         self._task = task
@@ -135,11 +135,11 @@ class Input:
         self._number = number
 
     def data(self) -> Any:
-        """Return the input, made afresh: whoever gets it may spoil it."""
+        """Return a fresh copy of the input, which the caller may overwrite."""
         return self._task.generate(self._case.parameters, self._case.seed(self._number))
 
     def check(self, answer: Any) -> str:
-        """Return what the task's checker says is wrong; a checker that fails has found it wrong."""
+        """Return the fault found by the task's checker; a checker that fails has rejected the answer."""
         from kernelcup_harness.task_code import TaskFault
 
         try:
@@ -160,7 +160,7 @@ class Sample(Input):
         self._inputs = nulls.leaves(self.data(), "input")
         parts = nulls.leaves(self.expected, "output")
         if task.in_place:
-            # What the reference leaves as it is, is no answer.
+            # Parts that the reference leaves unchanged are not part of the answer.
             before = dict(nulls.leaves(self.data(), "output"))
             changed = [
                 (p, leaf) for p, leaf in parts if p not in before or not nulls.is_equal(leaf, before[p])
@@ -169,13 +169,13 @@ class Sample(Input):
         self.parts = parts
 
     def is_right(self, answer: Any) -> bool:
-        """Tell whether an answer is exactly the right one."""
+        """Return whether an answer is exactly the right one."""
         from kernelcup_harness import nulls
 
         return nulls.is_equal(self.expected, answer)
 
     def precise(self) -> Any:
-        """Return the answer that the reference gives in double precision, None where it cannot."""
+        """Return the reference's answer in double precision, None if it cannot compute it."""
         import torch
 
         from kernelcup_harness import comparing, nulls
@@ -233,14 +233,14 @@ class Sample(Input):
             (Null.INFINITE, "all infinite", nulls.infinite, nulls.infinite),
             (Null.HALF_NAN, "the second half NaN", nulls.half_nan, nulls.nan),
         ):
-            # Whole numbers and some formats of eight bits cannot hold it.
+            # Integers and some 8-bit formats cannot hold it.
             able = [(path, leaf) for path, leaf in self.parts if fill(leaf) is not leaf]
             yield from self._by_part(null, how, each_by(make), able)
 
     def _by_part(
         self, null: Null, how: str, make: Callable[[str, Any], Any], among: list[Any] | None = None
     ) -> Iterator[Answer]:
-        """Replace all parts of the answer, then each alone: a checker may look at some only."""
+        """Replace all parts of the answer, then each alone: a checker may check only some."""
         parts = self.parts if among is None else among
         if parts:
             yield Answer(null=null, how=how, value=self._replaced([path for path, _leaf in parts], make))
@@ -248,7 +248,7 @@ class Sample(Input):
             return
         for path, _leaf in parts[:MOST_PARTS]:
             value = self._replaced([path], make)
-            # A part that is always the same is no fault of the task while others are not.
+            # A constant part is not a fault of the task if other parts vary.
             if not self.is_right(value):
                 yield Answer(null=null, how=f"{how}, in {path} only", value=value, part=path)
 
@@ -300,7 +300,7 @@ class Sample(Input):
 
         steps = [nulls.LOWER[leaf.dtype] for _path, leaf in self.parts if leaf.dtype in nulls.LOWER]
         if not steps:
-            notes.append("lower_precision: no output is of a kind that has a lower precision")
+            notes.append("lower_precision: no output has a dtype with a lower precision")
             return
         for lower in steps[0]:
             name = str(lower).removeprefix("torch.")
@@ -313,7 +313,7 @@ class Sample(Input):
                 yield Answer(null=Null.LOWER_PRECISION, how=f"inputs and answer in {name}", value=value)
 
     def _answer_in(self, lower: Any) -> Any:
-        """Return the answer with inputs and outputs rounded to ``lower``, None where there is none."""
+        """Return the answer with inputs and outputs rounded to ``lower``, None if there is none."""
         from kernelcup_harness import comparing, nulls
         from kernelcup_harness.task_code import TaskFault
 
@@ -338,12 +338,12 @@ class Sample(Input):
 
 
 class BlindSample(Input):
-    """One input of a task without a reference: nothing is known about the right answer."""
+    """One input of a task without a reference: the right answer is unknown."""
 
     parts: tuple[Any, ...] = ()
 
     def is_right(self, _answer: Any) -> bool:
-        """Nobody knows."""
+        """Return False: the right answer is unknown."""
         return False
 
     def advice(self, answer: Answer, *, right: bool) -> str:
@@ -351,10 +351,10 @@ class BlindSample(Input):
         assert not right
         if answer.null is Null.COPY_OF_INPUT:
             return "if the input is a right answer, waive this null with the reason"
-        return "the checker does not look at every value; with a `ref_kernel` more could be said"
+        return "the checker does not check every value; a `ref_kernel` would allow a better suggestion"
 
     def answers(self, notes: list[str]) -> Iterator[Answer]:
-        """Hand in the input, and values of the form of the input or of one of its tensors."""
+        """Yield the input as an answer, and values in the form of the input or of one of its tensors."""
         from kernelcup_harness import finiteness, nulls
 
         notes.append(
@@ -388,7 +388,7 @@ class TaskLint:
         self._runner = runner
 
     def run(self, *, nulls: bool) -> None:
-        """Try case after case, up to the first at which the task's own code fails."""
+        """Try case after case, until the task's own code fails."""
         from kernelcup_harness.task_code import TaskFault
 
         steps = [self._seeds, self._nulls if nulls else self._answers]
@@ -424,7 +424,7 @@ class TaskLint:
             CaseLint(self._task, case, self._runner).run()
 
     def _in_time(self) -> Iterator[Case]:
-        """Yield the cases for which there is time, the first in any event."""
+        """Yield the cases for which there is time, at least the first."""
         until = time.monotonic() + STEP_S
         for number, case in enumerate(self._cases):
             if number and time.monotonic() > until:
@@ -466,7 +466,7 @@ class CaseLint:
         for answer in sample.answers(self._tally.notes):
             self._tally.asked.add(answer.null)
             self._tally.tried += 1
-            # Asked first: the checker may spoil the answer.
+            # Compared first: the checker may overwrite the answer.
             right = sample.is_right(answer.value)
             if not sample.check(answer.value):
                 accepted.append((answer.name, right))
@@ -479,7 +479,7 @@ class CaseLint:
         return BlindSample(self._task, self._case, number)
 
     def accept_the_right_answer(self, number: int) -> None:
-        """Raise ``TaskFault`` if the checker refuses what the reference itself answers to an input."""
+        """Raise ``TaskFault`` if the checker refuses the reference's own answer to an input."""
         self._right_sample(number)
 
     def _right_sample(self, number: int) -> Sample | BlindSample:
@@ -488,13 +488,13 @@ class CaseLint:
 
         sample = self._sample(number)
         if isinstance(sample, Sample) and (text := sample.check(nulls.private(sample.expected))):
-            raise TaskFault(f"the checker refuses what ref_kernel returns: {text}")
+            raise TaskFault(f"the checker refuses the output of ref_kernel: {text}")
         return sample
 
     def _confirmed(
         self, accepted: list[tuple[tuple[Null, str], bool]]
     ) -> list[tuple[tuple[Null, str], bool]]:
-        """Return those that are accepted on further inputs too; luck does not last."""
+        """Return those that are accepted on further inputs too, so not by luck."""
         for number in range(2, SAMPLES + 1):
             if not accepted:
                 break

@@ -1,4 +1,4 @@
-"""What a task's author can do about a null that is accepted."""
+"""Advice to a task's author about an accepted null."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kernelcup_harness import comparing
 from kernelcup_harness.lint_protocol import Null
 from kernelcup_harness.nulls import leaves
 
-# How many times the reference's own rounding a proposed tolerance is, where the middle between that and
-# the null's error does not refuse the null: the widest that does is proposed.
+# Factors of the reference's own rounding for a proposed tolerance, if the geometric mean of that and the
+# null's error does not refuse the null: the widest tolerance that refuses it is proposed.
 HEADROOM = (64.0, 16.0, 4.0)
 
-# For answers that are not only accepted but right.
+# Advice for answers that are not only accepted but right.
 RIGHT = {
     Null.COPY_OF_INPUT: "the input is the right answer: draw inputs that have to be changed, or waive "
     "this null with the reason",
@@ -24,18 +24,18 @@ RIGHT = {
     Null.OTHER_SEED: "the answer does not depend on the input: draw the input from the seed",
 }
 CONSTANT = "the right answer is the same constant each time: draw inputs for which it is not"
-TOO_CLOSE = "the answers to two inputs are closer than the tolerance; "
+TOO_CLOSE = "the answers to two inputs differ by less than the tolerance; "
 NOT_FINITE = (
     "every comparison with NaN is false: ask whether all errors are within the tolerance, not whether one is "
     "above it (the standard harness refuses this answer by itself unless the task says `non_finite: true`)"
 )
 POLICY = "if this precision is not meant to be allowed: "
-EVERYWHERE = "the checker does not look at every element, or not at their values"
+EVERYWHERE = "the checker does not check every element, or not their values"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Errors:
-    """How far an answer and an honest one are from the expected one, for one leaf."""
+    """The errors of a null and of an honest answer, for one leaf."""
 
     expected: torch.Tensor
     null: torch.Tensor
@@ -43,7 +43,7 @@ class Errors:
     epsilon: float
 
     def advice(self) -> str:
-        """Return a tolerance that refuses the null, or say that there is none."""
+        """Return a tolerance that refuses the null, or that there is none."""
         size = finite_max(self.expected.abs())
         share = finite_max(self.honest / self.expected.abs().clamp(min=max(size * 0.01, 1e-300)))
         away, off = finite_max(self.honest), finite_max(self.null)
@@ -57,7 +57,7 @@ class Errors:
             bound = nice(absolute) + nice(relative) * self.expected.abs()
             if bool((~(self.null <= bound)).any()):
                 return f"{told}; rtol={nice(relative):g}, atol={nice(absolute):g} would refuse it"
-        return f"{told}: no tolerance tells them apart, so draw other inputs"
+        return f"{told}: no tolerance separates the two, so draw other inputs"
 
 
 def advice(
@@ -72,7 +72,7 @@ def advice(
     """Return a suggestion for a null that was accepted.
 
     ``precise`` is the right answer computed in a higher precision, None if there is none;
-    ``tolerance`` what the checker says of itself.
+    ``tolerance`` is the checker's own.
     """
     if right:
         return RIGHT.get(null, CONSTANT)
@@ -82,13 +82,13 @@ def advice(
         return f"{EVERYWHERE}: this answer is outside its own rtol={tolerance[0]:g}, atol={tolerance[1]:g}"
     errors = worst_leaf(expected, answer, precise)
     if errors is None:
-        return "whole numbers can be compared for equality, every one of them"
+        return "integers can be compared for equality, every one of them"
     before = {Null.PREVIOUS_ANSWER: TOO_CLOSE, Null.OTHER_SEED: TOO_CLOSE, Null.LOWER_PRECISION: POLICY}
     return before.get(null, "") + errors.advice()
 
 
 def worst_leaf(expected: Any, answer: Any, precise: Any) -> Errors | None:
-    """Return the errors of the number with a fraction that is furthest off, None if none is off."""
+    """Return the errors of the floating-point leaf that is furthest off, None if none is off."""
     rights, wrongs = leaves(expected, "output"), dict(leaves(answer, "output"))
     better = dict(leaves(precise, "output"))
     found = [

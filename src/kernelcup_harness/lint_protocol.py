@@ -1,4 +1,4 @@
-"""What crosses the border of the harness when a task, not a submission, is put to the test.
+"""The harness's interface for testing a task instead of a submission.
 
 A :class:`~kernelcup_harness.protocol.JobSpec` goes in, as for judging; one :class:`LintReport` comes out.
 """
@@ -12,22 +12,22 @@ from kernelcup_harness.protocol import Parameters
 
 
 class Null(StrEnum):
-    """An answer that needs no work, or not all of it. A good task accepts none."""
+    """An answer that needs none or only a part of the work. A good task accepts none."""
 
     ZEROS = "zeros"
     ONES = "ones"
     UNINITIALISED = "uninitialised"
-    """Random bytes, as a buffer has that nobody wrote to."""
+    """Random bytes, as in an unwritten buffer."""
     COPY_OF_INPUT = "copy_of_input"
     PREVIOUS_ANSWER = "previous_answer"
-    """The right answer for the input before."""
+    """The right answer for the previous input."""
     OTHER_SEED = "other_seed"
-    """The right answer for an input of a seed that has nothing to do with this one."""
+    """The right answer for the input of an unrelated seed."""
     ONE_PERCENT_WRONG = "one_percent_wrong"
-    """The right answer but for one element in a hundred, and for one at least."""
+    """The right answer except for one element in a hundred, at least one."""
     LAST_TILE_MISSING = "last_tile_missing"
     NAN = "nan"
-    """NaN in all elements that have one."""
+    """NaN in all elements whose dtype has it."""
     INFINITE = "infinite"
     HALF_NAN = "half_nan"
     """The right answer, but NaN in its second half."""
@@ -36,14 +36,14 @@ class Null(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class CaseList(StrEnum):
-    """Where a case stands in ``task.yml``."""
+    """The list of a case in ``task.yml``."""
 
     TESTS = "tests"
     BENCHMARKS = "benchmarks"
@@ -61,30 +61,30 @@ class LintFinding:
     parameters: Parameters
     null: Null
     how: str
-    """What was handed in."""
+    """Description of the answer."""
     severity: Severity
     suggestion: str
     part: str = ""
-    """The only part of the answer that was replaced, such as ``output[1]``; empty for all of them."""
+    """The only part of the answer that was replaced, for example ``output[1]``; empty for all parts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LintReport:
-    """All that the nulls found out about a task."""
+    """All findings about a task."""
 
     fault: str = ""
-    """Why the task could not be tried to the end; empty if it was."""
+    """Why the task could not be tested to the end; empty if it was."""
     fault_list: CaseList | None = None
-    """Where the case stands at which that was; None if it was at none."""
+    """The list of the case at which that happened; None if it was at no case."""
     fault_index: int = 0
     seeds_below: int | None = None
-    """The largest bound below which seeds make no poorer inputs; None where no seed does."""
+    """The largest bound below which seeds make no poorer inputs; None if no seed makes poorer inputs."""
     seeds_poor: bool = False
     """Whether even seeds below that bound, the smallest that is allowed, make poorer inputs."""
     seeds_why: str = ""
     """What larger seeds do to the inputs."""
     findings: list[LintFinding] = field(default_factory=list)
     tried: int = 0
-    """How many answers the checker was asked about."""
+    """Number of answers given to the checker."""
     notes: list[str] = field(default_factory=list)
-    """What could not be tried, or was right, case by case."""
+    """Nulls that could not be tried, or were right, by case."""

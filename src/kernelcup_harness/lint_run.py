@@ -1,6 +1,6 @@
-"""A task's trial from spec to report: folder, process, limits. No torch, and nothing of it is believed.
+"""A task's lint from spec to report: folder, process, limits. No torch; the process is not trusted.
 
-What the process says goes into the report only where it has the agreed form and names a case that is there.
+Its events go into the report only if they have the agreed form and name an existing case.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_TEXT = 2000
 MOST_NOTES = 20
 START_GRACE_S = 120.0
 
-# Severity of what is accepted although it is wrong. Which precision a task allows is its author's choice.
+# Severity of an accepted null. The allowed precision is the author's choice, hence a warning.
 SEVERITIES = {null: Severity.WARNING if null is Null.LOWER_PRECISION else Severity.ERROR for null in Null}
 
 
@@ -79,7 +79,7 @@ def start(spec: JobSpec, folder: Any, fd: int, *, boxed: bool) -> processes.Chil
 def follow(
     spec: JobSpec, channel: Channel, child: processes.Child, gathered: Gathered, *, nulls: bool = True
 ) -> str:
-    """Take what the process finds until it ends; return why it could not go on, empty if it could."""
+    """Take the process's findings until it ends; return why it was cut off, empty if it finished."""
     deadline = time.monotonic() + spec.limits.test_s + START_GRACE_S
     memory_bytes = surroundings.memory_limit(spec)
     try:
@@ -89,7 +89,7 @@ def follow(
             if event.get("event") == "end":
                 return gathered.fault
             gathered.take(event)
-        return "too much was found to be told"
+        return "there are too many findings to report"
     except ChannelTimeout:
         return f"trying the null submissions took longer than {spec.limits.test_s:g} s"
     except BrokenProtocol as error:
@@ -112,7 +112,7 @@ def next_event(
 
 
 def how_it_ended(child: processes.Child, memory_bytes: int) -> str:
-    """Say why the process is gone before it was finished."""
+    """Return why the process ended before it had finished."""
     code = child.wait(2.0)
     if "memory" in child.killed_for:
         return f"the task's own code used more than {memory_bytes} bytes of memory"
@@ -123,7 +123,7 @@ def how_it_ended(child: processes.Child, memory_bytes: int) -> str:
 
 
 class Gathered:
-    """What was found so far."""
+    """The findings so far."""
 
     def __init__(self, spec: JobSpec) -> None:
         self._cases = {name: getattr(spec, name.value) for name in CaseList}
@@ -137,7 +137,7 @@ class Gathered:
         self.fault = ""
 
     def take(self, event: dict[str, Any]) -> None:
-        """Note one event. Raise :class:`BrokenProtocol` for one that has another form than agreed."""
+        """Record one event. Raise :class:`BrokenProtocol` if it does not have the agreed form."""
         try:
             if event["event"] == "fault":
                 self.fault = str(event["text"])[:MAX_TEXT] or "the task failed"
@@ -156,13 +156,13 @@ class Gathered:
     def _place(self, event: dict[str, Any]) -> tuple[CaseList, int]:
         name, index = CaseList(event["list"]), event["index"]
         if type(index) is not int or not 0 <= index < len(self._cases[name]):
-            raise ValueError("a case that is not there")
+            raise ValueError("a case that does not exist")
         return name, index
 
     def _take_case(self, event: dict[str, Any]) -> None:
         place = self._place(event)
         if place in self._closed or type(event["tried"]) is not int:
-            raise ValueError("a case that was there already")
+            raise ValueError("a case that was reported already")
         self._closed.add(place)
         self._tried += max(0, min(event["tried"], MOST_EVENTS))
         for null in {Null(text) for text in event["asked"]}:
@@ -173,7 +173,7 @@ class Gathered:
     def _take_seeds(self, event: dict[str, Any]) -> None:
         below = event["below"]
         if type(below) is not int or not FEWEST_SEEDS <= below < MOST_SEEDS:
-            raise ValueError("a bound of seeds that is none")
+            raise ValueError("an invalid bound of seeds")
         self._seeds = (below, event["poor"] is True, str(event["why"])[:MAX_TEXT])
 
     def _take_accepted(self, event: dict[str, Any]) -> None:
@@ -192,7 +192,7 @@ class Gathered:
         self._accepted.append((finding, event["right"] is True))
 
     def report(self, fault: str) -> LintReport:
-        """Return all that was found."""
+        """Return the report of all findings."""
         findings, notes = [], list(self._notes)
         for finding, right in self._accepted:
             if self._is_exception(finding, right=right):
@@ -215,10 +215,10 @@ class Gathered:
         )
 
     def _is_exception(self, finding: LintFinding, *, right: bool) -> bool:
-        """Tell whether a test may accept what it does because other cases refuse the like.
+        """Return whether a test may accept a null because other cases refuse the same kind.
 
-        A row of one element has but one softmax, and a short sum is good enough in any precision: such
-        a test may be there for its edge. What is timed may not be so.
+        A row of one element has only one softmax, and a short sum is good enough in any precision: such
+        a test may be there for its edge case. Timed cases get no exception.
         """
         if finding.list in (CaseList.BENCHMARKS, CaseList.HIDDEN_BENCHMARKS):
             return False

@@ -1,4 +1,4 @@
-"""Answers that need no work, or not all of it: what a good task refuses."""
+"""Answers that need none or only a part of the work, which a good task refuses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 from kernelcup_harness import comparing, finiteness, wire
 
 TILES = 16
-"""The last tile is one of so many parts of an output, counted row by row."""
+"""Number of parts of an output, counted row by row; the last tile is the last part."""
 STRIDE = 100
-"""One element in so many is wrong."""
+"""One element in this many is wrong."""
 
-# The formats that people take to be faster than the one that was asked for.
+# Lower-precision formats that people use to be faster than the requested one.
 LOWER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.complex128: (torch.complex64,),
     torch.float64: (torch.float32,),
@@ -24,25 +24,25 @@ LOWER: dict[torch.dtype, tuple[torch.dtype, ...]] = {
     torch.bfloat16: (torch.float8_e4m3fn,),
 }
 
-# What PyTorch can hold and carry but hardly compute with is looked at as bytes.
+# Formats that PyTorch stores but hardly computes with are treated as bytes.
 UNWORKABLE = re.compile(r"torch\.(u?int[1-7]|float4_\w+|complex32)")
 
 Change = Callable[[str, torch.Tensor], torch.Tensor]
 
 
 def is_plain(value: object) -> bool:
-    """Tell whether a tensor is one that can be carried, and has elements."""
+    """Return whether a tensor can be carried and has elements."""
     plain = type(value) in (torch.Tensor, torch.nn.Parameter)
     return plain and value.layout is torch.strided and value.numel() > 0  # type: ignore[attr-defined]
 
 
 def is_workable(value: torch.Tensor) -> bool:
-    """Tell whether PyTorch computes with elements of this kind."""
+    """Return whether PyTorch computes with elements of this dtype."""
     return UNWORKABLE.fullmatch(str(value.dtype)) is None
 
 
 def as_leaf(value: Any) -> torch.Tensor | None:
-    """Return a tensor or a number as a tensor, None for what cannot be changed element by element."""
+    """Return a tensor or a number as a tensor, None for a value that cannot be changed element by element."""
     if isinstance(value, torch.Tensor):
         if not is_plain(value):
             return None
@@ -65,7 +65,7 @@ def leaves(value: Any, where: str) -> list[tuple[str, torch.Tensor]]:
 
 
 def rebuilt(value: Any, change: Change, where: str) -> Any:
-    """Return the value with each leaf replaced by what ``change`` makes of it."""
+    """Return the value with ``change`` applied to each leaf."""
     if type(value) in (list, tuple):
         return type(value)(rebuilt(item, change, f"{where}[{i}]") for i, item in enumerate(value))
     if type(value) is dict:
@@ -84,12 +84,12 @@ def rebuilt(value: Any, change: Change, where: str) -> Any:
 
 
 def private(value: Any) -> Any:
-    """Return a contiguous copy that shares nothing, as the judge hands answers to a checker."""
+    """Return a contiguous copy that shares no memory, as the judge gives answers to a checker."""
     return rebuilt(value, lambda _path, leaf: leaf.clone(memory_format=torch.contiguous_format), "output")
 
 
 def is_equal(expected: Any, answer: Any) -> bool:
-    """Tell whether an answer is the right one, element by element."""
+    """Return whether an answer equals the right one, element by element."""
     if comparing.structure_fault(expected, answer):
         return False
     wrong = dict(leaves(answer, "output"))
@@ -97,9 +97,9 @@ def is_equal(expected: Any, answer: Any) -> bool:
 
 
 def same(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Tell whether two tensors of one form have equal elements; NaN equals NaN."""
+    """Return whether two tensors of one form have equal elements; NaN equals NaN."""
     if left.dtype.itemsize == 1 and left.is_floating_point():
-        # Nothing compares these formats.
+        # PyTorch cannot compare these formats.
         left, right = left.to(torch.float32), right.to(torch.float32)
     if torch.equal(left, right):
         return True
@@ -119,7 +119,7 @@ def ones(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def uninitialised(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of that form with bytes that mean nothing."""
+    """Return a tensor of that form with random bytes."""
     generator = torch.Generator(device="cpu").manual_seed(leaf.numel())
     count = leaf.numel() * leaf.dtype.itemsize
     values = torch.randint(0, 256, (count,), generator=generator, dtype=torch.uint8, device="cpu")
@@ -129,17 +129,17 @@ def uninitialised(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def one_percent_wrong(leaf: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with one element in a hundred, and one at least, moved by their usual size."""
+    """Return the tensor with one element in a hundred, at least one, moved by the elements' usual size."""
     flat = leaf.clone(memory_format=torch.contiguous_format).reshape(-1)
     count = max(1, flat.numel() // STRIDE)
     step = flat.numel() // count
-    # The last of each hundred: a checker that looks at the first few only is to be found out.
+    # The last of each hundred, to reveal a checker that checks only the first few.
     flat[step - 1 :: step] = moved(flat[step - 1 :: step], usual_size(leaf))
     return flat.reshape(leaf.shape)
 
 
 def usual_size(leaf: torch.Tensor) -> float:
-    """Return the mean magnitude of the finite elements, 1 where there is none or it is nothing."""
+    """Return the mean magnitude of the finite elements, 1 if there are none or it is zero."""
     if leaf.dtype is torch.bool:
         return 1.0
     sizes = leaf.to(torch.complex128 if leaf.is_complex() else torch.float64).abs()
@@ -149,7 +149,7 @@ def usual_size(leaf: torch.Tensor) -> float:
 
 
 def moved(values: torch.Tensor, distance: float) -> torch.Tensor:
-    """Return the values plus ``distance``, or minus it where that would leave the dtype's range."""
+    """Return the values plus ``distance``, or minus it if that would leave the dtype's range."""
     if values.dtype is torch.bool:
         return ~values
     if values.is_complex():
@@ -165,7 +165,7 @@ def moved(values: torch.Tensor, distance: float) -> torch.Tensor:
 
 
 def last_tile_missing(leaf: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with its last sixteenth, row by row, zero: ones where it is zero by right."""
+    """Return the tensor with its last sixteenth, row by row, set to zeros, or to ones if it is all zeros already."""
     flat = leaf.clone(memory_format=torch.contiguous_format).reshape(-1)
     begin = flat.numel() - max(1, flat.numel() // TILES)
     tile = flat[begin:]
@@ -174,24 +174,24 @@ def last_tile_missing(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def nan(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of that form full of NaN, or as it is where its dtype has none."""
+    """Return a tensor of that form full of NaN, or the tensor itself if its dtype has none."""
     return filled(leaf, float("nan"))
 
 
 def infinite(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of that form full of infinities, or as it is where its dtype has none."""
+    """Return a tensor of that form full of infinities, or the tensor itself if its dtype has none."""
     return filled(leaf, float("inf"))
 
 
 def half_nan(leaf: torch.Tensor) -> torch.Tensor:
-    """Return the tensor with NaN in its second half, or as it is where its dtype has none."""
+    """Return the tensor with NaN in its second half, or unchanged if its dtype has none."""
     flat = leaf.clone(memory_format=torch.contiguous_format).reshape(-1)
     flat[flat.numel() // 2 :] = nan(flat[flat.numel() // 2 :])
     return flat.reshape(leaf.shape)
 
 
 def filled(leaf: torch.Tensor, number: float) -> torch.Tensor:
-    """Return a tensor of that form full of one number, or as it is where its dtype cannot hold it."""
+    """Return a tensor of that form full of one number, or the tensor itself if its dtype cannot hold it."""
     if not (leaf.is_floating_point() or leaf.is_complex()):
         return leaf
     made = torch.full(leaf.shape, number, device=leaf.device).to(leaf.dtype)
@@ -199,13 +199,13 @@ def filled(leaf: torch.Tensor, number: float) -> torch.Tensor:
 
 
 def copies(leaf: torch.Tensor, inputs: list[tuple[str, torch.Tensor]]) -> list[tuple[str, torch.Tensor]]:
-    """Return the inputs that can be handed back in the form of ``leaf``, each with its path."""
+    """Return the inputs that can be returned in the form of ``leaf``, each with its path."""
     fitting = [(path, value) for path, value in inputs if fits(value, leaf)]
     return [(path, in_form_of(value, leaf)) for path, value in fitting]
 
 
 def fits(value: torch.Tensor, leaf: torch.Tensor) -> bool:
-    """Tell whether a tensor has as many elements as ``leaf``, or can be broadcast to it."""
+    """Return whether a tensor has as many elements as ``leaf``, or can be broadcast to it."""
     if value.numel() == leaf.numel():
         return True
     if value.numel() == 1 or value.dim() > leaf.dim():
@@ -224,7 +224,7 @@ def in_form_of(value: torch.Tensor, leaf: torch.Tensor) -> torch.Tensor:
 
 
 def rounded(leaf: torch.Tensor, lower: torch.dtype) -> torch.Tensor:
-    """Return a number with a fraction as ``lower`` can tell it, in its own dtype."""
+    """Return a floating-point tensor rounded to ``lower``, in its own dtype; others unchanged."""
     is_number = leaf.is_floating_point() or leaf.is_complex()
     if not is_number or leaf.is_complex() != lower.is_complex or leaf.dtype.itemsize <= lower.itemsize:
         return leaf

@@ -1,8 +1,8 @@
-"""Run a task's own ``eval.py`` under the ``POPCORN_*`` contract.
+"""Runs a task's own ``eval.py`` under the ``POPCORN_*`` contract.
 
 The file runs as its author wrote it: ``python3 MAIN MODE CASES`` with ``POPCORN_FD`` naming a pipe
-for ``key: value`` lines. User code and checker share a process there, so what it reports is
-self-measured. The pipe is read while the harness runs; what had arrived before a limit struck counts.
+for ``key: value`` lines. User code and checker share a process there, so its times are
+self-measured. The pipe is read while the harness runs; results that arrived before a limit count.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.record import Record, ended, signal_name
 
-# What the exit codes of the contract mean; every other one is a crash.
+# The verdicts of the contract's exit codes; every other code is a crash.
 EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
     2: (Verdict.INTERNAL_ERROR, "the task's own harness does not know this mode (exit code 2)"),
     110: (Verdict.RUNTIME_ERROR, "a call of the CUDA API failed (exit code 110)"),
@@ -39,16 +39,16 @@ EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
     114: (Verdict.TIME_LIMIT_EXCEEDED, "the time limit was exceeded (exit code 114)"),
 }
 
-# By these two a harness says that it could not even begin. Once it has told of a case, whoever ends
-# the process with one of them, a submission perhaps, does not speak for the harness. Before that it may
-# be either, for a submission shares the process: it is tried again with a submission that does nothing.
+# With these exit codes a harness reports that it could not begin. Once it has reported a case, such an
+# exit does not come from the harness but perhaps from the submission, which shares the process. Before
+# that it may be either, so the harness is tried again with a submission that does nothing.
 NOT_BEGUN_EXITS = (2, 113)
 CRASHED = 1
-"""The exit code of Python after an exception that nobody caught."""
+"""The exit code of Python after an uncaught exception."""
 NOTHING_SUBMITTED = "def custom_kernel(*data, **more):\n    raise RuntimeError('nothing is submitted')\n"
 
-# Runs in every Python process below: emulation where it is asked for; in the first process also
-# the limits and the tie to the runner. It replaces nothing of the task's.
+# Runs in every Python process below: emulation if it is asked for; in the first process also the
+# limits and the tie to the runner. It replaces nothing of the task's.
 SITE_CUSTOMIZE = """\
 import os, sys
 if os.environ.get("KERNELCUP_PARENT") == str(os.getppid()):
@@ -68,7 +68,7 @@ if os.environ.get("KERNELCUP_EMULATED") == "1":
 
 @dataclass(frozen=True, slots=True)
 class Laid:
-    """The folders of one call, fresh and of a name that no earlier call could guess."""
+    """The folders of one call: fresh, with a name that no earlier call could guess."""
 
     root: Path
 
@@ -79,7 +79,7 @@ class Laid:
 
     @property
     def site(self) -> Path:
-        """What Python runs at its start."""
+        """The folder of the code that Python runs at its start."""
         return self.root / "site"
 
     @property
@@ -116,7 +116,7 @@ class OwnHarness:
         spec, limits = self._spec, self._spec.limits
         tests = numbered(spec.tests, spec.hidden_tests)
         benchmarks = numbered(spec.benchmarks, spec.hidden_benchmarks)
-        # The contract: with `last` the harness is only sent the last benchmark.
+        # The contract: with `last` the harness gets only the last benchmark.
         if spec.ranking_by == "last" and spec.benchmarks:
             benchmarks = [benchmarks[len(spec.benchmarks) - 1]]
         test = self._invocation(StageName.TEST, "test", tests, limits.test_s)
@@ -165,7 +165,7 @@ class OwnHarness:
         except OSError as error:
             if not self._has_run:
                 raise
-            # Without a sandbox an earlier stage could do that; the machine is not to blame.
+            # Without a sandbox an earlier stage can cause this; the machine is not to blame.
             return Verdict.REJECTED, f"the job's folder cannot be used any more: {error.strerror}"
         child, results = self._call(invocation, laid, deadline)
         self._keep_output(child)
@@ -194,14 +194,14 @@ class OwnHarness:
     def _whose_library(
         self, invocation: Invocation, missing: str, deadline: float
     ) -> tuple[Verdict, str] | None:
-        """Blame the task if the same library is missing without a submission, else nobody yet."""
+        """Return the task's fault if the same library is missing without the submission, else None."""
         child = self._without_submission(invocation, deadline)
         if missing_library(child) != missing:
             return None
         return Verdict.INTERNAL_ERROR, f"the task's own harness cannot start on this machine: {missing}"
 
     def _without_submission(self, invocation: Invocation, deadline: float) -> processes.Child:
-        """Run the harness once more, with a submission that does nothing. Return the process that has ended."""
+        """Run the harness again with a submission that does nothing. Return the ended process."""
         built, self._built = self._built, None
         laid = self._lay_out(invocation.cases, submission=NOTHING_SUBMITTED)
         child, _ = self._call(invocation, laid, deadline)
@@ -212,16 +212,16 @@ class OwnHarness:
         return child
 
     def _whose_exit(self, invocation: Invocation, code: int, deadline: float) -> tuple[Verdict, str]:
-        """Tell whether the harness could not begin, or the submission ended it in its name."""
+        """Return the verdict: the harness could not begin, or the submission ended it in its name."""
         if self._without_submission(invocation, deadline).wait(0.0) == code:
             return EXIT_VERDICTS[code]
         text = f"the submission ended the harness with exit code {code} before the first case"
         return Verdict.RUNTIME_ERROR, text
 
     def _build(self) -> bool:
-        """Have compiled what the submission compiles when it is imported. Return False if that ends the run.
+        """Build the submission before its import. Return False if that ends the run.
 
-        The task's own harness imports it while time is counted, so a GPU is there if it needs one.
+        The task's own harness imports it within the time limit, so the build may use a GPU.
         """
         laid = self._lay_out([])
         self._has_run = True
@@ -237,7 +237,7 @@ class OwnHarness:
         if self._boxed:
             self._built = built.build
         elif built.build is None:
-            # It was cut off, and the lock that it left would hold up every later one.
+            # The build was cut off, and its stale lock would block every later one.
             self._build_folders = surroundings.build_folders(self._folder / "built-anew", boxed=False)
         self._record.end(Verdict.ACCEPTED, Reason.NONE, "")
         return True
@@ -268,7 +268,7 @@ class OwnHarness:
         return child
 
     def _environment(self, root: Path) -> dict[str, str]:
-        """Return what a build and the stages have in common."""
+        """Return the environment that a build and the stages share."""
         backend = self._spec.backend
         return (
             processes.clean_environment(None if self._boxed else root / "caches", os.environ)
@@ -294,7 +294,7 @@ class OwnHarness:
         return found
 
     def _lay_out(self, cases: list[tuple[int, Parameters, bool]], *, submission: str | None = None) -> Laid:
-        """Lay the files out anew: no stage sees what an earlier one left behind."""
+        """Write the files to a fresh folder: no stage sees what an earlier one left behind."""
         text = self._spec.submission if submission is None else submission
         laid = Laid(Path(tempfile.mkdtemp(prefix="own-", dir=self._folder)))
         for folder in (laid.files, laid.site, laid.cases):
@@ -315,7 +315,7 @@ class OwnHarness:
         self._record.exit_code = child.wait(0.0)
 
     def _how_it_ended(self, child: processes.Child, *, begun: bool) -> tuple[Verdict, str] | None:
-        """Return what the end of the process says by itself, None for a normal end."""
+        """Return the verdict that follows from the end of the process alone, None for a normal end."""
         code = child.wait(0.0)
         assert code is not None
         if child.killed_for:
@@ -329,7 +329,7 @@ class OwnHarness:
 
 
 def missing_library(child: processes.Child) -> str:
-    """Return what Python has said of a module that is not there, as its last word; empty where it has not."""
+    """Return Python's last error if it is about a missing module, else an empty text."""
     assert child.stderr is not None
     last = child.stderr.finish().text.strip().rpartition("\n")[2]
     return last[:500] if last.startswith(("ModuleNotFoundError: ", "ImportError: ")) else ""
@@ -355,7 +355,7 @@ def joined(first: CapturedOutput, second: CapturedOutput) -> CapturedOutput:
 
 
 def visible_gpus() -> int:
-    """Return how many GPUs the job may use: those named to it, else all that are there."""
+    """Return the number of GPUs that the job may use: those named to it, else all of the machine."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named:
         return len(named.split(","))

@@ -1,4 +1,4 @@
-"""What a task's own harness tells through ``POPCORN_FD``, and what is made of it."""
+"""The results that a task's own harness reports through ``POPCORN_FD``, and their verdicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_EXTRA_KEYS = 200
 MAX_EXTRA_TEXT = 4096
 MAX_MESSAGE = 16 << 10
 
-CHECK_FAILED = "the task's own harness says that the check failed"
+CHECK_FAILED = "the task's own harness reports that the check failed"
 
 TIMED_STAGES = (StageName.BENCHMARK, StageName.RANKED)
 
@@ -50,7 +50,7 @@ class Reading:
         self._complete = 0
 
     def verdict(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
-        """Record the cases and return what comes of them and of how the process ended."""
+        """Record the cases and return the verdict, from the cases and from how the process ended."""
         self._correct_plan()
         for place, (index, parameters, hidden) in enumerate(self._invocation.cases):
             result = self._case(place, index, parameters, hidden)
@@ -64,14 +64,14 @@ class Reading:
         return self._decide(child, end)
 
     def _correct_plan(self) -> None:
-        """Take the harness's own count: some time fewer benchmarks than they were sent."""
+        """Use the harness's own count: some harnesses time fewer benchmarks than they got."""
         count = number(self._results.get("benchmark-count"))
         if self._invocation.stage is StageName.RANKED and count is not None:
             self._expected = min(max(1, int(count)), self._expected)
             self._record.plan(self._expected)
 
     def _is_complete(self, result: CaseResult) -> bool:
-        """Tell whether a case has all that an accepted one must have."""
+        """Return whether a case has everything that an accepted one needs."""
         return result.timing is not None or self._invocation.stage not in TIMED_STAGES
 
     def _decide(self, child: processes.Child, end: tuple[Verdict, str] | None) -> tuple[Verdict, str]:
@@ -86,22 +86,24 @@ class Reading:
             return Verdict.WRONG_ANSWER, self._text("error") or CHECK_FAILED
         if (wrong := self._failed_test()) is not None:
             return Verdict.WRONG_ANSWER, wrong
-        text = "the harness ended without saying that the check passed"
+        text = "the harness ended without reporting that the check passed"
         return Verdict.RUNTIME_ERROR, self._with_detail(text, child)
 
     def _failed_test(self) -> str | None:
-        """Return what is said of a failed test where times were asked for: older harnesses tell a wrong answer so."""
+        """Return the text of a failed test in a timed stage: older harnesses report wrong answers like this."""
         failed = [key for key, value in self._results.items() if value == "fail" and is_status(key)]
         if not failed:
             return None
         return self._text(failed[0].removesuffix("status") + "error") or CHECK_FAILED
 
     def _passed(self, child: processes.Child) -> tuple[Verdict, str]:
-        """Accept a check that passed only if every case was reported: a submission can say it too."""
+        """Accept a passed check only if every case was reported: a submission could report it too."""
         if self._complete >= self._expected:
             return Verdict.ACCEPTED, ""
         what = "the time" if self._invocation.stage in TIMED_STAGES else "the result"
-        text = f"the harness ended well but told {what} of only {self._complete} of {self._expected} cases"
+        text = (
+            f"the harness ended well but reported {what} of only {self._complete} of {self._expected} cases"
+        )
         return Verdict.RUNTIME_ERROR, self._with_detail(text, child)
 
     def _with_detail(self, text: str, child: processes.Child) -> str:
@@ -136,7 +138,7 @@ class Reading:
             return Verdict.WRONG_ANSWER, self._text(prefix + "error")
         mean = self._results.get(prefix + "mean")
         if self._invocation.stage in TIMED_STAGES and mean is not None and positive(mean) is None:
-            return Verdict.RUNTIME_ERROR, f"the harness reported a time that is none: {mean[:100]!r}"
+            return Verdict.RUNTIME_ERROR, f"the harness reported an invalid time: {mean[:100]!r}"
         return Verdict.ACCEPTED, self._text(prefix + "message")
 
     def _timing(self, prefix: str) -> Timing | None:
@@ -170,15 +172,15 @@ class ResultPipe:
         self._data = bytearray()
 
     def read(self, on_overflow: Callable[[], None]) -> None:
-        """Start to drain; the write end must be closed here once the child has it."""
+        """Start draining; close the write end in this process once the child has it."""
         self._thread = threading.Thread(target=self._drain, args=(on_overflow,), daemon=True)
         self._thread.start()
 
     def finish(self) -> dict[str, str]:
-        """Return the lines as a mapping; of several with one key the last counts."""
+        """Return the lines as a mapping; if a key occurs several times, the last line counts."""
         self._thread.join(2.0)
         results: dict[str, str] = {}
-        # No `splitlines`: it breaks at form feeds and the like too, which occur in texts of errors.
+        # Not `splitlines`: it also breaks at form feeds and similar characters, which occur in error texts.
         for line in bytes(self._data).decode("utf-8", errors="replace").split("\n"):
             key, colon, value = line.removesuffix("\r").partition(":")
             if colon:
@@ -195,7 +197,7 @@ class ResultPipe:
 
 
 def reason_of(verdict: Verdict) -> Reason:
-    """Return the reason that goes with a verdict: more than that a task's own harness does not tell."""
+    """Return the reason for a verdict; a task's own harness reports nothing finer."""
     known = {
         Verdict.ACCEPTED: Reason.NONE,
         Verdict.TIME_LIMIT_EXCEEDED: Reason.TIME,
@@ -222,12 +224,12 @@ def positive(text: str | None) -> float | None:
 
 
 def has_begun(results: Mapping[str, str]) -> bool:
-    """Tell whether something was reported of any case."""
+    """Return whether any case was reported."""
     return any(key.startswith(("test.", "benchmark.")) for key in results)
 
 
 def is_status(key: str) -> bool:
-    """Tell whether a key is the status of a test."""
+    """Return whether a key is the status of a test."""
     return key.startswith("test.") and key.endswith(".status")
 
 

@@ -1,4 +1,4 @@
-"""Which variables of the environment an operator lets through to a job, beside the usual ones."""
+"""Environment variables that an operator passes to jobs, beside the usual ones."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable, Mapping
 
 VARIABLE = "KERNELCUP_HARNESS_PASS_ENV"
-"""Names them for the harness, between commas."""
+"""Names them for the harness, separated by commas."""
 
 FORM = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
-# What these say is loaded into every process, or is between the harness and its processes.
+# These load code into every process, or are private to the harness and its processes.
 NOBODYS = ("LD_", "GLIBC_TUNABLES", "PYTHON", "CUDA_INJECTION", "KERNELCUP", "POPCORN_")
 
 
 def patterns(environ: Mapping[str, str]) -> list[str]:
-    """Return what the environment names. Raise ``ValueError`` for what may not pass."""
+    """Return the patterns that the environment names. Raise ``ValueError`` for one that may not pass."""
     found = [text for text in environ.get(VARIABLE, "").split(",") if text]
     for pattern in found:
         if (what := problem(pattern)) is not None:
@@ -23,18 +23,18 @@ def patterns(environ: Mapping[str, str]) -> list[str]:
 
 
 def problem(pattern: str) -> str | None:
-    """Say what is wrong with a pattern, None if nothing is."""
+    """Return the fault of a pattern, None if it is allowed."""
     if FORM.fullmatch(pattern) is None:
-        return "is no name of a variable, with or without a * at its end"
+        return "is not the name of a variable, with or without a * at its end"
     begin, is_open = pattern.rstrip("*"), pattern.endswith("*")
     for name in NOBODYS:
         if begin.startswith(name) or (is_open and name.startswith(begin)):
-            return f"would let through {name}..., which no job may be given"
+            return f"would pass {name}..., which no job may get"
     return None
 
 
 def passes(name: str, allowed: Iterable[str]) -> bool:
-    """Tell whether a variable fits one of the patterns."""
+    """Return whether a variable matches one of the patterns."""
     return any(
         name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern for pattern in allowed
     )

@@ -1,4 +1,4 @@
-"""Shared memory that the GPU can reach by itself, which makes copies several times faster."""
+"""Pins shared memory, so that the GPU accesses it directly: copies become several times faster."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import torch
 from kernelcup_harness import masks
 
 MAPPED = 2
-"""``cudaHostRegisterMapped``: kernels can use the address as it is."""
+"""``cudaHostRegisterMapped``: kernels can use the address unchanged."""
 LARGEST = 2 << 30
-"""More is not pinned: it could not be used for anything else, and pinning it takes a second."""
+"""Larger memory is not pinned: it could not be used for anything else, and pinning it takes a second."""
 
 
 def pin(address: int, nbytes: int) -> bool:
-    """Register memory of this process with the driver; False where that does not work."""
+    """Register memory of this process with the driver. Return whether that worked."""
     if not masks.on_gpu() or not 0 < nbytes <= LARGEST:
         return False
-    # Its answer is an enumeration of the runtime; 0 is success.
+    # The result is an enumeration of the runtime; 0 is success.
     if int(torch.cuda.cudart().cudaHostRegister(address, nbytes, MAPPED)) == 0:
         return True
-    # The runtime keeps the error for the next launch that looks: this one.
+    # The runtime keeps the error for the next launch, so launch something to clear it.
     with contextlib.suppress(RuntimeError):
         torch.zeros(1, device="cuda")
     return False

@@ -1,4 +1,4 @@
-"""Starting something without getting in the way of what is being measured."""
+"""Starts processes without disturbing measurements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOWEST = 19
 
 
 def can_be_raised() -> bool:
-    """Tell whether this process may raise a priority that it has lowered."""
+    """Return whether this process may raise a priority that it has lowered."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("CapEff:"):
@@ -24,14 +24,14 @@ def can_be_raised() -> bool:
 
 @contextlib.contextmanager
 def lowered(wanted: bool) -> Iterator[None]:
-    """Run at the lowest priority, with all that is started meanwhile, where that can be undone."""
+    """Run at the lowest priority, like all processes started in this context, if that can be undone."""
     if wanted and can_be_raised():
         os.setpriority(os.PRIO_PROCESS, 0, LOWEST)
     yield
 
 
 def raise_again() -> None:
-    """Give this process and all below it the usual priority, thread by thread, if it was lowered."""
+    """Restore the usual priority of this process and its descendants, thread by thread, if it was lowered."""
     if os.getpriority(os.PRIO_PROCESS, 0) != LOWEST:
         return
     for pid in [os.getpid(), *processes.descendants(os.getpid())]:

@@ -25,12 +25,12 @@ PR_SET_PDEATHSIG = 1
 ABORT_S = 2.0
 PR_SET_CHILD_SUBREAPER = 36
 
-# Exit code of a contestant that finds its channel closed: the submission did that, or the judge ended.
+# Exit code of a contestant whose channel is closed, by the submission or by the end of the judge.
 CHANNEL_LOST = 97
-# How long to wait until files are counted again, in times of how long it took.
+# Pause between two counts of files, as a multiple of the time that a count takes.
 LOOKING_SHARE = 20.0
 
-# What a run may see of the environment; an operator may name more. The prefixes protect shared hardware.
+# Environment variables that a run may see; an operator may name more. The prefixes protect shared hardware.
 PASSED_NAMES = (
     "PATH",
     "LANG",
@@ -58,12 +58,12 @@ def die_with_parent(parent: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Make processes whose parent is gone ours, so that :func:`kill_descendants` finds them."""
+    """Adopt processes whose parent is gone, so that :func:`kill_descendants` finds them."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def limit_resources(memory_bytes: int | None) -> None:
-    """Set limits on this process and all that it starts.
+    """Set limits on this process and everything that it starts.
 
     ``memory_bytes`` bounds private writable memory; it is None where a GPU driver reserves
     address ranges that would count.
@@ -112,11 +112,11 @@ class Capture:
         self._thread.start()
 
     def limit(self, *, keep: int, cap: int) -> None:
-        """Keep and allow so much from now on."""
+        """Set how much is kept and allowed from now on."""
         self._keep, self._cap = keep, cap
 
     def finish(self, timeout_s: float = 2.0) -> CapturedOutput:
-        """Wait for the end of the pipe and return what came through it."""
+        """Wait for the end of the pipe and return its output."""
         self._thread.join(timeout_s)
         text = bytes(self._kept).decode("utf-8", errors="replace")
         return CapturedOutput(text=text, total_bytes=self._total, truncated=self._total > len(self._kept))
@@ -136,7 +136,7 @@ class Child:
 
     process: subprocess.Popen[bytes]
     killed_for: list[str] = field(default_factory=list)
-    """Why the runner ended it: ``output``, ``memory``, ``time``; the first reason counts."""
+    """Reasons why the runner ended it: ``output``, ``memory``, ``time``; the first one counts."""
     stdout: Capture | None = None
     stderr: Capture | None = None
     prepared: sandbox.Prepared | None = None
@@ -151,7 +151,7 @@ class Child:
         kill_tree(self.process.pid)
 
     def abort(self) -> None:
-        """Have a process of Python that hangs say where it is, and end."""
+        """Make a hanging Python process print its stack, and end it."""
         for pid in [self.process.pid, *descendants(self.process.pid)]:
             with contextlib.suppress(OSError):
                 if "bwrap" not in Path("/proc", str(pid), "comm").read_text():
@@ -169,23 +169,23 @@ class Child:
         if self.prepared is None:
             return code
         self._leave_group()
-        # bubblewrap, like a shell, tells of a signal by 128 and its number.
+        # bubblewrap, like a shell, reports a signal as 128 plus its number.
         is_signal = self.prepared.is_bubblewrap and 128 < code <= 128 + signal.SIGRTMAX
         return 128 - code if is_signal else code
 
     def limit_output(self, *, keep: int, cap: int) -> None:
-        """Set how much of what it prints is kept, and how much it may print."""
+        """Set how much of its output is kept, and how much it may print."""
         for capture in (self.stdout, self.stderr):
             if capture is not None:
                 capture.limit(keep=keep, cap=cap)
 
     def limit_memory(self, memory_bytes: int) -> None:
-        """Bound its memory by its control group, where it has one."""
+        """Limit its memory by its control group, if it has one."""
         if self.prepared is not None and self.prepared.group is not None:
             self.prepared.group.limit_memory(memory_bytes)
 
     def stored_bytes(self, besides: Sequence[int] = ()) -> int:
-        """Return how much memory or disk is taken by the files that it has written in its sandbox.
+        """Return the bytes of memory or disk used by the files that it has written in its sandbox.
 
         Files in memory without a name count too, but those that the processes ``besides`` have open.
         """
@@ -194,12 +194,12 @@ class Child:
             pid = self.process.pid
             self._stored_bytes = storage.used(self.prepared, pid)
             self._stored_bytes += storage.open_memory([pid, *descendants(pid)], besides)
-            # Whoever writes very many files must not keep us busy with counting them.
+            # Very many files must not keep the runner busy counting them.
             self._look_again = began + LOOKING_SHARE * (time.monotonic() - began)
         return self._stored_bytes
 
     def _leave_group(self) -> None:
-        """Find out whether memory was the reason, and remove the control group."""
+        """Check whether it was killed for its memory, and remove the control group."""
         group = self.prepared.group if self.prepared is not None else None
         if group is not None and group.exists():
             if group.ran_out_of_memory() and not self.killed_for:
@@ -248,7 +248,7 @@ def start(
 
 
 def wait_for_end(pid: int, timeout_s: float) -> None:
-    """Return when a process has ended or the time is over: at once, where ``Popen.wait`` sleeps in steps."""
+    """Return as soon as a process has ended or the time is over; ``Popen.wait`` would sleep in steps."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -273,7 +273,7 @@ def python_argv(module: str, function: str, *arguments: str) -> list[str]:
 
 
 def parents() -> dict[int, int]:
-    """Return process id to parent id for all processes that can be seen."""
+    """Return process id to parent id for all visible processes."""
     found: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -289,7 +289,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def below(pid: int, family: Mapping[int, int]) -> list[int]:
-    """Return the same by what :func:`parents` has returned."""
+    """Return the ids of all processes below ``pid``, given the result of :func:`parents`."""
     found: list[int] = []
     front = {pid}
     while front:
@@ -317,12 +317,12 @@ def kill_descendants(
     ``keep`` go on with all that they have started.
     """
     for _ in range(rounds):
-        family = parents()  # one look for all: what is kept may start something at any moment
+        family = parents()  # read once for all: kept processes may start something at any moment
         kept = {*spare, *keep, *(pid for each in keep for pid in below(each, family))}
         remaining = [pid for pid in below(os.getpid(), family) if pid not in kept]
         if not remaining:
             return
-        # A process that is stopped makes no new ones while the others are being killed.
+        # A stopped process starts no new ones while the others are being killed.
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid in remaining:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -333,7 +333,7 @@ def kill_descendants(
 
 
 def used_memory(child: Child) -> int:
-    """Return the bytes of private memory of a process and its descendants, and of what they have stored."""
+    """Return the bytes of private memory of a process and its descendants, and of the files they have written."""
     return private_memory(child.process.pid) + child.stored_bytes()
 
 

@@ -1,6 +1,6 @@
-"""Whether large seeds make a task's inputs poorer, and the largest bound below which they do not.
+"""Finds out whether large seeds make a task's inputs poorer, and the largest bound below which they do not.
 
-A generator that adds its seed to float32 noise makes one constant of a 63-bit seed; others raise an
+A generator that adds its seed to float32 noise makes a constant input for a 63-bit seed; others raise an
 exception from 2^32 on. Inputs of large seeds are compared with those of the case's own seed: how many
 different values a tensor has, how far they differ for their size, and whether they are finite.
 """
@@ -24,12 +24,12 @@ BOUNDS = (MOST_SEEDS, 1 << 62, 1 << 53, 1 << 32, 1 << 31, 1 << 24, FEWEST_SEEDS)
 TRIES = 3
 """Seeds that are tried for each bound, and for comparison."""
 LOOKED_AT = 1 << 16
-"""Elements of a tensor, at most."""
+"""Most elements of a tensor that are examined."""
 SCATTER = 2654435761
-"""A prime: multiples of it reach all over a tensor, whatever the length of its rows."""
+"""A prime, so that its multiples are spread over a tensor with rows of any length."""
 FEWER_VALUES = 4
 SMALLER_SPREAD = 16
-"""From these factors on an input is poorer."""
+"""An input is poorer from these factors on."""
 FEWER_FINITE = 0.01
 
 Make = Callable[[int], Any]
@@ -38,23 +38,23 @@ Make = Callable[[int], Any]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Richness:
-    """What can be said of a tensor without knowing what it is for."""
+    """Statistics of a tensor, independent of its purpose."""
 
     values: int
-    """Different values among those that were looked at."""
+    """Number of distinct values among the examined ones."""
     spread: float
-    """Standard deviation over the largest magnitude; 0 for whole numbers."""
+    """Standard deviation over the largest magnitude; 0 for integers."""
     finite: float
     mark: bytes
     """Equal for equal tensors."""
 
 
 Measured = dict[str, Richness]
-"""The tensors of an input, by their places."""
+"""Statistics of the tensors of an input, by path."""
 
 
 def richness(leaf: torch.Tensor) -> Richness:
-    """Look at a tensor."""
+    """Measure a tensor."""
     found = some_elements(leaf.detach())
     mark = hashlib.sha256(str(tuple(leaf.shape)).encode())
     mark.update(found.cpu().contiguous().view(torch.uint8).numpy().tobytes())
@@ -68,12 +68,12 @@ def richness(leaf: torch.Tensor) -> Richness:
 
 
 def some_elements(leaf: torch.Tensor) -> torch.Tensor:
-    """Return a tensor's elements in a row, of a large one some from all over it, as float64 or int64."""
+    """Return a tensor's elements, or a spread sample of a large one, as flat float64 or int64."""
     flat = (torch.view_as_real(leaf) if leaf.is_complex() else leaf).flatten()
     if flat.numel() > LOOKED_AT:
         places = torch.arange(LOOKED_AT, device=flat.device) * SCATTER % flat.numel()
         kind = flat.dtype
-        # Kinds of one byte are often not to be picked from.
+        # Indexing often does not support formats of one byte.
         flat = flat.view(torch.uint8)[places].view(kind) if kind.itemsize == 1 else flat[places]
     return flat.to(torch.float64 if flat.is_floating_point() else torch.int64)
 
@@ -84,16 +84,16 @@ def different(values: torch.Tensor) -> int:
 
 
 def measure(make: Make, seed: int) -> Measured:
-    """Make an input and look at all its tensors. Raise ``TaskFault``."""
+    """Make an input and measure all its tensors. Raise ``TaskFault``."""
     data = make(seed)
     try:
         return {path: richness(leaf) for path, leaf in nulls.leaves(data, "input")}
-    except (OverflowError, RuntimeError) as error:  # such as a whole number of more than 64 bits
-        raise TaskFault(f"the input cannot be looked at: {error}") from error
+    except (OverflowError, RuntimeError) as error:  # for example an integer of more than 64 bits
+        raise TaskFault(f"the input cannot be examined: {error}") from error
 
 
 def loss(known: Sequence[Measured], tried: Measured) -> str:
-    """Say what an input lacks that the known ones have, empty for nothing."""
+    """Return what an input lacks compared with the known ones, empty if it lacks nothing."""
     for path, found in tried.items():
         like = [each[path] for each in known if path in each]
         if not like:
@@ -109,7 +109,7 @@ def loss(known: Sequence[Measured], tried: Measured) -> str:
 
 
 def all_alike(measured: Sequence[Measured]) -> bool:
-    """Tell whether inputs of different seeds are one and the same."""
+    """Return whether the inputs of different seeds are all equal."""
     marks = [[each[path].mark for path in sorted(each)] for each in measured]
     return len(marks) > 1 and all(each == marks[0] for each in marks)
 
@@ -125,13 +125,13 @@ class Trial:
         self._first = MOST_SEEDS if below is None else below
         self._below = self._first
         self.why = ""
-        """What the last bound that was given up did to inputs."""
+        """What seeds up to the last rejected bound did to inputs."""
         self.poor = False
-        """Whether even the smallest bound does."""
+        """Whether even the smallest bound makes poorer inputs."""
 
     @property
     def proposal(self) -> int | None:
-        """The bound to take; None to leave it as it is."""
+        """The bound to use; None to leave it unchanged."""
         return self._below if self._below < self._first else None
 
     def case(self, name: str, given: int | None, make: Make) -> None:
@@ -149,7 +149,7 @@ class Trial:
         self._below, self.poor = min(self._below, FEWEST_SEEDS), True
 
     def _fault(self, name: str, bound: int, known: Sequence[Measured], make: Make) -> str:
-        """Say what seeds of the upper half below a bound do to an input, empty for nothing."""
+        """Return what seeds of the upper half below a bound do to an input, empty if nothing."""
         tried = []
         for number in range(TRIES):
             half = bound // 2

@@ -1,4 +1,4 @@
-"""How much a sandboxed process has written to files: memory or disk that no figure of a process shows."""
+"""Bytes that a sandboxed process has written to files: memory or disk beyond the process's own figures."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def used(prepared: Prepared, pid: int) -> int:
 
 
 def open_memory(pids: Iterable[int], besides: Iterable[int]) -> int:
-    """Return the bytes of files without a name in memory that processes hold open, and others do not.
+    """Return the bytes of anonymous memory files that processes hold open, except those of ``besides``.
 
-    Only root may look at processes of other users; what it may not see counts as nothing.
+    Only root can inspect processes of other users; invisible files count as nothing.
     """
     known = {inode for pid in besides for inode in memory_files(pid)}
     found = {inode: size for pid in pids for inode, size in memory_files(pid).items()}
@@ -32,7 +32,7 @@ def open_memory(pids: Iterable[int], besides: Iterable[int]) -> int:
 
 
 def memory_files(pid: int) -> dict[int, int]:
-    """Return inode to bytes of the files without a name in memory that a process holds open."""
+    """Return inode to bytes of the anonymous memory files that a process holds open."""
     found = {}
     with contextlib.suppress(OSError):
         for fd in os.listdir(f"/proc/{pid}/fd"):
@@ -45,9 +45,9 @@ def memory_files(pid: int) -> dict[int, int]:
 
 
 def in_memory(prepared: Prepared, pid: int) -> int:
-    """Return what lies in the folders in memory that a process inside sees.
+    """Return the bytes in the memory folders that a process inside sees.
 
-    While the sandbox is still being built they are other folders, told by their size.
+    Until the sandbox is complete the process sees other folders, which are recognised by their size.
     """
     total = 0
     for name in WRITTEN_FOLDERS:
@@ -66,12 +66,12 @@ def children(pid: int) -> list[int]:
 
 
 def below(folder: Path) -> int:
-    """Return the bytes that all files below a folder take."""
+    """Return the bytes used by all files below a folder."""
     return sum(taken(entry) for entry in entries_below(str(folder)))
 
 
 def owned_in(folder: Path, user_id: int) -> int:
-    """Return the bytes that a user's files in a folder that all share take."""
+    """Return the bytes used by one user's files in a shared folder."""
     total = 0
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -82,7 +82,7 @@ def owned_in(folder: Path, user_id: int) -> int:
 
 
 def entries_below(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Return what is below a folder, without recursion: it may be very deep."""
+    """Yield all entries below a folder, without recursion: it may be very deep."""
     left = [folder]
     while left:
         with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
@@ -93,7 +93,7 @@ def entries_below(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def taken(entry: os.DirEntry[str]) -> int:
-    """Return the bytes that a file takes, 0 for one that is gone."""
+    """Return the bytes used by a file, 0 if it is gone."""
     with contextlib.suppress(OSError):
         return entry.stat(follow_symlinks=False).st_blocks * 512
     return 0

@@ -1,4 +1,4 @@
-"""Whose something is that a runner may have left behind, and the end of processes that nobody owns."""
+"""Finds and kills what dead runners left behind."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import signal
 from pathlib import Path
 
 MARK = "KERNELCUP_RUNNER"
-"""The variable by which a process is known that no namespace of its own ends with its runner."""
+"""The variable that marks processes without a namespace of their own, which do not end with their runner."""
 
 
 def namespace() -> str:
-    """Return what tells apart runners that see different process ids."""
+    """Return the id of the process namespace: runners with different ids see different process ids."""
     return str(os.stat("/proc/self/ns/pid").st_ino)
 
 
@@ -22,13 +22,13 @@ def owner() -> str:
 
 
 def is_orphan(name: str) -> bool:
-    """Tell whether a runner of that name was one of this namespace and is gone."""
+    """Return whether the runner of that name was in this namespace and is gone."""
     space, _, pid = name.partition("-")
     return space == namespace() and pid.isdigit() and not Path("/proc", pid).exists()
 
 
 def end_orphans() -> None:
-    """SIGKILL what runners that were killed have left running, as far as it still carries their mark."""
+    """SIGKILL the processes that dead runners left running, if they still carry their mark."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             if is_orphan(mark_of(Path("/proc", pid, "environ").read_bytes())):

@@ -248,7 +248,7 @@ def test_a_lower_precision_is_a_warning_and_all_else_an_error(trial):
         ("an answer that is always zero", "zeros", "the same constant"),
         ("an input that does not depend on the seed", "other_seed", "draw the input from the seed"),
         ("a last tile that is not looked at", "last_tile_missing", "would refuse it"),
-        ("answers that hardly differ", "previous_answer", "closer than the tolerance"),
+        ("answers that hardly differ", "previous_answer", "differ by less than the tolerance"),
         ("whole numbers with a tolerance", "other_seed", "compared for equality"),
         ("errors that are counted", "nan", "comparison with NaN is false"),
         ("a comparison in half precision", "lower_precision", "not meant to be allowed"),
@@ -270,7 +270,7 @@ def test_the_tolerance_that_is_proposed_refuses_the_null(trial):
 def test_a_checker_that_skips_elements_is_told_from_one_with_too_wide_a_tolerance(trial):
     told = "check_implementation.rtol, check_implementation.atol = 1e-5, 1e-6\n"
     report = trial(*BROKEN["a last tile that is not looked at"][0], told)
-    assert "does not look at every element" in report.findings[0].suggestion
+    assert "does not check every element" in report.findings[0].suggestion
 
 
 def test_a_part_that_is_not_looked_at_is_named(trial):
@@ -473,7 +473,7 @@ def test_luck_on_one_input_is_no_finding(trial):
 
 
 def test_a_checker_that_refuses_the_reference_is_a_fault(trial):
-    with pytest.raises(TaskFault, match="the checker refuses what ref_kernel returns"):
+    with pytest.raises(TaskFault, match="the checker refuses the output of ref_kernel"):
         trial(GENERATE, REFERENCE, checker("False"))
 
 

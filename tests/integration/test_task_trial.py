@@ -57,7 +57,7 @@ def test_a_checker_that_refuses_the_reference_is_a_fault(trial) -> None:
     task = shipped(sources={"reference.py": broken, "eval.py": ACCEPTS_ALL})
     found = trial.try_task(task, ["emulated"], solutions=True)
     assert found is not None
-    assert "the checker refuses what ref_kernel returns" in found.fault
+    assert "the checker refuses the output of ref_kernel" in found.fault
 
 
 @pytest.mark.first_contact(2, "a real trial finds the bound that a board takes, for devices elsewhere too")

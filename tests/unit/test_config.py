@@ -97,9 +97,9 @@ def test_devices_are_taken_from_the_file(load) -> None:
         ("[sandbox]\nrequired = 'no'", "sandbox.required: must be true or false, not text"),
         (
             "[sandbox]\nenvironment = ['LD_PRELOAD']",
-            "sandbox.environment: 'LD_PRELOAD' would let through LD_",
+            "sandbox.environment: 'LD_PRELOAD' would pass LD_",
         ),
-        ("[sandbox]\nenvironment = ['A B']", "sandbox.environment: 'A B' is no name of a variable"),
+        ("[sandbox]\nenvironment = ['A B']", "sandbox.environment: 'A B' is not the name of a variable"),
         ("[[devices", "not TOML"),
     ],
 )
