@@ -1,8 +1,8 @@
 """The first choice of sandbox: bubblewrap, with namespaces of its own for everything.
 
-Inside there is no network, no other process, and of the host's files only a list that is read-only.
-What can be written is memory of limited size that goes with the sandbox. Started by root, the process
-first becomes a user who owns nothing: an id that is merely mapped would still read root's files.
+Inside there is no network, no other process, and only a read-only list of the host's files. Writable
+files are memory of limited size that is freed with the sandbox. Started by root, the process first
+becomes a user who owns nothing: a merely mapped id would still read root's files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORK = "/job"
 
 
 def describe() -> dict[str, str]:
-    """Say what is in force, for the report of a run."""
+    """Describe what is in force, for the report of a run."""
     how = "a user of its own" if os.getuid() == 0 else "a user namespace"
     return {"kind": "bubblewrap", "privileges": how, "network": "none", "seccomp": "denylist"}
 
@@ -58,7 +58,7 @@ def prepare(
 
 
 def made_settings(box: Sandbox) -> dict[str, str]:
-    """Return the files below /etc that are not the host's, name to text."""
+    """Return the files below /etc that replace the host's, name to text."""
     user = box.user_id
     made = {
         "/etc/passwd": f"kernelcup:x:{user}:{user}::{SCRATCH}:/bin/sh\n",
@@ -76,14 +76,14 @@ def isolation(user_id: int) -> list[str]:
     options = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     options += ["--die-with-parent", "--new-session", "--hostname", "kernelcup", "--cap-drop", "ALL"]
     if os.getuid() == 0:
-        # What it takes to become somebody else, and gone once that is done.
+        # Needed to change the user, and dropped afterwards.
         return [*options, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     mapped = ["--unshare-user", "--disable-userns", "--uid", str(user_id), "--gid", str(user_id)]
     return [*options[:-2], *mapped, *options[-2:]]
 
 
 def become(user_id: int) -> list[str]:
-    """Return the command that drops root, nothing where we are not root."""
+    """Return the command that drops root, empty if this process is not root."""
     if os.getuid() != 0:
         return []
     # Leaving uid 0 empties the sets of capabilities; with no_new_privs nothing brings them back.
@@ -107,13 +107,13 @@ def file_systems(box: Sandbox) -> list[str]:
 
 
 def parents_of(folder: str) -> list[str]:
-    """Return the options that make the folders above one, readable: by itself bwrap closes them."""
+    """Return the options that make a folder's parents readable: by default bwrap closes them."""
     above = [str(parent) for parent in Path(folder).parents if str(parent) != "/"][::-1]
     return [option for parent in above for option in ("--perms", "0755", "--dir", parent)]
 
 
 def laid_files(box: Sandbox) -> list[str]:
-    """Return the options that lay the job's files into the working folder."""
+    """Return the options that put the job's files into the working folder."""
     options: list[str] = []
     for path in sorted(box.files.rglob("*")):
         inside = f"{WORK}/{path.relative_to(box.files)}"
@@ -130,7 +130,7 @@ def system_folder(folder: str) -> list[str]:
 
 
 def gpu_options(devices: Sequence[str]) -> list[str]:
-    """Return the options that show device nodes of GPUs and what the driver reads in /sys."""
+    """Return the options that show device nodes of GPUs and the driver's files in /sys."""
     options: list[str] = []
     for path in devices:
         options += [*parents_of(path), "--dev-bind-try", path, path]

@@ -1,4 +1,4 @@
-"""What the trusted contestant computes: nothing, or for a while. Both take the way of any submission."""
+"""The kernels of the trusted contestant: a no-op and a spin, called like those of any submission."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PROFILED_LAUNCHES = 30
 
 
 class Noop:
-    """Returns an answer of the agreed form that was there before the call."""
+    """Returns an answer of the agreed form that was made before the call."""
 
     def __init__(self) -> None:
         self._answer: Any = None
 
     def prepare(self, frame: dict[str, Any]) -> None:
-        """Make the answer: tensors of the form's shapes, whatever is in them."""
+        """Make the answer: tensors of the form's shapes, with any contents."""
         decoder = wire.Decoder(Nothing(), frame["table"], wire.importing_record_type, dense=False)
         self._answer = wire.with_tensors(decoder.value(frame["tree"]), whole)
 
@@ -31,17 +31,17 @@ class Noop:
         return self._answer
 
     def renew(self) -> None:
-        """Write the answer, as a call does: so that it lies in the cache as one of a submission."""
+        """Write the answer, so that it lies in the cache like that of a submission's call."""
         for each in aliasing.leaves(self._answer):
             each.zero_()
 
 
 def nothing() -> None:
-    """What other kernels do when an input is given."""
+    """Do nothing: other kernels need no step when an input is given."""
 
 
 class Nothing:
-    """Memory from which each tensor is taken as zeros: only its form is of interest."""
+    """Memory whose tensors are all zeros, if only their form matters."""
 
     size = 1 << 62
 
@@ -56,19 +56,19 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def spin(data: dict[str, Any]) -> None:
-    """Keep the device busy for so many cycles of its clock; with none it is a kernel that does nothing."""
+    """Keep the device busy for ``cycles`` of its clock; with 0 cycles the kernel is empty."""
     torch.cuda._sleep(data["cycles"])
 
 
 def spin_on_host(data: dict[str, Any]) -> None:
-    """Keep the processor busy for so many nanoseconds."""
+    """Keep the processor busy for ``cycles`` nanoseconds."""
     end = time.perf_counter_ns() + data["cycles"]
     while time.perf_counter_ns() < end:
         pass
 
 
 def empty_kernel_ns() -> float | None:
-    """Return what the profiler sees of an empty kernel; None where it cannot be used here."""
+    """Return the profiler's time of an empty kernel in nanoseconds; None if the profiler cannot be used."""
     from torch.profiler import ProfilerActivity, profile
 
     durations: list[float] = []

@@ -1,4 +1,4 @@
-"""What this machine's device can do, measured in a few seconds: rates, latencies, and a canary.
+"""Measures this machine's device in a few seconds: rates, latencies, and a canary.
 
 Nothing here changes the device: no clocks, no modes. It needs torch and nothing else. Rates are the
 best of several tries, because they are used as bounds; the canary is a median, because it is compared.
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 LARGE_BYTES = {Backend.CUDA: 1024 * MIB, Backend.CPU: 128 * MIB}
-"""Of each buffer for the bandwidth: many times any cache."""
+"""Size of each buffer for the bandwidth: many times any cache."""
 MATRIX_SIZES = {Backend.CUDA: (1024, 4096, 8192), Backend.CPU: (256, 1024)}
 """Sides of square matrices, multiples of all tiles, in order."""
 MATRIX_BUDGET_S = 1.0
-"""A larger size is left out if all its tries would take longer, such as fp64 on a GPU that hardly has it."""
+"""A larger size is left out if all its tries would take longer, for example fp64 on a GPU with little of it."""
 TRIES = {Backend.CUDA: 10, Backend.CPU: 3}
 
 CANARY_BYTES = {Backend.CUDA: 64 * MIB, Backend.CPU: 16 * MIB}
 CANARY_SIDE = {Backend.CUDA: 2048, Backend.CPU: 256}
 CANARY_SAMPLES = {Backend.CUDA: 100, Backend.CPU: 5}
 CANARY_BUDGET_S = 0.1
-"""After this no further sample is begun on a processor, which others may use at the same time."""
+"""Time after which no sample is begun on a processor, which others may use at the same time."""
 CANARY_WARM_UP_S = {Backend.CUDA: 0.05, Backend.CPU: 0.02}
 CANARY_BATCH = {Backend.CUDA: 20, Backend.CPU: 1}
-"""So many are queued at once while it warms up: a GPU that waits for us lowers its clocks."""
+"""Number of canaries queued at once during warm-up: a GPU that waits for the host lowers its clocks."""
 SPACE_BYTES, MOST_SPACES = 16 * MIB, 32
 CANARY_REPEATS = 7
-"""Canaries of one calibration: their median is kept, their spread is the processor's tolerance."""
+"""Canaries of one calibration: their median is kept, and their spread sets the processor's tolerance."""
 
 RESTS_S = (0.0, 0.2, 5.0)
-"""How long a GPU rests each time before a canary that does not fit is taken once more."""
+"""Rests of a GPU before each repeat of a canary that does not fit."""
 
 LAUNCHES = (200, 800)
 
@@ -55,10 +55,10 @@ class Stopwatch(Protocol):
     """Times calls on a device."""
 
     def times_ns(self, call: Callable[[], Any], count: int) -> list[float]:
-        """Call ``count`` times and return how long each took."""
+        """Call ``count`` times and return the nanoseconds of each call."""
 
     def settle(self) -> None:
-        """Wait until the device has nothing left to do."""
+        """Wait until the device is idle."""
 
 
 class HostStopwatch:
@@ -103,12 +103,12 @@ class EventStopwatch:
 
 
 def stopwatch(backend: Backend) -> Stopwatch:
-    """Return what times calls on a backend."""
+    """Return the stopwatch of a backend."""
     return EventStopwatch() if backend is Backend.CUDA else HostStopwatch()
 
 
 def place(backend: Backend) -> str:
-    """Return where tensors of a backend live."""
+    """Return the device of a backend's tensors."""
     return "cuda" if backend is Backend.CUDA else "cpu"
 
 
@@ -116,12 +116,12 @@ def place(backend: Backend) -> str:
 
 
 def canary_ns(backend: Backend) -> float:
-    """Return how long the canary takes here and now: a copy (64 MiB on a GPU) and a product of two matrices.
+    """Return the current time of the canary: a copy (64 MiB on a GPU) and a product of two matrices.
 
-    The median of many. Less than 0.2 s in a process that has a context already.
+    The median of many samples. Takes less than 0.2 s in a process that has a context already.
 
     Raises:
-        ValueError: For an emulated device, whose times mean nothing.
+        ValueError: For an emulated device, whose times are meaningless.
     """
     if backend is Backend.EMULATED:
         raise ValueError("an emulated device has no times")
@@ -131,7 +131,7 @@ def canary_ns(backend: Backend) -> float:
 
 @contextmanager
 def elsewhere(backend: Backend) -> Iterator[None]:
-    """Have memory allocated where it was not before: a GPU is faster by a per cent in some places of it."""
+    """Have memory allocated at another place than before: some places of a GPU's memory are one per cent faster."""
     if backend is not Backend.CUDA:
         yield
         return
@@ -147,7 +147,7 @@ def elsewhere(backend: Backend) -> Iterator[None]:
 
 
 def canary_here_ns(backend: Backend) -> float:
-    """Return what :func:`canary_ns` does, of the memory that is found first."""
+    """Return the same as :func:`canary_ns`, with memory wherever it is allocated."""
     watch, sing = stopwatch(backend), canary(backend)
     until = time.monotonic() + CANARY_WARM_UP_S[backend]
     sing()
@@ -182,7 +182,7 @@ def canary(backend: Backend) -> Callable[[], None]:
 
 
 def zeros(*size: int, dtype: Any, device: str) -> Any:
-    """Return zeros that were written: memory of the host is there only once somebody has."""
+    """Return zeros that have been written: host memory is allocated only when it is written."""
     import torch
 
     return torch.empty(size, dtype=dtype, device=device).fill_(0)
@@ -190,13 +190,13 @@ def zeros(*size: int, dtype: Any, device: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CanaryCheck:
-    """How the canary of a job compares with what it should take."""
+    """The comparison of a job's canary with its expected time."""
 
     canary_ns: float
-    """The one that counts: the last."""
+    """The last time, which counts."""
     first_ns: float
     fits: bool
-    """Whether it is within the tolerance, or nothing is expected yet."""
+    """Whether it is within the tolerance, or there is no expectation yet."""
 
 
 def check_canary(
@@ -206,14 +206,14 @@ def check_canary(
     wait: Callable[[float], object] = time.sleep,
     measure: Callable[[Backend], float] = canary_ns,
 ) -> CanaryCheck:
-    """Take the canary before a ranked stage; one that does not fit a few times more, after a rest.
+    """Take the canary before a ranked stage; repeat one that does not fit, each time after a rest.
 
-    ``facts`` is :attr:`JobSpec.device`. Only a GPU rests: of a processor a drift is marked and no more.
+    ``facts`` is :attr:`JobSpec.device`. Only a GPU rests: on a processor a drift is only marked.
     """
     first = latest = measure(backend)
     if facts is None:
         return CanaryCheck(canary_ns=first, first_ns=first, fits=True)
-    # What disturbs a canary only ever makes it slower, mostly for a moment.
+    # Disturbances only make a canary slower, mostly for a moment.
     for rest_s in RESTS_S if backend is Backend.CUDA else ():
         if fits(latest, facts.canary_ns, facts.canary_tolerance):
             break
@@ -227,7 +227,7 @@ def check_canary(
 
 
 def calibrate(backend: Backend) -> DeviceCalibration:
-    """Measure all. Takes a few seconds, and some gigabytes of a GPU's memory.
+    """Measure everything. Takes a few seconds, and some gigabytes of a GPU's memory.
 
     Raises:
         ValueError: For an emulated device.
@@ -239,7 +239,7 @@ def calibrate(backend: Backend) -> DeviceCalibration:
     launch = launches(backend, watch)
     copied, read = bandwidths(backend, watch)
     rates = matrix_rates(backend, watch)
-    # At the end: what has been profiled may stay slower.
+    # Last, because a profiled process may stay slower.
     profiled = profiled_empty_ns(backend)
     return DeviceCalibration(
         backend=backend,
@@ -257,7 +257,7 @@ def calibrate(backend: Backend) -> DeviceCalibration:
 
 
 def identity(backend: Backend) -> dict[str, Any]:
-    """Return which device this is and how it does, as fields of the calibration."""
+    """Return the device's identity and state, as fields of the calibration."""
     import torch
 
     if backend is not Backend.CUDA:
@@ -276,7 +276,7 @@ def identity(backend: Backend) -> dict[str, Any]:
 
 
 def number(text: str | None) -> int | None:
-    """Return the whole number at the beginning of a text such as ``1980 MHz``, None if there is none."""
+    """Return the integer at the beginning of a text like ``1980 MHz``, None if there is none."""
     first = (text or "").split(" ")[0]
     return int(first) if first.isdecimal() else None
 
@@ -294,11 +294,11 @@ def bandwidths(backend: Backend, watch: Stopwatch) -> tuple[float, float]:
 
 
 def matrix_rates(backend: Backend, watch: Stopwatch) -> dict[str, float]:
-    """Return operations a second by precision, for those that this device and this torch can do."""
+    """Return operations a second by precision, for the precisions that this device and this torch support."""
     found: dict[str, float] = {}
     for precision in Precision:
         for side in MATRIX_SIZES[backend]:
-            # What a device cannot do has no rate: an older GPU has no fp8, a processor no TF32.
+            # Unsupported precisions have no rate: an older GPU has no fp8, a processor no TF32.
             with suppress(RuntimeError, AttributeError, NotImplementedError, AssertionError):
                 known = found.get(precision.value)
                 if known and 2 * side**3 / known * (TRIES[backend] + 2) > MATRIX_BUDGET_S:
@@ -311,7 +311,7 @@ def matrix_rates(backend: Backend, watch: Stopwatch) -> dict[str, float]:
 
 @contextmanager
 def product_of(backend: Backend, precision: Precision, side: int) -> Iterator[Callable[[], Any]]:
-    """Give a call that multiplies two square matrices. Raise ``NotImplementedError`` for none here."""
+    """Yield a call that multiplies two square matrices. Raise ``NotImplementedError`` if it is not supported."""
     import torch
 
     on_cpu = backend is not Backend.CUDA
@@ -332,9 +332,9 @@ def product_of(backend: Backend, precision: Precision, side: int) -> Iterator[Ca
 
 @contextmanager
 def fastest(precision: Precision) -> Iterator[None]:
-    """Let products be as fast as their precision allows: TF32 where it is meant, and sums in fp16.
+    """Let products be as fast as their precision allows: TF32 if it is requested, and accumulation in fp16.
 
-    Some GPUs are twice as fast with such sums, so a kernel may honestly be.
+    Some GPUs are twice as fast with fp16 accumulation, so an honest kernel may be, too.
     """
     import torch
 
@@ -357,14 +357,14 @@ def fp8_product(side: int) -> Callable[[], Any]:
     import torch
 
     left = torch.zeros(side, side, device="cuda").to(torch.float8_e4m3fn)
-    # The library wants the second matrix column by column.
+    # The library expects the second matrix in column-major order.
     right = torch.zeros(side, side, device="cuda").to(torch.float8_e4m3fn).t()
     one = torch.ones((), device="cuda")
     return lambda: torch._scaled_mm(left, right, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
 
 def launches(backend: Backend, watch: Stopwatch) -> dict[str, Any]:
-    """Return what starting the smallest kernel costs, as fields of the calibration."""
+    """Return the cost of launching the smallest kernel, as fields of the calibration."""
     import torch
 
     one = torch.zeros(1, device=place(backend))
@@ -379,7 +379,7 @@ def launches(backend: Backend, watch: Stopwatch) -> dict[str, Any]:
 
 
 def profiled_empty_ns(backend: Backend) -> float:
-    """Return what the profiler sees of an empty kernel, the one that the trusted contestant uses; else 0."""
+    """Return the profiler's time of the trusted contestant's empty kernel in nanoseconds; 0 if it is not known."""
     if backend is not Backend.CUDA:
         return 0.0
     from kernelcup_harness import builtin
@@ -388,7 +388,7 @@ def profiled_empty_ns(backend: Backend) -> float:
 
 
 def slope_ns(call: Callable[[], Any], watch: Stopwatch) -> float:
-    """Return the time of one call among many, by the host's clock: what starting and ending cost drops out."""
+    """Return the steady-state time of one call by the host's clock: the cost of start and end cancels out."""
     slopes = []
     for _ in range(5):
         few, many = (series_ns(call, watch, count) for count in LAUNCHES)
@@ -397,7 +397,7 @@ def slope_ns(call: Callable[[], Any], watch: Stopwatch) -> float:
 
 
 def series_ns(call: Callable[[], Any], watch: Stopwatch, count: int) -> float:
-    """Return the time of so many calls one after another."""
+    """Return the time of ``count`` calls one after another."""
     watch.settle()
     begin = time.perf_counter_ns()
     for _ in range(count):
@@ -407,6 +407,6 @@ def series_ns(call: Callable[[], Any], watch: Stopwatch, count: int) -> float:
 
 
 def best_ns(watch: Stopwatch, call: Callable[[], Any], tries: int) -> float:
-    """Return the shortest of several times, after two that do not count."""
+    """Return the shortest of several times, after two uncounted ones."""
     samples: Sequence[float] = watch.times_ns(call, tries + 2)
     return max(1.0, min(samples[2:]))

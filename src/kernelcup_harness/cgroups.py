@@ -1,7 +1,7 @@
-"""Bound the processes and the memory of a sandbox by a control group of its own, where we may make one.
+"""Limits the processes and the memory of a sandbox with a control group of its own, if one can be created.
 
-Version 2 of control groups, or version 1 where that is mounted. May we make none, the limits are those
-of a process (see :mod:`kernelcup_harness.sandbox`) and what the runner sees when it looks.
+Version 2 of control groups, or version 1 if that is mounted. If no group can be created, only the limits of
+a process (see :mod:`kernelcup_harness.sandbox`) and the runner's own checks apply.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kernelcup_harness import sweeping
 
 PREFIX = "kernelcup-"
 REMOVE_S = 2.0
-"""How long the kernel may take to let go of processes that were killed."""
+"""Time for the kernel to release killed processes."""
 
-# The file of each controller that holds its limit, and those that count kills for want of memory.
+# The limit file of each controller, and the files that count kills for lack of memory.
 VERSION_1 = {"pids": "pids.max", "memory": "memory.limit_in_bytes"}
 VERSION_2 = {"pids": "pids.max", "memory": "memory.max"}
 OOM_FILES = ("memory.events", "memory.oom_control")
@@ -28,7 +28,7 @@ OOM_FILES = ("memory.events", "memory.oom_control")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parents:
-    """The groups below which we may make our own."""
+    """The groups below which this process may create its own."""
 
     version: int
     folders: tuple[tuple[str, Path], ...]
@@ -49,11 +49,11 @@ class Group:
         return ["/bin/sh", "-c", f'{joins} && shift {len(files)} && exec "$@"', "kernelcup", *files]
 
     def exists(self) -> bool:
-        """Tell whether it has not been removed yet."""
+        """Return whether it has not been removed yet."""
         return any(folder.exists() for folder in self.folders)
 
     def ran_out_of_memory(self) -> bool:
-        """Tell whether the kernel has ended one of its processes for want of memory."""
+        """Return whether the kernel has killed one of its processes for lack of memory."""
         for path in (folder / name for folder in self.folders for name in OOM_FILES):
             with contextlib.suppress(OSError):
                 counts = dict(line.split() for line in path.read_text().splitlines())
@@ -62,14 +62,14 @@ class Group:
         return False
 
     def limit_memory(self, memory_bytes: int) -> None:
-        """Bound the memory of its processes. Where they hold more already, whoever watches them ends them."""
+        """Limit the memory of its processes. If they already hold more, the runner that watches them ends them."""
         for path in {folder / files["memory"] for folder in self.folders for files in (VERSION_1, VERSION_2)}:
             if path.exists():
                 with contextlib.suppress(OSError):
                     path.write_text(str(memory_bytes))
 
     def remove(self) -> None:
-        """Kill what is left in it and remove it."""
+        """Kill its remaining processes and remove it."""
         until = time.monotonic() + REMOVE_S
         for folder in self.folders:
             while not self._removed(folder) and time.monotonic() < until:
@@ -91,13 +91,13 @@ class Group:
     def members(folder: Path) -> list[int]:
         """Return the processes in a group."""
         with contextlib.suppress(OSError):
-            # 0 stands for a process that we cannot see.
+            # 0 stands for an invisible process.
             return [int(line) for line in (folder / "cgroup.procs").read_text().split() if line != "0"]
         return []
 
 
 def make(processes: int, memory_bytes: int | None) -> Group | None:
-    """Make a group with these limits, None where we may not. ``memory_bytes`` is None for no limit."""
+    """Create a group with these limits, None if that is not allowed. ``memory_bytes`` is None for no limit."""
     parents = delegated()
     if parents is None:
         return None
@@ -124,7 +124,7 @@ def new_folders(parents: Parents) -> list[Path]:
 
 
 def sweep() -> None:
-    """Remove the groups of runners that were killed, and what still runs in them."""
+    """Remove the groups of killed runners, with the processes that still run in them."""
     parents = delegated()
     for folder in {folder for _, folder in parents.folders} if parents is not None else ():
         for path in folder.glob(f"{PREFIX}*-*"):
@@ -134,7 +134,7 @@ def sweep() -> None:
 
 @functools.cache
 def delegated() -> Parents | None:
-    """Return where this process may make groups, None if nowhere. Tries it once."""
+    """Return where this process may create groups, None if nowhere. Tries it once."""
     try:
         mounts = Path("/proc/self/mounts").read_text()
         own = Path("/proc/self/cgroup").read_text()
@@ -144,7 +144,7 @@ def delegated() -> Parents | None:
 
 
 def find(mounts: str, own: str) -> Parents | None:
-    """Return where groups can be made, by the texts of ``/proc/self/mounts`` and ``/proc/self/cgroup``."""
+    """Return where groups can be created, given the texts of ``/proc/self/mounts`` and ``/proc/self/cgroup``."""
     paths = {}
     for line in own.splitlines():
         _, names, path = line.split(":", 2)
@@ -153,8 +153,8 @@ def find(mounts: str, own: str) -> Parents | None:
     first: dict[str, Path] = {}
     for _, point, kind, options, *_ in (line.split() for line in mounts.splitlines()):
         if kind == "cgroup2" and "" in paths:
-            # Our own group holds us, and one that holds processes passes controllers on to no other;
-            # its parent may be free of processes: systemd's DelegateSubgroup makes it so.
+            # This process's group is not empty, and a group with processes cannot delegate controllers;
+            # its parent may be empty, as with systemd's DelegateSubgroup.
             own_group = Path(point) / paths[""]
             for parent in (own_group, own_group.parent):
                 if parent.is_relative_to(point) and can_hold(parent, tuple(VERSION_2.values())):
@@ -167,7 +167,7 @@ def find(mounts: str, own: str) -> Parents | None:
 
 
 def can_hold(parent: Path, files: tuple[str, ...]) -> bool:
-    """Tell whether a group made below ``parent`` has these files and lets us write to them."""
+    """Return whether a group created below ``parent`` has these files, writable by this process."""
     trial = parent / f"{PREFIX}trial-{os.getpid()}"
     try:
         trial.mkdir()
@@ -180,6 +180,6 @@ def can_hold(parent: Path, files: tuple[str, ...]) -> bool:
 
 
 def describe() -> str:
-    """Say by what the memory and the number of processes are bounded, for the report of a run."""
+    """Name the mechanisms that limit memory and number of processes, for the report of a run."""
     parents = delegated()
     return "rlimits" if parents is None else f"cgroup v{parents.version} and rlimits"

@@ -1,7 +1,7 @@
-"""The kernels of the harness: made ready by the driver in each process, without a compiler.
+"""The kernels of the harness, compiled by the driver in each process, without a compiler.
 
 The sources are ``device_code.cu`` and ``commitment.cu``; the PTX beside them is made by ``scripts/make-device-code``.
-The second takes the driver a tenth of a second, so it is made ready only where a call is armed.
+The second takes the driver a tenth of a second, so it is loaded only if a call is armed.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 import torch
 
 BLOCK_BYTES = 16
-"""What the pad is made in."""
+"""Size of the blocks of the pad."""
 THREADS = 256
 MOST_BLOCKS = 2048
 MOST_BLOCKS_OF_COPY = 256
 DIGEST_BYTES = 16
 CHUNK = 32 << 10
-"""So many bytes of a tensor, at most, have one digest in the tree of a commitment."""
+"""Most bytes of a tensor under one digest in the tree of a commitment."""
 LEAST_CHUNKS = 1024
 LONGEST_WAIT_CYCLES = 60_000_000_000
-"""Half a minute: by then the judge is gone, or has given up."""
+"""About half a minute: by then the judge is gone or has given up."""
 
 
 MODULES = {"device_code": ("toggle", "copy", "wait_for"), "commitment": ("absorb", "tell")}
-"""Kernels by the file that has them."""
+"""Kernels by file."""
 
 
 def compiled(name: str) -> bytes:
@@ -38,18 +38,18 @@ def compiled(name: str) -> bytes:
 
 
 class DeviceFault(RuntimeError):
-    """The driver refused what was asked of it."""
+    """The driver refused a call."""
 
 
 class DeviceCode:
-    """The kernels in the context of this process, which PyTorch has made.
+    """The kernels in this process's context, which PyTorch has created.
 
     Args:
         library: The driver, for tests.
     """
 
     def __init__(self, library: Any = None) -> None:
-        # A context must be there and current.
+        # This creates the context and makes it current.
         self._key = torch.zeros(1, dtype=torch.int64, device="cuda")
         self._driver = library or ctypes.CDLL("libcuda.so.1")
         self._kernels: dict[str, ctypes.c_void_p] = {}
@@ -59,9 +59,9 @@ class DeviceCode:
         self._told = torch.zeros(3, dtype=torch.int64, device="cuda")
 
     def toggle(self, buffer: torch.Tensor, key: int | None) -> None:
-        """Cover a buffer of bytes, or uncover it; it has whole blocks of :data:`BLOCK_BYTES`.
+        """Mask or unmask a buffer of bytes, which has whole blocks of :data:`BLOCK_BYTES`.
 
-        Without a key it is the one that came with the word that was waited for last. The device is not waited for.
+        Without a key it uses the key received by the last :meth:`wait_for`. Does not wait for the device.
         """
         blocks = buffer.numel() // BLOCK_BYTES
         if blocks:
@@ -70,9 +70,9 @@ class DeviceCode:
             self._launch("toggle", grid, THREADS, buffer.data_ptr(), blocks, key or 0, there)
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
-        """Copy bytes to a buffer of as many, of which each lies on the device or in pinned memory.
+        """Copy bytes to a buffer of equal size; both lie on the device or in pinned memory.
 
-        The device is not waited for, unless the source lies on the host.
+        Does not wait for the device, unless the source lies on the host.
         """
         if not source.is_cuda:
             target.copy_(source)
@@ -85,20 +85,20 @@ class DeviceCode:
 
         All three are addresses of 8 bytes in pinned memory.
         """
-        # What a call that failed had absorbed is forgotten.
+        # Forget what a failed call has absorbed.
         self._chunks = 0
         found = self._key.data_ptr()
         self._launch("wait_for", 1, 1, ready, go, number, LONGEST_WAIT_CYCLES, key, found)
 
     def make_room(self, nbytes: int) -> None:
-        """Be ready for commitments to answers of so many bytes: later on the device would be waited for."""
+        """Prepare for commitments to answers of ``nbytes``: allocating later would wait for the device."""
         self._load("commitment")
         self._reserve(LEAST_CHUNKS + nbytes // CHUNK)
 
     def absorb(self, source: torch.Tensor) -> None:
-        """Take bytes into the commitment that is told next: those on the device, or in pinned memory.
+        """Add bytes, on the device or in pinned memory, to the next commitment.
 
-        The device is not waited for.
+        Does not wait for the device.
         """
         if not source.numel():
             return
@@ -109,7 +109,7 @@ class DeviceCode:
         self._chunks += chunks
 
     def tell(self, address: int, number: int, digest: int) -> None:
-        """Have the stream commit to what was absorbed, and say that all before this is done.
+        """Make the stream commit to the absorbed bytes and signal that all earlier work is done.
 
         It writes :data:`DIGEST_BYTES` to ``digest`` and then the number, of 8 bytes, to ``address``.
         """
@@ -117,7 +117,7 @@ class DeviceCode:
         self._chunks = 0
 
     def digest(self, parts: Iterable[torch.Tensor]) -> bytes:
-        """Return what commits to these bytes, wherever they lie."""
+        """Return the commitment to these bytes, on any device."""
         self._load("commitment")
         self._chunks = 0
         for part in parts:
@@ -140,7 +140,7 @@ class DeviceCode:
             self._digests = more
 
     def _load(self, name: str) -> None:
-        """Have the driver make the kernels of a file ready, once."""
+        """Load the kernels of a file, once."""
         if MODULES[name][0] in self._kernels:
             return
         module = ctypes.c_void_p()
@@ -151,4 +151,4 @@ class DeviceCode:
 
     def _check(self, code: int) -> None:
         if code != 0:
-            raise DeviceFault(f"the CUDA driver says {code} to the harness's own kernels")
+            raise DeviceFault(f"the CUDA driver refused the harness's own kernels: error {code}")

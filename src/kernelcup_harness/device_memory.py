@@ -1,7 +1,7 @@
-"""The judge's part of the GPU's memory, and who is to blame when it is not enough.
+"""The judge's part of the GPU's memory, and the blame when it is not enough.
 
 Judge and contestant share one device. The judge takes its part before the submission is imported;
-when it runs out of memory all the same, it looks at how much the contestant holds.
+if it still runs out of memory, it checks how much the contestant holds.
 """
 
 from __future__ import annotations
@@ -13,51 +13,51 @@ from typing import Protocol
 import torch
 
 VARIABLE = "KERNELCUP_GPU_PART"
-"""How much of the device a job may use, from 0 to 1."""
+"""The share of the device that a job may use, from 0 to 1."""
 JUDGE_PART = 0.4
-"""Of the whole device: kept for inputs, expected outputs and what a checker needs."""
+"""Share of the whole device, for inputs, expected outputs and the checker."""
 CONTESTANT_PART = 0.5
-"""More than this held by the contestant is its own fault. The rest is for what the driver takes."""
+"""If the contestant holds more than this share, a lack of memory is its fault. The rest is for the driver."""
 ROOM_LEFT = 0.2
-"""Of what is free, left alone when the judge takes its part."""
+"""Share of the free memory that is left free when the judge takes its part."""
 
 
 class Device(Protocol):
-    """What has to be known of a device; in bytes."""
+    """The memory of a device, in bytes."""
 
     def free_and_total(self) -> tuple[int, int]:
-        """Return what nobody holds, and all there is."""
+        """Return the free bytes and the total."""
 
     def held(self) -> int:
-        """Return what this process holds."""
+        """Return the bytes that this process holds."""
 
     def take(self, size: int) -> None:
-        """Take memory that stays this process's, ready for later use."""
+        """Take memory and keep it in this process for later use."""
 
 
 class CudaDevice:
     """The first GPU that this process sees."""
 
     def free_and_total(self) -> tuple[int, int]:
-        """As the driver tells."""
+        """Return the driver's figures."""
         free, total = torch.cuda.mem_get_info()
         return int(free), int(total)
 
     def held(self) -> int:
-        """As PyTorch's allocator tells."""
+        """Return the figure of PyTorch's allocator."""
         return int(torch.cuda.memory_reserved())
 
     def take(self, size: int) -> None:
-        """Leave a block in PyTorch's allocator, which does not give it back by itself."""
+        """Leave a block in PyTorch's allocator, which does not release it by itself."""
         block = torch.empty(size, dtype=torch.uint8, device="cuda")
         del block
 
 
 class Reservation:
-    """The judge's part, taken when this is made.
+    """The judge's part, taken by the constructor.
 
     Args:
-        part: How much of the device this job may use: less than 1 where jobs share it.
+        part: Share of the device that this job may use: less than 1 if jobs share it.
     """
 
     def __init__(self, device: Device, *, part: float = 1.0) -> None:
@@ -67,20 +67,20 @@ class Reservation:
         self._others_before = self._held_by_others()
 
     def mark(self) -> None:
-        """Note what others hold now, before any user code ran: contexts, and what is not ours at all.
+        """Record the bytes that others hold before any user code runs: contexts, and other processes.
 
-        The judge's part is taken again if it was given back: the canary empties the allocator's cache.
+        The judge's part is taken again if it was released: the canary empties the allocator's cache.
         """
         if self._device.held() < self._size:
             self._take()
         self._others_before = self._held_by_others()
 
     def contestant_bytes(self) -> int:
-        """Return how much more others hold than before."""
+        """Return how many bytes more others hold than at :meth:`mark`."""
         return max(0, self._held_by_others() - self._others_before)
 
     def is_overdrawn(self) -> bool:
-        """Tell whether the contestant holds more than its part."""
+        """Return whether the contestant holds more than its part."""
         return self.contestant_bytes() > CONTESTANT_PART * self._total
 
     def _take(self) -> int:
@@ -95,10 +95,10 @@ class Reservation:
 
 
 def reserve(backend_is_cuda: bool, device: Callable[[], Device] = CudaDevice) -> Reservation | None:
-    """Take the judge's part of the GPU; None where there is no GPU."""
+    """Take the judge's part of the GPU; return None if there is no GPU."""
     return Reservation(device(), part=part()) if backend_is_cuda else None
 
 
 def part() -> float:
-    """Return how much of the device this job may use."""
+    """Return the share of the device that this job may use."""
     return float(os.environ.get(VARIABLE, "1"))

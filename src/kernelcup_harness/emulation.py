@@ -1,11 +1,11 @@
-"""Answer requests for a GPU on the processor, so that tasks can be checked without one.
+"""Answers requests for a GPU on the processor, so that tasks can be checked without one.
 
 :func:`install` patches ``torch`` (at once, or when it is imported): ``device="cuda"`` means the
-processor, tensors say that they are on ``cuda:0``, and ``torch.cuda`` has one device that is always
-idle. Triton runs in interpreter mode. What cannot be answered (inline CUDA, CUDA graphs) says so.
-Times taken under emulation mean nothing for a GPU.
+processor, tensors report that they are on ``cuda:0``, and ``torch.cuda`` has one device that is always
+idle. Triton runs in interpreter mode. Unsupported features (inline CUDA, CUDA graphs) raise an error that
+names them. Times taken under emulation mean nothing for a GPU.
 
-Known differences from a GPU: every tensor says that it is on ``cuda:0``, ``Tensor.cpu()`` may share
+Known differences from a GPU: every tensor reports that it is on ``cuda:0``, ``Tensor.cpu()`` may share
 memory, ``torch.autocast("cuda")`` keeps to the processor's list of operations (softmax, for one,
 stays in half precision), ``torch.Generator`` aside there is one random generator for both devices,
 ``torch.compile`` ignores its mode, and ``torch.device(0)``, ``torch.cuda.FloatTensor(...)`` as a
@@ -169,7 +169,7 @@ def patch_autocast(torch: ModuleType) -> None:
 
 
 def patch_loading(torch: ModuleType) -> None:
-    """Load what was saved on a GPU, or is wanted on one, on the processor."""
+    """Load tensors that were saved on a GPU, or are wanted on one, on the processor."""
 
     def restore(storage: Any, location: str) -> Any:
         return storage if on_processor(location) == "cpu" else None
@@ -210,7 +210,7 @@ def device_mode(torch: ModuleType) -> Callable[[], Any]:
 
 
 def device_answers(torch: ModuleType) -> dict[Any, Callable[..., Any]]:
-    """Return the functions that need more than another ``device`` keyword, with their stand-ins."""
+    """Return stand-ins for the functions that need more than another ``device`` keyword."""
     tensor = torch.Tensor
 
     def move(value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -252,7 +252,7 @@ def generator_type(torch: ModuleType, base: type) -> type:
 
         @property
         def device(self) -> Any:
-            """Return the device that was asked for."""
+            """Return the requested device."""
             return torch.device("cuda", 0) if self.on_gpu else torch.device("cpu")
 
     return Generator
@@ -322,7 +322,7 @@ class Stream:
 
 
 def properties() -> SimpleNamespace:
-    """Return what ``get_device_properties`` says of the emulated device."""
+    """Return the result of ``get_device_properties`` for the emulated device."""
     return SimpleNamespace(
         name=DEVICE_NAME,
         major=9,
@@ -340,9 +340,9 @@ def properties() -> SimpleNamespace:
 
 
 def always(value: Any) -> Callable[..., Any]:
-    """Return a new function that takes anything and returns ``value``.
+    """Return a new function that takes any arguments and returns ``value``.
 
-    Each name gets one of its own: TorchDynamo keeps a table by function object.
+    Each name gets its own function: TorchDynamo keeps a table by function object.
     """
     return lambda *_args, **_kwargs: value
 
@@ -445,7 +445,7 @@ TRITON_PROPERTIES = {
 
 
 def patch_triton_driver(module: ModuleType) -> None:
-    """Answer the questions that submissions ask Triton's driver."""
+    """Implement the functions of Triton's driver that submissions call."""
 
     class EmulatedDriver:
         utils = SimpleNamespace(get_device_properties=lambda _device=0: dict(TRITON_PROPERTIES))

@@ -1,4 +1,4 @@
-"""Which device nodes a job gets to see: those of its own GPUs and the ones that all share."""
+"""The device nodes that a job sees: those of its own GPUs, and the shared ones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-# Nodes that CUDA and ROCm open whichever GPU is used.
+# Nodes that CUDA and ROCm open for any GPU.
 NVIDIA_SHARED = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset", "nvidia-caps")
 AMD_SHARED = ("kfd",)
 AMD_VARIABLES = ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
@@ -24,12 +24,12 @@ class NvidiaGpu:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Nodes:
-    """What a job's sandbox shows."""
+    """The device nodes in a job's sandbox."""
 
     paths: tuple[str, ...]
     environment: Mapping[str, str]
-    """What must be set for them. CUDA counts only GPUs whose nodes it can open, so that a number from
-    outside would name another GPU or none; an id names the same one everywhere."""
+    """Variables to set with them. CUDA counts only GPUs whose nodes it can open, so a number from outside
+    would name another GPU or none; an id names the same one everywhere."""
 
 
 def nodes(
@@ -38,12 +38,12 @@ def nodes(
     dev: Path = Path("/dev"),
     driver: Path = Path("/proc/driver/nvidia/gpus"),
 ) -> Nodes:
-    """Return the nodes of the GPUs that ``environ`` names; all where that cannot be told.
+    """Return the nodes of the GPUs that ``environ`` names; all nodes if the GPUs cannot be identified.
 
     Args:
-        environ: ``CUDA_VISIBLE_DEVICES`` and the like name the job's GPUs.
+        environ: Variables like ``CUDA_VISIBLE_DEVICES`` that name the job's GPUs.
         dev: The folder of device nodes.
-        driver: Where the NVIDIA driver describes its GPUs.
+        driver: The folder in which the NVIDIA driver describes its GPUs.
     """
     chosen = chosen_gpus(environ, nvidia_gpus(driver))
     names = [f"nvidia{gpu.minor}" for gpu in chosen or []]
@@ -59,7 +59,7 @@ def nodes(
 
 
 def nvidia_gpus(driver: Path) -> list[NvidiaGpu]:
-    """Return the GPUs in the order of the bus, which is that of ``nvidia-smi``."""
+    """Return the GPUs in the order of the bus, as in ``nvidia-smi``."""
     found = []
     for file in sorted(driver.glob("*/information")):
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -71,9 +71,9 @@ def nvidia_gpus(driver: Path) -> list[NvidiaGpu]:
 
 
 def chosen_gpus(environ: Mapping[str, str], gpus: list[NvidiaGpu]) -> list[NvidiaGpu] | None:
-    """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` names, None where it does not name each for certain."""
+    """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` names, None unless it identifies each of them."""
     named = environ.get("CUDA_VISIBLE_DEVICES", "")
-    # Without this order CUDA counts the fastest first, and only it knows which that is.
+    # Without this order CUDA numbers the fastest GPU first, and only CUDA knows which that is.
     ordered = environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len(gpus) == 1
     chosen = []
     for part in map(str.strip, named.split(",")):
@@ -89,12 +89,12 @@ def chosen_gpus(environ: Mapping[str, str], gpus: list[NvidiaGpu]) -> list[Nvidi
 def render_nodes(environ: Mapping[str, str], dev: Path) -> list[str]:
     """Return AMD's nodes: those with the numbers that the variables name, else all.
 
-    The first GPU of ROCm has the lowest render node. A number that there is none for shows all.
+    The first GPU of ROCm has the lowest render node. A number without a GPU shows all.
     """
     found = sorted(
         (path.name for path in (dev / "dri").glob("renderD*")), key=lambda name: int(re.sub(r"\D", "", name))
     )
-    # The variables count one after the other: the second counts what the first has left.
+    # The variables apply in order: the second selects among the GPUs that the first has left.
     for variable in AMD_VARIABLES:
         parts = [part.strip() for part in environ.get(variable, "").split(",") if part.strip()]
         if parts and all(part.isdigit() and int(part) < len(found) for part in parts):

@@ -1,7 +1,7 @@
-"""The GPU's second-level cache: how large it is, emptying it, and taking back what was set aside in it.
+"""The GPU's L2 cache: its size, emptying it, and releasing the persisting part.
 
-A kernel may have part of the cache keep its data (a persisting access window); that would survive a
-sweep. Before each timed call everything set aside is given back and no more is allowed.
+A kernel may make part of the cache keep its data (a persisting access window), which would survive a
+sweep. Before each timed call the persisting part is released and no more is allowed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 LIMIT_PERSISTING_L2 = 6
 """``CU_LIMIT_PERSISTING_L2_CACHE_SIZE``."""
 LEAST_SWEEP_BYTES = 256 << 20
-"""Writing so much also takes longer than most launches: the call is queued while the device is busy."""
+"""Writing this much also takes longer than most launches, so the call is queued while the device is busy."""
 
 
 def l2_bytes() -> int:
@@ -24,12 +24,12 @@ def l2_bytes() -> int:
 
 
 def sweep_bytes() -> int:
-    """Return how much is written to empty the cache: more than twice its size."""
+    """Return the number of bytes to write to empty the cache: more than twice its size."""
     return max(LEAST_SWEEP_BYTES, 2 * l2_bytes() + (1 << 20))
 
 
 class Persisting:
-    """Takes back what was set aside in the cache, through the driver where it is there."""
+    """Releases the persisting part of the cache through the driver, if there is one."""
 
     def __init__(self, library: Any = None) -> None:
         self._library = library
@@ -38,7 +38,7 @@ class Persisting:
                 self._library = ctypes.CDLL("libcuda.so.1")
 
     def reset(self) -> None:
-        """Allow nothing to be set aside, and make ordinary what is. The context of PyTorch must be current."""
+        """Forbid persisting data, and make existing ones ordinary. PyTorch's context must be current."""
         if self._library is not None:
             self._library.cuCtxSetLimit(LIMIT_PERSISTING_L2, ctypes.c_size_t(0))
             self._library.cuCtxResetPersistingL2Cache()

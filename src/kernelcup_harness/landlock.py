@@ -1,9 +1,9 @@
-"""The second choice of sandbox, where bubblewrap does not work: Landlock and seccomp, from Python.
+"""The second choice of sandbox, if bubblewrap does not work: Landlock and seccomp, from Python.
 
 :func:`enter` runs in the new process, in place of bubblewrap: it becomes a user who owns nothing, lets
 Landlock close all files but those on a list, loads the seccomp filter, and becomes the program. There
-is no private /proc and no private network: other processes can be seen where /proc is shown, and
-sockets are denied altogether except for pairs between relatives.
+is no private /proc and no private network: other processes are visible if /proc is shown, and all
+sockets are denied except connected pairs of related processes.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ READ = EXECUTE | READ_FILE | READ_DIR
 DEVICE = READ_FILE | WRITE_FILE | READ_DIR | IOCTL_DEV
 WRITE = READ | WRITE_FILE | TRUNCATE | REMOVE_DIR | REMOVE_FILE | REFER
 WRITE |= MAKE_DIR | MAKE_REG | MAKE_FIFO | MAKE_SYM
-# Locks of multiprocessing are files there. Nobody may list it, for there are those of others too.
+# Holds the locks of multiprocessing. Listing is denied, because others have files there too.
 SHARED_MEMORY = READ_FILE | WRITE_FILE | TRUNCATE | MAKE_REG | REMOVE_FILE
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-# What libraries ask about the machine. The folders of processes are not among it.
+# Files that libraries read about the machine, without the folders of processes.
 MACHINE_FILES = (
     "/proc/cpuinfo",
     "/proc/meminfo",
@@ -62,16 +62,16 @@ Rule = tuple[str, int]
 
 
 def abi() -> int:
-    """Return which version of Landlock this kernel has, 0 for none."""
+    """Return the version of Landlock in this kernel, 0 for none."""
     return max(0, call(CREATE_RULESET, 0, 0, VERSION_FLAG))
 
 
 def describe(version: int) -> dict[str, str]:
-    """Say what is in force and what is weaker than in bubblewrap, for the report of a run."""
+    """Describe what is in force and what is weaker than in bubblewrap, for the report of a run."""
     weaker = [
-        "the names of files and their owners can be asked for, their contents not",
+        "names and owners of files are visible, their contents are not",
         "/dev/shm is shared with the machine",
-        "what is written lies on disk",
+        "written files lie on disk",
         "a job with a GPU sees the list of processes",
     ]
     if version < 6:
@@ -80,13 +80,13 @@ def describe(version: int) -> dict[str, str]:
 
 
 def handled_rights(version: int) -> int:
-    """Return all rights to files that a version knows: what is not granted of them is denied."""
+    """Return all file rights of a version: rights that are not granted are denied."""
     newest = {1: 12, 2: 13, 3: 14, 4: 14}.get(version, 15)
     return (1 << (newest + 1)) - 1
 
 
 def ruleset_attributes(version: int) -> bytes:
-    """Return ``struct landlock_ruleset_attr``, as long as this version knows it."""
+    """Return ``struct landlock_ruleset_attr`` in the length of this version."""
     # From 4 on: no port may be bound or connected to. From 6 on: no abstract sockets, no signals out.
     network = 3 if version >= 4 else 0
     scopes = 3 if version >= 6 else 0
@@ -95,7 +95,7 @@ def ruleset_attributes(version: int) -> bytes:
 
 
 def call(number: int, *arguments: object) -> int:
-    """Make a system call; return -1 for one that failed, the reason is in ``ctypes.get_errno()``."""
+    """Make a system call; return -1 if it failed, with the reason in ``ctypes.get_errno()``."""
     prepared = [
         argument if isinstance(argument, ctypes.Array) else ctypes.c_ulong(int(str(argument)))
         for argument in arguments
@@ -104,7 +104,7 @@ def call(number: int, *arguments: object) -> int:
 
 
 def checked(result: int, what: str) -> int:
-    """Return the result of a call. Raise ``OSError`` for one that failed."""
+    """Return the result of a call. Raise ``OSError`` if it failed."""
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
@@ -112,12 +112,12 @@ def checked(result: int, what: str) -> int:
 
 
 def restrict(rules: Iterable[Rule], version: int) -> None:
-    """Close all files to this process and its children, except as the rules say."""
+    """Deny all files to this process and its children, except those that the rules grant."""
     attributes = ruleset_attributes(version)
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     ruleset = checked(call(CREATE_RULESET, buffer, len(attributes), 0), "landlock_create_ruleset")
     for path, rights in rules:
-        # What is not there need not be shown.
+        # Missing files need no rule.
         with contextlib.suppress(FileNotFoundError):
             add_rule(ruleset, path, rights & handled_rights(version))
     checked(call(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
@@ -125,7 +125,7 @@ def restrict(rules: Iterable[Rule], version: int) -> None:
 
 
 def add_rule(ruleset: int, path: str, rights: int) -> None:
-    """Grant rights to a file, or to a folder and all below it."""
+    """Grant rights to a file, or to a folder and everything below it."""
     fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         if not os.path.isdir(path):
@@ -149,14 +149,14 @@ def load_filter(program: bytes) -> None:
 
 
 def rules(shown: Sequence[str], scratch: Path, devices: Sequence[str], *, gpu: bool) -> list[Rule]:
-    """Return what a sandbox shows: folders to read, one to write to, devices.
+    """Return the rules of a sandbox: folders to read, one to write to, devices.
 
-    The CUDA driver names its threads through /proc, and no rule can say which folders there are its
-    own. That of other processes stays closed all the same: Landlock keeps those in a sandbox from the
-    memory, the environment and the descriptors of those outside.
+    The CUDA driver names its threads through /proc, and no rule can grant only its own folders there.
+    Other processes stay protected: Landlock denies a sandboxed process the memory, the environment and
+    the descriptors of processes outside.
     """
     found = [(path, READ) for path in shown]
-    # Python looks for the harness in the list of the folder above. Names are not what is protected.
+    # Python lists the parent folder to find the harness. Names are not protected.
     above = Path(__file__).resolve().parent.parent
     found += [(str(above), READ_DIR)] if above.is_dir() else []
     found += [(path, READ | WRITE_FILE) for path in DEVICES]
@@ -170,8 +170,8 @@ def rules(shown: Sequence[str], scratch: Path, devices: Sequence[str], *, gpu: b
 def become(user_id: int, *, reads_all: bool) -> None:
     """Stop being root.
 
-    With ``reads_all`` the user keeps one right of root's, to read what others own: a Python below
-    /root could not be run otherwise. What is not on the list stays closed by Landlock.
+    With ``reads_all`` the user keeps one of root's rights, to read files of others: a Python below
+    /root could not run otherwise. Landlock still denies files that are not on the list.
     """
     library = ctypes.CDLL(None, use_errno=True)
     if reads_all:
@@ -196,7 +196,7 @@ def enter(settings_fd: str, *argv: str) -> NoReturn:
     library = ctypes.CDLL(None, use_errno=True)
     if settings["user_id"] is not None:
         become(settings["user_id"], reads_all=settings["reads_all"])
-    # Only now: a change of user forgets it.
+    # Set here, because a change of user resets it.
     library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != settings["parent"]:
         os._exit(1)

@@ -1,6 +1,6 @@
-"""What the driver says of the GPU: clock, temperature, reasons for slowing down, who uses it.
+"""The state of the GPU as the driver reports it: clock, temperature, reasons for slowing down, processes.
 
-By ``libnvidia-ml`` itself, in the judge: no package is needed, and the contestant has no part in it.
+Read through ``libnvidia-ml`` in the judge: it needs no package, and the contestant has no influence.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ GPU_TEMPERATURE = 0
 SLOWED_DOWN = 0x08 | 0x20 | 0x40 | 0x80
 """Reasons ``HwSlowdown``, ``SwThermalSlowdown``, ``HwThermalSlowdown`` and ``HwPowerBrakeSlowdown``.
 
-A limit on power that the kernel itself runs into is none of them."""
+A power limit reached by the kernel itself is not among them."""
 MOST_PROCESSES = 64
 
 
 class Gauge(Protocol):
-    """What is asked about a device between two calls."""
+    """Reads the state of a device between two calls."""
 
     def clock_mhz(self) -> float | None:
         """Return the clock of the multiprocessors."""
 
     def is_slowed_down(self) -> bool:
-        """Tell whether heat or the power supply slows the device down."""
+        """Return whether heat or the power supply slows the device down."""
 
     def temperature_c(self) -> float | None:
         """Return the temperature of the chip."""
 
     def processes(self) -> int | None:
-        """Return how many processes compute on the device."""
+        """Return the number of processes that compute on the device."""
 
 
 class NoGauge:
-    """For devices of which nobody tells anything."""
+    """For devices without such figures."""
 
     def clock_mhz(self) -> float | None:
         """Unknown."""
@@ -55,7 +55,7 @@ class NoGauge:
 
 
 class Nvml:
-    """Asks the driver. Each function answers with 0 when it worked.
+    """Asks the driver. Each of its functions returns 0 on success.
 
     Args:
         library: The loaded library.
@@ -67,7 +67,7 @@ class Nvml:
         self._device = ctypes.c_void_p()
         found = library.nvmlInit_v2() == 0 and self._find(uuid)
         if not found:
-            raise OSError("the driver does not tell about this device")
+            raise OSError("the driver reports nothing about this device")
 
     def clock_mhz(self) -> float | None:
         """Return the clock of the multiprocessors."""
@@ -78,13 +78,13 @@ class Nvml:
         return self._number(self._library.nvmlDeviceGetTemperature, GPU_TEMPERATURE)
 
     def is_slowed_down(self) -> bool:
-        """Tell whether heat or the power supply slows the device down."""
+        """Return whether heat or the power supply slows the device down."""
         reasons = ctypes.c_ulonglong()
         ask = self._library.nvmlDeviceGetCurrentClocksThrottleReasons
         return ask(self._device, ctypes.byref(reasons)) == 0 and bool(reasons.value & SLOWED_DOWN)
 
     def processes(self) -> int | None:
-        """Return how many processes compute on the device; None where none is told, for one always does."""
+        """Return the number of processes that compute on the device; None if 0 is reported: one always does."""
         count = ctypes.c_uint(MOST_PROCESSES)
         # Each entry has 24 bytes: process id, memory, two numbers of instances.
         entries = (ctypes.c_ulonglong * (3 * MOST_PROCESSES))()
@@ -103,7 +103,7 @@ class Nvml:
 
 
 def gauge(*, gpu: bool) -> Gauge:
-    """Return what tells about the first GPU of this process."""
+    """Return the gauge of this process's first GPU."""
     if not gpu:
         return NoGauge()
     import torch

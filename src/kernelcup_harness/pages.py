@@ -1,8 +1,7 @@
-"""The page of memory on which judge and device talk while an armed call is timed: no process is asked in between.
+"""The shared page through which judge and device talk during an armed call, without any process in between.
 
 The contestant has queued everything behind a kernel that writes READY and waits for GO. The judge writes the key
-of the input and GO, and the device answers with DONE, before which it writes what commits to the answer. Only the
-judge's clock is used.
+of the input and GO; the device writes a commitment to the answer, then DONE. Only the judge's clock is used.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from kernelcup_harness.device_code import DIGEST_BYTES
 from kernelcup_harness.frames import ChannelTimeout
 
 PLACES = READY, GO, KEY, DONE, DIGEST = 0, 64, 128, 192, 200
-"""Bytes from the beginning. Each has a line of the cache of its own, but the digest goes with DONE."""
+"""Offsets in bytes. Each has its own cache line, except the digest, which shares one with DONE."""
 BYTES = 4096
 WORD = 8
 LOOK_NS = 1_000_000
-"""How often is looked whether the other side still lives."""
+"""Interval of the checks whether the other side is alive."""
 
 
 class Page:
@@ -30,29 +29,29 @@ class Page:
         self._words = memoryview(self.arena.memory).cast("Q")
 
     def clear(self) -> None:
-        """Forget the call before."""
+        """Forget the previous call."""
         for place in (*PLACES, DIGEST + WORD):
             self._words[place // WORD] = 0
 
     def release(self, key: int, number: int) -> None:
-        """Let the device go on, whatever comes of it."""
+        """Let the device go on, and ignore the result."""
         self._words[KEY // WORD] = key
         self._words[GO // WORD] = number
 
     def wait_until_ready(self, number: int, timeout_s: float, look: Callable[[], None]) -> None:
-        """Return once the device waits for GO. ``look`` and what is raised are as for :meth:`go`."""
+        """Return once the device waits for GO. ``look`` and errors are as for :meth:`go`."""
         self._wait(READY, number, time.perf_counter_ns() + int(timeout_s * 1e9), look)
 
     def go(self, key: int, number: int, timeout_s: float, look: Callable[[], None]) -> tuple[float, bytes]:
-        """Give the word; return the nanoseconds until the device was done, and what commits to its answer.
+        """Signal GO; return the nanoseconds until the device was done, and the commitment to its answer.
 
-        ``look`` is called now and then, and raises if waiting makes no sense any more. Raise ``ChannelTimeout``.
+        ``look`` is called now and then, and raises if waiting is pointless. Raise ``ChannelTimeout``.
         """
         begin = time.perf_counter_ns()
         self._words[KEY // WORD] = key
         self._words[GO // WORD] = number
         self._wait(DONE, number, begin + int(timeout_s * 1e9), look)
-        # While the clock still runs: nobody may commit to an answer later on.
+        # Read while the clock runs: a later commitment must not count.
         digest = bytes(self.arena.memory[DIGEST : DIGEST + DIGEST_BYTES])
         return float(time.perf_counter_ns() - begin), digest
 

@@ -1,12 +1,12 @@
-"""What no kernel can beat: the time that a device needs for the work that a case cannot do without.
+"""The physics floor, which no kernel can beat: the time that a device needs for the least work of a case.
 
 The floor is a lower bound, so everything that might be free is left out:
 
 - **reads** come from the device's memory, because timing begins with a cold cache;
-- **writes** count only as far as they are more than the L2 cache holds: a call may end while what
-  it wrote is still in the cache;
-- **arithmetic** counts at the largest rate that was measured in the declared precision; in one that
-  was not measured it does not count.
+- **writes** count only as far as they exceed the L2 cache: a call may end while its writes are still
+  in the cache;
+- **arithmetic** counts at the largest rate measured in the declared precision; if that was not
+  measured, it does not count.
 
 Reading and computing can happen at the same time: the floor is the longer of the two, not their sum.
 Pure functions; no torch.
@@ -21,7 +21,7 @@ from kernelcup_harness.protocol import DeviceFacts, Finding, Work
 
 
 class Precision(StrEnum):
-    """The precisions whose matrix rate a calibration may have."""
+    """Precisions for which a calibration may have a matrix rate."""
 
     FP64 = "fp64"
     FP32 = "fp32"
@@ -33,33 +33,33 @@ class Precision(StrEnum):
 
 
 NEAR = 1.1
-"""A time below the floor times this is worth a look."""
+"""A time below this multiple of the floor is reported."""
 
 BELOW_FLOOR = "below_floor"
 NEAR_FLOOR = "near_floor"
 
 
 def floor_ns(work: Work, device: DeviceFacts) -> float | None:
-    """Return the time below which the device cannot do the work; None where nothing is known about it."""
+    """Return the least time in nanoseconds in which the device can do the work; None if it is not known."""
     bounds = [bound for bound in (memory_ns(work, device), matrix_ns(work, device)) if bound is not None]
     return max(bounds, default=None)
 
 
 def memory_ns(work: Work, device: DeviceFacts) -> float | None:
-    """Return the time for what has to come from the device's memory or go there, None where there is none."""
+    """Return the time of the transfers from and to the device's memory, None if there are none."""
     moved = moved_bytes(work, device)
     return 1e9 * moved / device.copy_bytes_per_s if moved > 0 and _is_rate(device.copy_bytes_per_s) else None
 
 
 def moved_bytes(work: Work, device: DeviceFacts) -> float:
-    """Return how many bytes must cross the memory's bus: reads, and writes beyond the L2 cache."""
-    # Where its size is not known all writes might fit.
+    """Return the bytes that must cross the memory's bus: reads, and writes beyond the L2 cache."""
+    # If the size of the cache is not known, all writes might fit.
     beyond = max(0.0, (work.written or 0.0) - device.l2_bytes) if device.l2_bytes > 0 else 0.0
     return (work.bytes or 0.0) + beyond
 
 
 def matrix_ns(work: Work, device: DeviceFacts) -> float | None:
-    """Return the time for the arithmetic, None where it is not declared or its rate was not measured."""
+    """Return the time for the arithmetic, None if it is not declared or its rate was not measured."""
     if not work.flops:
         return None
     rates = [rate for rate in device.matrix_flops_per_s.values() if _is_rate(rate)]
@@ -68,13 +68,13 @@ def matrix_ns(work: Work, device: DeviceFacts) -> float | None:
 
 
 def attainable_share(work: Work, device: DeviceFacts, time_ns: float) -> float | None:
-    """Return the floor as a share of a time: 1 is all that the device has to give. None as for the floor."""
+    """Return the floor as a share of a time: 1 is the device's best. None if there is no floor."""
     floor = floor_ns(work, device)
     return floor / time_ns if floor is not None and time_ns > 0 else None
 
 
 def limited_by(work: Work, device: DeviceFacts) -> str:
-    """Say what makes the floor: ``memory``, ``arithmetic``, or nothing where there is no floor."""
+    """Return what limits the floor: ``memory``, ``arithmetic``, or an empty text if there is no floor."""
     memory, matrix = memory_ns(work, device) or 0.0, matrix_ns(work, device) or 0.0
     if not memory and not matrix:
         return ""
@@ -82,7 +82,7 @@ def limited_by(work: Work, device: DeviceFacts) -> str:
 
 
 def finding(work: Work, device: DeviceFacts, time_ns: float) -> Finding | None:
-    """Return what the floor says of a time: below it, near it, or nothing."""
+    """Return a finding if a time is below the floor or near it, else None."""
     floor = floor_ns(work, device)
     if floor is None or time_ns >= floor * NEAR:
         return None

@@ -1,7 +1,7 @@
-"""What the task's own reference takes on a case: by the judge's clock, in the judge's process.
+"""Times of the task's own reference, by the judge's clock, in the judge's process.
 
-To be compared with, not to be ranked: the reference runs beside the contestants that wait, on inputs
-like theirs, with a cold cache on a GPU.
+For comparison, not for ranking: the reference runs while the contestants wait, on inputs like theirs,
+with a cold cache on a GPU.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kernelcup_harness.protocol import SampleName
 
 SAMPLES = 5
 FIRST_INPUT = 1 << 21
-"""Inputs for this have numbers of their own."""
+"""Input numbers from here on are reserved for references."""
 
 
 class Stopwatch:
     """Times references.
 
     Args:
-        checks: Makes inputs, and has the reference.
+        checks: Makes inputs, and calls the reference.
         clock: Times one call.
-        offset_ns: What an empty kernel reads by that clock.
+        offset_ns: Time of an empty kernel by that clock.
     """
 
     def __init__(self, checks: Checks, clock: timing.Clock, *, offset_ns: float) -> None:

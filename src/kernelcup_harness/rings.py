@@ -1,7 +1,6 @@
-"""Many calls one after the other, on inputs that lie at different places: the contestant's side.
+"""Rotating inputs for many calls one after another: the contestant's side.
 
-The inputs and outputs of a ring are together larger than twice the L2 cache, so that each call finds
-a cold one.
+The inputs and outputs of a ring together exceed twice the L2 cache, so each call finds a cold cache.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from kernelcup_harness.masks import Mask
 from kernelcup_harness.slots import Slot
 
 Call = Callable[[Any], tuple[Any, Any]]
-"""What makes one call: it returns the answer as it came, and as it is laid out."""
+"""Makes one call; returns the answer as returned, and laid out densely."""
 
 
 class Ring:
-    """Slots in a circle, and what was returned for each in the last pass."""
+    """Slots in a circle, and the result of each in the last pass."""
 
     def __init__(self, mask: Mask, recorder: Recorder, settle: Callable[[], None]) -> None:
         self._mask = mask
@@ -34,7 +33,7 @@ class Ring:
         return self._recording is not None
 
     def fill(self, sources: Sequence[Slot], count: int) -> None:
-        """Lay the inputs of ``sources`` around the ring, in turns. A ring of another size is a new one."""
+        """Fill the ring with the inputs of ``sources``, in turns. Another size makes a new ring."""
         if len(self._slots) != count:
             self.clear()
             self._slots = [Slot(self._mask) for _ in range(count)]
@@ -42,24 +41,24 @@ class Ring:
             sources[place % len(sources)].copy_to(slot, remake=not self.is_recorded)
 
     def clear(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._recording, self._results, self._slots = None, [], []
 
     def record(self, call: Call) -> BaseException | None:
-        """Record one pass in one graph; return what kept it from that. Later passes are then calls."""
+        """Record one pass in one graph; return the error if that fails, then later passes are calls."""
         self._recording = None
         try:
             self._recording = self._recorder.record(
                 [lambda slot=slot: call(slot.data) for slot in self._slots]  # type: ignore[misc]
             )
-        # Whatever goes wrong means the same: it cannot be recorded.
+        # Any failure means the same: the pass cannot be recorded.
         except BaseException as error:
             return error
         self._results = self._recording.values
         return None
 
     def run(self, passes: int, call: Call) -> None:
-        """Go around so many times, without waiting for the device."""
+        """Make ``passes`` passes, without waiting for the device."""
         for _ in range(passes):
             if self._recording is not None:
                 self._recording.replay()
@@ -67,5 +66,5 @@ class Ring:
                 self._results = [call(slot.data) for slot in self._slots]
 
     def result(self, place: int) -> tuple[Slot, Any]:
-        """Return a slot, and what was returned for it last."""
+        """Return a slot and its last result."""
         return self._slots[place], self._results[place]

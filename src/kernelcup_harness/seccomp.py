@@ -1,4 +1,4 @@
-"""A seccomp filter that denies what user code has no business with and CUDA does not need.
+"""A seccomp filter that denies system calls that neither user code nor CUDA needs.
 
 It is a denylist: an allowlist breaks the CUDA driver. The filter is assembled here from tables of
 system call numbers; :func:`program` returns the bytes that ``bwrap --seccomp`` and the kernel take.
@@ -11,12 +11,12 @@ import platform
 import struct
 from collections.abc import Sequence
 
-# What sockets may be made: to other processes of the sandbox; for several GPUs also over its own
-# loopback, where torch.distributed and NCCL meet and ask by netlink which interfaces there are.
+# Allowed sockets: to other processes of the sandbox; for several GPUs also over its own loopback,
+# which torch.distributed and NCCL use, with netlink to list the interfaces.
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 LOCAL_FAMILIES = (AF_UNIX,)
 NETWORK_FAMILIES = (AF_UNIX, AF_INET, AF_INET6, AF_NETLINK)
-# The bit that SOCK_DGRAM and SOCK_RAW have, SOCK_STREAM and SOCK_SEQPACKET have not.
+# The bit is set in SOCK_DGRAM and SOCK_RAW, not in SOCK_STREAM and SOCK_SEQPACKET.
 DATAGRAM_BIT = 2
 
 LOAD_WORD = 0x20  # BPF_LD | BPF_W | BPF_ABS
@@ -138,7 +138,7 @@ DENIED: dict[str, dict[str, int]] = {
     },
 }
 
-# What reaches other processes by names that all share, where there is no namespace around them.
+# Calls that reach other processes through shared names, if there is no namespace around them.
 SHARED_NAMES: dict[str, dict[str, int]] = {
     "x86_64": {"shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "mq_open": 240, "mq_unlink": 241},
     "aarch64": {"mq_open": 180, "mq_unlink": 181, "msgget": 186, "semget": 190, "shmget": 194, "shmat": 196},
@@ -153,16 +153,16 @@ AUDIT_ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
 def is_supported(machine: str | None = None) -> bool:
-    """Tell whether there is a table for this processor."""
+    """Return whether there is a table for this processor."""
     return (machine or platform.machine()) in DENIED
 
 
 def program(machine: str | None = None, *, network: bool = False, isolated: bool = True) -> bytes:
     """Return the filter as an array of ``struct sock_filter``. Raise ``KeyError`` without a table.
 
-    With ``network`` it lets pass sockets of the internet families, for a sandbox whose network
-    namespace is its own. A sandbox without namespaces is not ``isolated``: a socket that can be given
-    an address would reach services of the host, so there are only connected pairs.
+    With ``network`` it allows sockets of the internet families, for a sandbox with a network
+    namespace of its own. A sandbox without namespaces is not ``isolated``: a socket with an address
+    would reach services of the host, so only connected pairs are allowed.
     """
     machine = machine or platform.machine()
     denied = DENIED[machine] | ({} if isolated else SHARED_NAMES[machine])
@@ -198,7 +198,7 @@ def without_flags(
 ) -> list[bytes]:
     """Return code that denies one call if an argument has a flag; others keep their number.
 
-    One that passes is allowed, or goes ``then_on`` to what else is asked of it.
+    A call that passes is allowed, or with ``then_on`` checked further.
     """
     passed = instruction(LOAD_WORD, NUMBER_AT) if then_on else instruction(RETURN, ALLOW)
     return [

@@ -1,7 +1,7 @@
-"""The contestant's side of an input: it arrives masked, and is uncovered by the seed in the call.
+"""The contestant's side of an input: it arrives masked, and the seed in the call unmasks it.
 
-Everything that takes time is done when the input is handed over: the bytes are brought to the
-device and the tensors are made. What is left for the call is one pass over the bytes.
+All slow work is done when the input is handed over: the bytes are copied to the device and the
+tensors are made. Only one pass over the bytes is left for the call.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kernelcup_harness.masks import Mask, padded
 
 
 class Block:
-    """Memory for the tensors of one input: on the device, and on the host those that live there.
+    """Memory for the tensors of one input, on the device and, for host tensors, on the host.
 
     Args:
         size: Bytes of the layout.
-        gpu: Whether the device is a real one; all is on the host otherwise.
+        gpu: Whether the device is a real GPU; otherwise everything is on the host.
     """
 
     def __init__(self, size: int, *, gpu: bool) -> None:
@@ -30,7 +30,7 @@ class Block:
         self._on_host: list[tuple[int, int]] = []
 
     def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
-        """Return the bytes of a tensor as memory that seems to be its own: no views of one buffer.
+        """Return the bytes of a tensor with a storage of their own, not as a view of one buffer.
 
         PyTorch would take tensors of one buffer for aliases of each other.
         """
@@ -42,11 +42,11 @@ class Block:
         return alone(self._host[offset : offset + nbytes])
 
     def forget_tensors(self) -> None:
-        """Forget which tensors live on the host: they are about to be made anew."""
+        """Forget which tensors live on the host: they are about to be made again."""
         self._on_host.clear()
 
     def bring_to_host(self, copy: wire.Copy = wire.copy) -> None:
-        """Copy what lives on the host from where it is uncovered."""
+        """Copy the host tensors from the unmasked bytes."""
         for offset, nbytes in self._on_host:
             assert self._host is not None
             here, there = self.bytes[offset : offset + nbytes], self._host[offset : offset + nbytes]
@@ -72,27 +72,27 @@ class Slot:
         self.arena: wire.Arena | None = None
         self.in_place = False
         self.data: Any = None
-        """The input; its contents mean nothing before :meth:`uncover`."""
+        """The input; its contents are meaningless before :meth:`uncover`."""
         self.tensors: list[torch.Tensor] = []
         self.graph: Any = None
-        """A recorded call on this slot's memory, and what it returned."""
+        """A recorded call on this slot's memory, with its result."""
 
     def describe(self, layout: dict[str, Any]) -> None:
         """Take the layout of the next input."""
         if self._block is None or layout["table"] != self._table:
-            # Whatever was recorded uses the memory of before.
+            # A recorded graph still points at the old memory.
             self.graph = None
             self.data, self.tensors = None, []
             self._block = Block(layout["bytes"], gpu=self._mask.gpu)
         self._table, self._tree, self.in_place = layout["table"], layout["tree"], layout["in_place"]
 
     def load(self) -> None:
-        """Bring the bytes in the arena to the device and make the tensors."""
+        """Copy the bytes of the arena to the device and make the tensors."""
         self.fill()
         self.make_tensors()
 
     def fill(self) -> None:
-        """Bring the bytes in the arena to the device, into the tensors that were made."""
+        """Copy the bytes of the arena to the device, into the existing tensors."""
         assert self._block is not None
         assert self.arena is not None
         count = self._block.size
@@ -100,14 +100,14 @@ class Slot:
         self._block.bytes[:count].copy_(self.arena.bytes[:count])
 
     def make_tensors(self) -> None:
-        """Make the tensors anew, with nothing that a call may have attached to the old ones."""
+        """Make new tensors, without anything that a call may have attached to the old ones."""
         assert self._block is not None
         self._block.forget_tensors()
         decoder = wire.Decoder(self._block, self._table, wire.importing_record_type, dense=False)
         self.data, self.tensors = decoder.value(self._tree), decoder.tensors
 
     def uncover(self, seed: int | None) -> None:
-        """Make the input readable; None where it came plainly. The device is not waited for."""
+        """Make the input readable; ``seed`` is None if it came unmasked. Does not wait for the device."""
         assert self._block is not None
         if seed is not None:
             self._mask.toggle(self._block.bytes, seed)
@@ -115,20 +115,20 @@ class Slot:
             self._block.bring_to_host()
 
     def uncover_later(self) -> None:
-        """Queue that the input is made readable, by the key that comes with the judge's word."""
+        """Queue unmasking of the input with the key that comes with the judge's signal."""
         assert self._block is not None
         assert self._mask.code is not None
         self._mask.code.toggle(self._block.bytes, None)
         self._block.bring_to_host(self._mask.code.copy)
 
     def close(self) -> None:
-        """Give the shared memory back."""
+        """Free the shared memory."""
         if self.arena is not None:
             self.arena.close()
             self.arena = None
 
     def copy_to(self, other: Slot, *, remake: bool) -> None:
-        """Give another slot the same input at another place, in new tensors where ``remake``."""
+        """Copy the input to another slot, into new tensors if ``remake``."""
         assert self._block is not None
         if other._block is None or other._table != self._table:
             other._block = Block(self._block.size, gpu=self._mask.gpu)

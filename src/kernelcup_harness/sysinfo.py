@@ -1,4 +1,4 @@
-"""The environment of a run: what must be known to compare its times with others."""
+"""The environment of a run, which is needed to compare its times with others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def environment(backend: Backend) -> dict[str, Any]:
 
 
 def machine() -> dict[str, Any]:
-    """Describe what is known without torch."""
+    """Describe the machine as far as possible without torch."""
     return {
         "device": processor_name(),
         "triton": version_of("triton"),
@@ -51,12 +51,12 @@ def machine() -> dict[str, Any]:
 
 
 def emulated_name() -> str:
-    """Name the device that is no device."""
+    """Return the name of the emulated device."""
     return f"emulated on {processor_name()}"
 
 
 def version_of(package: str) -> str | None:
-    """Return the installed version of a package, None if it is not there."""
+    """Return the installed version of a package, None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -76,7 +76,7 @@ def processor_name() -> str:
 
 
 def gpu_state() -> dict[str, str]:
-    """Return clocks, temperature and driver as nvidia-smi tells them, empty without it."""
+    """Return clocks, temperature and driver as reported by nvidia-smi, empty without it."""
     if shutil.which("nvidia-smi") is None:
         return {}
     query = ["nvidia-smi", f"--query-gpu={','.join(GPU_FIELDS)}", "--format=csv,noheader"]
