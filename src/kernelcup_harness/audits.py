@@ -1,11 +1,11 @@
-"""Whether the judge's clock and the contestant's agree, and what is ranked if they do not. Pure.
+"""Compares the judge's clock with the contestant's, and decides the ranked time if they disagree. Pure.
 
-Two figures of the judge stand against a claim. The **handshake** is the time of one call whose input
-could not be known before; it cannot be batched, but finds a warm cache. Where the device answers alone
-(an **armed** call) it is exact to a microsecond or two, else it jitters by tens. The **slope** is the
-time of a call among many with a cold cache, but calls could be done together. A forged claim must pass
-both. How much they may differ follows from what a trusted contestant measured in the same
-job, never from what attacks do.
+Two measurements of the judge check a claim. The **handshake** is the time of one call whose input could
+not be known before; it cannot be batched, but finds a warm cache. If the device answers alone (an
+**armed** call) it is exact to a microsecond or two, else it jitters by tens. The **slope** is the
+time of a call in a long series with a cold cache, but calls could be batched. A forged claim must pass
+both. The allowed differences follow from measurements with a trusted contestant in the same job, never
+from known attacks.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from kernelcup_harness.protocol import (
 )
 
 CLAIM_SHARE = 0.02
-"""How much of a claim handshakes and slopes may differ by the cache's state and the clock's drift."""
+"""Share of a claim by which handshakes and slopes may differ because of the cache's state and the clock's drift."""
 GAP_SHARE = 0.1
-"""How much of a claim must be gaps before any are left out: a single kernel's has some hundredths."""
+"""Share of a claim that must be gaps before any are left out: a single kernel has some hundredths."""
 SIDING_NS = 1_600.0
-"""So far may a handshake lie above a call alone and side with it: what handshakes differ by between jobs, and by chance
-within one, in 1 % of cases."""
+"""How far a handshake that agrees with a single call may lie above it: the variation of handshakes between jobs, and by
+chance within one, in 1 % of cases."""
 LOUD_SLACK = 1.5
-"""A handshake's slack of so many times the usual is a machine's that others disturb."""
+"""A handshake's slack of this multiple of the usual means that others disturb the machine."""
 QUICK_SHARE = 0.25
 NORMAL_99 = statistics.NormalDist().inv_cdf(0.99)
 NORMAL_SHARE = 1.4826
-"""Of a normal distribution, its deviation over the median deviation."""
+"""Standard deviation over median deviation, of a normal distribution."""
 MEDIAN_ERROR = 1.2533
 """Standard error of a median over that of a mean, of a normal distribution."""
 RESAMPLES = 400
 DRIFT_NS, DRIFT_SHARE = 2_000.0, 0.02
-"""By so much calls that do nothing may become slower while a job runs, and their slack by the first. None of 1,152
-cases on an H100 and two H200s drifted by more than 1.5 us and 2 %."""
+"""How much slower no-op calls may become while a job runs, and their slack by the first figure. None of 1,152 cases on
+an H100 and two H200s drifted by more than 1.5 us and 2 %."""
 HAND_OVER_NS = 700_000.0
-"""The hand-over of a series takes no longer: of the quickest long one in 753 honest cases 0.2 ms, 0.5 in 99 % of them.
+"""Longest hand-over of a series: of the quickest long one in 753 honest cases 0.2 ms, 0.5 ms in 99 % of them.
 """
 SLACK_LEVEL = 0.99
 HANDSHAKE_PROCESS_NS = 600.0
-"""Standard deviation, between jobs, of what the same call reads by a handshake: no-ops are another process's.
-Of 54 kernels, each in 11 or 12 jobs on H200s: 640 ns in the median, some of it by chance within a job."""
+"""Standard deviation between jobs of the same call's handshake: no-ops are made by another process. Measured with 54
+kernels, each in 11 or 12 jobs on H200s: 640 ns in the median, some of it by chance within a job."""
 THROTTLED_SHARE = 0.2
-"""So many samples discarded are worth telling."""
+"""Share of discarded samples from which it is reported."""
 LEVELS = (
     TrustLevel.REPLAYED,
     TrustLevel.AUDITED,
@@ -68,17 +68,17 @@ LEVELS = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """What was measured of one case, once. Times in nanoseconds, without what a no-op takes."""
+    """One measurement of one case. Times in nanoseconds, without the time of a no-op."""
 
     claim_ns: float
     captured: bool
     """Whether calls were replayed from a graph."""
     not_captured: NotCaptured | None = None
-    """Why not, where that was tried."""
+    """Why calls were not captured, if that was tried."""
     armed: bool = False
-    """Whether handshakes were answered by the device alone."""
+    """Whether the device alone answered the handshakes."""
     refused: bool = False
-    """Whether the contestant would not have that, although nothing was in the way."""
+    """Whether the contestant refused armed calls without a reason."""
     handshake_ns: float
     handshake_slack_ns: float
     slope_ns: float | None = None
@@ -86,27 +86,27 @@ class Evidence:
     slope_calls: Sequence[int] = ()
     slope_walls_ns: Sequence[Sequence[float]] = ()
     slope_is_cold: bool = True
-    """Whether the ring was larger than twice the cache: who claims much has less time for one."""
+    """Whether the ring exceeded twice the cache: a long claim leaves less time for a large ring."""
     noop_ns: float = 0.0
-    """What a call took that does nothing, in turns with the submission's."""
+    """Time of a no-op call, measured in turns with the submission's calls."""
     noop_before_ns: float | None = None
-    """What it took before the submission was there, where that is known."""
+    """Time of a no-op call before the submission was imported, if it is known."""
 
     @property
     def claim_or_slope_ns(self) -> float:
-        """The longer of the two."""
+        """The longer one of claim and slope."""
         return max(self.claim_ns, self.slope_ns or 0.0)
 
     @property
     def has_nothing_else(self) -> bool:
-        """Whether the handshake is all that bounds the claim; an eager call may take long to launch."""
+        """Whether only the handshake bounds the claim; an eager call may take long to launch."""
         return not self.captured and not self.armed and self.slope_ns is None
 
     @property
     def handshake_proves_ns(self) -> float:
-        """What a call takes at least, by its handshake alone.
+        """The least time of a call that its handshake proves.
 
-        An eager call that is not armed is launched and then run: each may take half of it.
+        An eager call that is not armed is launched and then run: each part may take half of it.
         """
         over = self.handshake_ns - self.handshake_slack_ns
         halves = not self.captured and not self.armed and self.slope_ns is not None
@@ -114,35 +114,35 @@ class Evidence:
 
     @property
     def handshake_disagrees(self) -> bool:
-        """Whether single calls take longer than the claim allows, or for eager ones than slopes do."""
+        """Whether single calls take longer than the claim allows, or for eager calls, longer than the slope allows."""
         most = self.claim_ns if self.captured else self.claim_or_slope_ns
         return self.handshake_proves_ns > most
 
     @property
     def slope_disagrees(self) -> bool:
-        """Whether calls one after another take longer than the claim: only captured ones have no excuse."""
+        """Whether captured calls one after another take longer than the claim; eager calls may."""
         if not self.captured or self.slope_ns is None:
             return False
         return self.slope_ns > self.claim_ns + self.slope_slack_ns
 
     @property
     def gap_share(self) -> float:
-        """How much of what a captured claim has beyond its slope counts as gaps between launches, from 0 to 1.
+        """Share of a captured claim's excess over its slope that counts as gaps between launches, from 0 to 1.
 
-        None of it where that could be noise, all of it from twice as much on. In between it grows with the gap: what
-        is ranked must not be now this and now that. Calls of a ring could be done together, so the handshake has to
-        side with the slope, as a call alone takes.
+        0 if the excess could be noise, 1 from twice the noise on. In between it grows with the gap, so that the
+        ranked time has no jump. Calls of a ring could be batched, so the handshake has to agree with the time of a
+        single call that follows from the slope.
         """
         if not self.captured or not self.slope_is_cold or self.slope_ns is None:
             return 0.0
         gap = self.claim_ns - self.slope_ns
-        # The share of the claim in it is one of the slope here: who claims much would have much slack.
+        # The slack's share of the claim is replaced by a share of the slope: a long claim would have much slack.
         slack_ns = self.handshake_slack_ns - CLAIM_SHARE * (self.claim_ns - max(0.0, self.slope_ns))
-        # What disturbs excuses nothing: whoever calls together gains by it.
+        # Disturbances are no excuse: a submission that batches calls would gain by them.
         above_ns = min(slack_ns, SIDING_NS + CLAIM_SHARE * max(0.0, self.slope_ns))
         if self.handshake_ns > estimates.alone(self.slope_ns) + above_ns:
             return 0.0
-        # Mostly constants: slacks are another thing in each job, and where they are large others disturb.
+        # Mostly constants: slacks differ between jobs, and are large if others disturb.
         noise_ns = max(
             NORMAL_99 * HANDSHAKE_PROCESS_NS + 2 * CLAIM_SHARE * self.claim_ns,
             GAP_SHARE * self.claim_ns,
@@ -153,9 +153,9 @@ class Evidence:
 
     @property
     def without_gaps_ns(self) -> float:
-        """The claim less what counts as gaps, and not less than a call alone takes by its slope.
+        """The claim without gaps, at least the time of a single call that follows from the slope.
 
-        Else who adds a gap to a single kernel would be ranked below the time of that kernel.
+        Otherwise adding a gap to a single kernel would give a rank below the kernel's time.
         """
         share = self.gap_share
         if not share or self.slope_ns is None:
@@ -164,27 +164,27 @@ class Evidence:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether to measure once more."""
+        """Whether to measure again."""
         return self.handshake_disagrees or self.slope_disagrees or self.is_disturbed
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether an armed call took less than one that does nothing: something slowed the latter down."""
+        """Whether an armed call took less than a no-op call, which something must have slowed down."""
         return self.armed and self.handshake_ns < -self.handshake_slack_ns
 
 
 def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
-    """Return what is ranked, and how far it is proven.
+    """Return the ranked time, and how far it is proven.
 
-    ``rounds`` has what was measured first, and a second time where the first was in doubt. Where two of our clocks
-    disagree nobody knows which of them is right: the result is not proven, and not held back either.
+    ``rounds`` has the first measurement, and a second one if the first was in doubt. If two of the judge's clocks
+    disagree, it is unknown which is right: the result is not proven, but not held back either.
     """
     last, findings = rounds[-1], []
     often = "twice measured" if len(rounds) > 1 else "measured once"
-    # A round that proves less acquits of nothing that a better one has found.
+    # A weaker measurement cannot clear what a stronger one has found.
     slopes = [each for each in rounds if each.captured] or rounds
     handshakes = [each for each in rounds if each.armed] or rounds
-    # Of two the one that says less against the claim.
+    # The round that is weaker evidence against the claim.
     handshake = min(handshakes, key=lambda each: each.handshake_proves_ns)
     score, level = last.claim_ns, TrustLevel.AUDITED
     if all(each.slope_disagrees for each in slopes):
@@ -202,7 +202,7 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
             score = max(score, handshake.handshake_ns)
         else:
             findings.append(handshake_finding(handshake, often))
-            # Too coarse to hold anything back where it is not armed: then what it proves is ranked.
+            # Without arming it is too coarse to hold a run back: the time that it proves is ranked.
             score = max(score, handshake.handshake_proves_ns)
     if any(each.refused for each in rounds):
         findings.append(REFUSED)
@@ -229,22 +229,22 @@ def decide(rounds: Sequence[Evidence], backend: Backend) -> Audit:
 
 
 def for_backend(found: Audit, backend: Backend, claim_ns: float) -> Audit:
-    """Return an audit as it counts: on an emulated device for nothing."""
+    """Return an audit as it counts for a backend: on an emulated device it proves nothing."""
     if backend is Backend.EMULATED:
         return replace(found, score_ns=claim_ns, level=TrustLevel.SELF_MEASURED, findings=[])
     return found
 
 
 WHY_NOT = {
-    NotCaptured.WAITS: "what it does is not permitted meanwhile, such as waiting for the device or reading from it "
-    "(.item(), .cpu(), synchronize), or replaying a graph of its own",
-    NotCaptured.ELSEWHERE: "it works on another stream than PyTorch's current one, and not in step with that",
+    NotCaptured.WAITS: "it does something that is not permitted meanwhile, such as waiting for the device or reading "
+    "from it (.item(), .cpu(), synchronize), or replaying a graph of its own",
+    NotCaptured.ELSEWHERE: "it works on another stream than PyTorch's current one and does not synchronize with it",
     NotCaptured.HOST_FUNCTION: "it queues functions of the host",
     NotCaptured.RUNTIME: "it uses JAX, which queues functions of the host",
     NotCaptured.STALE: "replayed on other inputs the recording left another answer than the call; some of the work is "
     "not done on PyTorch's current stream, or not on the device",
 }
-"""Why a call could not be taken from a CUDA graph, in words."""
+"""Why a call could not be captured in a CUDA graph, in words."""
 
 REFUSED = Finding(
     code="not_armed",
@@ -255,23 +255,23 @@ DISAGREE = "two of our clocks disagree"
 EMPTY_FLOOR = "empty_floor"
 NO_TIME = Finding(
     code="no_time",
-    text="the time for measuring was up before the judge's clock could be held against this case",
+    text="the time for measuring was up before this case could be compared with the judge's clock",
 )
 DISTURBED = Finding(
     code="handshake_disturbed",
-    text="single calls took less than ones that do nothing, twice measured: something slowed those down",
+    text="single calls took less time than no-op calls in two measurements: something slowed the no-ops down",
 )
 
 
 def not_captured_finding(reason: NotCaptured) -> Finding:
-    """Say that launches count, and why. The contestant chooses among our words: its own could tell hidden inputs."""
+    """Return the finding that launches count. The contestant picks a reason: its own text could leak inputs."""
     why = f": {WHY_NOT[reason]}" if reason in WHY_NOT else ""
-    text = f"launching its calls counts, for they could not be recorded in a CUDA graph{why}"
+    text = f"launch overhead is included: the calls could not be captured in a CUDA graph{why}"
     return Finding(code="not_captured", text=text)
 
 
 def slope_finding(evidence: Evidence, often: str) -> Finding:
-    """Say that many calls take longer than the claim."""
+    """Return the finding that many calls take longer than the claim."""
     assert evidence.slope_ns is not None
     text = (
         f"{DISAGREE}: one after another its calls take {us(evidence.slope_ns)} each, {often}, but it claims "
@@ -281,7 +281,7 @@ def slope_finding(evidence: Evidence, often: str) -> Finding:
 
 
 def handshake_finding(evidence: Evidence, often: str) -> Finding:
-    """Say that single calls take longer than the claim."""
+    """Return the finding that single calls take longer than the claim."""
     text = (
         f"{DISAGREE}: a single call takes {us(evidence.handshake_ns)} by the judge's clock, {often}, but it claims "
         f"{us(evidence.claim_ns)}; {us(evidence.handshake_slack_ns)} more would be within what can be measured"
@@ -290,16 +290,18 @@ def handshake_finding(evidence: Evidence, often: str) -> Finding:
 
 
 def is_disagreement(finding: Finding, audit: Audit) -> bool:
-    """Tell whether a finding says that two clocks disagree of which both are fine: a handshake that is not armed
-    may be slower by 0.2 ms for a whole series, on a virtual machine whose cores are lent out.
+    """Return whether a finding reports that two precise clocks disagree.
+
+    A handshake that is not armed is not precise: on a virtual machine with shared cores it may be slower by 0.2 ms
+    for a whole series.
     """
     return finding.code == "slope_disagrees" or (finding.code == "handshake_disagrees" and audit.armed)
 
 
 def without_time(claim_ns: float, walls_ns: Sequence[float]) -> Audit:
-    """Return the audit of a case for which there was no time: all that is known is the wall clock around its calls.
+    """Return the audit of a case for which there was no time: only the wall clock around its calls is known.
 
-    That is ranked: a submission that uses up the time at will gains nothing by a false claim.
+    That time is ranked, so a submission that uses up the time on purpose gains nothing by a false claim.
     """
     wall_ns = quick(walls_ns)
     return Audit(
@@ -318,18 +320,19 @@ def us(nanoseconds: float) -> str:
 
 
 def quick(walls_ns: Sequence[float]) -> float:
-    """Return what a quarter of handshakes stays below.
+    """Return the first quartile of handshakes.
 
-    A machine only ever adds to them, and no call can be over before its input is known: so the quick ones
-    tell most, and none of them can be forged.
+    Disturbances only lengthen them, and no call can be over before its input is known: so the quick ones
+    are the most informative, and none can be forged.
     """
     return estimates.quantile(walls_ns, QUICK_SHARE)
 
 
 def noop_to_take_off(noop_ns: float, before_ns: float | None) -> float:
-    """Return what is no part of a handshake: what a call takes that does nothing.
+    """Return the time of a no-op call, to subtract from handshakes.
 
-    A submission could slow such calls down, and so look quick itself: by no more than a machine drifts.
+    A submission could slow no-op calls down to look quick itself, so their time may only exceed the earlier one by
+    the drift of a machine.
     """
     if before_ns is None:
         return noop_ns
@@ -339,12 +342,12 @@ def noop_to_take_off(noop_ns: float, before_ns: float | None) -> float:
 def handshake_slack(
     trusted_ns: Sequence[float], count: int, residual_ns: float, claim_ns: float, chance: random.Random
 ) -> float:
-    """Return by how much :func:`quick` of ``count`` handshakes may exceed a claim: in 1 % of cases it does by chance.
+    """Return by how much :func:`quick` of ``count`` handshakes may exceed a claim: 1 % of cases exceed it by chance.
 
     Args:
-        trusted_ns: Handshakes of calls that do nothing, around their own line.
-        count: How many handshakes of the submission there are.
-        residual_ns: By how much medians of the trusted ones missed their line.
+        trusted_ns: Handshakes of no-op calls, around their own line.
+        count: Number of handshakes of the submission.
+        residual_ns: Residual of the trusted medians from their line.
         claim_ns: The claim, of which a share is slack.
         chance: For the bootstrap.
     """
@@ -353,25 +356,25 @@ def handshake_slack(
         return residual_ns
     middle = quick(trusted_ns)
     misses = [abs(quick(chance.choices(trusted_ns, k=count)) - middle) for _ in range(RESAMPLES)]
-    # What is subtracted misses as well.
+    # The subtracted no-op time varies as well.
     by_chance_ns = 2**0.5 * estimates.quantile(misses, SLACK_LEVEL)
     return math.hypot(by_chance_ns, NORMAL_99 * HANDSHAKE_PROCESS_NS) + residual_ns
 
 
 def slope(walls_ns: Sequence[Sequence[float]], calls: Sequence[int], *, captured: bool) -> float:
-    """Return what a call takes among many.
+    """Return the steady-state time of a call.
 
-    It is what a long series has beyond a short one, and not less than the long one alone allows: who makes short
-    series wait, or is disturbed in them, has no quicker calls.
+    The difference of a long and a short series, for each call, at least what the long series alone allows: slow
+    short series do not make calls quicker.
 
     Args:
-        walls_ns: Of the short series, and of the long ones.
-        calls: How many calls a short and a long one has.
+        walls_ns: Wall-clock times of the short series, and of the long ones.
+        calls: Number of calls of a short and of a long series.
         captured: Whether calls were replayed from a graph.
     """
     alone_ns = (min(walls_ns[1]) - HAND_OVER_NS) / calls[1]
     pairs_ns = estimates.slopes(walls_ns, calls, quick=captured)
-    # What the host does meanwhile is in eager ones: of three one may be off by ten times.
+    # Eager series include the host's delays: one of three may be off by a factor of ten.
     middle_ns = estimates.robust(pairs_ns) if captured else statistics.median(pairs_ns)
     return max(middle_ns, alone_ns)
 
@@ -382,27 +385,27 @@ def slope_slack(
     """Return by how much a slope may exceed a claim.
 
     Args:
-        trusted_slopes_ns: Of a kernel of known length, a pair of series each.
-        gap_ns: What its calls take more among many than alone: the device has to come from one to the next.
+        trusted_slopes_ns: Slopes of a kernel of known length, one for each pair of series.
+        gap_ns: How much longer its calls take in a series than alone, for the step from one call to the next.
         claim_ns: The claim, of which a share is slack.
-        calls_share: How many calls its long series had beyond a short one, over those of the case: what disturbs a
-            series is shared by its calls.
+        calls_share: Calls of its long series beyond a short one, over those of the case: a disturbance of a series
+            is shared by its calls.
     """
     by_chance_ns = 0.0
     if (count := len(trusted_slopes_ns)) > 1:
-        # One series that something disturbed must not excuse everything.
+        # One disturbed series must not excuse everything.
         middle = statistics.median(trusted_slopes_ns)
         sigma_ns = NORMAL_SHARE * statistics.median(abs(each - middle) for each in trusted_slopes_ns)
-        # A slope is the mean of so many pairs at least, and the gap is from a median.
+        # A slope is the mean of at least this many pairs, and the gap is from a median.
         in_slope, in_gap = calls_share / math.sqrt(estimates.FEWEST_SLOPES), MEDIAN_ERROR / math.sqrt(count)
         by_chance_ns = 3 * sigma_ns * math.hypot(in_slope, in_gap)
-    # Calls of the claim lie elsewhere in memory than those of the ring.
+    # Claims use other places in memory than the ring.
     places_ns = NORMAL_99 * math.hypot(estimates.PROCESS_NS, estimates.PROCESS_SHARE * claim_ns)
     return gap_ns + math.hypot(by_chance_ns, places_ns) + CLAIM_SHARE * claim_ns
 
 
 def at_least(audit: Audit, floor_ns: float) -> Audit:
-    """Return an audit whose score is not less than what an empty call takes; equal ones tie there."""
+    """Return an audit whose score is at least the time of an empty call; shorter scores tie there."""
     if audit.score_ns >= floor_ns:
         return audit
     text = f"no more than an empty kernel takes: ranked as <= {us(floor_ns)}"
@@ -410,7 +413,7 @@ def at_least(audit: Audit, floor_ns: float) -> Audit:
 
 
 def if_known(timing: Timing, audit: Audit, backend: Backend) -> Audit:
-    """Return the audit; a GPU's time that scatters by more than may count in a ranking is not proven."""
+    """Return the audit; a GPU time whose scatter is too large for a ranking is not proven."""
     found = timing.sampling_interval_ns
     at_floor = any(each.code == EMPTY_FLOOR for each in audit.findings)
     if backend is not Backend.CUDA or found is None or at_floor:
@@ -435,7 +438,7 @@ def with_findings(audit: Audit, more: Iterable[Finding | None]) -> Audit:
 
 
 def throttled(kept: int, discarded: int) -> Finding | None:
-    """Return a finding where many samples were taken while the device was slowed down."""
+    """Return a finding if many samples were taken while the device was slowed down."""
     if discarded <= THROTTLED_SHARE * (kept + discarded):
         return None
     text = f"{discarded} of {kept + discarded} samples were taken while the device was slowed down"
@@ -443,7 +446,7 @@ def throttled(kept: int, discarded: int) -> Finding | None:
 
 
 def busy_device(processes: int | None, expected: int) -> Finding | None:
-    """Return a finding where others used the device; None too where that is not known."""
+    """Return a finding if others used the device; None if not, or if it is not known."""
     if processes is None or processes <= expected:
         return None
     text = f"{processes - expected} other process(es) had the device open while it was measured"
@@ -464,7 +467,7 @@ def quarantine_of(
 ) -> list[Finding]:
     """Return why a run does not count although all its answers were right.
 
-    ``found`` was told while it went on, also of cases that never came to an end.
+    ``found`` has the findings reported during the run, even of unfinished cases.
     """
     of_cases = [
         finding

@@ -1,4 +1,4 @@
-"""Everything that is measured beside the contestant's claims: calibration, audits, duels, the device's state."""
+"""All measurements beside the contestant's claims: calibration, audits, duels, the device's state."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ from kernelcup_harness.task_code import TaskFault
 from kernelcup_harness.trusted import Trusted, TrustedFailed
 
 ROUNDS = 24
-"""Samples of each kind in the calibration before, at most; half as many after."""
+"""Most samples of each kind in the calibration before the stage; half as many after."""
 ROUNDS_ON_HOST = 10
 REFERENCE_SHARE = 0.03
-"""Of the time for a stage: the references of all cases."""
+"""Share of the time for a stage that the references of all cases may take."""
 LOOK_EVERY_S = 0.025
-"""The driver takes long to answer, and what it tells does not change from one call to the next."""
+"""The driver answers slowly, and its figures do not change from one call to the next."""
 TIMED = (Mode.BENCHMARK, Mode.LEADERBOARD)
 HELLO_S = 120.0
 CLOCK_S = 30.0
 EMPTY_CALLS, UNCOUNTED_EMPTY = 40, 8
-"""Empty kernels that are timed in a process before anything is imported there, and how many before these."""
+"""Empty kernels timed in a process before its import, and uncounted ones before these."""
 DUEL_AUDIT_S = 0.4
-"""For the audit of one case of a duel."""
+"""Time for the audit of one case of a duel."""
 FIRST_AUDITED = 1 << 21
-"""Inputs of that have numbers of their own."""
+"""Input numbers from here on are reserved for duel audits."""
 NAMES = {
     "submission": "submission",
     "rival": "rival",
@@ -81,9 +81,9 @@ NAMES = {
     "second_rival": "rival's second process",
 }
 PAIRS = (("submission", "rival"), ("second", "second_rival"))
-"""Who fights a duel: roles of :mod:`kernelcup_harness.crew`."""
+"""The pairs of a duel: roles of :mod:`kernelcup_harness.crew`."""
 NOOPS_S = 1.5
-"""Where the task's own code is slow or its inputs are large, cases that come later have no no-ops from before."""
+"""Time for no-ops before the import: with slow tasks or large inputs, later cases get none."""
 
 
 @dataclass(slots=True)
@@ -105,7 +105,7 @@ class Watch:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the seconds in here towards a phase."""
+        """Count the seconds of this context towards a phase."""
         began = time.monotonic()
         try:
             yield
@@ -120,10 +120,10 @@ class Bench:
         spec: The job.
         checks: Makes inputs and checks answers.
         callers: To each contestant by role.
-        channels: The same before anything was said on them.
-        chance: From the run's secret.
+        channels: The same contestants' channels, still unused.
+        chance: Random numbers from the run's secret.
         tell: Takes events for the runner.
-        remaining: Seconds that are left of the stage that is going on.
+        remaining: Returns the seconds left of the current stage.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Bench:
         self._remaining = remaining
         gpu = masks.on_gpu()
         self.watch = Watch(gpu, nvml.gauge(gpu=gpu and spec.mode in TIMED))
-        # A machine that is calibrated and does not know has tried the profiler in vain.
+        # A calibrated machine without this figure has tried the profiler in vain.
         known = spec.device.empty_kernel_ns if spec.device is not None else None
         self._trusted = (
             Trusted(callers["trusted"], channels["trusted"], gpu=gpu, empty_kernel_ns=known)
@@ -163,11 +163,11 @@ class Bench:
         self._noops_before: dict[int, list[float]] = {}
         self._is_calibrated = False
         self.dueling: CaseRun | None = None
-        """The case of a duel that is going on, or has failed."""
+        """The current case of a duel, or the one that has failed."""
         self.offset_ns = 0.0
-        """What an empty kernel reads, once it was measured."""
+        """Measured offset of an empty kernel."""
         self.more_findings: list[Finding] = []
-        """For each case that is audited."""
+        """Further findings for each audited case."""
 
     @property
     def calibrates(self) -> bool:
@@ -181,7 +181,7 @@ class Bench:
         return self.watch.phases | {f"{StageName.RANKED.value}/{name}": s for name, s in audited.items()}
 
     def before_load(self, stages: Sequence[Stage]) -> None:
-        """Do what must be done before code of a submission runs. Raise ``RunEnds`` if the device is not fit."""
+        """Measure everything that precedes code of a submission. Raise ``RunEnds`` if the device is not fit."""
         if self._spec.replay is not None:
             return
         if self._spec.mode is Mode.LEADERBOARD and self._spec.backend is not Backend.EMULATED:
@@ -194,10 +194,10 @@ class Bench:
             return
         assert self._trusted is not None
         with failing_machine():
-            # What takes seconds where it must be: the submission is imported and tested meanwhile.
+            # This may take seconds: the submission is imported and tested meanwhile.
             self._trusted.begin()
         if self.watch.gpu:
-            # In all processes, while no code of a submission runs in any.
+            # In all processes, before code of a submission runs in any of them.
             for role in self._callers:
                 if role != "trusted":
                     self._own_empty_ns[role] = self._empty_calls(role, EMPTY_CALLS, UNCOUNTED_EMPTY)
@@ -211,11 +211,11 @@ class Bench:
                     self._trusted.forget()
 
     def _empty_calls(self, role: str, count: int, uncounted: int) -> list[float]:
-        """Have a contestant time empty kernels: it has imported nothing yet. Raise ``RunEnds``."""
+        """Have a contestant time empty kernels before its import. Raise ``RunEnds``."""
         try:
             return empty_calls_ns(self._channels[role], count, uncounted)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
-            text = f"the contestant's clock could not be looked at: {error or type(error).__name__}"
+            text = f"the contestant's clock could not be measured: {error or type(error).__name__}"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
 
     @property
@@ -223,7 +223,7 @@ class Bench:
         return ROUNDS if self.watch.gpu else ROUNDS_ON_HOST
 
     def _measured_noops(self, stages: Sequence[Stage]) -> dict[int, list[float]]:
-        """Return what armed calls take that do nothing, by the index of the case."""
+        """Return the times of armed no-op calls, by the index of the case."""
         from torch import OutOfMemoryError
 
         assert self._trusted is not None
@@ -234,7 +234,7 @@ class Bench:
             if time.monotonic() > began + NOOPS_S:
                 break
             place = self._checks.place(StageName.RANKED, case)
-            # What the task or its memory fails with is told of when the case has its turn.
+            # A failure of the task or a lack of memory is reported when the case itself is called.
             with suppress(TaskFault, wire.CannotCarry, OutOfMemoryError):
                 data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
                 found[case.index] = self._trusted.noops_before(
@@ -249,7 +249,7 @@ class Bench:
         try:
             check = calibration.check_canary(self._spec.backend, self._spec.device)
         except RuntimeError as error:
-            text = f"the device could not be looked at before the job: {error}"
+            text = f"the device could not be examined before the job: {error}"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text[:2000]) from error
         self._canary_ns = check.canary_ns
         self._tell({"event": "calibration", "calibration": to_json(Calibration(canary_ns=check.canary_ns))})
@@ -260,19 +260,19 @@ class Bench:
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text)
 
     def audits(self, stage: Stage) -> bool:
-        """Tell whether the times of a stage are held against the judge's clock."""
+        """Return whether the times of a stage are compared with the judge's clock."""
         return stage.name is StageName.RANKED and self.calibrates
 
     def finishes(self, stage: Stage) -> bool:
-        """Tell whether there is more to do for a stage once all its calls were made: where times are ranked."""
+        """Return whether a stage needs more work after all its calls: true for ranked times."""
         if stage.name is not StageName.RANKED or self._spec.replay is not None:
             return False
         return self.by_wall or self.calibrates
 
     def begin(self, stage: Stage) -> None:
-        """Be ready for a stage that is timed by a GPU.
+        """Prepare for a stage that is timed by a GPU.
 
-        A machine that has not been calibrated was asked by the profiler until now, so this job calibrates here.
+        On a machine without a calibration the profiler has run until now, so this job calibrates here.
         """
         if self._trusted is None or not stage.timed or not self.calibrates:
             return
@@ -284,7 +284,7 @@ class Bench:
         self._auditor = self._auditor_of("submission")
 
     def _offset_ns(self, role: str) -> float:
-        """Return what an empty kernel reads in a contestant's process beyond what it takes."""
+        """Return the event time of an empty kernel in a contestant's process beyond its time on the device."""
         if self._trusted is None or self.by_wall:
             return 0.0
         return self._trusted.offset_in(self._own_empty_ns.get(role, []))
@@ -302,11 +302,11 @@ class Bench:
         )
 
     def overhead_ns(self, stage: Stage, case: PlannedCase) -> float | None:
-        """Return what a sample of a case has in it beside the call, None where that is not known."""
+        """Return the overhead in each sample of a case, None if it is not known."""
         return self._overheads.of(stage, case)
 
     def largest_first(self, stage: Stage, runs: Sequence[CaseRun]) -> list[CaseRun]:
-        """Return the cases in the order of their audits: memory of a large one serves for the smaller ones."""
+        """Return the cases in the order of their audits: smaller ones reuse the memory of larger ones."""
 
         def nbytes(run: CaseRun) -> int:
             form = self._checks.form(self._checks.place(stage.name, run.case))
@@ -317,9 +317,9 @@ class Bench:
     def audit(
         self, stage: Stage, run: CaseRun, budget_s: float, left_s: Callable[[], float] = lambda: math.inf
     ) -> None:
-        """Hold the judge's clock against what a case claims, twice where they differ at first.
+        """Compare a case's claim with the judge's clock, twice if they differ at first.
 
-        ``budget_s`` is for one time; ``left_s`` tells how much time there is until nothing more is measured.
+        ``budget_s`` is for one measurement; ``left_s`` returns the seconds until measurements stop.
         """
         if self.by_wall:
             audit = walls.audit_of(run)
@@ -341,7 +341,7 @@ class Bench:
         self._note(run.audit)
 
     def note_replayed(self, run: CaseRun, audit: Audit) -> None:
-        """Take the time of a case whose calls were replayed, and hold it against what the device can do."""
+        """Note the time of a case whose calls were replayed, and compare it with the physics floor."""
         claims = run.timing()
         assert claims is not None
         slow = audits.throttled(len(claims.samples_ns), len(claims.discarded_ns))
@@ -350,7 +350,7 @@ class Bench:
         self._note(run.audit)
 
     def finish_replayed(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
-        """Time the references, and report what is known of the device, when no contestant is left."""
+        """Time the references and report the state of the device, after the contestants have ended."""
         if self._trusted is not None:
             with self.watch.phase(f"{stage.name.value}/reference"):
                 self._time_references(stage, runs)
@@ -364,13 +364,13 @@ class Bench:
         self._tell({"event": "calibration", "calibration": to_json(found)})
 
     def _note(self, audit: Audit) -> None:
-        """Tell at once what holds a run back: the run may end before its cases are told."""
+        """Send findings that hold a run back at once: the run may end before its cases are reported."""
         for finding in audit.findings:
             if finding.quarantines:
                 self._tell({"event": "finding", "finding": to_json(finding)})
 
     def finish(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
-        """Calibrate again, fight the duel if there is one, and report what was found."""
+        """Calibrate again, run the duel if there is one, and report the results."""
         if self._spec.rival is not None:
             with self.watch.phase("duel"):
                 self._tell({"event": "duel", "duel": to_json(self._duel(stage, runs))})
@@ -401,11 +401,11 @@ class Bench:
         budget_s = REFERENCE_SHARE * self._spec.rules.stage_budget_s / len(runs)
         for run in runs:
             found_ns = stopwatch.median_ns(self._checks.place(stage.name, run.case), budget_s)
-            # By the wall clock, what the way there and back takes is part of all times that are compared.
+            # By the wall clock, the overhead of a call is part of all compared times.
             run.reference_ns = None if found_ns is None else found_ns + (run.overhead_ns or 0.0)
 
     def _empty_floor_ns(self) -> float:
-        """Return what an empty kernel takes by the same clock: nothing can be told apart below."""
+        """Return the time of an empty kernel by the same clock: shorter times cannot be distinguished."""
         assert self._trusted is not None
         return max(0.0, self._trusted.empty_kernel_ns - self._trusted.offset_ns)
 
@@ -425,7 +425,7 @@ class Bench:
                 run.audit = audits.with_findings(run.audit, [busy])
 
     def _duel(self, stage: Stage, runs: Sequence[CaseRun]) -> DuelResult:
-        """Have each pair of processes fight, and be audited while nobody else's calls are due."""
+        """Run the duel of each pair of processes, and audit each pair while no other calls are due."""
         from torch import OutOfMemoryError
 
         pairs = [pair for pair in PAIRS if all(role in self._callers for role in pair)]
@@ -443,7 +443,7 @@ class Bench:
         except RivalFailed as failure:
             found = DuelResult(verdict="", rival_message=str(failure)[:2000])
         except NoTime as reason:
-            # One pair tells less, not something else.
+            # One pair is less precise, but not different.
             found = result(fights) if fights else not_held(reason)
         except (NotHeld, OutOfMemoryError) as reason:
             found = not_held(reason)
@@ -453,7 +453,7 @@ class Bench:
     def _fight(
         self, stage: Stage, runs: Sequence[CaseRun], pair: tuple[str, str], number: int, budget_s: float
     ) -> Fought:
-        """Measure one pair of processes. Raise :class:`RivalFailed`, :class:`NotHeld`, or what the submission does."""
+        """Measure one pair of processes. Raise :class:`RivalFailed`, :class:`NotHeld`, or the submission's failure."""
         places = [self._checks.place(stage.name, run.case) for run in runs]
 
         def note(index: int) -> None:
@@ -483,7 +483,7 @@ class Bench:
         return fought
 
     def _forget(self, pair: tuple[str, str]) -> None:
-        """Have both give back the memory of their inputs: those that come next need it."""
+        """Have both free the memory of their inputs, which the next pair needs."""
         try:
             for role in pair:
                 self._callers[role].forget(timeout_s=self._remaining())
@@ -497,8 +497,8 @@ class Bench:
     def _load(self, role: str, file: str) -> None:
         """Have a file imported in a fresh process. Raise :class:`RivalFailed` or :class:`NotHeld`.
 
-        It is not the rival's fault if there is less time than an import may take, nor anybody's if the submission
-        can be imported only once.
+        It is not the rival's fault if there is less time than an import may take. Neither side is to blame if the
+        submission can be imported only once.
         """
         limit_s = min(self._spec.limits.import_s, self._remaining())
         try:
@@ -511,9 +511,9 @@ class Bench:
             raise
 
     def _audit_duel(self, stage: Stage, run: CaseRun, role: str, number: int, claim_ns: float) -> None:
-        """Hold the judge's clock against what one of the two claims of a case. Raise :class:`NotHeld`.
+        """Compare one side's claim of a case with the judge's clock. Raise :class:`NotHeld`.
 
-        Whose fault it is that they do not agree cannot be said: each of the two can be in the other's way.
+        A disagreement cannot be attributed: each side can disturb the other.
         """
         own = CaseRun(run.case, stage, self._spec.rules, 0.0, self._chance)
         own.skip_inputs(FIRST_AUDITED + number * NEXT_INPUTS)
@@ -544,7 +544,7 @@ class Bench:
         left_s: Callable[[], float] = lambda: math.inf,
         note: Callable[[Audit], None] = lambda _audit: None,
     ) -> Audit:
-        """Measure a case, twice where the judge's clock and the claim differ at first and there is time."""
+        """Measure a case, twice if the judge's clock and the claim differ at first and there is time."""
         began = time.monotonic()
         rounds = [auditor.evidence(run, place, claim_ns, budget_s)]
         note(audits.decide(rounds, self._spec.backend))
@@ -554,13 +554,13 @@ class Bench:
 
 
 def not_held(reason: Exception) -> DuelResult:
-    """Return the outcome of a duel that nobody has won or lost."""
+    """Return the outcome of a duel that neither side has won or lost."""
     return DuelResult(verdict="not_held", rival_message=str(reason)[:2000])
 
 
 @contextmanager
 def failing_machine() -> Iterator[None]:
-    """End the run where a process of ours fails."""
+    """End the run if a process of the harness fails."""
     try:
         yield
     except (TrustedFailed, walls.MachineFailed) as error:
@@ -569,7 +569,7 @@ def failing_machine() -> Iterator[None]:
 
 @contextmanager
 def theirs(what: str) -> Iterator[None]:
-    """Turn failures of the channel into the rival's."""
+    """Raise failures of the channel as :class:`RivalFailed`."""
     try:
         yield
     except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
@@ -579,19 +579,19 @@ def theirs(what: str) -> Iterator[None]:
 def empty_calls_ns(
     channel: Channel, count: int = EMPTY_CALLS, uncounted: int = UNCOUNTED_EMPTY
 ) -> list[float]:
-    """Return what empty kernels read in the process of a contestant that has imported nothing yet.
+    """Return the times of empty kernels in a contestant's process before its import.
 
     Raise what the channel raises.
     """
     channel.send({"type": "clock", "calls": uncounted + count, "arenas": []}, timeout_s=CLOCK_S)
     found = channel.receive(CLOCK_S).get("ns")
     if not isinstance(found, list) or not all(wire.is_finite_number(ns) for ns in found):
-        raise BrokenProtocol("a contestant that does not say what its clock reads")
+        raise BrokenProtocol("a contestant that does not report its clock")
     return [float(ns) for ns in found[uncounted:]]
 
 
 def hello(channel: Channel) -> None:
-    """Wait for a contestant's first word, which comes once."""
+    """Wait for a contestant's hello, which comes once."""
     if channel.has_greeted:
         return
     frame = channel.receive(HELLO_S)
@@ -601,7 +601,7 @@ def hello(channel: Channel) -> None:
 
 
 def load(channel: Channel, file: str, timeout_s: float) -> None:
-    """Have a rival imported. Raise :class:`RivalFailed`, or :class:`NotHeld` for want of memory."""
+    """Have a rival imported. Raise :class:`RivalFailed`, or :class:`NotHeld` for lack of memory."""
     with theirs("it could not be imported"):
         hello(channel)
         channel.send({"type": "load", "file": file}, timeout_s=timeout_s)
@@ -613,7 +613,7 @@ def load(channel: Channel, file: str, timeout_s: float) -> None:
 
 
 def work_of(spec: JobSpec, run: CaseRun) -> Work | None:
-    """Return what the task declares for a case of the benchmarks."""
+    """Return the work that the task declares for a case of the benchmarks."""
     declared = spec.hidden_work if run.case.hidden else spec.work
     place = run.case.index - (len(spec.benchmarks) if run.case.hidden else 0)
     return declared[place] if 0 <= place < len(declared) else None

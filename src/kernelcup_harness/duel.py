@@ -1,4 +1,4 @@
-"""Two submissions measured in turns on one device and the same inputs, so that drift meets both alike."""
+"""Two submissions measured in turns on one device and the same inputs, so that drift affects both equally."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from kernelcup_harness.measure import CLAIM_SLOTS, Wrong, claim_slot
 from kernelcup_harness.protocol import DuelResult, SampleName
 
 LEVEL = 0.98
-"""Of the interval that decides: equal submissions are called equal in 98 of 100 duels."""
+"""Level of the deciding interval: equal submissions tie in 98 of 100 duels."""
 WARM_UP_BLOCKS = len(CLAIM_SLOTS)
-"""One at each place."""
+"""One block at each place."""
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
 NO_TIME = "there was no time left"
 MEMORY = frozenset({"memory", "host_memory"})
 FIRST_INPUT = 1 << 20
-"""Inputs of a duel have numbers of their own."""
+"""Input numbers from here on are reserved for duels."""
 NEXT_INPUTS = 1 << 16
-"""And so have those of each pair of processes: one must not know what the other was given."""
+"""Each pair of processes has its own input numbers: one must not know the inputs of the other."""
 
 
 class RivalFailed(Exception):
-    """The second submission gave a wrong answer, or none."""
+    """The rival gave a wrong answer, or none."""
 
 
 class NotHeld(Exception):
-    """Both could not be measured beside each other, and nobody can say whose fault that is."""
+    """The two could not be measured beside each other, and neither side can be blamed."""
 
 
 class NoTime(NotHeld):
@@ -47,26 +47,26 @@ class Block:
     """Two calls of the submission and two of its rival, on each case."""
 
     taken_ns: tuple[list[float], list[float]]
-    """What a call takes, for each case, by each of the two."""
+    """Time of a call for each case, for the submission and for the rival."""
     late: bool
     """Whether the device had to wait for the host in one of the calls."""
 
     @property
     def ratios(self) -> list[float]:
-        """For each case the submission over its rival."""
+        """The submission's time over the rival's, for each case."""
         return [mine / other for mine, other in zip(*self.taken_ns, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fought:
-    """What one pair of processes gave."""
+    """The measurements of one pair of processes."""
 
     blocks: list[Block] = field(default_factory=list)
 
     def claims_ns(self, who: int) -> list[float]:
-        """Return what one of the two claims for a call of each case: by the same blocks and the same mean as the ratio.
+        """Return the time that one side claims for a call of each case.
 
-        Who is honest in other blocks only, or in as many as a median hides, has claimed nothing by that.
+        Uses the same blocks and the same mean as the ratio, so being honest elsewhere does not help.
         """
         each = zip(*(block.taken_ns[who] for block in self.counting), strict=True)
         return [math.exp(estimates.robust([math.log(ns) for ns in taken])) for taken in each]
@@ -78,19 +78,19 @@ class Fought:
 
 
 class Duel:
-    """Measures blocks with one pair of processes: in each, every case is called first, second, second, first.
+    """Measures blocks with one pair of processes: in each block every case is called in the order A B B A.
 
     Each block has its inputs at another place.
 
     Args:
         checks: Makes inputs and checks answers.
         callers: To the submission and to its rival.
-        offsets_ns: What an empty kernel reads in each one's process; taken off each time.
-        remaining: Seconds that a call may still take.
-        number: Of this pair of processes.
-        names: What the two are called where one of them is in the way.
-        at: Is told the number of the place whose turn it is.
-        by_wall: Whether the judge's wall clock is taken, not what the two claim.
+        offsets_ns: Time of an empty kernel in each process; subtracted from each time.
+        remaining: Returns the seconds that a call may still take.
+        number: Number of this pair of processes.
+        names: Names of the two in messages.
+        at: Called with the number of the current place.
+        by_wall: Whether to use the judge's wall clock instead of claims.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class Duel:
         self._was_late = False
 
     def fight(self, places: Sequence[Place], budget_s: float) -> Fought:
-        """Measure for ``budget_s``, at least some blocks. Raise :class:`RivalFailed` if the rival does.
+        """Measure for ``budget_s``, at least some blocks. Raise :class:`RivalFailed` if the rival fails.
 
-        What the submission itself fails with is raised as it comes.
+        Failures of the submission itself are raised unchanged.
         """
         began = time.monotonic()
         blocks: list[Block] = []
@@ -174,9 +174,9 @@ class Duel:
         return caller.open(caller.go(slot, CLAIM, timeout_s=self._remaining()))
 
     def _meant(self, who: int, error: Exception) -> Exception:
-        """Return what a failure means. Memory and time are what all have together.
+        """Return the exception that a failure means. All processes share memory and time.
 
-        What worked in the submission's first process and not in its second is nobody's fault.
+        If the submission fails only in its second process, neither side is to blame.
         """
         text = str(error) or type(error).__name__
         if isinstance(error, ChannelTimeout) and self._remaining() <= 0:
@@ -198,10 +198,10 @@ def wrong(who: int, sample: SampleName, fault: Any) -> Exception:
 
 
 def result(fights: Sequence[Fought]) -> DuelResult:
-    """Return what the blocks of all pairs of processes say.
+    """Return the result from the blocks of all pairs of processes.
 
-    A kernel takes a little more in one process and less in another, however often it is called there; so each pair
-    has the same weight, and how much processes differ is part of the interval.
+    A kernel's time differs a little between processes, however often it is called. So each pair has the same weight,
+    and the interval includes the variation between processes.
     """
     each = [[block.ratios for block in fight.counting] for fight in fights]
     taken_ns = [
@@ -212,22 +212,22 @@ def result(fights: Sequence[Fought]) -> DuelResult:
 
 
 def of_pairs(pairs: Sequence[Sequence[Sequence[float]]], taken_ns: Sequence[float]) -> DuelResult:
-    """Return what ratios say.
+    """Return the result of a duel from its ratios.
 
     Args:
         pairs: For each pair of processes its blocks, each with a ratio for every case.
-        taken_ns: What a call of each case takes, about.
+        taken_ns: Approximate time of a call of each case.
     """
     blocks = [block for pair in pairs for block in pair]
     logs = [[math.fsum(map(math.log, block)) / len(block) for block in pair] for pair in pairs]
     middle = statistics.fmean(map(estimates.robust, logs))
     within = math.hypot(*(estimates.half_width(each, LEVEL) for each in logs)) / len(logs)
-    # Both ran in one process each, in every pair.
+    # Each side ran in one process in every pair.
     sigma = math.sqrt(2 / len(logs)) * estimates.between_processes(
         taken_ns, [1 / len(taken_ns)] * len(taken_ns)
     )
     half = math.hypot(within, statistics.NormalDist().inv_cdf((1 + LEVEL) / 2) * sigma)
-    # Of a single block nothing is known.
+    # A single block has no interval.
     low, high = (math.exp(middle - half), math.exp(middle + half)) if half < 100 else (0.0, math.inf)
     verdict = "faster" if high < 1 else "slower" if low > 1 else "tied"
     return DuelResult(

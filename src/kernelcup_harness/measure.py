@@ -1,4 +1,4 @@
-"""The judge's own measurements of a case: handshakes and slopes, beside what the contestant claims."""
+"""The judge's own measurements of a case: handshakes and slopes, beside the contestant's claims."""
 
 from __future__ import annotations
 
@@ -18,60 +18,60 @@ from kernelcup_harness.schedule import PLACES, CaseRun
 from kernelcup_harness.trusted import RING_SPREAD, UNCOUNTED, Trusted, ring_walls
 
 FIRST_SLOT = 1
-"""Slots of handshakes; the one before is for calls that nobody times, and one of those of claims."""
+"""First slot of handshakes; the slot before is for untimed calls, and for claims."""
 SLOTS = 12
-"""Inputs that are given together, so that the judge leaves the device alone between their calls."""
+"""Inputs given together, so that the judge does not use the device between their calls."""
 FEWEST_TOGETHER = 4
 LARGEST_TOGETHER = 512 << 20
 LARGEST_KEPT = 64 << 20
-"""Larger outputs go to the device at once: the processor takes too long to copy them."""
+"""Larger outputs are copied to the device at once: the processor takes too long to copy them."""
 FIRST_SOURCE = FIRST_SLOT + SLOTS
 """Slots from which rings are filled."""
 SOURCES = 3
 """Different contents in a ring."""
 FEWEST_HANDSHAKES, MOST_HANDSHAKES = 8, 40
 FEWEST_ARMED, MOST_ARMED = 12, 16
-"""Such ones hardly differ."""
+"""Fewer are needed, because armed calls hardly differ."""
 FEWEST_IN_TIME = 2
-"""Of a large input, whose way to the device takes longer than there is time for more."""
+"""Handshakes with large inputs, whose transfer leaves no time for more."""
 LARGE_INPUT = 16 << 20
 INPUTS_OF_RING = 6
-"""A ring takes as long as so many calls with all about them, whatever the kernel takes."""
+"""The cost of a ring in calls with preparation and checks, independent of the kernel."""
 CAPTURED_PATIENCE_S = 10.0
-"""Queueing a recorded call waits for nothing."""
+"""Time for queueing a recorded call, which waits for nothing."""
 LONGEST_ARMED_NS = 1e9
-"""Longer calls need no fine handshake, and nobody waits long for an armed one."""
+"""Longer calls are not armed: they need no precise handshake, and the wait for armed calls is short."""
 FEWEST_IN_RING, MOST_IN_RING = 8, 256
 RING_MEMORY_SHARE = 0.15
 SHORT_SERIES_NS = 5e6
-"""A series of calls takes at least so long: then its hand-over is small beside a long one."""
+"""Least time of a short series, so that the hand-over is small beside a long one."""
 LEAST_CLAIM_NS = 1e3
-"""Who claims less has no more passes for it."""
+"""Claims below 1 us count as 1 us when the number of passes is chosen."""
 SERIES = 4
-"""A long series has so many times the calls of a short one."""
+"""A long series has this many times the calls of a short one."""
 FEWEST_PAIRS, MOST_PAIRS = 3, 6
 LONG_PAIR_S, FEWEST_LONG_PAIRS = 0.1, 2
-"""Of pairs of captured calls that take longer so many are enough."""
+"""Two pairs are enough if a pair of captured series takes longer than this."""
 MUCH_CLAIMED = 2.0
-"""Who claims so many times what its calls take among many had a small ring, or few calls: they are timed again."""
+"""If the claim exceeds this many times the steady-state time, the ring was too small or short: measure again."""
 MUCH_LONGER = 10
-"""A series that takes so many times what the claim makes of it says enough."""
+"""No further pair is measured once a series takes this many times what the claim predicts."""
 READ_PLACES = 2
 CLAIM_SLOTS: tuple[int, ...] = (0, *range(FIRST_SOURCE + SOURCES, FIRST_SOURCE + SOURCES + PLACES - 1))
 """Slots of claims, in turns."""
 LARGEST_CLAIMED = 256 << 20
-"""Inputs that together are larger have fewer places: bringing them there takes time and memory."""
+"""Inputs that together exceed this have fewer places: copying them takes time and memory."""
 UNFINISHED = (
-    "the answer was not complete when the stream had done all that the call had queued there; "
-    "have that stream wait for what works on others"
+    "the answer was still incomplete after everything that the call had queued on its stream was done; "
+    "make that stream wait for the work on other streams"
 )
 
 
 def claim_slot(number: int, data: Any) -> int:
-    """Return the slot on which a claim is made; large inputs have fewer.
+    """Return the slot for a claim; large inputs have fewer slots.
 
-    Where its data lies in the memory of the device changes a kernel's time by some hundredths: of a sum of
-    2048 x 2048 halves on an H100 by 1 to 4 %. So each process measures several places.
+    The address of its data changes a kernel's time by some hundredths: for a sum of 2048 x 2048 halves on an H100
+    by 1 to 4 %. So each process measures several places.
     """
     count = max(1, min(len(CLAIM_SLOTS), LARGEST_CLAIMED // max(1, input_bytes(data))))
     return CLAIM_SLOTS[number % count]
@@ -87,19 +87,19 @@ class Wrong(Exception):
 
 
 class WrongWhenQueued(Exception):
-    """Right when it is called, wrong when it is replayed or armed: what was queued is not all of it."""
+    """The answer is right when called, wrong when replayed or armed: part of the work was not queued."""
 
 
 @dataclass(slots=True)
 class Device:
-    """What a ring has to fit into, in bytes."""
+    """Sizes that bound a ring, in bytes."""
 
     l2_bytes: int = 0
     memory_bytes: int = 0
 
     @classmethod
     def of(cls, *, gpu: bool) -> Device:
-        """Return what the device of this process says; without a GPU there are no rings."""
+        """Return the sizes of this process's device; without a GPU there are no rings."""
         if not gpu:
             return cls()
         import torch
@@ -111,36 +111,36 @@ class Device:
 
 @dataclass(slots=True)
 class Handshakes:
-    """Wall clocks of single calls in nanoseconds, and of calls that do nothing, in turns."""
+    """Wall-clock times of single calls and of no-op calls, measured in turns, in nanoseconds."""
 
     armed: bool = False
-    """Whether they were answered by the device alone."""
+    """Whether the device alone answered them."""
     refused: bool = False
-    """Whether the contestant would not have that, although nothing was in the way."""
+    """Whether the contestant refused armed calls without a reason."""
     walls_ns: list[float] = field(default_factory=list)
     noop_ns: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Slopes:
-    """What a ring gave."""
+    """The measurements of a ring."""
 
     captured: bool = False
     not_captured: NotCaptured | None = None
-    """Why not, where that was tried."""
+    """Why calls were not captured, if that was tried."""
     cold: bool = True
-    """Whether the ring was larger than twice the cache."""
+    """Whether the ring exceeded twice the cache."""
     calls: list[int] = field(default_factory=list)
     walls_ns: list[list[float]] = field(default_factory=list)
 
     @property
     def call_ns(self) -> float | None:
-        """What a call takes, None where nothing was measured."""
+        """Time of a call, None if nothing was measured."""
         return audits.slope(self.walls_ns, self.calls, captured=self.captured) if self.calls else None
 
     @property
     def spread(self) -> int:
-        """How many calls a long series has beyond a short one; 0 where nothing was measured."""
+        """Number of calls of a long series beyond a short one; 0 if nothing was measured."""
         return self.calls[1] - self.calls[0] if self.calls else 0
 
 
@@ -150,11 +150,11 @@ class Auditor:
     Args:
         checks: Makes inputs and checks answers.
         caller: To the submission.
-        trusted: The contestant that does nothing.
-        chance: From the run's secret.
-        remaining: Seconds that are left of the stage.
-        device: What rings have to fit into.
-        noops_before: What armed calls took that do nothing before the submission was there, by case.
+        trusted: The trusted contestant.
+        chance: Random numbers from the run's secret.
+        remaining: Returns the seconds left of the stage.
+        device: Sizes that bound rings.
+        noops_before: Times of armed no-op calls before the submission was imported, by case.
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Auditor:
     def evidence(
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, *, cooled: bool = False
     ) -> audits.Evidence:
-        """Measure a case once, where that is ``cooled`` with a device that has rested before each long series.
+        """Measure a case once; if ``cooled``, the device rests before each long series.
 
         Raise :class:`Wrong` for a wrong answer, and what the callers raise.
         """
@@ -212,7 +212,7 @@ class Auditor:
         slack_ns = audits.handshake_slack(found.noop_ns, count, residual_ns, claim_ns, self._chance)
         before, before_ns = self._noops_before.get(run.case.index, []) if found.armed else [], None
         if before:
-            # Who disturbs what is taken off makes neither that nor the slack much larger.
+            # Disturbing the no-ops must make neither the subtracted time nor the slack much larger.
             before_ns = audits.quick(before)
             usual_ns = audits.handshake_slack(before, count, residual_ns, claim_ns, self._chance)
             slack_ns = min(slack_ns, usual_ns + audits.DRIFT_NS)
@@ -251,7 +251,7 @@ class Auditor:
     def _handshakes(
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, *, captured: bool
     ) -> Handshakes:
-        """Return single calls, and ones that do nothing. Raise :class:`WrongWhenQueued`."""
+        """Return the times of single calls and of no-op calls. Raise :class:`WrongWhenQueued`."""
         refused = False
         if self._trusted.arms and claim_ns <= LONGEST_ARMED_NS and run.case.index not in self._not_armed:
             found = self._armed(run, place, budget_s, captured=captured)
@@ -263,11 +263,11 @@ class Auditor:
         return found
 
     def _armed(self, run: CaseRun, place: Place, budget_s: float, *, captured: bool) -> Handshakes | None:
-        """Return calls that the device answered alone, in turns with ones that do nothing.
+        """Return the times of calls that the device answered alone, in turns with no-op calls.
 
-        None where something is in the way: no tensors, no reference, an eager call that waits for the device
-        or would look at the host's tensors before they are there. What was captured can do neither; if it is
-        not armed, that is refused.
+        None if calls cannot be armed: no tensors, no reference, an eager call that waits for the device or
+        would read host tensors before they are written. Captured calls do neither; if they are not armed,
+        the contestant has refused.
         """
         began = time.monotonic()
         data = self._input(run, place)[1]
@@ -310,7 +310,7 @@ class Auditor:
     def _called_one_by_one(
         self, run: CaseRun, place: Place, budget_s: float, *, captured: bool
     ) -> Handshakes:
-        """Return calls that the contestant's process has made when the key came, in turns with others' series."""
+        """Return the times of calls that the contestant's process made when the key came, and of no-op calls."""
         began = time.monotonic()
         data, form = self._input(run, place)[1], self._checks.form(place)
         slots = max(FEWEST_TOGETHER, min(SLOTS, LARGEST_TOGETHER // max(1, input_bytes(data))))
@@ -327,7 +327,7 @@ class Auditor:
         return found
 
     def _round(self, run: CaseRun, place: Place, slots: int, found: Handshakes, *, captured: bool) -> None:
-        """Give inputs, make their calls one by one, and check them afterwards."""
+        """Give inputs, make their calls one by one, and check the answers afterwards."""
         kind = REPLAY if captured else HANDSHAKE
         given = [self._give(run, place, FIRST_SLOT + number) for number in range(slots)]
         arrived = []
@@ -346,7 +346,7 @@ class Auditor:
     def _check(
         self, run: CaseRun, place: Place, sample: SampleName, data: Any, answer: Answer, *, queued: bool
     ) -> None:
-        """Raise :class:`Wrong`, or :class:`WrongWhenQueued` where that was the reason."""
+        """Raise :class:`Wrong`, or :class:`WrongWhenQueued` if queueing was the reason."""
         fault = self._checks.fault(place, sample, data, answer)
         if fault is None:
             return
@@ -355,7 +355,7 @@ class Auditor:
         raise Wrong(sample, fault)
 
     def _arrived(self, place: Place, slot: int, kind: str) -> Callable[[], Answer]:
-        """Make a call; return what opens its answer. A small one is opened later: that takes the device."""
+        """Make a call; return a function that opens its answer. Small answers are opened later."""
         form = self._checks.form(place)
         small = form is not None and form.nbytes <= LARGEST_KEPT
         pending = self._caller.go(slot, kind, timeout_s=self._remaining(), keep=small)
@@ -365,7 +365,7 @@ class Auditor:
         return lambda: answer
 
     def _capture(self, run: CaseRun, place: Place, slots: int) -> None:
-        """Have a call recorded on each slot, with inputs that do not come again. Raise :class:`WrongWhenQueued`."""
+        """Have a call recorded on each slot, with inputs that are not used again. Raise :class:`WrongWhenQueued`."""
         for number in range(slots):
             self._give(run, place, FIRST_SLOT + number)
             self._caller.place(FIRST_SLOT + number, timeout_s=self._remaining())
@@ -383,7 +383,7 @@ class Auditor:
     def _slopes(
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, *, record: bool = True
     ) -> Slopes:
-        """Return the time of a call among many; nothing where it would take too long or does not work."""
+        """Return the steady-state time of a call; empty if it would take too long or fails."""
         found = self._at_length(run, place, claim_ns, budget_s, record=record)
         call_ns = found.call_ns
         if not found.captured or call_ns is None or claim_ns <= MUCH_CLAIMED * max(LEAST_CLAIM_NS, call_ns):
@@ -394,7 +394,7 @@ class Auditor:
     def _at_length(
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, *, record: bool
     ) -> Slopes:
-        """Return what a ring gives that is as large, and series that are as long, as a claim allows."""
+        """Measure with a ring as large, and series as long, as a claim allows."""
         form = self._checks.form(place)
         data = self._input(run, place)[1]
         place_bytes = input_bytes(data) + (form.nbytes if form is not None else 0)
@@ -404,7 +404,7 @@ class Auditor:
         try:
             found = self._measured(run, place, claim_ns, budget_s, count, record=record)
         except CallFailed as failure:
-            # Many calls may need more than one: no reason to say anything of the submission.
+            # Many calls may need more memory than one: this is not the submission's failure.
             if failure.kind not in ("memory", "exception", "too_large"):
                 raise
             return Slopes()
@@ -434,21 +434,21 @@ class Auditor:
     def _series(
         self, run: CaseRun, place: Place, claim_ns: float, budget_s: float, count: int
     ) -> tuple[list[float], list[float], tuple[int, int]] | None:
-        """Time the ring on inputs that are new to it; None if what it left is wrong."""
+        """Time the ring on new inputs; return None if its answers are wrong."""
         contents = self._fill(run, place, count, "refill")
         pass_ns = max(1.0, self._ask({"type": "run", "passes": 1}, "ran"))
         if self._captured:
-            # By its claim: who makes a pass wait would have series so short that their hand-over hides something.
+            # Bounded by the claim: otherwise a delayed pass would make series so short that their hand-over hides work.
             pass_ns = min(pass_ns, count * max(LEAST_CLAIM_NS, claim_ns))
         few_passes = max(1, math.ceil(SHORT_SERIES_NS / pass_ns))
-        # The device rests as long as it works.
+        # The device rests as long as it works, hence the factor 2.
         pair_s = 2 * few_passes * (1 + SERIES) * pass_ns / 1e9
-        # Of eager ones the middle one counts.
+        # Of eager series the median counts.
         fewest = FEWEST_LONG_PAIRS if pair_s >= LONG_PAIR_S and self._captured else FEWEST_PAIRS
         pairs = max(fewest, min(MOST_PAIRS, int(budget_s / pair_s)))
         passes = (few_passes, few_passes * SERIES)
         most_ns = MUCH_LONGER * passes[1] * pass_ns
-        # No limit of its own: a series that is cut off would look as if the task had used up the stage's time.
+        # No separate limit: a series that is cut off would look as if the task had used up the stage's time.
         few, many = ring_walls(
             self._caller,
             passes,
@@ -462,13 +462,13 @@ class Auditor:
         answers_in_input = form is not None and form.in_place
         if not answers_in_input and not self._is_right(place, contents, count):
             return None
-        # Once more with other inputs, so that nobody knows when it is looked at what came out.
+        # Again with other inputs, so that the submission cannot know which answers are checked.
         contents = self._fill(run, place, count, "refill")
         self._ask({"type": "run", "passes": 1}, "ran")
         return (few, many, passes) if self._is_right(place, contents, count) else None
 
     def _is_right(self, place: Place, contents: list[SampleName], count: int) -> bool:
-        """Check some places of the ring. Who uses one output for all calls is right at the last only."""
+        """Check some places of the ring. If calls share an output, only the last answer is right."""
         places = self._chance.sample(range(count), min(READ_PLACES, count))
         return all(self._right_at(place, contents, number) for number in places) or self._right_at(
             place, contents, count - 1
@@ -481,7 +481,7 @@ class Auditor:
         return self._checks.fault(place, sample, self._checks.make_input(place, sample), answer) is None
 
     def _fill(self, run: CaseRun, place: Place, count: int, mode: str) -> list[SampleName]:
-        """Lay new inputs around the ring and return their names."""
+        """Fill the ring with new inputs and return their names."""
         sources = range(FIRST_SOURCE, FIRST_SOURCE + min(SOURCES, count))
         contents = []
         for slot in sources:
@@ -514,24 +514,24 @@ def input_bytes(data: Any) -> int:
 
 
 def fewest_handshakes(data: Any, usual: int) -> int:
-    """Return how many handshakes there are whatever time they take."""
+    """Return the least number of handshakes, however long they take."""
     return FEWEST_IN_TIME if input_bytes(data) >= LARGE_INPUT else usual
 
 
 def why_not(said: object) -> NotCaptured | None:
-    """Return what a contestant says of a recording that did not work; it may say anything."""
+    """Return the reason that a contestant gives for a failed recording; unknown ones are ``UNKNOWN``."""
     if not said:
         return None
     return next((each for each in NotCaptured if each == said), NotCaptured.UNKNOWN)
 
 
 def ring_size(place_bytes: int, claim_ns: float, budget_s: float, device: Device) -> int:
-    """Return how many places a ring needs to be twice the cache; 0 where there is no room or no time."""
+    """Return the number of places with which a ring exceeds twice the cache; 0 if there is no room or no time."""
     if not device.l2_bytes:
         return 0
     wanted = math.ceil(2.1 * device.l2_bytes / max(1, place_bytes))
     room = int(RING_MEMORY_SHARE * device.memory_bytes / max(1, place_bytes))
-    # At least a short and a long series, one to try, and one to look at.
+    # At least a short and a long series, one trial pass, and one pass to check.
     in_time = int(budget_s * 1e9 / max(1.0, claim_ns) / (SERIES + 3))
     count = min(max(FEWEST_IN_RING, min(wanted, MOST_IN_RING)), room, in_time)
     return count if count >= 2 else 0

@@ -1,4 +1,4 @@
-"""The judge's side of the trusted contestant: what clocks and handshakes read where the truth is known."""
+"""The judge's side of the trusted contestant: clocks and handshakes measured with kernels of known length."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ RING_CALLS = 16
 RING_PASSES = (4, 40)
 RING_REPEATS = 6
 RING_SPREAD = RING_CALLS * (RING_PASSES[1] - RING_PASSES[0])
-"""How many calls a long series around the ring has beyond a short one."""
+"""Number of calls of a long series around the ring beyond a short one."""
 LONGEST_REST_S = 0.05
 COOLED_S = 0.1
-"""So long a device rests that should be as quick as for a single call."""
+"""Rest after which a device is as quick as for a single call."""
 FEWEST_CLAIMS = 8
 PROBE_CYCLES = (200_000, 1_000_000)
-"""Long enough for what launches cost to cancel out."""
+"""Long enough for the cost of launches to cancel out."""
 NOOP_SLOT, EMPTY_SLOT, FIRST_SPIN_SLOT = 1, 2, 3
 TIMEOUT_S = 30.0
 MOST_OFFSETS_APART_NS = 500.0
 TRIES = 3
 CLAIM_MISS_NS, CLAIM_MISS_SHARE = 500.0, 0.01
-"""By so much, and this share of its length, a kernel of known length may miss the line of the others."""
+"""Largest residual of a kernel of known length from the line of the others, plus this share of its length."""
 MOST_RESIDUAL_NS, MOST_SLOPE_RESIDUAL_NS = 2_000.0, 10_000.0
-"""A machine on which known lengths are off by more cannot hold anything against a claim: it has failed.
+"""A machine on which known lengths are off by more cannot check claims: it has failed.
 
 Of 317 jobs on an H100 and an H200 the worst were 0.2 and 5.2 us.
 """
 NOOPS_BEFORE, FEWEST_NOOPS = 8, 2
 UNCOUNTED = 2
-"""The first calls of a series do not count: the device turns from one process to another then."""
+"""The first calls of a series do not count: the device switches processes then."""
 
 
 @dataclass(slots=True)
@@ -61,12 +61,12 @@ class Readings:
 
 
 class TrustedFailed(Exception):
-    """The trusted contestant does not do what it should: the machine's fault, or ours."""
+    """The trusted contestant failed: a fault of the machine or of the harness."""
 
 
 @contextmanager
 def ours() -> Iterator[None]:
-    """Tell failures of the trusted contestant from the submission's."""
+    """Raise failures of the trusted contestant as :class:`TrustedFailed`, unlike the submission's."""
     try:
         yield
     except (CallFailed, ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
@@ -75,14 +75,14 @@ def ours() -> Iterator[None]:
 
 
 class Trusted:
-    """Measures with a contestant that runs none but our code.
+    """Measures with a contestant that runs the harness's code only.
 
     Args:
         caller: To that contestant.
-        channel: The same, for what is asked long before it is needed.
-        gpu: Whether it works on a real GPU.
-        empty_kernel_ns: The device's time for an empty kernel as the machine's calibration knows it: 0 if the
-            profiler cannot be used there, None if nobody has tried.
+        channel: The same contestant's channel, for a request long before its result is needed.
+        gpu: Whether it uses a real GPU.
+        empty_kernel_ns: The device's time for an empty kernel, from the machine's calibration: 0 if the profiler
+            cannot be used there, None if it has not been tried.
     """
 
     def __init__(self, caller: Caller, channel: Channel, *, gpu: bool, empty_kernel_ns: float | None) -> None:
@@ -91,26 +91,26 @@ class Trusted:
         self._gpu = gpu
         self._known_empty_ns = empty_kernel_ns
         self.is_profiling = False
-        """Whether the profiler's view was asked for and is not there yet."""
+        """Whether the profiler's result was requested and has not arrived."""
         self._cycles_per_ns = 1.0
         self._kinds: dict[int, str] = {}
         self.readings = Readings()
         self.arms = False
-        """Whether calls can be armed on this device; known once it was calibrated."""
+        """Whether calls can be armed on this device; known after the calibration."""
 
     @ours()
     def begin(self) -> None:
-        """Ask for the profiler's view of an empty kernel where nobody knows it yet: that takes seconds."""
+        """Request the profiler's time of an empty kernel if it is not known: that takes seconds."""
         if self._gpu and self._known_empty_ns is None:
             self._channel.send({"type": "empty", "arenas": []}, timeout_s=TIMEOUT_S)
             self.is_profiling = True
 
     @ours()
     def calibrate(self, rounds: int, *, strict: bool = False) -> None:
-        """Measure everything about clocks and handshakes, with so many samples of each at most.
+        """Measure clocks and handshakes, with at most ``rounds`` samples of each.
 
-        If it is ``strict``, raise :class:`TrustedFailed` where slack would come from something that disturbs, and
-        so excuse anything.
+        If ``strict``, raise :class:`TrustedFailed` if a disturbance would make the slack so large that it excuses
+        anything.
         """
         self._end_profiling()
         self.readings.profiled_empty_ns = self._known_empty_ns or None
@@ -141,7 +141,7 @@ class Trusted:
 
     @property
     def _is_exact(self) -> bool:
-        """Whether handshakes should lie on a line: on a GPU that answers alone."""
+        """Whether handshakes should lie on a line: true if a GPU answers alone."""
         return self._gpu and self.arms
 
     def _check(self) -> None:
@@ -149,11 +149,11 @@ class Trusted:
             text = f"handshakes of known lengths are off by {self.handshake_residual_ns / 1e3:.1f} us"
             raise TrustedFailed(f"the judge's clock could not be calibrated: {text}")
         if self.slope_residual_ns > MOST_SLOPE_RESIDUAL_NS:
-            text = f"calls of known length among many are off by {self.slope_residual_ns / 1e3:.1f} us"
+            text = f"calls of known length in a series are off by {self.slope_residual_ns / 1e3:.1f} us"
             raise TrustedFailed(f"the judge's clock could not be calibrated: {text}")
 
     def _spin_claims(self, rounds: int) -> dict[float, list[float]]:
-        """Return claims of each length; again where something came between, as another process does now and then."""
+        """Return claims of each length; measure again if something disturbed them, as other processes may."""
         for _ in range(TRIES if self._gpu else 1):
             found = {
                 length: self._claims(FIRST_SPIN_SLOT + number, rounds)
@@ -164,7 +164,7 @@ class Trusted:
         return found
 
     def _measure_slopes(self) -> None:
-        """Keep the slopes that miss least: a machine only ever adds to them."""
+        """Keep the slopes with the smallest residual: disturbances only lengthen them."""
         tries = []
         for _ in range(TRIES):
             self.readings.slopes = self._ring_slopes()
@@ -174,12 +174,12 @@ class Trusted:
         self.readings.slopes = min(tries)[1]
 
     def _measured_handshakes(self, rounds: int) -> tuple[list[float], dict[float, list[float]]]:
-        """Return handshakes of nothing, two a round, and of each length."""
+        """Return handshakes of no-ops, two a round, and of each length."""
         spins = {length: FIRST_SPIN_SLOT + number for number, length in enumerate(LENGTHS_NS)}
         walls: dict[float, list[float]] = {length: [] for length in spins}
         noops: list[float] = []
         if self.arms and all(self._kinds[slot] == REPLAY for slot in spins.values()):
-            # In turns: a machine is quicker now and slower then.
+            # In turns, because a machine's speed varies.
             self._use("noop", None)
             for number in range(UNCOUNTED + rounds):
                 kept = number >= UNCOUNTED
@@ -202,7 +202,7 @@ class Trusted:
 
     @ours()
     def noop_on(self, data: Any, form: Form | None) -> None:
-        """Prepare handshakes that do nothing, on the input and with the output of a case."""
+        """Prepare no-op handshakes with the input and the output's form of a case."""
         self._use("noop", form)
         self._caller.give(NOOP_SLOT, data, form, timeout_s=TIMEOUT_S)
 
@@ -214,15 +214,15 @@ class Trusted:
         *,
         until: float = math.inf,
     ) -> list[float]:
-        """Return what armed calls on an input take that do nothing; none where it cannot be armed.
+        """Return the times of armed no-op calls on an input; empty if it cannot be armed.
 
-        Measured before a submission is there, who could slow them down later on.
+        Measured before the import of the submission, which could slow them down later.
 
         Args:
             data: The input.
-            form: What is answered.
-            between: Called before each: later on the device turns from the submission to these calls as well.
-            until: By ``time.monotonic``; a few are made in any case.
+            form: The form of the answer.
+            between: Called before each: later the device also switches from the submission to these calls.
+            until: Deadline by ``time.monotonic``; a few calls are always made.
         """
         self.noop_on(data, form)
         if not self.arms or not self._caller.can_arm(NOOP_SLOT):
@@ -237,38 +237,38 @@ class Trusted:
 
     @ours()
     def forget(self) -> None:
-        """Give the memory of inputs and answers back: others need it first."""
+        """Free the memory of inputs and answers, which others need first."""
         self._caller.forget(timeout_s=TIMEOUT_S)
 
     @ours()
     def noops(self, count: int) -> list[float]:
-        """Return the wall clocks of handshakes that do nothing, as last prepared, in a series of their own."""
+        """Return the wall-clock times of no-op handshakes, as last prepared, in a separate series."""
         return self._series(NOOP_SLOT, count, HANDSHAKE, armed=False)
 
     @ours()
     def armed_noop(self) -> float:
-        """Return the wall clock of an armed call that does nothing, as last prepared.
+        """Return the wall-clock time of an armed no-op call, as last prepared.
 
-        Its input comes anew as those of a submission's calls do, so that both find the same in the cache.
+        Its input is sent again, like those of a submission's calls, so that both find the same cache.
         """
         self._caller.give_again(NOOP_SLOT, timeout_s=TIMEOUT_S)
         return self._armed(NOOP_SLOT).wall_ns
 
     @property
     def offset_ns(self) -> float:
-        """What an empty kernel reads by events beyond the time that the device spends on it."""
+        """Event time of an empty kernel beyond its time on the device."""
         if not self._gpu or not self.readings.empty_kernel:
             return 0.0
         if self.readings.profiled_empty_ns is None:
-            # All that is certain then: two events with nothing between them.
+            # Only two events with nothing between them are certain then.
             return estimates.robust(self.readings.empty_pair)
         return max(0.0, estimates.robust(self.readings.empty_kernel) - self.readings.profiled_empty_ns)
 
     def offset_in(self, empty_ns: Sequence[float]) -> float:
-        """Return the offset in a process where empty kernels read this, before anything was imported there.
+        """Return the offset in a process, given the times of empty kernels there before its import.
 
-        Events cost a little more in one process than in another, for as long as it lives. What is nowhere near
-        the trusted one's does not count.
+        The cost of events differs a little between processes and is constant in each. An offset far from the
+        trusted contestant's does not count.
         """
         known_ns = self.readings.profiled_empty_ns
         if known_ns is None or not empty_ns:
@@ -278,27 +278,27 @@ class Trusted:
 
     @property
     def empty_kernel_ns(self) -> float:
-        """What an empty kernel reads by the contestant's clock."""
+        """Time of an empty kernel by the contestant's clock."""
         return estimates.robust(self.readings.empty_kernel)
 
     @property
     def launch_ns(self) -> float:
-        """How much longer a handshake takes that launches a kernel, its length aside."""
+        """How much longer a handshake with a kernel launch takes, without the kernel's length."""
         return self._handshake_line()[1]
 
     @property
     def handshake_residual_ns(self) -> float:
-        """Root mean square by which median handshakes miss their line."""
+        """Root mean square of the residuals of median handshakes from their line."""
         return residual_ns(self.readings.noop_handshakes, self.readings.spin_handshakes)
 
     @property
     def slope_residual_ns(self) -> float:
-        """By how much calls among many differ from a single one of known length."""
+        """Absolute difference of the steady-state time and a single call of known length."""
         return abs(self._slope_miss_ns)
 
     @property
     def slope_gap_ns(self) -> float:
-        """What calls of known length take more among many than alone; less excuses nothing."""
+        """How much longer calls of known length take in a series than alone; at least 0."""
         return max(0.0, self._slope_miss_ns)
 
     @property
@@ -309,7 +309,7 @@ class Trusted:
         return statistics.median(self.readings.slopes) - claim
 
     def calibration(self) -> Calibration:
-        """Return what goes into the report."""
+        """Return the calibration for the report."""
         found = self.readings
         slope, intercept = fitted([(x, estimates.robust(y)) for x, y in found.spin_claims.items()])
         points = [
@@ -333,7 +333,7 @@ class Trusted:
         return line_of(self.readings.noop_handshakes, self.readings.spin_handshakes)
 
     def _use(self, name: str, form: Form | None) -> None:
-        """Choose the kernel; with the form of its answers where it has any."""
+        """Choose the kernel, with the form of its answers if it has any."""
         encoder = wire.Encoder()
         tree = encoder.tree(form.value if form is not None else None, "output")
         frame = {"type": "builtin", "name": name, "tree": tree, "table": encoder.table()}
@@ -358,7 +358,7 @@ class Trusted:
         return found
 
     def _series(self, slot: int, count: int, kind: str, *, armed: bool) -> list[float]:
-        """Return wall clocks without the first ones: those find the device turned to another process."""
+        """Return wall-clock times without the first ones, during which the device switches processes."""
         if armed:
             return [self._armed(slot).wall_ns for _ in range(count)][UNCOUNTED:]
         with self._caller.awake(TIMEOUT_S):
@@ -367,7 +367,7 @@ class Trusted:
 
     def _tried(self, slot: int) -> Armed | None:
         replay = self._kinds.get(slot) == REPLAY
-        # It waits for nothing: whatever takes long is the machine's fault.
+        # It waits for nothing: a long time is the machine's fault.
         return self._caller.armed(slot, replay=replay, timeout_s=TIMEOUT_S, patience_s=TIMEOUT_S)
 
     def _armed(self, slot: int) -> Armed:
@@ -380,7 +380,7 @@ class Trusted:
         return round(length_ns * self._cycles_per_ns)
 
     def _find_clock(self) -> None:
-        """Find how many cycles the device makes in a nanosecond."""
+        """Measure the device's cycles a nanosecond."""
         taken = []
         for cycles in PROBE_CYCLES:
             self._give(FIRST_SPIN_SLOT, cycles)
@@ -397,19 +397,19 @@ class Trusted:
 
 
 def is_settled(samples_ns: Sequence[float]) -> bool:
-    """Tell whether more samples would tell nothing that is worth their time."""
+    """Return whether there are enough samples for a precise result."""
     enough = len(samples_ns) >= FEWEST_CLAIMS and len(samples_ns) % 4 == 0
     return enough and estimates.half_width(samples_ns) <= timing.SMALLEST_STEP_NS / 2
 
 
 def line_of(noops: Sequence[float], walls: Mapping[float, Sequence[float]]) -> tuple[float, float]:
-    """Return slope and intercept of handshakes, less those of nothing, over the lengths of their kernels."""
+    """Return slope and intercept of handshakes, minus those of no-ops, over the lengths of their kernels."""
     base = statistics.median(noops)
     return fitted([(length, statistics.median(found) - base) for length, found in walls.items()])
 
 
 def residual_ns(noops: Sequence[float], walls: Mapping[float, Sequence[float]]) -> float:
-    """Return the root mean square by which medians of handshakes miss that line."""
+    """Return the root mean square of the residuals of median handshakes from that line."""
     slope, intercept = line_of(noops, walls)
     base = statistics.median(noops)
     misses = [statistics.median(found) - base - intercept - slope * length for length, found in walls.items()]
@@ -417,7 +417,7 @@ def residual_ns(noops: Sequence[float], walls: Mapping[float, Sequence[float]]) 
 
 
 def is_straight(claims: Mapping[float, Sequence[float]]) -> bool:
-    """Tell whether claims of kernels of known lengths differ from these by the same, or nearly."""
+    """Return whether claims of kernels differ from their known lengths by nearly the same amount."""
     over = {length: estimates.robust(samples) - length for length, samples in claims.items()}
     middle = statistics.median(over.values())
     return all(abs(ns - middle) <= CLAIM_MISS_NS + CLAIM_MISS_SHARE * length for length, ns in over.items())
@@ -433,11 +433,11 @@ def ring_walls(
     cooled: bool = False,
     most_ns: float = math.inf,
 ) -> tuple[list[float], list[float]]:
-    """Return the wall clock of few and of many passes around the ring, in pairs, the order changing.
+    """Return the wall-clock times of few and of many passes around the ring, in pairs of alternating order.
 
-    With ``rests`` the device does nothing after each series for as long as it took, up to a twentieth of a second:
-    as long a full load can make it slow itself down. ``cooled`` it rests longer before each long one. There are no
-    more pairs after one that takes more than ``most_ns``.
+    With ``rests`` the device idles after each series for as long as the series took, up to 50 ms: a long full load
+    can make it slow itself down. With ``cooled`` it rests longer before each long series. No more pairs are measured
+    after one that takes more than ``most_ns``.
     """
     few: list[float] = []
     many: list[float] = []
@@ -457,7 +457,7 @@ def ring_walls(
 
 
 def fitted(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return slope and intercept of the line through points; slope 1 where there are too few."""
+    """Return slope and intercept of the line through points; slope 1 if there are too few."""
     if len(points) < 2:
         return 1.0, 0.0
     line = statistics.linear_regression([x for x, _ in points], [y for _, y in points])

@@ -73,8 +73,8 @@ def test_what_people_should_know_is_said_once_for_all_its_cases() -> None:
     timing = Timing(samples_ns=[1_000.0] * 3, audit=audit)
     cases = [make_case(timing=timing, index=index) for index in range(3)]
     text = told(make_report(stages=[make_stage(cases)], trust=TrustLevel.BOUNDED), score_s=1e-6)
-    assert text.count("launching its calls counts") == 1
-    assert "> cases 0, 1, 2: launching its calls counts" in text
+    assert text.count("launch overhead is included") == 1
+    assert "> cases 0, 1, 2: launch overhead is included" in text
 
 
 def test_profiles_are_attached() -> None:
