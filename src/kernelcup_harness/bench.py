@@ -596,7 +596,7 @@ def hello(channel: Channel) -> None:
         return
     frame = channel.receive(HELLO_S)
     if frame.get("type") != "hello":
-        raise BrokenProtocol("a contestant that does not say hello")
+        raise BrokenProtocol("a contestant that does not send hello")
     channel.has_greeted = True
 
 

@@ -70,7 +70,7 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
 
 
 class Contestant:
-    """Answers the judge's frames until it says goodbye."""
+    """Answers the judge's frames until a ``bye``."""
 
     def __init__(
         self, channel: Channel, recorder: graphs.Recorder | None = None, hands: exporting.Hands | None = None

@@ -87,7 +87,7 @@ def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()
     runner.close()
     os.environ.update(job["environment"])
     for fd in archives:
-        # Without the build if it is damaged: the submission then builds by itself.
+        # A damaged build is skipped: the submission then builds by itself.
         with open(fd, "rb") as archive, contextlib.suppress(ValueError, OSError):
             build_inside.unpack(archive, os.environ)
     lay_out(job["files"])
@@ -97,7 +97,7 @@ def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()
 def ready_and_wait(
     runner: Channel, ahead: Iterable[str], while_idle: Iterable[str] = (), *, idle_s: float = IDLE_S
 ) -> dict[str, Any]:
-    """Import torch and the named modules, say so, and return the first frame. End without one.
+    """Import torch and the named modules, report ready, and return the first frame. Exit without one.
 
     If there is none for ``idle_s`` seconds, import ``while_idle`` as well.
     """

@@ -313,8 +313,8 @@ def kill_descendants(
 ) -> None:
     """SIGKILL everything below this process, orphans included, and reap it.
 
-    Those in ``spare`` are left to whoever kills and reaps them, not so what they have started. Those in
-    ``keep`` go on with all that they have started.
+    The caller kills and reaps those in ``spare``; their descendants are killed here. Those in ``keep``
+    keep running with everything that they have started.
     """
     for _ in range(rounds):
         family = parents()  # read once for all: kept processes may start something at any moment

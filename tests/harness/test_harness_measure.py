@@ -238,7 +238,7 @@ def test_what_cannot_be_recorded_scores_its_slope(tmp_path: Path) -> None:
     assert audit.score_ns >= max(audit.slope_ns, case.timing.claim_ns)
     (finding,) = not_captured(audit)
     assert not finding.quarantines
-    assert finding.text.endswith("could not be recorded in a CUDA graph")
+    assert finding.text.endswith("could not be captured in a CUDA graph")
 
 
 class RefusingRecorder(FakeRecorder):

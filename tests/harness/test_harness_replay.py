@@ -153,7 +153,7 @@ def test_a_capture_is_the_same_after_its_journey() -> None:
         (lambda head: head["graphs"][0]["nodes"][0].update(parameters=[[32767, "0000"]]), "of parameters"),
         (lambda head: head["graphs"][0].update(edges=[[0, 9, "00" * 8]]), "edges[0]"),
         (lambda head: head["graphs"][0].update(edges=[[0, 0, "00"]]), "edges[0]"),
-        (lambda head: head["images"][0].update(bytes=3), "not as long as its head says"),
+        (lambda head: head["images"][0].update(bytes=3), "not as long as its head states"),
         (lambda head: head["images"][0].update(variables=[["x"]]), "variables[0]"),
     ],
 )

@@ -239,59 +239,59 @@ class _Reader:
         return _name(self._value[key], f"{self.path}.{key}")
 
     def numbers(self, key: str, count: int, most: int) -> tuple[int, ...]:
-        """Return so many numbers."""
+        """Return ``count`` numbers."""
         path = f"{self.path}.{key}"
         found = _list(self._value[key], path, count)
         if len(found) != count:
-            raise BadGraph(f"{path}: {count} numbers are due")
+            raise BadGraph(f"{path}: expected {count} numbers")
         return tuple(_number(each, path, most) for each in found)
 
     def each(self, key: str, most: int, read: Callable[[object, str], T]) -> tuple[T, ...]:
-        """Return what ``read`` makes of each element."""
+        """Return ``read`` applied to each element."""
         path = f"{self.path}.{key}"
         found = _list(self._value[key], path, most)
         return tuple(read(value, f"{path}[{place}]") for place, value in enumerate(found))
 
     def value(self, key: str) -> object:
-        """Return what nothing is known of yet."""
+        """Return an unchecked value."""
         return self._value[key]
 
 
 def _list(value: object, path: str, most: int) -> list[Any]:
     if not isinstance(value, list) or len(value) > most:
-        raise BadGraph(f"{path}: a list of at most {most} is due")
+        raise BadGraph(f"{path}: expected a list of at most {most}")
     return value
 
 
 def _number(value: object, path: str, most: int) -> int:
     if type(value) is not int or not 0 <= value <= most:
-        raise BadGraph(f"{path}: a number from 0 to {most} is due")
+        raise BadGraph(f"{path}: expected a number from 0 to {most}")
     return value
 
 
 def _name(value: object, path: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or "\0" in value:
-        raise BadGraph(f"{path}: a name is due")
+        raise BadGraph(f"{path}: expected a name")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise BadGraph(f"{path}: a name is due") from error
+        raise BadGraph(f"{path}: expected a name") from error
     return value
 
 
 def _bytes(value: object, path: str, most: int) -> bytes:
     if not isinstance(value, str) or len(value) > 2 * most or not value.isascii():
-        raise BadGraph(f"{path}: at most {most} bytes in hexadecimal digits are due")
+        raise BadGraph(f"{path}: expected at most {most} bytes in hexadecimal digits")
     try:
         return bytes.fromhex(value)
     except ValueError as error:
-        raise BadGraph(f"{path}: bytes in hexadecimal digits are due") from error
+        raise BadGraph(f"{path}: expected bytes in hexadecimal digits") from error
 
 
 def _pair(value: object, path: str, count: int = 2) -> list[Any]:
     found = _list(value, path, count)
     if len(found) != count:
-        raise BadGraph(f"{path}: {count} values are due")
+        raise BadGraph(f"{path}: expected {count} values")
     return found
 
 
@@ -304,7 +304,7 @@ def _images(top: _Reader, code: bytes) -> tuple[Image, ...]:
         found.append(Image(code[begin : begin + nbytes], variables))
         begin += nbytes
     if begin != len(code):
-        raise BadGraph("the code is not as long as its head says")
+        raise BadGraph("the code is not as long as its head states")
     return tuple(found)
 
 
