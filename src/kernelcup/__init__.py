@@ -1,4 +1,4 @@
-"""KernelCup: competitions for the fastest GPU kernel, with results that everybody can trust."""
+"""KernelCup: competitions for the fastest GPU kernel, with results that can be trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of others: without NUL and half surrogate pairs for databases, with visible controls for people."""
+"""Clean untrusted texts: no NUL and no lone surrogates for databases, visible control characters for people."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 REPLACEMENT = "\ufffd"
 
 _ESCAPED = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-"""What JSON makes of such characters, and of pairs that are whole."""
+"""The JSON escapes of these characters, and of complete surrogate pairs."""
 
 
-# Control characters but newline and tab, and those that turn the direction of writing.
+# Control characters except newline and tab, and those that change the direction of writing.
 _CONTROLS = [*range(9), *range(11, 32), *range(0x7F, 0xA0)]
 _DIRECTIONS = [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 _VISIBLE = {code: f"\\x{code:02x}" for code in _CONTROLS} | {code: f"\\u{code:04x}" for code in _DIRECTIONS}
@@ -42,11 +42,11 @@ def clean_json(value: Any) -> Any:
 
 
 def dump_json(value: Any) -> str:
-    """Return a value as JSON that databases take: PostgreSQL reads no NUL back, UTF-8 no lone surrogate."""
+    """Return a value as JSON that databases accept: PostgreSQL reads no NUL back, UTF-8 no lone surrogate."""
     text = json.dumps(value)
     return json.dumps(clean_json(json.loads(text))) if _ESCAPED.search(text) else text
 
 
 def load_json(line: bytes) -> Any:
-    """Return what a machine has written, with clean texts. Raise ``ValueError`` if it is not JSON."""
+    """Parse JSON that a machine has written, and clean its texts. Raise ``ValueError`` if it is not JSON."""
     return clean_json(json.loads(line))

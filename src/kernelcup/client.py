@@ -1,4 +1,4 @@
-"""A server from the outside: requests, and its errors as the ones that we know."""
+"""An HTTP client for a server: it sends requests and turns the server's errors into ours."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelcup.next_steps import NEXT_STEPS
 
 TIMEOUT_S = 30.0
 SILENCE_S = 60.0
-"""A stream that says nothing for so long is dead: the server says every 15 s that it lives."""
+"""A stream that is silent for this long is dead: the server sends a sign of life every 15 s."""
 API = "/api/v1"
 BUSY = (502, 503, 504)
 NOT_JSON = object()
@@ -27,7 +27,7 @@ Upload = tuple[str, tuple[str, bytes]]
 
 
 class NotReached(ServerUnavailable):
-    """It does not answer now; the same request may be answered later."""
+    """The server does not answer now; the same request may succeed later."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ class StreamEvent:
 
 
 def read_server(text: str) -> str:
-    """Return a server's address without a slash at its end. Raise ``InvalidValue`` if it is none."""
+    """Return a server's address without a trailing slash. Raise ``InvalidValue`` if it is invalid."""
     try:
         url = httpx.URL(text if "://" in text else f"https://{text}")
         if "://" not in text and url.host in ("localhost", "127.0.0.1", "::1"):
@@ -54,7 +54,7 @@ def read_server(text: str) -> str:
 
 
 class Client:
-    """Speaks with one server as one user."""
+    """Sends requests to one server as one user."""
 
     def __init__(
         self, server: str, token: str | None = None, *, transport: httpx.BaseTransport | None = None
@@ -63,7 +63,7 @@ class Client:
         headers = {"User-Agent": f"kernelcup/{__version__}", "Accept": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        # A redirect would carry the token to wherever it leads.
+        # A redirect would send the token to an unknown target.
         self._http = httpx.Client(
             base_url=self.server,
             headers=headers,
@@ -84,22 +84,22 @@ class Client:
         files: Sequence[Upload] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """Return what the server answers, from JSON.
+        """Send a request and return the parsed JSON of the answer.
 
         Args:
-            method: Such as ``GET``.
-            path: Below ``/api/v1``, such as ``/me``.
+            method: For example ``GET``.
+            path: The path below ``/api/v1``, for example ``/me``.
             json: The body.
-            params: What stands behind the question mark.
+            params: The query parameters.
             headers: Further headers.
             form: Fields of a form, instead of ``json``.
             files: Files of a form.
-            timeout_s: How long the server may say nothing.
+            timeout_s: How long the server may be silent.
 
         Raises:
-            UserError: The server refuses; the error is of the same kind as there.
-            NotReached: It does not answer now.
-            ServerUnavailable: It answers with something else.
+            UserError: The server refuses the request; the error has the same class as on the server.
+            NotReached: The server does not answer now.
+            ServerUnavailable: The answer is not that of a KernelCup server.
         """
         with self._reaching():
             answer = self._http.request(
@@ -118,7 +118,7 @@ class Client:
         raise read_error(self.server, answer.status_code, body)
 
     def stream(self, path: str, *, last_id: int) -> Iterator[StreamEvent]:
-        """Yield the events of a stream until the server ends it; it raises as :meth:`request` does."""
+        """Yield the events of a stream until the server ends it. Raise like :meth:`request`."""
         headers = {"Accept": "text/event-stream", "Last-Event-ID": str(last_id)}
         timeout = httpx.Timeout(TIMEOUT_S, read=SILENCE_S)
         with (
@@ -160,7 +160,7 @@ def _json(answer: httpx.Response) -> Any:
 
 
 def _events(lines: Iterator[str]) -> Iterator[StreamEvent]:
-    """Read server-sent events; a comment says only that the stream lives."""
+    """Parse server-sent events; a comment only shows that the stream is alive."""
     fields: dict[str, str] = {}
     for line in lines:
         if line:
@@ -177,7 +177,7 @@ def _events(lines: Iterator[str]) -> Iterator[StreamEvent]:
 
 
 def read_error(server: str, status: int, body: Any) -> errors.KernelCupError:
-    """Return the error that the server tells of."""
+    """Return the error that the server reports."""
     told = body.get("error") if isinstance(body, dict) else None
     if not isinstance(told, dict) or not isinstance(told.get("code"), str):
         kind_of = NotReached if status in BUSY else ServerUnavailable
@@ -194,7 +194,7 @@ def read_error(server: str, status: int, body: Any) -> errors.KernelCupError:
     else:
         error = (kind or InvalidValue)(message)
     for note in told.get("next") or []:
-        # What is said of every error of that code is for other clients: commands have hints of their own.
+        # The general next step for a code is for other clients: commands have hints of their own.
         if note != NEXT_STEPS.get(code):
             error.add_note(str(note))
     return error

@@ -1,4 +1,4 @@
-"""What a server does for people, as typed calls."""
+"""Typed calls of a server's API."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from kernelcup.errors import RateLimited, ServerUnavailable
 from kernelcup_harness.protocol import Mode, ProtocolError
 
 PAGE = 200
-"""The server gives no more at once."""
+"""The largest page that the server returns."""
 
 PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
-"""Between attempts: a server that is started anew is back by then."""
+"""The pauses between attempts: a server that is restarted is back by then."""
 
 LONGEST_PAUSE_S = 60
 
 LONG_S = 600.0
-"""How long a server may take for what it does at once, such as fetching a repository."""
+"""How long a server may take for a synchronous action, for example fetching a repository."""
 
 T = TypeVar("T")
 
 Settings = Mapping[str, Any]
-"""Of a leaderboard, as JSON."""
+"""The settings of a leaderboard, as JSON data."""
 
 
 class Api:
-    """One server, as one user."""
+    """The API of one server, used as one user."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Api:
 
     @property
     def server(self) -> str:
-        """Return its address."""
+        """Return the server's address."""
         return self._client.server
 
     def submit(
@@ -69,15 +69,15 @@ class Api:
         board: str | None = None,
         devices: tuple[str, ...] = (),
     ) -> SubmissionInfo:
-        """Submit a file; a server that does not answer is asked again with the same key.
+        """Submit a file; if the server does not answer, try again with the same key.
 
         Args:
             code: Its text.
             file_name: Its name.
-            mode: What it is submitted for.
-            key: However often a request with it is sent, it is done once.
-            board: Else as the file says.
-            devices: Else as the file says.
+            mode: The mode of the submission.
+            key: The idempotency key: several requests with the same key submit once.
+            board: The leaderboard; by default the one that the file names.
+            devices: The devices; by default those that the file names.
         """
         body = {
             "leaderboard": board,
@@ -99,7 +99,7 @@ class Api:
         return self._submission(self._client.request("POST", "/submissions", json=body, headers=headers))
 
     def submission(self, submission_id: int) -> SubmissionInfo:
-        """Return a submission with as much of its reports as one may see."""
+        """Return a submission with its reports as the user may see them."""
         return self._submission(self._client.request("GET", f"/submissions/{submission_id}"))
 
     def submissions(
@@ -112,12 +112,12 @@ class Api:
             return [SubmissionInfo.of_json(each) for each in self._pages("/submissions", params, limit)]
 
     def code(self, submission_id: int) -> str:
-        """Return a submission's text."""
+        """Return a submission's code."""
         with self._reading():
             return str(self._client.request("GET", f"/submissions/{submission_id}/code")["code"])
 
     def cancel(self, submission_id: int) -> int:
-        """Cancel what is left of a submission, and return how many jobs that were."""
+        """Cancel the open jobs of a submission, and return how many there were."""
         with self._reading():
             body = self._client.request("POST", f"/submissions/{submission_id}/cancel")
             return int(body["cancelled_jobs"])
@@ -127,9 +127,9 @@ class Api:
         self._client.request("DELETE", f"/submissions/{submission_id}")
 
     def follow(self, submission_id: int) -> Generator[StreamEvent, None, None]:
-        """Yield what happens to a submission until it has ended.
+        """Yield a submission's events until it has ended.
 
-        A stream that breaks is taken up again where it was.
+        A broken stream is resumed where it stopped.
         """
         last_id, failed = 0, 0
         while True:
@@ -155,7 +155,7 @@ class Api:
             self._sleep(pause)
 
     def boards(self) -> list[BoardInfo]:
-        """Return the leaderboards that one may see."""
+        """Return the leaderboards that the user may see."""
         with self._reading():
             return [BoardInfo.of_json(each) for each in self._pages("/leaderboards", {}, None)]
 
@@ -165,12 +165,12 @@ class Api:
             return BoardInfo.of_json(self._client.request("GET", _board(name)))
 
     def task(self, board: str) -> TaskInfo:
-        """Return what one may see of a leaderboard's task."""
+        """Return a leaderboard's task as the user may see it."""
         with self._reading():
             return TaskInfo.of_json(self._client.request("GET", f"{_board(board)}/task"))
 
     def task_object(self, board: str) -> dict[str, Any]:
-        """Return a leaderboard's task with its texts, hidden cases as their number."""
+        """Return a leaderboard's task with its texts, and the number of hidden cases."""
         with self._reading():
             body = dict(self._client.request("GET", f"{_board(board)}/task"))
             body.pop("hidden_cases", None)
@@ -185,7 +185,7 @@ class Api:
             }
 
     def whole_task(self, board: str) -> Task:
-        """Return a leaderboard's task without its hidden cases, to be run or written down here."""
+        """Return a leaderboard's task without its hidden cases, to run or save it here."""
         with self._reading():
             return Task.from_json(self._client.request("GET", f"{_board(board)}/task/definition")["task"])
 
@@ -196,13 +196,13 @@ class Api:
             return [standing_of_json(each) for each in self._pages(path, {}, limit)]
 
     def frozen_since(self, board: str, device: str) -> datetime | None:
-        """Return of which moment the standings are that one sees, None where they are live."""
+        """Return the time of the freeze if the user sees frozen standings, None if they are live."""
         path = f"{_board(board)}/standings/{quote(device, safe='')}"
         with self._reading():
             return moment(self._client.request("GET", path, params={"limit": 1}).get("frozen_since"))
 
     def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return what was measured by an older clock and stands apart until it is judged again."""
+        """Return the results of an older clock, which are listed separately until they are judged again."""
         path = f"{_board(board)}/standings/{quote(device, safe='')}"
         with self._reading():
             found = self._client.request("GET", path, params={"limit": 1})
@@ -210,14 +210,14 @@ class Api:
             return [standing_of_json(each) for each in found.get("older", [])]
 
     def my_place(self, board: str, device: str) -> Standing | None:
-        """Return one's own place, None while there is none."""
+        """Return the user's own place, None while there is none."""
         path = f"{_board(board)}/standings/{quote(device, safe='')}/me"
         with self._reading():
             found = self._client.request("GET", path)
             return None if found is None else standing_of_json(found)
 
     def create_board(self, settings: Settings, files: Mapping[str, bytes]) -> tuple[BoardInfo, Sequence[str]]:
-        """Make a leaderboard from a task's files; return it, and how it is judged and why so."""
+        """Create a leaderboard from a task's files; return it with notes on how it is judged and why."""
         form = {"settings": json.dumps(dict(settings))}
         with self._reading():
             # The server tries the task first.
@@ -227,14 +227,14 @@ class Api:
             return BoardInfo.of_json(body), list(map(str, body["notes"]))
 
     def preview(self, board: str, settings: Settings, files: Mapping[str, bytes] | None) -> dict[str, Any]:
-        """Return what an update would change."""
+        """Return a preview of an update."""
         form = {"settings": json.dumps(dict(settings))}
         parts = None if files is None else _parts(files)
         with self._reading():
             return dict(self._client.request("POST", f"{_board(board)}/preview", form=form, files=parts))
 
     def replace_task(self, board: str, files: Mapping[str, bytes], *, expected: str) -> BoardInfo:
-        """Replace a leaderboard's task, if it is still as the preview found it."""
+        """Replace a leaderboard's task, if the leaderboard has not changed since the preview."""
         with self._reading():
             return BoardInfo.of_json(
                 self._client.request(
@@ -254,7 +254,7 @@ class Api:
             )
 
     def rejudge(self, board: str) -> int:
-        """Judge a leaderboard's results again, and return how many jobs that are."""
+        """Judge a leaderboard's results again, and return the number of jobs."""
         with self._reading():
             return int(self._client.request("POST", f"{_board(board)}/rejudge", json={})["jobs"])
 
@@ -263,7 +263,7 @@ class Api:
         self._client.request("DELETE", _board(board), params={"confirm": board})
 
     def budget(self, board: str, device: str) -> list[BudgetInfo]:
-        """Return how much one may still submit, for each limit that applies."""
+        """Return how much the user may still submit, for each limit that applies."""
         params = {"leaderboard": board, "device": device}
         with self._reading():
             return [
@@ -280,7 +280,7 @@ class Api:
         params: Mapping[str, str | int | bool] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> T:
-        """Return the answer to a request that has no method here, as ``read`` reads it."""
+        """Send a request that has no method here, and return the answer as parsed by ``read``."""
         with self._reading():
             return read(
                 self._client.request(
@@ -293,7 +293,7 @@ class Api:
             )
 
     def tell(self, method: str, path: str, *, json: Mapping[str, object] | None = None) -> None:
-        """Have something done whose answer says nothing."""
+        """Send a request whose answer has no content of interest."""
         self.ask(lambda _: None, method, path, json=json)
 
     def pages(
@@ -305,7 +305,7 @@ class Api:
         limit: int | None,
         after: int | None = None,
     ) -> list[T]:
-        """Return the items of a list that comes in pages."""
+        """Return all items of a paged list."""
         with self._reading():
             return [read(each) for each in self._pages(path, params, limit, after)]
 

@@ -1,4 +1,4 @@
-"""What commands show, wherever it comes from: built from a server's JSON here, from services elsewhere."""
+"""The data that commands show; here it is built from a server's JSON, elsewhere from local services."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class JobInfo:
     trust: str | None = None
     duel: DuelOutcome = DuelOutcome.NONE
     remark: str = ""
-    """Why it does not rank, or ranks behind somebody slower."""
+    """Why it does not rank, or ranks behind a slower result."""
     best: Best | None = None
-    """Who is first on the device now."""
+    """The current leader on the device."""
 
     @property
     def score(self) -> Score | None:
-        """The score that it was stored with; None for what earns none, such as a comparison."""
+        """The stored score; None if the job earns none, for example a comparison."""
         if self.score_s is None:
             return None
         return Score(
@@ -112,7 +112,7 @@ class JobInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SubmissionInfo:
-    """A submission and where its jobs are."""
+    """A submission and the state of its jobs."""
 
     id: int
     leaderboard: str
@@ -160,17 +160,17 @@ class BoardInfo:
     trust: TrustRule
     duel: bool
     seeds_below: int | None
-    """Bound of seeds where the task has none; None for 63 bits."""
+    """The bound of seeds if the task has none; None for 63 bits."""
     review_tags: tuple[str, ...] | None
-    """None where a server does not tell them."""
+    """None if a server does not reveal them."""
     notice: str
-    """What participants have to know of changes; empty where there is nothing."""
+    """Notices for participants about changes; empty if there are none."""
     event: str
     """The event that it is part of; empty for none."""
 
     @classmethod
     def of(cls, board: Leaderboard) -> BoardInfo:
-        """Take it from a leaderboard of this machine."""
+        """Build it from a leaderboard of this machine."""
         return cls(**{name: getattr(board, name) for name in cls.__slots__})
 
     @classmethod
@@ -202,7 +202,7 @@ class BoardInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskInfo:
-    """What participants see of a task."""
+    """A task as participants see it."""
 
     name: str
     content_hash: str
@@ -217,11 +217,11 @@ class TaskInfo:
     files: Sequence[str]
     templates: Sequence[str]
     devices: Sequence[str] | None
-    """Proposed ones; None where a server does not tell them."""
+    """The proposed devices; None if a server does not reveal them."""
 
     @classmethod
     def of(cls, task: Task) -> TaskInfo:
-        """Take it from a task of this machine."""
+        """Build it from a task of this machine."""
         return cls(
             name=task.name,
             content_hash=task.content_hash,
@@ -279,7 +279,7 @@ class BudgetInfo:
 
 
 def best_of_json(body: Mapping[str, Any]) -> Best:
-    """Read who is first from the server's form."""
+    """Read the leading submission from the server's form."""
     cases = {int(index): float(time_ns) for index, time_ns in body["cases_ns"].items()}
     return Best(submission=int(body["submission"]), score_s=float(body["score_s"]), cases_ns=cases)
 
@@ -305,5 +305,5 @@ def standing_of_json(body: Mapping[str, Any]) -> Standing:
 
 
 def moment(text: str | None) -> datetime | None:
-    """Read a moment that may be absent."""
+    """Parse a time that may be absent."""
     return None if text is None else datetime.fromisoformat(text)

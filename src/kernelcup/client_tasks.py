@@ -1,4 +1,4 @@
-"""A task on its way to a server: exactly the files that it names."""
+"""Pack a task for upload to a server, with exactly the files that it names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelcup.tasks.trees import FolderTree
 
 @dataclass(frozen=True, slots=True)
 class NotingTree:
-    """A folder's files that notes which were read."""
+    """A folder that records which of its files were read."""
 
     tree: FolderTree
     taken: dict[str, bytes] = field(default_factory=dict)
@@ -28,18 +28,18 @@ class NotingTree:
         return content
 
     def label(self, path: str) -> str:
-        """Return what to call the file in a problem line."""
+        """Return the file's name for problem lines."""
         return self.tree.label(path)
 
 
 def pack(path: Path) -> tuple[Task, dict[str, bytes]]:
-    """Return the task at ``path``, and its files as a server takes them.
+    """Return the task at ``path``, and its files for upload.
 
-    Of a folder only those are sent that the task names, those beside it included.
+    From a folder only the files that the task names are sent, including those beside the folder.
 
     Raises:
-        NotFound: Nothing is there.
-        InvalidTask: With all its problems; nothing is worth sending then.
+        NotFound: The path does not exist.
+        InvalidTask: The task has problems, all of which are in the error; then there is nothing to send.
     """
     require(path)
     folder = path.parent if path.name == TASK_FILE else path

@@ -1,4 +1,4 @@
-"""What is configured here: the file ``kernelcup.toml``, the environment, and what the machine has."""
+"""The configuration: the file ``kernelcup.toml``, the environment, and the machine's devices."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Device(_Section):
     @field_validator("backend", mode="before")
     @classmethod
     def _from_word(cls, value: object) -> object:
-        """Take the words of TOML, which strict validation would want as enum members."""
+        """Convert words from TOML into enum members, which strict validation requires."""
         words = [backend.value for backend in Backend]
         if value not in words:
             raise ValueError(f"expected one of {', '.join(words)}")
@@ -132,14 +132,14 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8000
     url: str | None = None
-    """What browsers call the service, such as ``https://cup.example.org``; None: host and port."""
+    """The service's public URL, for example ``https://cup.example.org``; None means host and port."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses whose ``X-Forwarded-*`` headers are believed."""
+    """Addresses whose ``X-Forwarded-*`` headers are trusted."""
     processes: int = 1
 
     @property
     def public_url(self) -> str:
-        """Return the address of the service, without a slash at its end."""
+        """Return the address of the service, without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.url or f"http://{host}:{self.port}"
 
@@ -154,10 +154,10 @@ class Config:
     """The settings in force."""
 
     file: Path | None
-    """Where they come from; None if there is no file."""
+    """The file that the settings come from; None if there is none."""
     data_dir: Path
     runtime_dir: Path
-    """Where processes of one user on this machine agree about GPUs."""
+    """The folder through which one user's processes on this machine coordinate the use of GPUs."""
     database_url: str
     configured_devices: tuple[Device, ...]
     environ: Mapping[str, str]
@@ -166,32 +166,32 @@ class Config:
     sandbox_required: bool
     """Whether ranked runs are refused on a machine without a sandbox."""
     sandbox_environment: tuple[str, ...]
-    """What jobs see of the environment beside the usual: names, with a ``*`` at the end beginnings."""
+    """Additional environment variables for jobs: names, or prefixes with a ``*`` at the end."""
     calibrate_every: timedelta | None = timedelta(hours=6)
-    """How often a service measures what its devices can do; None for never."""
+    """How often a service calibrates its devices; None for never."""
     warm: int | None = None
-    """Runners that wait for jobs, for each slot of this machine; None is one for each GPU and none else."""
+    """The number of warm runners for each slot; None means one for each GPU slot and none for others."""
     refill_beside: bool | None = None
-    """Whether new ones are started while a job runs on the same GPU; None lets the machine decide."""
+    """Whether new runners are started while a job runs on the same GPU; None lets the machine decide."""
     server: ServerSettings = ServerSettings()
     signin_sections: tuple[tuple[str, SignInSection], ...] = ()
     problem_dir: Path | None = None
-    """Where ``popcorn admin create-leaderboard DIR`` finds its folders; None where it is not offered."""
+    """The folder where ``popcorn admin create-leaderboard DIR`` looks; None if that is not offered."""
     webhook_networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
-    """Networks that webhooks may reach although they are not public."""
+    """Private networks that webhooks may reach."""
 
     @classmethod
     def load(cls, path: Path | None, environ: Mapping[str, str]) -> Config:
         """Read the settings.
 
         Args:
-            path: The file; else ``$KERNELCUP_CONFIG``, else ``kernelcup.toml`` in the data
-                directory if it is there.
+            path: The file; by default ``$KERNELCUP_CONFIG``, else ``kernelcup.toml`` in the data directory if it
+                exists.
             environ: ``KERNELCUP_HOME`` is the data directory, ``KERNELCUP_DATABASE`` the database's
                 URL, ``KERNELCUP_PORT`` the port, ``KERNELCUP_RUNTIME`` the directory for locks.
 
         Raises:
-            ConfigError: The file cannot be read or has something that we do not know.
+            ConfigError: The file cannot be read, or has unknown keys or invalid values.
         """
         data_dir = _data_dir(environ)
         file = path or _existing(environ, data_dir)
@@ -218,12 +218,12 @@ class Config:
 
     @cached_property
     def signin(self) -> tuple[SignInProvider, ...]:
-        """With whom people can sign in. Raise ``ConfigError`` where the environment lacks a secret."""
+        """The configured sign-in providers. Raise ``ConfigError`` if the environment lacks a secret."""
         return tuple(read_provider(name, section, self.environ) for name, section in self.signin_sections)
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:
-        """What submissions can be judged on: as configured, else what this machine has."""
+        """The devices for judging: the configured ones, else those of this machine."""
         return self.configured_devices or tuple(detect_devices(self._gpus))
 
     @cached_property
@@ -253,7 +253,7 @@ def _server(section: _Server, environ: Mapping[str, str]) -> ServerSettings:
 
 
 def _problem_dir(section: _Popcorn, file: Path | None) -> Path | None:
-    """Return the folder; a relative one is beside the file that names it."""
+    """Return the folder; a relative path is relative to the configuration file."""
     if section.problem_dir is None or file is None:
         return None
     return file.absolute().parent / Path(section.problem_dir).expanduser()

@@ -1,4 +1,4 @@
-"""What this machine can judge on."""
+"""Detect the devices of this machine."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Gpu:
     index: str
     """As in ``CUDA_VISIBLE_DEVICES``, counted in the order of the bus."""
     device: str
-    """The name of the device that it is one of."""
+    """The name of the device that it belongs to."""
 
 
 def detect_devices(gpus: Sequence[Gpu]) -> list[Device]:
-    """Return a device for each model of GPU, with a slot for each GPU, and the two that are always there."""
+    """Return a device for each GPU model, with a slot for each GPU, and the two devices that always exist."""
     names = [gpu.device for gpu in gpus]
     found = [
         Device(name=name, backend=Backend.CUDA, slots=names.count(name), description="Found by nvidia-smi")
@@ -61,15 +61,15 @@ def detect_gpus(environ: Mapping[str, str], query: Callable[[], str] | None = No
 
 
 def shows_gpu(dev: Path = Path("/dev")) -> bool:
-    """Return whether the machine shows the device nodes of a GPU: without them the harness judges on none."""
+    """Return whether the machine has device nodes of a GPU, without which the harness cannot use one."""
     return (dev / "kfd").exists() or any(dev.glob("nvidia[0-9]*"))
 
 
 def slot_gpus(devices: Sequence[Device], gpus: Sequence[Gpu]) -> dict[str, tuple[str, ...]]:
     """Return the GPU of each device's slots.
 
-    A configured device that is not called after its model takes all GPUs in their order. More
-    slots than GPUs share them, and so wait for each other.
+    A configured device that is not named after a model takes all GPUs in order. If there are more slots than
+    GPUs, slots share GPUs and wait for each other.
     """
     assigned = {}
     for device in devices:
@@ -80,7 +80,7 @@ def slot_gpus(devices: Sequence[Device], gpus: Sequence[Gpu]) -> dict[str, tuple
 
 
 def device_name(model: str) -> str:
-    """Return the short name for what the driver calls a GPU: ``H100`` for "NVIDIA H100 80GB HBM3"."""
+    """Return the short name of a GPU for the driver's name: ``H100`` for "NVIDIA H100 80GB HBM3"."""
     plain = _WORDS_WITHOUT_MEANING.sub(" ", model)
     if match := _CONSUMER.search(plain):
         return "".join(part for part in (match[1].upper(), match[2].upper(), match[3]) if part)

@@ -1,4 +1,4 @@
-"""The nouns. Frozen, typed, without behaviour that needs a database, a network or torch."""
+"""The domain's classes: frozen, typed, without behaviour that needs a database, a network or torch."""
 
 from __future__ import annotations
 
@@ -32,49 +32,49 @@ LATER_KEYS: Mapping[str, object] = {
     "hidden_work": [],
     "seeds_below": None,
 }
-"""Keys of tasks that came after the first version, with what they are where a task does not say."""
+"""Keys of tasks that were added after the first version, with their defaults."""
 
 LEAVES_SCORES = frozenset(
     {"name", "description", "templates", "limits", "devices", "harness", "waive_nulls", "work", "hidden_work"}
 )
-"""Keys of tasks whose change leaves results comparable; a change of any other key does not."""
+"""Keys of tasks that may change while results stay comparable; any other key may not."""
 
 LARGEST_ID = 2**31 - 1
-"""No submission, run, user, ... has a larger number: databases keep them in 32 bits."""
+"""The largest number of a submission, run, user, and so on: databases store them in 32 bits."""
 
 
 class Language(StrEnum):
-    """What a task's submissions are written in."""
+    """The language of a task's submissions."""
 
     PYTHON = "py"
     CUDA = "cu"
 
 
 class Role(StrEnum):
-    """What a person may do here, the least first."""
+    """What a person may do, in ascending order of rights."""
 
     NOBODY = "nobody"
-    """Somebody who has not signed in; no account has this role."""
+    """A visitor who has not signed in; no account has this role."""
     PARTICIPANT = "participant"
     CREATOR = "creator"
-    """May make leaderboards, and manage those that are theirs."""
+    """May create leaderboards, and manage their own."""
     ADMIN = "admin"
 
 
 class Scope(StrEnum):
-    """What a token may be used for, within what its user may do."""
+    """What a token may be used for, within the rights of its user."""
 
     READ = "read"
     SUBMIT = "submit"
-    """Submit, cancel and delete one's own, join boards."""
+    """Submit, cancel and delete own submissions, join boards."""
     INSPECT = "inspect"
-    """See all of the boards that one manages: hidden cases, everybody's code and reports, reviews."""
+    """See everything on the boards that the user manages: hidden cases, all code and reports, reviews."""
     MANAGE = "manage"
-    """Make and change leaderboards, review results."""
+    """Create and change leaderboards, review results."""
     ADMIN = "admin"
-    """What only admins do; all the others but ``act`` are in it."""
+    """Actions of admins; it includes all other scopes but ``act``."""
     ACT = "act"
-    """Act for other users, as a bot does for those whose identity it vouches for."""
+    """Act for other users, as a bot does for users whose identity it vouches for."""
 
 
 class Visibility(StrEnum):
@@ -96,9 +96,9 @@ class TrustRule(StrEnum):
     """How far a time must be proven to rank."""
 
     ANY = "any"
-    """All rank, each with the mark of its level."""
+    """All times rank, each marked with its level."""
     AUDITED = "audited"
-    """Others are kept and shown, but not ranked."""
+    """Only audited times rank; others are kept and shown."""
 
 
 def is_proven(trust: str) -> bool:
@@ -110,7 +110,7 @@ def is_proven(trust: str) -> bool:
 
 
 class DuelOutcome(StrEnum):
-    """How a result that would be first did against who was first before."""
+    """The outcome of a new best result's duel against the previous leader."""
 
     NONE = ""
     """It needed no duel."""
@@ -118,13 +118,13 @@ class DuelOutcome(StrEnum):
     TIED = "tied"
     LOST = "lost"
     UNANSWERED = "unanswered"
-    """Who was first could not be measured any more."""
+    """The previous leader could not be measured any more."""
     MISSED = "missed"
-    """Somebody else came first while it was measured, or the duel could not be held."""
+    """The first place changed during the measurement, or the duel could not be held."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether such a result stands behind who was first."""
+        """Whether the result is placed behind the previous leader."""
         return self in (DuelOutcome.TIED, DuelOutcome.LOST, DuelOutcome.MISSED)
 
 
@@ -139,10 +139,10 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Actor:
-    """Whoever asks for something, and what they may do."""
+    """The person or program that makes a request, with its rights."""
 
     user_id: int | None
-    """None for nobody and for the operator."""
+    """None for visitors and for the operator."""
     name: str
     role: Role
     scopes: frozenset[Scope]
@@ -150,7 +150,7 @@ class Actor:
 
 NOBODY = Actor(user_id=None, name="nobody", role=Role.NOBODY, scopes=frozenset({Scope.READ}))
 OPERATOR = Actor(user_id=None, name="operator", role=Role.ADMIN, scopes=frozenset(Scope))
-"""Whoever runs commands on the machine that has the database: they could change it by hand."""
+"""A person who runs commands on the machine of the database, and could change it by hand anyway."""
 
 
 class TaskForm(StrEnum):
@@ -189,20 +189,20 @@ class StageLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
-    """A problem, whatever form it was written in. Equal content has an equal ``content_hash``."""
+    """A problem, independent of the form it was written in. Equal content has an equal ``content_hash``."""
 
     name: str
-    """Folder, zip or file name without ending: the proposed leaderboard name."""
+    """The folder, zip or file name without suffix: the proposed leaderboard name."""
     description: str = ""
     lang: Language = Language.PYTHON
     form: TaskForm = TaskForm.FOLDER
     sources: dict[str, str]
-    """File name to text, all but the submission."""
+    """Texts by file name, without the submission."""
     submission_name: str = "submission.py"
     main: str | None = None
     cuda: CudaConfig | None = None
     templates: dict[str, str] = field(default_factory=dict)
-    """Language to the text of a starting point."""
+    """Starting points by language."""
     tests: list[Parameters] = field(default_factory=list)
     benchmarks: list[Parameters] = field(default_factory=list)
     hidden_tests: list[Parameters] = field(default_factory=list)
@@ -215,22 +215,22 @@ class Task:
     devices: list[str] = field(default_factory=list)
     """The file's ``gpus``: devices proposed for a leaderboard of this task."""
     harness: HarnessKind = HarnessKind.STANDARD
-    """What the file asks for: ``own`` where it ships its ``main`` and does not say ``standard``."""
+    """The harness that the file asks for: ``own`` if it ships its ``main`` and does not choose ``standard``."""
     near_twins: bool = True
-    """False where an input with one element of each tensor changed would break what the task promises of its inputs."""
+    """False if changing one element of each input tensor would break a property that the task promises."""
     aliasing: bool = False
-    """Whether outputs may share memory with inputs although the reference's do not."""
+    """Whether outputs may share memory with inputs even if the reference's do not."""
     non_finite: bool = False
-    """Whether an element of an output may be NaN or infinite where the reference's is finite."""
+    """Whether an output element may be NaN or infinite where the reference's is finite."""
     same_dtype: bool = False
-    """Whether outputs of another dtype than the reference's are wrong whatever the checker says."""
+    """Whether outputs with another dtype than the reference's are wrong even if the checker accepts them."""
     waive_nulls: dict[str, str] = field(default_factory=dict)
     """Null submissions that this task may accept, each with the reason."""
     work: list[Work] = field(default_factory=list)
-    """What each of ``benchmarks`` cannot do without; empty where the task declares nothing."""
+    """The least work of each of ``benchmarks``; empty if the task declares none."""
     hidden_work: list[Work] = field(default_factory=list)
     seeds_below: int | None = None
-    """All seeds that are drawn are less than this; None leaves it to the leaderboard."""
+    """An upper bound, exclusive, for all drawn seeds; None leaves it to the leaderboard."""
 
     @property
     def content_hash(self) -> str:
@@ -238,12 +238,12 @@ class Task:
         return self._hash_without({"name"})
 
     def judging(self, harness: HarnessKind) -> str:
-        """Return what results must have in common to rank together: equal where judging is equal."""
+        """Return a hash that is equal for equal judging: only results with equal hashes rank together."""
         return f"{harness.value}:{self._hash_without(LEAVES_SCORES)}"
 
     def _hash_without(self, left_out: Collection[str]) -> str:
         body = to_json(self)
-        # Keys that came later do not count while they say nothing: older versions keep their identity.
+        # Keys that were added later are left out while they have their default, so that older versions keep their hash.
         silent = {key for key, default in LATER_KEYS.items() if body[key] == default}
         return canonical_hash({key: body[key] for key in body.keys() - silent - set(left_out)})
 
@@ -260,7 +260,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Device:
-    """A named kind of accelerator on which submissions can be judged: configuration, no enum."""
+    """A named kind of accelerator for judging submissions; devices are configured, not enumerated."""
 
     name: str
     backend: Backend
@@ -271,16 +271,16 @@ class Device:
 
 
 REJECTED = "a person rejected this result"
-"""The reason of a quarantined job begins with this once somebody has decided against it."""
+"""The reason of a quarantined job begins with this once a reviewer has rejected it."""
 
 
 def is_rejected(state: str, reason: str) -> bool:
-    """Return whether somebody has decided against a job's result; else a quarantined one waits for a person."""
+    """Return whether a job's result was rejected; otherwise a quarantined one waits for a review."""
     return state == JobState.QUARANTINED and reason.startswith(REJECTED)
 
 
 class JobState(StrEnum):
-    """Where a job is. It says nothing about quality."""
+    """The state of a job, independent of its verdict."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -291,7 +291,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leaderboard:
-    """A task version, the devices that it accepts, and when."""
+    """A competition: a task version, the devices that it accepts, and its times."""
 
     id: int
     name: str
@@ -309,20 +309,20 @@ class Leaderboard:
     """Whether members are shown to each other under their pseudonyms."""
     code_policy: CodePolicy = CodePolicy.NEVER
     freeze_at: datetime | None = None
-    """From then on others than its managers see the standings as they were at that moment."""
+    """From this time on, all but its managers see the standings as of this time."""
     max_file_bytes: int | None = None
-    """Its own size limit for submissions; None for the platform's."""
+    """The board's own size limit for submissions; None for the platform's."""
     review_tags: tuple[str, ...] = ()
-    """Tags of the static screen that send a ranked result to review before it counts."""
+    """Tags of the static screen with which a ranked result must be reviewed before it counts."""
     trust: TrustRule = TrustRule.ANY
     duel: bool = False
-    """Whether a new first place must be faster than the one before, measured in turns with it."""
+    """Whether a new first place must win a duel against the previous one, measured in turns."""
     judging: str = ""
-    """:meth:`Task.judging` of its task and harness: only results that were judged so rank."""
+    """:meth:`Task.judging` of its task and harness: only results with an equal value rank."""
     notice: str = ""
-    """What participants have to know: that others see more of them than was promised when they submitted."""
+    """A notice for participants if others see more of them than was promised when they submitted."""
     seeds_below: int | None = None
-    """Bound of seeds where its task has none, as trying the task proposed it; None for 63 bits."""
+    """The bound of seeds that the trial proposed, if its task has none; None for 63 bits."""
     event: str = ""
     """The event that it is part of; empty for none."""
 
@@ -346,9 +346,9 @@ class Submission:
     code_hash: str
     created_at: datetime
     client: str = ""
-    """Which door it came through: ``cli``, ``api``, ``popcorn``, ``web``, ``bot``."""
+    """The client it came from: ``cli``, ``api``, ``popcorn``, ``web``, ``bot``."""
     new_jobs: tuple[Job, ...] = field(default=(), compare=False)
-    """Its jobs as they were made, where it was taken in just now; elsewhere they are looked up."""
+    """Its new jobs, if it was accepted just now; otherwise jobs are looked up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -362,19 +362,19 @@ class Job:
     mode: Mode
     state: JobState
     attempt: int
-    """1 for the first; also the fencing number that a report must carry."""
+    """Counted from 1; also the fencing number that a report must carry."""
     reason: str = ""
     """Why it waits or was cancelled."""
     user_id: int = 0
     priority: Priority = Priority.RANKED
     first_attempt: int = 1
-    """The attempt with which this judging began: more than 1 after a rejudge."""
+    """The attempt with which the current judging began: more than 1 after a rejudge."""
     queued_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One attempt at a job, with all that it found."""
+    """One attempt at a job, with its results."""
 
     id: int
     job_id: int
@@ -397,14 +397,14 @@ class Run:
     at_floor: bool = False
     """Whether it is no longer than a kernel that does nothing: the score is at most that."""
     rank_s: float | None = None
-    """What it is ranked by where that is not its score: the incumbent's, in a duel that it did not win."""
+    """The time that it is ranked by, if that is not its score: the leader's, after a duel that it did not win."""
     duel: DuelOutcome = DuelOutcome.NONE
     rival: int | None = None
     """The submission that it was measured against."""
     judging: str = ""
     """:meth:`Task.judging` of the task version and the harness that it was judged by."""
     clock: str = ""
-    """By which clock it was timed: see :mod:`kernelcup.clocks`."""
+    """The clock that timed it: see :mod:`kernelcup.clocks`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -412,7 +412,7 @@ class Standing:
     """A user's place in the ranking of one (leaderboard, device)."""
 
     rank: int
-    """Shared by all who cannot be told apart from the first of them."""
+    """Shared by all results that cannot be distinguished from the first of them."""
     user: str
     score_s: float
     submission_id: int
@@ -421,7 +421,7 @@ class Standing:
     trust: str
     comparable: bool
     tied: bool = False
-    """Whether somebody else has this rank as well."""
+    """Whether another user has this rank as well."""
     low_s: float | None = None
     """Ends of the score's 95 % interval, None where nothing is known about it."""
     high_s: float | None = None
@@ -430,7 +430,7 @@ class Standing:
     at_floor: bool = False
     """Whether the score is at most that: it is no longer than a kernel that does nothing."""
     duel: DuelOutcome = DuelOutcome.NONE
-    """How it did against who was first before; all but ``won`` stand behind them."""
+    """The outcome of its duel against the previous leader, if it had one."""
 
     @property
     def proven(self) -> bool:

@@ -1,4 +1,4 @@
-"""Drawing of pictures with text that people gave: ellipses, fonts of the machine, no odd characters."""
+"""Draw pictures with untrusted text: ellipses, the machine's fonts, no odd characters."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import cache
 from PIL import Image, ImageDraw, ImageFont
 
 FONTS = ("DejaVuSans.ttf", "NotoSans-Regular.ttf", "Arial.ttf")
-"""The first that the machine has; else the one that comes with Pillow, which knows Latin only."""
+"""The first font that the machine has is used; else Pillow's own, which has only Latin letters."""
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
 class Canvas:
-    """A picture, drawn in units of which it may have more pixels than one."""
+    """A picture, drawn in units of one or more pixels."""
 
     def __init__(self, width: int, height: int, *, background: str, scale: int = 1) -> None:
         self._image = Image.new("RGB", (width * scale, height * scale), background)
@@ -32,7 +32,7 @@ class Canvas:
         anchor: str = "la",
         width: int | None = None,
     ) -> None:
-        """Write one line; what does not fit the width ends in an ellipsis."""
+        """Write one line, shortened with an ellipsis if it does not fit the width."""
         font = _font(size * self._scale)
         line = _fitted(_printable(text), font, None if width is None else width * self._scale)
         place = (at[0] * self._scale, at[1] * self._scale)
@@ -49,7 +49,7 @@ class Canvas:
         self._draw.ellipse((x - r, y - r, x + r, y + r), fill=colour)
 
     def png(self) -> bytes:
-        """Return the picture."""
+        """Return the picture as PNG."""
         buffer = io.BytesIO()
         self._image.save(buffer, "PNG", optimize=True)
         return buffer.getvalue()
@@ -65,7 +65,7 @@ def _fitted(line: str, font: Font, width: int | None) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return one line without characters that draw nothing or turn the direction of writing."""
+    """Return one line without characters that draw nothing or change the direction of writing."""
     return "".join(" " if unicodedata.category(c).startswith("C") else c for c in text)
 
 

@@ -59,43 +59,43 @@ class KernelCupError(Exception):
 
 
 class UserError(KernelCupError):
-    """Something that the person who asked can put right."""
+    """An error that the user can correct."""
 
     code = "user_error"
 
 
 class NotFound(UserError):
-    """No such thing."""
+    """The object does not exist for the user."""
 
     code = "not_found"
 
 
 class Conflict(UserError):
-    """It exists already, or is in use."""
+    """The object already exists, or is in use."""
 
     code = "conflict"
 
 
 class SignInFailed(UserError):
-    """The sign-in provider did not vouch for anybody."""
+    """The sign-in provider did not confirm an identity."""
 
     code = "sign_in_failed"
 
 
 class SignInPending(UserError):
-    """Nobody has decided yet whether the command line is let in."""
+    """The sign-in of the command line is not decided yet."""
 
     code = "authorization_pending"
 
 
 class SlowDown(UserError):
-    """The command line asks too often whether it is let in."""
+    """The command line polls its sign-in too often."""
 
     code = "slow_down"
 
 
 class SignInDenied(UserError):
-    """Somebody refused to let the command line in."""
+    """The sign-in of the command line was refused."""
 
     code = "access_denied"
 
@@ -107,43 +107,43 @@ class SignInExpired(UserError):
 
 
 class Forbidden(UserError):
-    """This person may not do that."""
+    """The user may not do this."""
 
     code = "forbidden"
 
 
 class IdempotencyMismatch(Conflict):
-    """The idempotency key was used before, with another request."""
+    """The idempotency key was already used for another request."""
 
     code = "idempotency_mismatch"
 
 
 class SignInNeeded(UserError):
-    """Nobody is signed in, or the token is unknown, expired or revoked."""
+    """The user is not signed in, or the token is unknown, expired or revoked."""
 
     code = "sign_in_needed"
 
 
 class ScopeMissing(Forbidden):
-    """The token was not made for that."""
+    """The token lacks the scope."""
 
     code = "scope_missing"
 
 
 class Banned(Forbidden):
-    """This person may not submit."""
+    """The user may not submit."""
 
     code = "banned"
 
 
 class Paused(UserError):
-    """The service, the leaderboard or the device takes nothing now."""
+    """The service, the leaderboard or the device is paused."""
 
     code = "paused"
 
 
 class RateLimited(UserError):
-    """Too much in too short a time."""
+    """A rate limit is exceeded."""
 
     code = "rate_limited"
 
@@ -154,13 +154,13 @@ class RateLimited(UserError):
 
 
 class Overloaded(RateLimited):
-    """The server has more to do than it can; nothing was done."""
+    """The server is overloaded; nothing was done."""
 
     code = "overloaded"
 
 
 class LeaderboardClosed(UserError):
-    """The leaderboard takes no submissions now."""
+    """The leaderboard accepts no submissions now."""
 
     code = "leaderboard_closed"
 
@@ -172,13 +172,13 @@ class NotOpenYet(LeaderboardClosed):
 
 
 class DeadlinePassed(LeaderboardClosed):
-    """The leaderboard's deadline is over."""
+    """The leaderboard's deadline has passed."""
 
     code = "deadline_passed"
 
 
 class InvalidSubmission(UserError):
-    """The file cannot be taken as a submission."""
+    """The file cannot be accepted as a submission."""
 
     code = "invalid_submission"
 
@@ -202,31 +202,31 @@ class NotText(InvalidSubmission):
 
 
 class WrongFileType(InvalidSubmission):
-    """The file name's ending does not fit the task's language."""
+    """The file name's suffix does not fit the task's language."""
 
     code = "wrong_file_type"
 
 
 class InvalidDirective(InvalidSubmission):
-    """A ``#!POPCORN`` line cannot be understood."""
+    """A ``#!POPCORN`` line is invalid."""
 
     code = "invalid_directive"
 
 
 class ConflictingBoards(InvalidSubmission):
-    """The file names another leaderboard than the person did."""
+    """The file and the request name different leaderboards."""
 
     code = "conflicting_leaderboards"
 
 
 class LeaderboardNeeded(InvalidSubmission):
-    """Nobody said which leaderboard is meant, and there are several."""
+    """No leaderboard was named, and there are several."""
 
     code = "leaderboard_needed"
 
 
 class DeviceNeeded(InvalidSubmission):
-    """Nobody said which device is meant, and the leaderboard has several."""
+    """No device was named, and the leaderboard has several."""
 
     code = "device_needed"
 
@@ -234,36 +234,36 @@ class DeviceNeeded(InvalidSubmission):
         super().__init__(text)
         self.leaderboard = leaderboard
         self.devices = tuple(devices)
-        """Between which to choose."""
+        """The devices to choose from."""
 
 
 class UnknownDevice(InvalidSubmission):
-    """The leaderboard has no such device."""
+    """The leaderboard does not have the device."""
 
     code = "unknown_device"
 
 
 class InvalidValue(UserError):
-    """An argument has the wrong form."""
+    """An argument is invalid."""
 
     code = "invalid_value"
 
 
 class OwnHarnessNeeded(InvalidValue):
-    """Only the task's own harness can judge it, and nobody has asked for that."""
+    """Only the task's own harness can judge it, and the request does not ask for it."""
 
     code = "own_harness_needed"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Problem:
-    """One thing that is wrong with a task."""
+    """One problem of a task."""
 
     file: str
     line: int = 1
     column: int = 1
     key: str = ""
-    """Dotted path inside the file, such as ``tests.2.size``; may be empty."""
+    """Dotted path inside the file, for example ``tests.2.size``; may be empty."""
     text: str
     """What is wrong and what is allowed."""
 
@@ -283,7 +283,7 @@ class InvalidTask(UserError):
 
 
 class WaitOver(KernelCupError):
-    """What was waited for has not come in the time that was given."""
+    """The awaited result did not come in time."""
 
 
 class LaunchError(KernelCupError):
@@ -295,7 +295,7 @@ class LaunchTimeout(LaunchError):
 
 
 class LaunchCancelled(LaunchError):
-    """The run was ended because we asked for it."""
+    """The run was cancelled by us."""
 
 
 class BadReport(LaunchError):
@@ -303,22 +303,22 @@ class BadReport(LaunchError):
 
 
 class UnfitDevice(LaunchError):
-    """GPUs are not as they should be before or after a job."""
+    """GPUs are unfit before or after a job."""
 
     def __init__(self, text: str, *, gpus: Sequence[str] = (), spoils: bool = False) -> None:
         super().__init__(text)
         self.gpus = tuple(gpus)
-        """Those that are unfit; empty where all that could be used are out of service already."""
+        """The unfit GPUs; empty if all usable ones are already out of service."""
         self.spoils = spoils
-        """Whether what was measured on them just before means nothing."""
+        """Whether the measurements just made on them are worthless."""
 
 
 class StaleLease(KernelCupError):
-    """The job has gone to another dispatcher or attempt."""
+    """The job belongs to another dispatcher or attempt by now."""
 
 
 class RivalDeleted(KernelCupError):
-    """The submission that a job was to be compared with is gone."""
+    """The submission to compare with was deleted."""
 
 
 class StorageUnavailable(KernelCupError):
@@ -326,7 +326,7 @@ class StorageUnavailable(KernelCupError):
 
 
 class ServerUnavailable(KernelCupError):
-    """The server cannot be reached, or does not answer as ours do."""
+    """The server cannot be reached, or does not answer like a KernelCup server."""
 
 
 class ConfigError(KernelCupError):
@@ -337,7 +337,7 @@ SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, e
 
 
 def is_shortage(error: BaseException | None) -> bool:
-    """Return whether the machine is short of something: files, memory, processes. That passes."""
+    """Return whether the machine temporarily lacks a resource: files, memory or processes."""
     if isinstance(error, OSError):
         return error.errno in SHORTAGES
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "new thread" in str(error))

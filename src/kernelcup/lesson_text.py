@@ -1,4 +1,4 @@
-"""What a report teaches about a case, in words: short enough for a column of a table."""
+"""The insights of a report about a case in words, short enough for a table column."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ RATES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
 
 
 def columns(learned: Sequence[Lesson]) -> dict[str, Column]:
-    """Return the columns that have something to say of any of these, with what they say of each."""
+    """Return the columns that are not empty for all of these, by title."""
     return {name: read for name, read in _COLUMNS.items() if any(read(each) for each in learned)}
 
 
 def summary(lesson: Lesson) -> str:
-    """Return in one line what is known beside the time: device, reference, best, proof."""
+    """Return one line with the context of a time: device, reference, best, proof."""
     parts = {
         "raw {}": raw(lesson),
         "{} of what the device attains": attained(lesson) if lesson.share is not None else "",
@@ -37,7 +37,7 @@ def time(lesson: Lesson) -> str:
 
 
 def raw(lesson: Lesson) -> str:
-    """Return what the clock read, where that is not what is ranked."""
+    """Return the raw time of the clock, if it is not the ranked one."""
     if lesson.raw_ns is None or lesson.raw_ns == lesson.time_ns:
         return ""
     return duration(lesson.raw_ns)
@@ -50,7 +50,7 @@ def calls(lesson: Lesson) -> str:
 
 
 def attained(lesson: Lesson) -> str:
-    """Return the share of what the device attains, with the rates behind it."""
+    """Return the share of the device's limit, with the rates behind it."""
     known = (rate(lesson.bytes_per_s, "B/s"), rate(lesson.flops_per_s, "FLOP/s"))
     rates = ", ".join(filter(None, known))
     if lesson.share is None:
@@ -59,7 +59,7 @@ def attained(lesson: Lesson) -> str:
 
 
 def rate(per_s: float | None, unit: str) -> str:
-    """Return a rate such as ``2.31 TB/s``; empty where it is not known."""
+    """Return a rate, for example ``2.31 TB/s``; empty if it is unknown."""
     if per_s is None:
         return ""
     size, prefix = next(((size, prefix) for size, prefix in RATES if per_s >= size), RATES[-1])
@@ -84,7 +84,7 @@ def proof(lesson: Lesson) -> str:
 
 
 def notes(learned: Iterable[Lesson]) -> dict[str, str]:
-    """Return what people should know of some cases, with the cases of which it holds: ``cases 0, 1, 4``."""
+    """Return the notes about cases, each with the cases it applies to: ``cases 0, 1, 4``."""
     found: dict[str, list[int]] = {}
     for lesson in learned:
         for note in dict.fromkeys(lesson.notes):
@@ -96,7 +96,7 @@ def notes(learned: Iterable[Lesson]) -> dict[str, str]:
 
 
 def evidence_lines(evidence: Mapping[str, Any]) -> Iterator[str]:
-    """Say what a review is about; of measurements the figures, without the samples behind them."""
+    """Yield lines about the evidence of a review, with figures of measurements but without their samples."""
     for each in evidence.get("findings", ()):
         yield f"{each['code']}: {each['text']}"
     for each in evidence.get("cases", ()):

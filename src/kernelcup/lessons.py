@@ -1,6 +1,6 @@
-"""What a report teaches about each case: how far from the device's limits, the reference, and the best.
+"""Insights about each case of a report: the distance from the device's limits, the reference, and the best.
 
-Pure: a report and, where it is known, what the best submission took for each case.
+Pure functions of a report and, if known, of the best submission's times for each case.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from kernelcup.scoring import case_interval_ns, is_at_floor
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, TrustLevel, Work, to_json
 
 MUCH_OVERHEAD = 0.05
-"""Of a time by the wall clock: more that is no computation is worth telling."""
+"""The share of a wall-clock time above which overhead is worth mentioning."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Best:
-    """The submission that is first now, as far as somebody may see it."""
+    """The leading submission, as the viewer may see it."""
 
     submission: int
     score_s: float
     cases_ns: Mapping[int, float] = field(default_factory=dict)
-    """Its time for each public benchmark, by the case's index; empty where they are of another task version."""
+    """Its time for each public benchmark, by the case's index; empty if they are from another task version."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,43 +38,43 @@ class Lesson:
     high_ns: float | None
     """Ends of the 95 % interval."""
     raw_ns: float | None
-    """By the submission's clock, before the offset was taken off; None where no clock of it was read."""
+    """By the submission's clock, before the offset was subtracted; None if that clock was not read."""
     calls: int
     discarded: int
-    """Calls that did not count because the device was throttled, or waited for the host."""
+    """The number of calls that did not count because the device was throttled or waited for the host."""
     at_floor: bool
     """Whether it is no longer than a kernel that does nothing."""
     trust: TrustLevel | None
-    """How far this case's time is proven, None where nobody looked."""
+    """How far this case's time is proven, None if it was not audited."""
     bound_by: str
-    """``bandwidth``, ``arithmetic`` or ``roofline`` (both are declared); empty where nothing is declared."""
+    """``bandwidth``, ``arithmetic`` or ``roofline`` (both are declared); empty if nothing is declared."""
     share: float | None
-    """Of what the device attains, as measured when it was calibrated: 1 is all of it."""
+    """The share of the device's limit, as calibrated; 1 is all of it."""
     bytes_per_s: float | None
-    """Of what must be read: what is written may end in the cache."""
+    """The rate of reading only, since written data may end in the cache."""
     flops_per_s: float | None
     over_reference: float | None
-    """How many times as fast as the task's reference."""
+    """The speedup over the task's reference."""
     over_best: float | None
-    """How many times as fast as the best submission."""
+    """The speedup over the best submission."""
     notes: tuple[str, ...]
-    """What the audit remarked."""
+    """The remarks of the audit."""
 
 
 def lessons(report: RunReport, stage: StageName, best: Best | None = None) -> dict[int, Lesson]:
-    """Return what there is to learn of a stage's timed cases, by their index."""
+    """Return the insights about a stage's timed cases, by the case's index."""
     found = report.stage_report(stage)
     if found is None:
         return {}
     learned = dict(_lessons(found.cases, {} if best is None else best.cases_ns))
     if report.comparable:
         return learned
-    # How fast an emulated device is says nothing about a GPU, so two of its times are not compared either.
+    # The speed of an emulated device says nothing about a GPU, so its times are not compared with each other.
     return {at: replace(each, over_reference=None, over_best=None) for at, each in learned.items()}
 
 
 def as_objects(report: RunReport, best: Best | None = None) -> list[dict[str, Any]]:
-    """Return what there is to learn of all timed cases of a report as JSON has it."""
+    """Return the insights about all timed cases of a report, as JSON data."""
     return [
         {"stage": stage.name.value, **to_json(lesson)}
         for stage in report.stages
@@ -113,7 +113,7 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
 
 
 def _overhead(timing: Timing) -> Iterator[str]:
-    """Say how much of a time by the wall clock is no computation, where that is much."""
+    """Yield a note about the overhead in a wall-clock time, if it is large."""
     if timing.overhead_ns is not None and timing.overhead_ns > MUCH_OVERHEAD * timing.score_ns:
         told = wording.duration(timing.overhead_ns, digits=2)
         yield f"{told} of its time pass on the way there and back: a call that computes nothing takes as long"

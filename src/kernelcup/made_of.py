@@ -1,6 +1,6 @@
-"""What a submission is written with, and how long it is: told beside its time, and no judgement.
+"""The tools that a submission is written with, and its length: shown beside its time, without judgement.
 
-By words in the text alone: nothing is parsed or run, so a text that is made to mislead misleads.
+Only words in the text count: nothing is parsed or run, so a text that is made to mislead can mislead.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ SIGNS: tuple[tuple[str, str], ...] = (
     ("PTX", r"\basm\s+(?:volatile\s*)?\(|\basm\s*\("),
     ("torch.compile", r"\btorch\.compile\b"),
 )
-"""Names and the words that tell of them; a compiled pattern would not be easier to read."""
+"""Names and the patterns that identify them; compiled patterns would not be easier to read."""
 
 IMPLIED = {"Gluon": {"Triton"}, "HIP": {"CUDA"}}
-"""What is left out beside something that includes it."""
+"""Tools that are left out beside a tool that includes them."""
 
 PLAIN = "PyTorch"
 _TORCH = re.compile(r"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
@@ -36,15 +36,15 @@ _DIRECTIVES = ("#include", "#define", "#pragma", "#if", "#else", "#end", "#undef
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MadeOf:
-    """What a text is written with."""
+    """The tools and the length of a text."""
 
     names: tuple[str, ...]
     lines: int
-    """Without empty ones and those that hold only a comment."""
+    """The number of lines, without empty ones and those with only a comment."""
 
 
 def made_of(code: str) -> MadeOf:
-    """Return what a submission is written with."""
+    """Return the tools and the length of a submission."""
     found = [name for name, sign in _SIGNS if sign.search(code)]
     left_out: set[str] = set().union(*(IMPLIED.get(name, set()) for name in found))
     names = [name for name in found if name not in left_out]

@@ -1,4 +1,4 @@
-"""What to do after an error, by its code: said where the error itself says nothing better."""
+"""The next step after an error, by its code; shown if the error itself has no better one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who vouches for people: the sign-in providers, and what is configured of them."""
+"""The sign-in providers and their configuration."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ class SignInProvider:
     authorize_url: str
     token_url: str
     user_url: str
-    """Tells whose the sign-in is."""
+    """The URL that returns the account that signed in."""
     login_key: str
-    """Which key of that answer is the account's name; ``id`` is its number."""
+    """The key of the account's name in that answer; ``id`` is its number."""
     scope: str | None
 
     @property
     def title(self) -> str:
-        """The name as people know it."""
+        """The provider's name for people."""
         return title_of(self.name)
 
 
 def title_of(provider: str) -> str:
-    """Return a sign-in provider's name as people know it."""
+    """Return a sign-in provider's name for people."""
     return {"github": "GitHub", "discord": "Discord"}.get(provider, provider)
 
 

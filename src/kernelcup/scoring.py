@@ -1,7 +1,7 @@
-"""From a report to a score with its interval, from scores to a ranking with ties. No database, no clock.
+"""Scores with intervals from reports, and rankings with ties from scores. No database, no clock.
 
-Times are compared by the logarithm of their ratio: 1 % is 1 % for a kernel of 2 us and for one of 2 s.
-An interval is kept as how far it reaches below and above the estimate, in that scale.
+Times are compared by the logarithm of their ratio: 1 % is 1 % for a kernel of 2 us and for one of 2 s. An
+interval is stored as its reach below and above the estimate, on that scale.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing,
 NANOSECOND = 1e-9
 
 NO_DIFFERENCE = 1e-9
-"""Logarithm of a ratio that no clock can tell from none."""
+"""The logarithm of a ratio that no clock can distinguish from 1."""
 
 LARGEST_REACH = math.log(1 + estimates.LARGEST_REACH)
 """The same as a logarithm."""
 
 APART = 2.0**60
-"""What is not proven is ranked as if it took so many times as long: behind all that is proven, in the order of its own
-times. A power of two, so that nothing is rounded."""
+"""Results that are not proven rank as if they took this many times as long: behind all proven results, in the order
+of their own times. A power of two, so that nothing is rounded."""
 
 APART_FROM_S = 2.0**30
-"""No time is so long, and none that is set apart is shorter."""
+"""Longer than any measured time, and shorter than any time multiplied by :data:`APART`."""
 
 EMPTY_FLOOR = "empty_floor"
 """The finding of a case that takes no longer than a kernel that does nothing."""
@@ -37,21 +37,21 @@ EMPTY_FLOOR = "empty_floor"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Score:
-    """What a run is ranked by, and how well it is known. All times in seconds."""
+    """The score of a run with its uncertainty. All times in seconds."""
 
     score_s: float
     low_s: float | None
     """Lower end of the 95 % interval, None where nothing is known about it."""
     high_s: float | None
     raw_s: float | None
-    """The same from what the submission's clock read, before anything was taken off."""
+    """The score computed from the submission's clock, before any offset was subtracted."""
     at_floor: bool
-    """Whether no case took longer than a kernel that does nothing: then it is at most that."""
+    """Whether no case took longer than an empty kernel: then the score is an upper bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """What decides about ties: an estimate, and how far its interval reaches."""
+    """The values that decide about ties: an estimate, and the ends of its interval."""
 
     score_s: float
     low_s: float | None = None
@@ -71,7 +71,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One scored run that wants a place in a ranking."""
+    """One scored run to be ranked."""
 
     user: str
     score_s: float
@@ -85,7 +85,7 @@ class Entry:
     raw_s: float | None = None
     at_floor: bool = False
     rank_s: float | None = None
-    """What it is ranked by where that is not its score: the incumbent's, in a duel that it did not win."""
+    """The time that it is ranked by, if that is not its score: the leader's, after a duel that it did not win."""
     duel: DuelOutcome = DuelOutcome.NONE
 
     @property
@@ -95,24 +95,24 @@ class Entry:
 
     @property
     def span(self) -> Span:
-        """Return what decides about ties: its own interval, at the place that it is ranked at."""
+        """Return the span for ties: its own interval, moved to the time that it is ranked by."""
         return placed(self.score_s, self.low_s, self.high_s, ranked_s=self.ranked_s, at_floor=self.at_floor)
 
 
 def ranked_s(measured_s: float, trust: str) -> float:
-    """Return the seconds that give a result its place: what is not proven stands apart, below."""
+    """Return the seconds that a result is ranked by; results that are not proven rank below all others."""
     return measured_s if is_proven(trust) else measured_s * APART
 
 
 def measured_s(ranked_s: float) -> float:
-    """Return the seconds without what sets a result apart."""
+    """Return the seconds without the factor :data:`APART`."""
     return ranked_s / APART if ranked_s >= APART_FROM_S else ranked_s
 
 
 def placed(
     score_s: float, low_s: float | None, high_s: float | None, *, ranked_s: float, at_floor: bool
 ) -> Span:
-    """Return an interval moved to where its run is ranked."""
+    """Return an interval moved to the time that its run is ranked by."""
     by = ranked_s / score_s
     return Span(
         score_s=ranked_s,
@@ -132,8 +132,8 @@ def score(report: RunReport, ranking_by: RankingBy) -> Score | None:
     """Return the score of a run with its interval, None if it earns none.
 
     Only an accepted run with a complete, accepted ranked stage earns one. Hidden benchmarks count
-    like the others, but ``last`` means the last public one. A time that is missing, not finite,
-    zero or negative costs the whole score: no rule can make a plausible figure of it.
+    like the others, but ``last`` means the last public one. If a time is missing, not finite, zero or negative,
+    there is no score at all: no rule can make a plausible figure of it.
     """
     stage = report.stage_report(StageName.RANKED)
     if report.verdict is not Verdict.ACCEPTED or stage is None or stage.verdict is not Verdict.ACCEPTED:
@@ -149,9 +149,9 @@ def score(report: RunReport, ranking_by: RankingBy) -> Score | None:
 def beside_s(
     report: RunReport, ranking_by: RankingBy, time_ns: Callable[[CaseResult], float | None]
 ) -> float | None:
-    """Combine another time of each ranked case as the score is, such as the reference's, in seconds.
+    """Combine another time of each ranked case, for example the reference's, in the same way as the score, in seconds.
 
-    None where a case that counts has none.
+    Return None if a case that counts has no such time.
     """
     stage = report.stage_report(StageName.RANKED)
     times = [time_ns(case) for case in _counting(stage.cases, ranking_by)] if stage is not None else []
@@ -160,9 +160,9 @@ def beside_s(
 
 
 def case_interval_ns(timing: Timing) -> tuple[float, float] | None:
-    """Return the 95 % interval of one case's time, both ends above zero; None where nothing is known.
+    """Return the 95 % interval of one case's time, both ends above zero; None if it is unknown.
 
-    An end that would be zero or less, as with a wide spread of few samples, is mirrored in the log domain.
+    An end that would be zero or less, because few samples spread widely, is mirrored in the log domain.
     """
     return _above_zero(timing.interval_ns, timing.score_ns)
 
@@ -198,9 +198,9 @@ def told_apart(first: Span, second: Span) -> bool:
 def band_heads(spans: Iterable[Span]) -> Iterator[int]:
     """Yield for each result, given in the order of the ranking, the place of the head of its band, from 1.
 
-    A band is a head and those right behind it that cannot be told apart from that head. The first that
-    can be heads the next band, and nobody behind it comes back into the one before. So a chain of small
-    steps does not tie its ends, and who is measured badly does not overtake who is measured well.
+    A band is a head and the results directly behind it that cannot be distinguished from it. The first result
+    that can be distinguished heads the next band, and no later result returns to an earlier band. So a chain of
+    small steps does not tie its ends, and an imprecise result does not overtake a precise one.
     """
     for number, is_head in enumerate(heads(spans), start=1):
         if is_head:
@@ -209,7 +209,7 @@ def band_heads(spans: Iterable[Span]) -> Iterator[int]:
 
 
 def heads(spans: Iterable[Span], *, behind: Span | None = None) -> Iterator[bool]:
-    """Tell of each result whether it heads a band; see :func:`band_heads`.
+    """Yield for each result whether it heads a band; see :func:`band_heads`.
 
     Args:
         spans: The results, in the order of the ranking.
@@ -217,7 +217,7 @@ def heads(spans: Iterable[Span], *, behind: Span | None = None) -> Iterator[bool
     """
     head, alike_s = behind, 0.0
     for span in spans:
-        # Up to the upper end of the head's own interval no other interval matters.
+        # Below the upper end of the head's own interval, other intervals do not matter.
         is_head = head is None or (span.score_s > alike_s and told_apart(head, span))
         if is_head:
             head, alike_s = span, span.score_s * math.exp(_capped(span.reach_up))
@@ -227,8 +227,8 @@ def heads(spans: Iterable[Span], *, behind: Span | None = None) -> Iterator[bool
 def standings(entries: Iterable[Entry]) -> list[Standing]:
     """Rank each user's best entry.
 
-    Who cannot be told apart from the head of a band shares its rank; inside a band the lower estimate
-    comes first, of equal ones the earlier submission.
+    Results that cannot be distinguished from the head of a band share its rank. Inside a band the lower estimate
+    comes first, and of equal ones the earlier submission.
     """
     best: dict[str, Entry] = {}
     for entry in entries:
@@ -239,11 +239,11 @@ def standings(entries: Iterable[Entry]) -> list[Standing]:
 
 
 def ranked(ordered: Sequence[Entry], ranks: Sequence[int], *, after: int | None = None) -> list[Standing]:
-    """Return standings of entries in order, whose ranks are known.
+    """Return standings for ordered entries with known ranks.
 
     Args:
         ordered: The entries.
-        ranks: Theirs, and possibly those of some that follow, so that a tie with these is seen.
+        ranks: Their ranks, and optionally those of following entries, so that a tie with them is seen.
         after: The rank of the entry before the first, None if there is none.
     """
     around = [after, *ranks, None]
@@ -275,8 +275,8 @@ def _interval(
 ) -> tuple[float | None, float | None]:
     """Return the ends of a score's interval.
 
-    It has those of its cases, which are independent of each other, and on a GPU what the same kernels
-    differ by between processes: a run has but one, and all cases share it.
+    It combines those of its cases, which are independent of each other, and on a GPU the difference of the same
+    kernels between processes: a run has only one process, which all cases share.
     """
     ends = [_above_zero(timing.sampling_interval_ns, timing.score_ns) for timing in timings]
     known = [(end, timing.score_ns) for end, timing in zip(ends, timings, strict=True) if end is not None]
@@ -290,12 +290,12 @@ def _interval(
     )
     shared = _between_processes(timings, weights)
     down, up = math.hypot(down, shared), math.hypot(up, shared)
-    # A spread of more than the largest float is not known at all.
+    # A spread beyond the largest float means that nothing is known.
     return (found_s * math.exp(-down), found_s * math.exp(up)) if up < 100 else (None, None)
 
 
 def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> float:
-    """Return half of the 95 % interval of a score's logarithm between processes; 0 but for a GPU's times."""
+    """Return half of the 95 % interval of a score's logarithm between processes; 0 except for GPU times."""
     if any(timing.offset_ns <= 0 for timing in timings):
         return 0.0
     times_ns = [timing.score_ns for timing in timings]
@@ -304,7 +304,7 @@ def _between_processes(timings: Sequence[Timing], weights: Sequence[float]) -> f
 
 
 def _weights(times_ns: Sequence[float], ranking_by: RankingBy) -> list[float]:
-    """Return by how much the logarithm of the score moves with that of each case."""
+    """Return the derivative of the score's logarithm by that of each case's time."""
     if ranking_by is RankingBy.MEAN:
         largest = max(times_ns)
         shares = [time_ns / largest for time_ns in times_ns]
@@ -323,7 +323,7 @@ def _raw(timings: Sequence[Timing], ranking_by: RankingBy) -> float | None:
 
 
 def _reach(low: float | None, high: float | None) -> float:
-    """Return how far an interval reaches, never less than nothing."""
+    """Return the reach of an interval, at least 0."""
     if low is None or high is None or not (_is_time(low) and _is_time(high)):
         return 0.0
     return max(0.0, math.log(high) - math.log(low))
@@ -357,7 +357,7 @@ def _standing(entry: Entry, *, rank: int, tied: bool) -> Standing:
 
 
 def _counting(cases: Sequence[CaseResult], ranking_by: RankingBy) -> Sequence[CaseResult]:
-    """Return the cases that make the score; none for ``last`` without a public one."""
+    """Return the cases that count for the score; none for ``last`` without a public case."""
     if ranking_by is not RankingBy.LAST:
         return cases
     public = [case for case in cases if not case.hidden]
@@ -366,7 +366,7 @@ def _counting(cases: Sequence[CaseResult], ranking_by: RankingBy) -> Sequence[Ca
 
 def _combine(times_ns: Sequence[float], ranking_by: RankingBy) -> float:
     if ranking_by is RankingBy.MEAN:
-        # fmean adds up first and would overflow where the mean does not
+        # fmean sums first and could overflow although the mean does not
         return math.fsum(time_ns / len(times_ns) for time_ns in times_ns)
     # A product of 60 microseconds, in seconds, is 1e-360: below the smallest float. One time stays as it is.
     if len(times_ns) == 1:

@@ -1,6 +1,6 @@
-"""What is wrong with a TOML file, by line and column, with what was probably meant.
+"""Problems of a TOML file, with line and column and a suggestion.
 
-The library that reads TOML keeps no places, so they are found again in the text.
+The TOML parser keeps no positions, so they are looked up in the text.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ PLACE = re.compile(r"(?P<text>.*) \(at line (?P<line>\d+), column (?P<column>\d+
 
 
 class Positions:
-    """Where the keys and values of a TOML file stand."""
+    """The positions of keys and values in a TOML file."""
 
     def __init__(self, text: str) -> None:
         self._keys: dict[Keys, Position] = {}
         self._values: dict[Keys, Position] = {}
         table: Keys = ()
         counts: dict[Keys, int] = {}
-        inside = False  # of a text over several lines
+        inside = False  # inside a multi-line string
         for number, line in enumerate(text.splitlines(), 1):
             if not inside:
                 table = self._take(number, line, table, counts)
             inside ^= len(QUOTES.findall(line)) % 2 == 1
 
     def key(self, path: Keys) -> Position:
-        """Return where a key is written, or the nearest above it."""
+        """Return the position of a key, or of the nearest table above it."""
         return self._nearest(path, self._keys)
 
     def value(self, path: Keys) -> Position:
-        """Return where a value begins, or the nearest above it."""
+        """Return the position of a value, or of the nearest table above it."""
         return self._nearest(path, self._values)
 
     def _take(self, number: int, line: str, table: Keys, counts: dict[Keys, int]) -> Keys:
@@ -73,7 +73,7 @@ def parts_of(name: str) -> Keys:
 
 
 def syntax_problem(file: Path, text: str, error: tomllib.TOMLDecodeError) -> str:
-    """Return one line about a file that is no TOML."""
+    """Return one line about a file that is not TOML."""
     found = PLACE.match(str(error))
     if found is None:  # at its end
         last = text.splitlines() or [""]
@@ -82,14 +82,14 @@ def syntax_problem(file: Path, text: str, error: tomllib.TOMLDecodeError) -> str
 
 
 def problems(file: Path, text: str, error: ValidationError, model: type[BaseModel]) -> str:
-    """Return one line for each thing that is wrong, by line and column."""
+    """Return one line for each problem, sorted by line and column."""
     positions = Positions(text)
     lines = {problem(file, positions, each, model): None for each in error.errors(include_url=False)}
     return "\n".join(lines)
 
 
 def problem(file: Path, positions: Positions, error: Any, model: type[BaseModel]) -> str:
-    """Return one line about one thing."""
+    """Return one line about one problem."""
     from kernelcup.tasks.validation import explain
 
     path: Keys = tuple(error["loc"])
@@ -113,7 +113,7 @@ def allowed_at(model: type[BaseModel], path: Keys) -> Iterable[str]:
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the model that an annotation is of: itself, its items or one of its choices."""
+    """Return the model in an annotation: the annotation itself, its items or one of its choices."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for each in get_args(annotation) if (found := model_in(each))), None)

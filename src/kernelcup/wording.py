@@ -1,4 +1,4 @@
-"""Times, intervals, ranks and duels in words: the same on the command line, on Discord and in answers."""
+"""Times, intervals, ranks and duels in words, shared by the command line, Discord and the API."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from kernelcup_harness.protocol import DuelResult, RunReport, TrustLevel
 
 NOT_PROVEN = "not proven"
 CLOCKS = ("slope_disagrees", "handshake_disagrees")
-"""Findings which say that two of our clocks disagree."""
+"""Findings that two of our clocks disagree."""
 
 HALF = 0.5
-"""What is less than this many times as fast is said to be slower."""
+"""Below this speedup a result is called slower."""
 
 UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 
@@ -35,17 +35,17 @@ def duration(ns: float, *, digits: int = 4) -> str:
 
 
 def significant(value: float, digits: int) -> str:
-    """Return a number with so many digits, but never with an exponent where it has no place."""
+    """Return a number with the given number of digits, never with an exponent."""
     return f"{value:.0f}" if value >= 10**digits - 0.5 else f"{value:.{digits}g}"
 
 
 def time_text(ns: float, *, at_floor: bool = False) -> str:
-    """Return a time; one that is no longer than a kernel that does nothing is at most that."""
+    """Return a time; one that is no longer than an empty kernel is shown as an upper bound."""
     return f"≤ {duration(ns)}" if at_floor else duration(ns)
 
 
 def interval_text(ns: float, low_ns: float | None, high_ns: float | None) -> str:
-    """Return a 95 % interval in the unit of its time, ``13.39 to 13.45``; empty where none is known."""
+    """Return a 95 % interval in the unit of its time, ``13.39 to 13.45``; empty if it is unknown."""
     if low_ns is None or high_ns is None:
         return ""
     _, size = _unit(ns)
@@ -59,20 +59,20 @@ def with_interval(ns: float, low_ns: float | None, high_ns: float | None, *, at_
 
 
 def rank_text(rank: int, *, tied: bool) -> str:
-    """Return a rank as lists of results have it: ``1=`` where somebody else has it, too."""
+    """Return a rank as shown in lists of results: ``1=`` if it is shared."""
     return f"{rank}=" if tied else str(rank)
 
 
 def percent(part: float) -> str:
-    """Return a share in percent with as many digits as it is worth."""
+    """Return a share in percent with a sensible number of digits."""
     value = 100 * part
     return f"{value:.0f} %" if abs(value) >= 10 else f"{value:.1f} %"
 
 
 def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
-    """Say who of two is faster, by how much, and how sure that is.
+    """Return which of two is faster, by how much, and how certain that is.
 
-    "3 % faster" means that in the same time it is done 3 % more often.
+    "3 % faster" means that it completes 3 % more calls in the same time.
     """
     if duel.verdict == "":
         return _because(f"{second} could not be measured", duel.rival_message)
@@ -90,14 +90,14 @@ def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
 
 
 def frozen_text(since: datetime, what: str = "later results are") -> str:
-    """Say that standings are those of a moment, and what is not in them."""
+    """Return that standings are frozen since a given time, and what they leave out."""
     return f"Frozen since {since:%Y-%m-%d %H:%M:%S} UTC; {what} not shown until the end."
 
 
 def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | None = None) -> str:
-    """Say why a result does not rank, or ranks behind somebody slower; empty where it ranks as it is.
+    """Return why a result does not rank, or ranks behind a slower one; empty if it ranks by its score.
 
-    ``since`` is when the standings froze that its author sees.
+    ``since`` is the time of the freeze if its author sees frozen standings.
     """
     if run is None:
         return ""
@@ -123,12 +123,12 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
     if run.score_s is not None and not is_proven(run.report.trust):
         return not_proven(run.report)
     if not board.duel or (run.duel.is_behind and run.rank_s is None):
-        return ""  # what it stood behind is slower by now, or gone
+        return ""  # its rival is slower by now, or gone
     return duel_remark(run.duel, run.rival)
 
 
 def older_remark(duel: DuelOutcome = DuelOutcome.NONE) -> str:
-    """Say that a result stands apart because of its clock, and that its duel is over if it had one."""
+    """Return that a result does not rank because of its clock, and that its duel no longer counts if it had one."""
     told = (
         f"Not ranked: it was {OLDER_CLOCK}, and its time cannot be compared with later ones. "
         "It ranks once it is judged again."
@@ -139,7 +139,7 @@ def older_remark(duel: DuelOutcome = DuelOutcome.NONE) -> str:
 
 
 def not_proven(report: RunReport) -> str:
-    """Say that a result stands below the proven ones, and why if that is known."""
+    """Return that a result ranks below the proven ones, and why if that is known."""
     timings = (case.timing for stage in report.stages for case in stage.cases)
     found = [each for timing in timings if timing and timing.audit for each in timing.audit.findings]
     told = any(each.code in CLOCKS for each in found)
@@ -148,14 +148,14 @@ def not_proven(report: RunReport) -> str:
 
 
 def trust_text(trust: str) -> str:
-    """Return how far a time is proven, in a word or two."""
+    """Return the level of trust in a few words."""
     if trust == TrustLevel.WALL_CLOCK:
         return "by the wall clock"
     return trust if is_proven(trust) else f"{NOT_PROVEN} ({trust})"
 
 
 def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
-    """Say how a result did against who was first before; empty where there was no duel."""
+    """Return the outcome of a result's duel with the previous leader; empty if there was none."""
     whom = "who was first" if rival is None else f"#{rival}, which was first"
     return {
         DuelOutcome.NONE: "",
@@ -168,26 +168,26 @@ def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
 
 
 def is_compared(duel: DuelResult | None) -> bool:
-    """Return whether two were measured in turns, with whatever result."""
+    """Return whether two submissions were measured in turns, whatever the result."""
     if duel is None or duel.verdict in ("", "not_held"):
         return False
     return duel.low > 0 and math.isfinite(duel.high)
 
 
 def times_as_fast(factor: float, whom: str) -> str:
-    """Say how many times as fast something is as another; far below 1 how many times slower."""
+    """Return a speedup in words; far below 1, how many times slower it is."""
     if factor >= HALF:
         return f"{factor:.2f} times as fast as {whom}"
     return f"{slower(factor)} than {whom}"
 
 
 def slower(factor: float) -> str:
-    """Return ``470 times slower`` for 0.0021: a reader should not have to count zeros."""
+    """Return ``470 times slower`` for 0.0021, so that readers need not count zeros."""
     return f"{significant(1 / factor, 2 if factor > 0.001 else 3)} times slower"
 
 
 def _because(what: str, why: str) -> str:
-    """Give a reason; one of several lines, such as a traceback, stays as it is."""
+    """Append a reason; one with several lines, for example a traceback, stays as it is."""
     why = why.strip() or "no reason is known"
     return f"{what}: {why}" if "\n" in why else f"{what}: {why.rstrip('.')}."
 

@@ -12,20 +12,20 @@ from kernelcup.errors import BadReport, UnfitDevice
 from kernelcup_harness.protocol import PROTOCOL_VERSION, DeviceFacts, JobSpec, RunReport
 
 Event = dict[str, Any]
-"""What the harness says while it works, as it says it."""
+"""An event that the harness reports while it works, unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LaunchResult:
-    """A report, where it was made, and by which harness."""
+    """A report, with the machine and the harness that made it."""
 
     report: RunReport
     machine: str
     harness_hash: str
     unfit: UnfitDevice | None = None
-    """What was wrong with the GPUs afterwards, where that does not touch the report."""
+    """A fault of the GPUs after the run that does not affect the report."""
     facts: DeviceFacts | None = None
-    """What the device could do, by the calibration in force; None where there is none."""
+    """The device's figures from the calibration in force; None if there is none."""
 
 
 class Launcher(Protocol):
@@ -47,8 +47,8 @@ class Launcher(Protocol):
 
         Raises:
             LaunchCancelled: ``cancelled`` was set; nothing of the run is left.
-            UnfitDevice: The GPUs were not fit for the job; where it says ``spoils``, they were
-                found so afterwards and the report was thrown away.
+            UnfitDevice: The GPUs were not fit for the job; with ``spoils``, this was found afterwards and the
+                report was discarded.
             LaunchError: The machine failed. ``LaunchTimeout`` and ``BadReport`` say how.
         """
         ...
@@ -59,15 +59,15 @@ class KeepsGpus(Protocol):
     """A launcher that judges on GPUs of this machine, and can take them out of service."""
 
     def leave_out(self, gpus: frozenset[str]) -> None:
-        """Start nothing on these GPUs, and on others again, until told otherwise."""
+        """Start nothing on these GPUs until the next call; all others may be used again."""
         ...
 
     def look_again(self, gpu: str) -> None:
-        """Look at a GPU once. Raise ``UnfitDevice`` if it is not fit."""
+        """Check a GPU once. Raise ``UnfitDevice`` if it is not fit."""
         ...
 
     def forget(self, gpus: frozenset[str]) -> None:
-        """Take the GPUs as they are from now on: somebody vouches for them."""
+        """Accept the current state of the GPUs as their baseline, because an operator vouches for them."""
         ...
 
 

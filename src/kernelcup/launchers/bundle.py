@@ -1,4 +1,4 @@
-"""The harness as a thing to ship: its identity, and one file that holds it."""
+"""Ship the harness: its identity, and one file that contains it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import kernelcup_harness
 PACKAGE = Path(kernelcup_harness.__file__).parent
 SOURCES = frozenset({".py", ".cu", ".ptx"})
 
-# The earliest time that a zip can hold: the bundle must not depend on when it was made.
+# The earliest time that a zip can store, so that the bundle does not depend on when it was made.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""What the devices of this machine can do: measured in a child process, handed to jobs, compared with canaries."""
+"""Calibrate this machine's devices in a child process, pass the figures to jobs, and compare canaries."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ LIMIT_S = 180.0
 """A calibration takes seconds; importing torch from a cold disk takes longer."""
 POLL_S = 0.05
 COOL_DOWN_S = 5.0
-"""How long a device rests before a canary that does not fit is taken once more."""
+"""How long a device rests before a canary that does not fit is measured again."""
 
-# `-P`: the current directory must not stand in for the harness's modules.
+# `-P`: modules in the current directory must not replace those of the harness.
 COMMAND = (sys.executable, "-P", "-m", "kernelcup_harness", "--die-with-parent", "--calibrate")
 
 Place = tuple[str, str]
-"""Device, and its GPU as in ``CUDA_VISIBLE_DEVICES``; empty where it has none."""
+"""A device, and its GPU as in ``CUDA_VISIBLE_DEVICES``; empty if it has none."""
 
 
 @runtime_checkable
 class Calibrates(Protocol):
-    """A launcher that can measure what the devices of this machine can do."""
+    """A launcher that can calibrate the devices of this machine."""
 
     def places(self, device: Device) -> tuple[str, ...]:
-        """Return the GPUs of a device, or one empty name where it has none."""
+        """Return the GPUs of a device, or one empty name if it has none."""
         ...
 
     def calibrate(self, device: Device, gpu: str, *, cancelled: threading.Event) -> DeviceCalibration | None:
-        """Measure, with the GPU to ourselves; None if somebody has it.
+        """Calibrate with exclusive use of the GPU; return None if it is in use.
 
         Raises:
             LaunchError: It could not be measured. ``LaunchCancelled``: ``cancelled`` was set.
@@ -51,16 +51,16 @@ class Calibrates(Protocol):
         ...
 
     def use_facts(self, facts: Mapping[Place, DeviceFacts]) -> None:
-        """Tell jobs from now on what their device can do, and expect these canaries."""
+        """Pass these figures to jobs from now on, and expect these canaries."""
         ...
 
 
 class Bench:
-    """Measures, and compares what was measured with what is expected.
+    """Calibrates devices, and compares canaries with their expected times.
 
     Args:
-        command: The harness, to which the name of a backend is added; tests put a stand-in here.
-        rest: Lets some seconds pass before a second try; something true if that is no longer wanted.
+        command: The harness, to which the name of a backend is added; tests pass a stand-in.
+        rest: Waits some seconds before a second try; returns a true value if that is no longer wanted.
     """
 
     def __init__(
@@ -75,23 +75,23 @@ class Bench:
         self._rest = rest
         self._facts: dict[Place, DeviceFacts] = {}
         self._drifting: dict[str, Place] = {}
-        """GPUs whose latest canary did not fit, and as what they were used."""
+        """GPUs whose latest canary did not fit, with the device they were used as."""
         self._drifted_jobs: set[str] = set()
 
     def use(self, facts: Mapping[Place, DeviceFacts]) -> None:
-        """Take what is known of the devices from now on."""
+        """Set the devices' figures."""
         self._facts = dict(facts)
 
     def equip(self, spec: JobSpec, device: Device, gpus: Sequence[str]) -> JobSpec:
-        """Return the job with what its device can do, as far as that is known."""
+        """Return the job with the known figures of its device."""
         facts = self._facts.get((device.name, gpus[0] if gpus else ""))
         return spec if facts is None else dataclasses.replace(spec, device=facts)
 
     def check(self, spec: JobSpec, report: RunReport, device: Device, gpus: Sequence[str]) -> None:
-        """Compare the canary of a job. Raise ``UnfitDevice`` for a GPU that is not as it was.
+        """Compare the canary of a job. Raise ``UnfitDevice`` for a GPU that has drifted.
 
-        It was taken before the submission ran, so the job waits again unharmed. Where that happens twice
-        to one job the attempt counts: nothing that a submission does may take one GPU after the other.
+        The canary was measured before the submission ran, so the attempt does not count. If this happens twice to
+        one job, it does: no submission may take one GPU after another out of service.
         """
         found = report.calibration.canary_ns if report.calibration is not None else 0.0
         if spec.device is None or found <= 0 or spec.backend is not Backend.CUDA:
@@ -114,7 +114,7 @@ class Bench:
         keep: Sequence[int],
         cancelled: threading.Event,
     ) -> DeviceCalibration:
-        """Measure in a child process; once more after a rest where the canary of a GPU does not fit.
+        """Calibrate in a child process; if the canary of a GPU does not fit, once more after a rest.
 
         Raise ``LaunchError``.
         """
@@ -140,14 +140,14 @@ class Bench:
             raise UnfitDevice(f"GPU {gpu}: {drift_text(found.canary_ns, self._facts[place])}", gpus=[gpu])
 
     def forget(self, gpus: frozenset[str]) -> None:
-        """Expect no canary of these GPUs until somebody says which."""
+        """Expect no canary of these GPUs until new figures are set."""
         vouched = {place: each for place, each in self._facts.items() if place[1] in gpus}
         self._facts |= {place: dataclasses.replace(each, canary_ns=0.0) for place, each in vouched.items()}
         for gpu in gpus:
             self._drifting.pop(gpu, None)
 
     def _fits(self, found: DeviceCalibration, place: Place) -> bool:
-        """Return whether a canary is as expected, and note it. A processor's is only marked elsewhere."""
+        """Return whether a canary fits, and remember the result. A processor's drift is only marked elsewhere."""
         facts = self._facts.get(place)
         if found.backend is not Backend.CUDA or facts is None:
             return True
@@ -161,7 +161,7 @@ class Bench:
     def _measured(
         self, backend: Backend, environ: Mapping[str, str], keep: Sequence[int], cancelled: threading.Event
     ) -> DeviceCalibration:
-        # Files do not block a child that nobody reads from, as pipes would.
+        # Files instead of pipes, which would block a child while nothing reads them.
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as log:
             try:
                 child = subprocess.Popen(
@@ -187,7 +187,7 @@ class Bench:
 
     def _await(self, child: subprocess.Popen[bytes], cancelled: threading.Event) -> None:
         until = time.monotonic() + self._limit_s
-        # Not reaped before its group is killed: else its number might be somebody else's by then.
+        # Do not reap it before its group is killed: its number could be reused by then.
         while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             if cancelled.wait(POLL_S):
                 raise LaunchCancelled("cancelled while a device was calibrated")
@@ -196,7 +196,7 @@ class Bench:
 
 
 def decoded(out: bytes, code: int | None, log: bytes) -> DeviceCalibration:
-    """Read what the harness wrote. Raise ``BadReport``."""
+    """Parse the harness's output. Raise ``BadReport``."""
     try:
         return from_json(DeviceCalibration, json.loads(out.splitlines()[-1])["calibration"])
     except (IndexError, KeyError, TypeError, ValueError, ProtocolError, RecursionError) as error:
@@ -205,7 +205,7 @@ def decoded(out: bytes, code: int | None, log: bytes) -> DeviceCalibration:
 
 
 def drift_text(canary_ns: float, facts: DeviceFacts) -> str:
-    """Say how a canary differs from what it should take."""
+    """Return how a canary differs from its expected time, in words."""
     share = calibration_protocol.drift(canary_ns, facts.canary_ns)
     return (
         f"the canary took {canary_ns / 1e3:.1f} us, {share:+.1%} from its rolling median of "

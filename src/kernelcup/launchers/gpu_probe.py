@@ -1,7 +1,7 @@
-"""What the driver says about GPUs: memory in use, processes, errors that it has counted.
+"""Read the state of GPUs from the driver: memory in use, processes, error counters.
 
-NVML answers in a millisecond and tells of Xid errors; where its Python package is not installed
-``nvidia-smi`` is asked for the rest. Only the standard library and ``kernelcup.errors`` are needed.
+NVML answers in a millisecond and reports Xid errors; if its Python package is not installed, ``nvidia-smi``
+provides the rest. Only the standard library and ``kernelcup.errors`` are needed.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ MIB = 1 << 20
 SMI_TIMEOUT_S = 10.0
 
 APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
-"""What a program's own fault gives, such as an access out of bounds: no sign of a sick device."""
+"""Xid errors caused by a program's own fault, for example an access out of bounds, not by a faulty device."""
 
 
 SLOWED_DOWN = 0x08 | 0x20 | 0x40 | 0x80
-"""Of what holds clocks down: hardware, heat (software's and hardware's limit), and the power supply.
-
-A limit on power that a kernel itself runs into is none of them, nor is having nothing to do."""
+"""The reasons for lower clocks that count: hardware, heat (software and hardware limits), and the power supply. A
+power limit that a kernel itself reaches does not count, and neither does idleness."""
 
 
 class ProbeFailed(LaunchError):
-    """The driver does not answer, or says something that we do not understand."""
+    """The driver does not answer, or its answer cannot be parsed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,29 +40,29 @@ class GpuProcess:
     pid: int
     name: str
     memory_bytes: int | None = None
-    """None where the driver does not tell."""
+    """None if the driver does not report it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuReading:
-    """One GPU at one moment. What the driver does not tell is None or left out."""
+    """One GPU at one moment. Values that the driver does not report are None or left out."""
 
     gpu: str
-    """As it was asked for."""
+    """The name as requested."""
     uuid: str = ""
     memory_used_bytes: int | None = None
     processes: tuple[GpuProcess, ...] = ()
     errors: Mapping[str, int] = field(default_factory=dict)
-    """Counters of the driver by name. Each only grows until the driver is loaded anew."""
+    """The driver's counters by name. Each only grows until the driver is reloaded."""
     remap_failed: bool = False
-    """A broken row of its memory could not be replaced: the GPU belongs back to its maker."""
+    """Whether a broken row of its memory could not be replaced: the GPU has to be returned to its manufacturer."""
     temperature_c: int | None = None
     clock_reasons: int | None = None
-    """What holds the clocks down, as the driver's bit mask."""
+    """The reasons for lower clocks, as the driver's bit mask."""
 
 
 class GpuProbe(Protocol):
-    """Looks at GPUs."""
+    """Reads the state of GPUs."""
 
     def read(self, gpus: Sequence[str]) -> list[GpuReading]:
         """Return a reading for each GPU, named as in ``CUDA_VISIBLE_DEVICES``.
@@ -75,7 +74,7 @@ class GpuProbe(Protocol):
 
 
 def find_probe() -> GpuProbe:
-    """Return NVML where its package and library are there, else nvidia-smi."""
+    """Return the probe for NVML if its package and library are installed, else the one for nvidia-smi."""
     try:
         import pynvml
     except ImportError:
@@ -90,7 +89,7 @@ def find_probe() -> GpuProbe:
 
 
 GPU_FIELDS = ("index", "uuid", "memory.used")
-"""Without these there is no reading."""
+"""The fields that each reading needs."""
 MORE_FIELDS = {
     "ecc.errors.uncorrected.volatile.total": "uncorrected memory errors",
     "retired_pages.double_bit.count": "retired pages",
@@ -111,7 +110,7 @@ Rows = list[dict[str, str]]
 
 
 def ask_smi(arguments: Sequence[str]) -> str:
-    """Return what nvidia-smi prints. Raise ``ProbeFailed`` with what it complains about."""
+    """Return the output of nvidia-smi. Raise ``ProbeFailed`` with its error message."""
     try:
         done = subprocess.run(
             ["nvidia-smi", *arguments], capture_output=True, text=True, timeout=SMI_TIMEOUT_S, check=False
@@ -126,10 +125,10 @@ def ask_smi(arguments: Sequence[str]) -> str:
 
 
 class SmiProbe:
-    """Asks nvidia-smi.
+    """Reads GPUs through nvidia-smi.
 
     Args:
-        ask: Runs it with arguments; tests put recorded answers here.
+        ask: Runs it with arguments; tests pass recorded answers.
     """
 
     def __init__(self, ask: Callable[[Sequence[str]], str] = ask_smi) -> None:
@@ -154,10 +153,10 @@ class SmiProbe:
         try:
             return self._query("remapped-rows", ["gpu_uuid", *REMAP_FIELDS, REMAP_FAILED])
         except ProbeFailed:
-            return []  # GPUs without such memory, and older versions, refuse the whole question
+            return []  # GPUs without such memory, and older versions, refuse the whole query
 
     def _query(self, kind: str, fields: Sequence[str]) -> Rows:
-        """Ask for a table, leaving out what this version does not know."""
+        """Query a table, without the fields that this version does not know."""
         while True:
             known = [name for name in fields if name not in self._unknown]
             try:
@@ -175,7 +174,7 @@ def _rows(answer: str, fields: Sequence[str]) -> Iterator[dict[str, str]]:
     for line in answer.splitlines():
         if not line.strip():
             continue
-        # Only the last may have commas of its own: the name of a process.
+        # Only the last field, the name of a process, may contain commas.
         parts = [part.strip() for part in line.split(",", len(fields) - 1)]
         if len(parts) != len(fields):
             raise ProbeFailed(f"nvidia-smi: expected {len(fields)} values, got {line!r}")
@@ -210,7 +209,7 @@ def _smi_process(row: Mapping[str, str]) -> GpuProcess:
 
 
 def _number(row: Mapping[str, str], name: str) -> int | None:
-    """Return a value, None where the driver does not tell. Raise ``ProbeFailed`` for anything else."""
+    """Return a number, None if the driver does not report it. Raise ``ProbeFailed`` for anything else."""
     text = row.get(name, "[N/A]")
     if text in UNTOLD:
         return None
@@ -219,7 +218,7 @@ def _number(row: Mapping[str, str], name: str) -> int | None:
     try:
         return int(text, 0)
     except ValueError:
-        # such as `[Unknown Error]` or `[GPU requires reset]`
+        # for example `[Unknown Error]` or `[GPU requires reset]`
         raise ProbeFailed(f"nvidia-smi says {text!r} for {name}") from None
 
 
@@ -231,17 +230,17 @@ def _is_meant(gpu: str, index: str, uuid: str) -> bool:
 
 
 class NvmlProbe:
-    """Asks the driver's library.
+    """Reads GPUs through the driver's library.
 
     Args:
         nvml: The module ``pynvml`` of the package ``nvidia-ml-py``.
 
     Raises:
-        ProbeFailed: The library is not there.
+        ProbeFailed: The library is not installed.
     """
 
     is_quick = True
-    """It may be asked while something is measured."""
+    """It is fast enough to be used while a job is measured."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -306,7 +305,7 @@ class NvmlProbe:
         return {name: int(count) for name, count in counted.items() if count is not None}
 
     def _told(self, question: Callable[..., Any], *arguments: Any) -> Any:
-        """Ask what not every GPU can tell; None from those that cannot."""
+        """Call a function that not every GPU supports; return None if this GPU does not."""
         try:
             return question(*arguments)
         except (self._nvml.NVMLError_NotSupported, self._nvml.NVMLError_NoPermission):
@@ -342,9 +341,9 @@ def _process_name(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
-        return "[Not Found]"  # it ended, or is of another container
+        return "[Not Found]"  # it has ended, or belongs to another container
 
 
 def _text(value: str | bytes) -> str:
-    """Return a string of NVML's, which older versions of its package give as bytes."""
+    """Return a string from NVML, which older versions of its package return as bytes."""
     return value.decode() if isinstance(value, bytes) else value

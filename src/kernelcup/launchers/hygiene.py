@@ -1,6 +1,6 @@
-"""Whether a GPU is as it should be before and after a job: nobody else on it, memory free, no new errors.
+"""Check a GPU before and after a job: no other processes, free memory, no new errors.
 
-Pure logic: the driver is asked through a :class:`GpuProbe`, time and waiting come in as arguments.
+Pure logic: the driver is read through a :class:`GpuProbe`, and time and waiting are arguments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kernelcup.launchers.leftovers import Swept
 from kernelcup.launchers.watching import Seen, Watch
 
 PATIENCE_S = 5.0
-"""The driver frees a dead process's memory within this time."""
+"""The driver frees the memory of a dead process within this time."""
 
 RETRY_S = 0.25
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Kind(StrEnum):
-    """What is wrong with a GPU."""
+    """The kind of a fault of a GPU."""
 
     PROCESS = "process"
     MEMORY = "memory"
@@ -50,7 +50,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One thing that is wrong."""
+    """One fault of a GPU."""
 
     kind: Kind
     gpu: str
@@ -62,13 +62,13 @@ def _nothing_swept() -> Swept:
 
 
 class Hygiene:
-    """Knows what each GPU was like when it was first seen, and compares.
+    """Remembers the first state of each GPU, and compares later ones with it.
 
-    The baseline of memory is the lowest use ever seen without a process that shows. In a container
-    the processes of others do not show, and only their memory gives them away.
+    The baseline of memory is the lowest use ever seen without a visible process. In a container the processes of
+    others are invisible, and only their memory use reveals them.
 
     Args:
-        sweep: Removes what the dedicated users left in shared memory and temporary folders.
+        sweep: Removes files of the dedicated users from shared memory and temporary folders.
         patience_s: How long a GPU may take to become clean.
     """
 
@@ -94,40 +94,39 @@ class Hygiene:
         """Return once the GPUs are clean.
 
         Args:
-            wait: Lets some seconds pass; something true if it is no longer worth it, as
-                ``Event.wait`` does.
+            wait: Waits some seconds; returns a true value if waiting should end, like ``Event.wait``.
 
         Raises:
-            UnfitDevice: They are not within the patience.
-            LaunchCancelled: ``wait`` said so.
+            UnfitDevice: They did not become clean in time.
+            LaunchCancelled: ``wait`` returned a true value.
         """
         if findings := self._wait_for_clean(gpus, wait=wait, cool=True):
             raise UnfitDevice(_told(findings, " before the job"), gpus=_gpus(findings))
 
     def during(self, gpus: Sequence[str]) -> AbstractContextManager[Seen]:
-        """Look now and then while a job runs; what was seen is complete at the end of the block."""
+        """Watch the GPUs while a job runs; the observations are complete at the end of the block."""
         return Watch(self._probe).over(gpus)
 
     def after(self, gpus: Sequence[str], *, wait: Callable[[float], object]) -> None:
-        """Return once the GPUs are clean again; raises as :meth:`before`."""
+        """Return once the GPUs are clean again. Raise like :meth:`before`."""
         if findings := self._wait_for_clean(gpus, wait=wait):
-            # Memory that comes back late does not change what was measured; company and faults may.
+            # Memory that is freed late does not affect the measurement; other processes and faults may.
             spoils = any(finding.kind in (Kind.PROCESS, Kind.ERROR) for finding in findings)
             raise UnfitDevice(_told(findings, " after the job"), gpus=_gpus(findings), spoils=spoils)
 
     def check_seen(self, seen: Seen) -> None:
-        """Raise ``UnfitDevice`` if somebody else was on the GPUs during the job."""
+        """Raise ``UnfitDevice`` if another process was on the GPUs during the job."""
         if gpus := seen.spoilt:
             texts = [f"GPU {gpu} during the job: used by {_people(seen.strangers[gpu])}" for gpu in gpus]
             raise UnfitDevice(". ".join(texts), gpus=gpus, spoils=True)
 
     def look_again(self, gpus: Sequence[str]) -> None:
-        """Look once, without patience. Raise ``UnfitDevice``."""
+        """Check once, without waiting. Raise ``UnfitDevice``."""
         if findings := self._look(gpus, cool=True):
             raise UnfitDevice(_told(findings), gpus=_gpus(findings))
 
     def forget(self, gpus: Sequence[str]) -> None:
-        """Take the GPUs as they are at the next look: somebody vouches for them."""
+        """Accept the state of the GPUs at the next check as their baseline, because an operator vouches for them."""
         for gpu in gpus:
             self._memory.pop(gpu, None)
             self._errors.pop(gpu, None)
@@ -135,12 +134,12 @@ class Hygiene:
     def _wait_for_clean(
         self, gpus: Sequence[str], *, wait: Callable[[float], object], cool: bool = False
     ) -> list[Finding]:
-        """Return what is wrong still when the patience is over; with ``cool`` heat is wrong too."""
+        """Return the faults that remain after waiting; with ``cool``, heat is a fault too."""
         if not gpus:
             return []
         until = self._clock() + self._patience_s
         while findings := self._look(gpus, cool=cool):
-            # An error does not go away by waiting, and would not be new at the next look.
+            # An error does not go away by waiting, and would not be new at the next check.
             hopeless = any(finding.kind is Kind.ERROR for finding in findings)
             if hopeless or self._clock() >= until:
                 return findings
@@ -185,7 +184,7 @@ class Hygiene:
 
     def _new_errors(self, reading: GpuReading) -> list[str]:
         known = self._errors.get(reading.gpu, reading.errors)
-        # Counted once: it may return to service when nothing more happens.
+        # Report each error once: the GPU may return to service if no more follow.
         self._errors[reading.gpu] = dict(reading.errors)
         texts = [
             f"{count - known[name]} new {name}"

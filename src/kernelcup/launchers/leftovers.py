@@ -1,7 +1,7 @@
-"""What the dedicated users of runs left on the machine, and its removal.
+"""Remove what the dedicated users of runs left behind on the machine.
 
-A sandbox has its own temporary folder and shared memory, so nothing of theirs should ever be in the
-machine's. Only root runs jobs under these ids, so only root looks.
+A sandbox has its own temporary folder and shared memory, so these users should never leave anything in the
+machine's. Only root runs jobs under these ids, so only root checks.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _IPC_RMID = 0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Swept:
-    """What was found."""
+    """The result of a sweep."""
 
     removed: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
-    """What could not be removed."""
+    """Objects that could not be removed."""
 
 
 def sweep(
     *, user_ids: frozenset[int] = USER_IDS, folders: Sequence[str] = FOLDERS, proc: Path = PROC
 ) -> Swept:
-    """Remove what these users left, unless a process of theirs lives: it may be another slot's job."""
+    """Remove what these users left behind, unless they have a live process, which may be another slot's job."""
     if os.geteuid() != 0 or _are_alive(user_ids, proc):
         return Swept()
     found = [*_files(user_ids, dict.fromkeys(folders)), *_system_v(user_ids, proc)]
@@ -48,7 +48,7 @@ def sweep(
 
 
 Found = tuple[str, Callable[[], bool]]
-"""What it is called, and what removes it: true once it is gone."""
+"""The name of an object, and the function that removes it, which returns True once it is gone."""
 
 
 def _are_alive(user_ids: frozenset[int], proc: Path) -> bool:
@@ -57,7 +57,7 @@ def _are_alive(user_ids: frozenset[int], proc: Path) -> bool:
             if entry.name.isdecimal() and entry.stat().st_uid in user_ids:
                 return True
         except OSError:
-            continue  # it has ended in the meantime
+            continue  # it has ended meanwhile
     return False
 
 
@@ -66,7 +66,7 @@ def _files(user_ids: frozenset[int], folders: Iterable[str]) -> Iterator[Found]:
         try:
             entries = [Path(entry) for entry in os.scandir(folder)]
         except OSError:
-            continue  # not every machine has each of them
+            continue  # not every machine has all of them
         for path in entries:
             try:
                 owner = path.lstat().st_uid
@@ -77,14 +77,14 @@ def _files(user_ids: frozenset[int], folders: Iterable[str]) -> Iterator[Found]:
 
 
 def _is_runners(path: Path) -> bool:
-    """Return whether a runner made it, perhaps for a job that has no process yet; runners sweep theirs."""
+    """Return whether a runner created it, perhaps for a job without a process yet; runners remove their own."""
     return path.name.startswith(FOLDER_PREFIX) and path.parent == Path(tempfile.gettempdir())
 
 
 def _remove(path: Path) -> bool:
     try:
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)  # does not follow links, not even ones put there just now
+            shutil.rmtree(path)  # does not follow links, even if they were created just now
         else:
             path.unlink(missing_ok=True)
     except OSError:
@@ -112,6 +112,6 @@ def _system_v_ids(user_ids: frozenset[int], table: Path) -> list[int]:
     try:
         head, *rows = [line.split() for line in table.read_text().splitlines()]
     except (OSError, ValueError):
-        return []  # a kernel without it
+        return []  # the kernel does not support it
     owner, creator = head.index("uid"), head.index("cuid")
     return [int(row[1]) for row in rows if {int(row[owner]), int(row[creator])} & user_ids]

@@ -1,4 +1,4 @@
-"""Read the pipes of a child process as they fill, with caps, a time limit and a way out."""
+"""Read the pipes of a child process as they fill, with size limits, a time limit and cancellation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOK_UP_S = 0.1
 
 
 class LineBuffer:
-    """Puts chunks together to lines, without looking at a byte twice."""
+    """Joins chunks into lines, without reading a byte twice."""
 
     def __init__(self, largest: int = LARGEST_LINE_BYTES) -> None:
         self._largest = largest
@@ -37,7 +37,7 @@ class LineBuffer:
         self._add(rest)
 
     def finish(self) -> bytes:
-        """Return what came after the last line break."""
+        """Return the rest after the last line break."""
         return self._take()
 
     def _add(self, part: bytes) -> None:
@@ -60,11 +60,11 @@ class Tail:
         self._bytes = b""
 
     def add(self, chunk: bytes) -> None:
-        """Append, and forget what is too old."""
+        """Append a chunk, and drop the oldest bytes beyond the limit."""
         self._bytes = (self._bytes + chunk[-self._kept :])[-self._kept :]
 
     def drain(self, log: IO[bytes]) -> None:
-        """Append what a pipe holds at this moment, without waiting for more."""
+        """Append the current contents of a pipe, without waiting for more."""
         os.set_blocking(log.fileno(), False)
         with suppress(BlockingIOError):
             while chunk := os.read(log.fileno(), _CHUNK_BYTES):
@@ -72,7 +72,7 @@ class Tail:
 
     @property
     def text(self) -> str:
-        """What is kept, as text."""
+        """The kept end of the log, as text."""
         return self._bytes.decode("utf-8", "replace").strip()
 
 
@@ -82,10 +82,10 @@ def read_lines(
     """Yield the lines of ``output`` as they come, and drain ``log`` into the tail meanwhile.
 
     Args:
-        until: The moment, by ``time.monotonic``, after which waiting is over.
+        until: The time, by ``time.monotonic``, after which waiting ends.
 
     Raises:
-        LaunchTimeout, LaunchCancelled, BadReport: Waiting ended before the pipes did.
+        LaunchTimeout, LaunchCancelled, BadReport: Waiting ended before the pipes were closed.
     """
     buffer = LineBuffer()
     with selectors.DefaultSelector() as selector:

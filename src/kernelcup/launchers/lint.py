@@ -1,4 +1,4 @@
-"""Have a task tried with null submissions on this machine, in a child process."""
+"""Try a task with null submissions on this machine, in a child process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kernelcup_harness.lint_protocol import LintReport
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, dumps, from_json
 
 GRACE_S = 300.0
-"""Beyond the trial's own limit: start, clean-up."""
+"""Extra time beyond the trial's own limit, for start and clean-up."""
 
-# `-P`: the current directory must not stand in for the harness's modules.
+# `-P`: modules in the current directory must not replace those of the harness.
 COMMAND = (sys.executable, "-P", "-m", "kernelcup_harness", "--die-with-parent", "--lint", "-")
 
 
@@ -35,8 +35,8 @@ def run_lint(
 ) -> LintReport:
     """Try the task of ``spec`` within ``limits.test_s``, on a slot of its own.
 
-    Without ``nulls`` its inputs and its reference alone. Raise ``LaunchError``, ``LaunchCancelled`` if
-    ``cancelled`` is set while every slot is taken.
+    Without ``nulls``, try only its inputs and its reference. Raise ``LaunchError``, or ``LaunchCancelled`` if
+    ``cancelled`` is set while every slot is in use.
     """
     slot = slots.take(device, cancelled=cancelled or threading.Event())
     try:

@@ -39,12 +39,12 @@ from kernelcup_harness.protocol import (
 )
 
 GRACE_S = 120.0
-"""Beyond the sum of a job's limits: start, reference, clean-up."""
+"""Extra time beyond the sum of a job's limits, for start, reference and clean-up."""
 
 EXIT_S = 10.0
 """How long the harness may take to end once it has closed its output."""
 
-# `-P`: the current directory must not stand in for the harness's modules.
+# `-P`: modules in the current directory must not replace those of the harness.
 COMMAND = (sys.executable, "-P", "-m", "kernelcup_harness", "--die-with-parent", "--events", "-")
 
 PASSED_ON = frozenset(
@@ -69,28 +69,28 @@ PASSED_ON = frozenset(
 PASSED_ON_PREFIXES = ("CUDA_", "NCCL_", "NVSHMEM_", "TORCH_SYMM_MEM_", "KERNELCUP_HARNESS_")
 
 BUILDS = "KERNELCUP_HARNESS_BUILDS"
-"""By this variable the harness is told where the machine keeps builds."""
+"""The environment variable that names the machine's folder for builds to the harness."""
 
 logger = logging.getLogger(__name__)
 
 
 class LocalLauncher:
-    """Judges on the machine that it runs on, one job for each free slot.
+    """Judges on its own machine, one job for each free slot.
 
     Args:
         runtime_dir: Folder for the locks of the slots, the same for all processes of this user.
-        environ: The environment of which an allowed part is passed on.
+        environ: The environment; only allowed variables are passed on.
         gpus: For each device, the GPUs of each of its slots, as in ``CUDA_VISIBLE_DEVICES``.
-        command: The harness; tests put a stand-in here.
+        command: The harness; tests pass a stand-in.
         grace_s: Time beyond the job's own limits.
-        builds: Where the harness keeps what submissions compiled, below ``runtime_dir`` if it is not
-            said. ``KERNELCUP_HARNESS_BUILDS`` in ``environ`` goes before; empty, nothing is kept.
-        hygiene: Looks at the GPUs before and after each job; None looks at nothing.
+        builds: The folder for compiled submissions, by default below ``runtime_dir``.
+            ``KERNELCUP_HARNESS_BUILDS`` in ``environ`` takes precedence; if it is empty, nothing is kept.
+        hygiene: Checks the GPUs before and after each job; None checks nothing.
         sandbox_required: Refuse ranked runs where the harness has no sandbox.
-        pass_on: What jobs may see of the environment beside the usual, as the configuration names it.
+        pass_on: Additional environment variables for jobs, in the form of the configuration.
         bench: Calibrates devices and compares canaries.
-        warm: How many runners wait for jobs, for each slot; None is one for each GPU and none else.
-        while_busy: Whether new ones are started while a job runs on the same GPU; None lets the machine
+        warm: The number of warm runners for each slot; None means one for each GPU slot and none for others.
+        while_busy: Whether new runners are started while a job runs on the same GPU; None lets the machine
             decide.
     """
 
@@ -121,21 +121,21 @@ class LocalLauncher:
         self._ready = Ready(self._command, warm=warm, while_busy=while_busy)
 
     def keep_ready(self, devices: Iterable[Device]) -> None:
-        """Have runners wait for jobs on these devices, as ``warm`` says, until :meth:`close`."""
+        """Keep ``warm`` runners ready for jobs on these devices, until :meth:`close`."""
         for device in devices:
             for gpus in self._slots.visible(device):
                 self._ready.keep(device.backend, self._environment(gpus))
 
     def wait_until_ready(self, timeout_s: float) -> bool:
-        """Return once all runners wait that shall; False if that takes too long."""
+        """Return True once all warm runners are ready, False if that takes too long."""
         return self._ready.wait(timeout_s)
 
     def close(self) -> None:
-        """Let the runners go that wait for jobs."""
+        """End the warm runners."""
         self._ready.close()
 
     def capacity(self, device: Device) -> int:
-        """Return how many slots are free, whoever holds the others."""
+        """Return how many slots are free."""
         return self._slots.free(device)
 
     def run(
@@ -146,7 +146,7 @@ class LocalLauncher:
         on_event: Callable[[Event], None],
         cancelled: threading.Event,
     ) -> LaunchResult:
-        """Judge in a child process, which is gone with all its group when this returns."""
+        """Judge in a child process, which has ended with its whole group when this returns."""
         slot = self._slots.take(device, cancelled=cancelled)
         gpus = slot.gpus if spec.backend is Backend.CUDA else ()
         spec = self._bench.equip(spec, device, gpus)
@@ -173,11 +173,11 @@ class LocalLauncher:
         )
 
     def places(self, device: Device) -> tuple[str, ...]:
-        """Return the GPUs of a device, or one empty name where it has none."""
+        """Return the GPUs of a device, or one empty name if it has none."""
         return self._slots.gpus(device) or ("",)
 
     def calibrate(self, device: Device, gpu: str, *, cancelled: threading.Event) -> DeviceCalibration | None:
-        """Measure what a device can do, with the GPU to ourselves; None if somebody has it.
+        """Calibrate a device with exclusive use of the GPU; return None if it is in use.
 
         Raise ``LaunchError``.
         """
@@ -191,15 +191,15 @@ class LocalLauncher:
             slot.release()
 
     def use_facts(self, facts: Mapping[Place, DeviceFacts]) -> None:
-        """Tell jobs from now on what their device can do, and expect these canaries."""
+        """Pass these figures to jobs from now on, and expect these canaries."""
         self._bench.use(facts)
 
     def leave_out(self, gpus: frozenset[str]) -> None:
-        """Start nothing on these GPUs, and on others again, until told otherwise."""
+        """Start nothing on these GPUs until the next call; all others may be used again."""
         self._slots.leave_out(gpus)
 
     def look_again(self, gpu: str) -> None:
-        """Look at a GPU once. Raise ``UnfitDevice`` if it is not fit."""
+        """Check a GPU once. Raise ``UnfitDevice`` if it is not fit."""
         slot = self._slots.try_gpu(gpu)
         if slot is None:
             raise UnfitDevice(f"GPU {gpu}: another KernelCup process uses it")
@@ -211,7 +211,7 @@ class LocalLauncher:
             slot.release()
 
     def forget(self, gpus: frozenset[str]) -> None:
-        """Take the GPUs as they are from now on: somebody vouches for them."""
+        """Accept the current state of the GPUs as their baseline, because an operator vouches for them."""
         self._bench.forget(gpus)
         if self._hygiene is not None:
             self._hygiene.forget(sorted(gpus))
@@ -224,7 +224,7 @@ class LocalLauncher:
         return nullcontext(Seen()) if self._hygiene is None else self._hygiene.during(gpus)
 
     def _with_seen(self, report: RunReport, seen: Seen) -> RunReport:
-        """Return the report with what was seen meanwhile; raise ``UnfitDevice`` if that spoils it."""
+        """Return the report with the observations during the job. Raise ``UnfitDevice`` if they spoil it."""
         if self._hygiene is None or not seen.looks:
             return report
         self._hygiene.check_seen(seen)
@@ -232,7 +232,7 @@ class LocalLauncher:
         return dataclasses.replace(report, environment=environment)
 
     def _check_after(self, gpus: Sequence[str], cancelled: threading.Event) -> UnfitDevice | None:
-        """Return what is wrong without touching the report, raise what makes it worthless."""
+        """Return a fault that does not affect the report, raise one that makes it worthless."""
         if self._hygiene is None:
             return None
         try:
@@ -243,14 +243,14 @@ class LocalLauncher:
             self._take_out(error)
             return error
         except LaunchCancelled:
-            pass  # the report is there, and the next job looks for itself
+            pass  # the report is complete, and the next job makes its own check
         return None
 
     def _take_out(self, error: UnfitDevice) -> None:
         self._slots.leave_out(self._slots.left_out | set(error.gpus))
 
     def _confined(self, spec: JobSpec) -> JobSpec:
-        """Return the job as this machine's operator wants it: nothing that counts runs without a sandbox."""
+        """Return the job with this machine's sandbox rule: if one is required, ranked runs need it."""
         wanted = self._sandbox_required and spec.mode is Mode.LEADERBOARD
         if not wanted or spec.sandbox is SandboxPolicy.NONE:
             return spec
@@ -283,7 +283,7 @@ class LocalLauncher:
 def child_environ(
     environ: Mapping[str, str], *, gpus: Sequence[str] = (), pass_on: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return what the harness may see of our environment: no secrets, and only its own GPUs."""
+    """Return the harness's environment: no secrets, and only its own GPUs."""
     kept = {
         name: value
         for name, value in environ.items()
@@ -292,7 +292,7 @@ def child_environ(
     if pass_on:
         kept[passing.VARIABLE] = ",".join(pass_on)
     if gpus:
-        # nvidia-smi, which numbered the GPUs, counts in the order of the bus
+        # the GPUs' numbers come from nvidia-smi, which counts in bus order
         kept |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
     return kept
 
@@ -306,7 +306,7 @@ def _last_report(lines: Iterator[bytes], on_event: Callable[[Event], None]) -> R
         except (ValueError, RecursionError) as error:
             raise BadReport(f"the harness wrote a line that is not JSON: {line[:200]!r}") from error
         if message == {"ready": True}:
-            continue  # it was still starting when it was given the job
+            continue  # it was still starting when it got the job
         if isinstance(message, dict) and "report" in message:
             return _decoded(message["report"])
         if not isinstance(message, dict) or "event" not in message:
@@ -323,9 +323,9 @@ def _decoded(body: object) -> RunReport:
 
 
 def _end(child: subprocess.Popen[bytes], tail: Tail) -> int:
-    """Wait a little for the harness to end by itself, then end its group; return its exit code."""
+    """Wait briefly for the harness to end by itself, then end its group; return its exit code."""
     until = time.monotonic() + EXIT_S
-    # Not reaped before the group is killed: else its number might be somebody else's by then.
+    # Do not reap it before the group is killed: its number could be reused by then.
     while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if time.monotonic() > until:
             break

@@ -1,4 +1,4 @@
-"""Start the harness for a job, or take one that waits with everything imported."""
+"""Start the harness for a job, or use a warm runner that has already imported everything."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from kernelcup_harness.pool import Key, Pool, Runner
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, SandboxPolicy, dumps
 
 DEFAULT_WARM = {Backend.CUDA: 1}
-"""Runners for each slot where nothing is configured: on a machine without a GPU they cost memory only."""
+"""The default number of runners for each slot: without a GPU they would only cost memory."""
 CORES_TO_SPARE = 8
-"""With so many a runner that starts leaves a job's processes alone."""
+"""With this many cores, starting a runner does not disturb a running job."""
 
 
 class Ready:
-    """The runners of one launcher.
+    """The warm runners of one launcher.
 
     Args:
-        command: The harness, as it is started for one job.
-        warm: How many wait for each slot; None for :data:`DEFAULT_WARM`.
-        while_busy: Whether new ones are started while a job runs on the same GPU; None: where there are
-            cores to spare and the new one can be given the lowest priority.
+        command: The command of the harness for one job.
+        warm: The number of runners for each slot; None for :data:`DEFAULT_WARM`.
+        while_busy: Whether new runners are started while a job runs on the same GPU; None means only if there are
+            cores to spare and the new runner can have the lowest priority.
     """
 
     def __init__(self, command: Sequence[str], *, warm: int | None, while_busy: bool | None) -> None:
@@ -43,7 +43,7 @@ class Ready:
         self._counts: dict[Key, int] = {}
 
     def keep(self, backend: Backend, environ: Mapping[str, str]) -> None:
-        """Have runners wait for the jobs of one more slot."""
+        """Keep runners ready for one more slot."""
         count = for_each_slot(backend, self._warm)
         if count == 0:
             return
@@ -55,13 +55,13 @@ class Ready:
             self._pool.keep(key, self._counts[key])
 
     def wait(self, timeout_s: float) -> bool:
-        """Return once all wait for jobs; False if that takes too long."""
+        """Return True once all runners are ready, False if that takes too long."""
         with self._lock:
             pool, keys = self._pool, list(self._counts)
         return pool is None or all(pool.wait_until_ready(key, timeout_s) for key in keys)
 
     def close(self) -> None:
-        """Let all go."""
+        """End all runners."""
         with self._lock:
             pool, self._pool = self._pool, None
             self._counts.clear()
@@ -72,10 +72,10 @@ class Ready:
     def started(
         self, spec: JobSpec, environ: Mapping[str, str], *, keep: Sequence[int]
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Give the job to a runner, one that waits where there is one; it is gone after the block.
+        """Give the job to a warm runner or else to a new one; it has ended after the block.
 
         Args:
-            keep: Descriptors that stay open for as long as the runner lives.
+            keep: Descriptors that stay open while the runner lives.
         """
         with self._lock:
             pool = self._pool
@@ -93,27 +93,27 @@ class Ready:
 
 
 def waiting_runners(devices: Iterable[Device], warm: int | None) -> dict[str, int]:
-    """Return how many runners a service keeps waiting for each device."""
+    """Return how many warm runners a service keeps for each device."""
     return {device.name: device.slots * for_each_slot(device.backend, warm) for device in devices}
 
 
 def for_each_slot(backend: Backend, warm: int | None) -> int:
-    """Return how many runners wait for a slot; ``warm`` is what is configured, None for nothing."""
+    """Return the number of warm runners for a slot; ``warm`` is the configured number or None."""
     return DEFAULT_WARM.get(backend, 0) if warm is None else warm
 
 
 def may_start_while_busy() -> bool:
-    """Return whether a runner can start beside a job without being felt."""
+    """Return whether a runner can start beside a job without disturbing it."""
     return priority.can_be_raised() and len(os.sched_getaffinity(0)) >= CORES_TO_SPARE
 
 
 def can_be_warm(spec: JobSpec) -> bool:
-    """Return whether a job can use what waits: a task's own harness starts processes of its own."""
+    """Return whether a job can use a warm runner; a task's own harness starts its own processes."""
     return spec.harness is HarnessKind.STANDARD and spec.sandbox is not SandboxPolicy.NONE
 
 
 def was_given(runner: Runner, spec: JobSpec, keep: Sequence[int]) -> bool:
-    """Give a runner its job; False if it is gone."""
+    """Give a runner its job; return False if the runner is gone."""
     with as_file(dumps(spec)) as file:
         try:
             waiting.send(runner.channel, file.fileno(), keep)
@@ -149,7 +149,7 @@ def cold(
 
 @contextmanager
 def as_file(text: str) -> Iterator[IO[bytes]]:
-    """Hand text over as a file: a pipe would block on a child that does not read."""
+    """Provide text as a file, since a pipe would block if the child does not read."""
     with tempfile.TemporaryFile() as file:
         file.write(text.encode())
         file.seek(0)
@@ -157,7 +157,7 @@ def as_file(text: str) -> Iterator[IO[bytes]]:
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:
-    """End a harness and what is in its process group, unless it has been reaped."""
+    """Kill a harness with its process group, unless it has been reaped."""
     if child.returncode is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL)

@@ -1,8 +1,8 @@
 """Slots of a machine's devices, shared with every other KernelCup process on it.
 
-Two runs on one GPU would spoil each other's times. A slot is a set of lock files: one for each GPU
-it is made of, or one for the slot itself where there are no GPUs. The lock is held by an open file,
-which the harness inherits: if the dispatcher dies, the slot stays taken until the harness is gone.
+Two runs on one GPU would spoil each other's times. A slot is a set of lock files: one for each of its GPUs, or
+one for the slot itself if it has none. The lock is held by an open file, which the harness inherits: if the
+dispatcher dies, the slot stays locked until the harness has ended.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Slot:
     """A slot that is ours until it is released."""
 
     gpus: tuple[str, ...]
-    """What the run may see, as in ``CUDA_VISIBLE_DEVICES``; empty for no restriction."""
+    """The GPUs that the run may use, as in ``CUDA_VISIBLE_DEVICES``; empty for no restriction."""
     files: tuple[int, ...]
 
     def release(self) -> None:
-        """Let others have it, once the harness's copies of the files are closed too."""
+        """Release the slot; it is free once the harness's copies of the files are closed too."""
         for file in self.files:
             os.close(file)
 
@@ -51,16 +51,16 @@ class Slots:
         self._left_out: frozenset[str] = frozenset()
 
     def leave_out(self, gpus: frozenset[str]) -> None:
-        """Hand out no slot that has one of these GPUs, until told otherwise."""
+        """Hand out no slot with one of these GPUs, until the next call."""
         self._left_out = gpus
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The GPUs that are handed to nobody."""
+        """The GPUs that are not handed out."""
         return self._left_out
 
     def free(self, device: Device) -> int:
-        """Return how many slots nobody holds at this moment."""
+        """Return how many slots are free at this moment."""
         slots = [slot for number in range(device.slots) if (slot := self._try(device, number))]
         for slot in slots:
             slot.release()
@@ -70,8 +70,8 @@ class Slots:
         """Wait for a slot.
 
         Raises:
-            LaunchCancelled: That is no longer wished.
-            UnfitDevice: None will come: each has a GPU that is out of service.
+            LaunchCancelled: ``cancelled`` was set.
+            UnfitDevice: No slot can become free, since each has a GPU that is out of service.
         """
         while not cancelled.is_set():
             if all(self._is_left_out(device, number) for number in range(device.slots)):
@@ -83,15 +83,15 @@ class Slots:
         raise LaunchCancelled("cancelled while waiting for a free slot")
 
     def visible(self, device: Device) -> list[tuple[str, ...]]:
-        """Return the GPUs of each slot of a device, nothing for no restriction."""
+        """Return the GPUs of each slot of a device, empty for no restriction."""
         return [self._visible(device, number) for number in range(device.slots)]
 
     def try_gpu(self, gpu: str) -> Slot | None:
-        """Take one GPU without waiting, even one that is left out; None if somebody has it."""
+        """Take one GPU without waiting, even if it is left out; return None if it is in use."""
         return self._held([f"gpu-{gpu}"], (gpu,))
 
     def try_any(self, device: Device) -> Slot | None:
-        """Take a slot of a device without waiting; None if none is free."""
+        """Take a slot of a device without waiting; return None if none is free."""
         tried = (self._try(device, number) for number in range(device.slots))
         return next((slot for slot in tried if slot is not None), None)
 
@@ -139,7 +139,7 @@ class Slots:
 
 
 def _private(directory: Path) -> Path:
-    """Make the directory, and make sure that nobody else put it there: it may be below /tmp."""
+    """Create the directory, and make sure that no other user owns it: it may be below /tmp."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = directory.lstat()

@@ -1,7 +1,7 @@
-"""What happens on a job's GPUs while it runs: others that come and go, and clocks that are held down.
+"""Watch a job's GPUs while it runs, for other processes and for lower clocks.
 
-:mod:`kernelcup.launchers.hygiene` looks before and after. This looks in between, where asking costs a
-millisecond (NVML): starting ``nvidia-smi`` again and again would disturb what is measured.
+:mod:`kernelcup.launchers.hygiene` checks before and after a job. This module watches in between, if a reading
+costs only a millisecond (NVML): starting ``nvidia-smi`` repeatedly would disturb the measurement.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen during one job."""
+    """The observations during one job."""
 
     strangers: dict[str, list[GpuProcess]] = field(default_factory=dict)
-    """GPU to processes on it that are not ours."""
+    """The processes of others, by GPU."""
     reasons: dict[str, int] = field(default_factory=dict)
-    """GPU to all reasons that held its clocks down, as the driver's bit mask."""
+    """All reasons for lower clocks, by GPU, as the driver's bit mask."""
     hottest_c: int | None = None
     looks: int = 0
 
     def take(self, reading: GpuReading, strangers: Sequence[GpuProcess]) -> None:
-        """Add one look at one GPU."""
+        """Add one reading of one GPU."""
         known = self.strangers.setdefault(reading.gpu, [])
         known += [each for each in strangers if each.pid not in {other.pid for other in known}]
         held = self.reasons.get(reading.gpu, 0) | (reading.clock_reasons or 0)
@@ -50,11 +50,11 @@ class Seen:
 
     @property
     def slowed(self) -> tuple[str, ...]:
-        """The GPUs that heat or the power supply slowed down."""
+        """The GPUs that were slowed down by heat or the power supply."""
         return tuple(gpu for gpu, reasons in self.reasons.items() if reasons & SLOWED_DOWN)
 
     def as_object(self) -> dict[str, Any]:
-        """Return it for the environment of a report."""
+        """Return the observations as data for the environment of a report."""
         return {
             "looks": self.looks,
             "slowed_down": list(self.slowed),
@@ -64,19 +64,19 @@ class Seen:
 
 
 def is_ours(pid: int) -> bool:
-    """Return whether a process belongs to this one, or cannot be seen, as in another container.
+    """Return whether a process descends from this one, or is invisible because it is in another container.
 
-    Each GPU is locked, so that of all KernelCup processes only what we started can be on it.
+    Each GPU is locked, so among KernelCup's processes only those that we started can be on it.
     """
     return not Path(f"/proc/{pid}").exists() or pid in processes.descendants(os.getpid())
 
 
 class Watch:
-    """Looks at the GPUs of a job now and then.
+    """Reads the GPUs of a job at intervals.
 
     Args:
-        probe: None, or one that is slow to ask, looks at nothing.
-        every_s: Seconds between two looks.
+        probe: If it is None or slow, nothing is watched.
+        every_s: Seconds between two readings.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Watch:
 
     @contextmanager
     def over(self, gpus: Sequence[str]) -> Iterator[Seen]:
-        """Look until the block ends; what was seen is complete then."""
+        """Watch until the block ends; then the observations are complete."""
         seen, ended = Seen(), threading.Event()
         if self._probe is None or not gpus:
             yield seen
@@ -106,7 +106,7 @@ class Watch:
             thread.join()
 
     def look(self, gpus: Sequence[str], seen: Seen) -> None:
-        """Look once. A driver that does not answer is the business of those who look afterwards."""
+        """Read the GPUs once. If the driver does not answer, the check after the job deals with it."""
         assert self._probe is not None
         try:
             readings = self._probe.read(gpus)

@@ -1,7 +1,7 @@
-"""The static screen: looks at a submission's text, never runs it, and hangs tags on it for reviewers.
+"""The static screen: reads a submission's text without running it, and adds tags for reviewers.
 
-A tag is a hint, never a verdict. Nobody is protected by it: who wants to can write code that no
-rule here recognises. What judges is the harness.
+A tag is a hint, never a verdict, and the screen is no protection: code can always be written so that no rule
+recognises it. Only the harness judges.
 """
 
 from __future__ import annotations

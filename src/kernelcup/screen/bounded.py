@@ -17,17 +17,17 @@ from kernelcup.screen.screening import RULES_VERSION, screen
 LIMIT_S = 10.0
 MEMORY_BYTES = 2 * 1024**3
 NICE = 10
-"""What is judged and who asks come first."""
+"""The screen has a lower priority than judging and requests."""
 
 NATIVE, PYTHON = "native", "python"
 
 
 class BoundedScreen:
-    """Looks at files, each in a process that is ended when it takes too long.
+    """Screens each file in a process of its own, which is killed if it takes too long.
 
     Args:
-        is_native: Tells of a file name whether the file is C++ or CUDA.
-        second_opinion: Rules beside ours that are asked, too; they have limits of their own.
+        is_native: Returns whether a file name means C++ or CUDA.
+        second_opinion: Additional rules, with limits of their own.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class BoundedScreen:
         self._limit_s, self._memory_bytes = limit_s, memory_bytes
 
     def __call__(self, file_name: str, code: str) -> Screening:
-        """Return what was found; the tag ``no_answer`` if there was nothing within the limits."""
+        """Return the findings, or the tag ``no_answer`` if the screen did not end within its limits."""
         return with_opinion(self._ours(file_name, code), code, self._second_opinion)
 
     def _ours(self, file_name: str, code: str) -> Screening:
@@ -67,7 +67,7 @@ class BoundedScreen:
 
 
 def main(language: str, memory_bytes: str) -> None:
-    """Read a text and write what was found in it: the other side."""
+    """Read a text and write its findings: the child process."""
     os.nice(NICE)
     resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes), int(memory_bytes)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

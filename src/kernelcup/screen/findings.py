@@ -1,4 +1,4 @@
-"""What the static screen says about a text, and its vocabulary."""
+"""The findings of the static screen, and their tags."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 MAX_FINDINGS = 200
 MAX_PER_TAG = 8
-"""So that nobody hides one grave line behind hundreds of harmless ones."""
+"""A limit per tag, so that one grave line cannot be hidden behind hundreds of harmless ones."""
 
 SHOWN_SOURCE = 160
 
 
 class Tag(StrEnum):
-    """What kind of thing a line of a submission does."""
+    """The kind of a finding."""
 
     DYNAMIC_EXECUTION = "dynamic_execution"
     FRAME_WALK = "frame_walk"
@@ -42,7 +42,7 @@ class Tag(StrEnum):
 
     @property
     def grave(self) -> bool:
-        """Whether honest kernels hardly ever have a use for it."""
+        """Whether honest kernels hardly ever need it."""
         return self not in COMMON_IN_HONEST_CODE
 
 
@@ -75,10 +75,10 @@ MEANINGS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One place of a text that a reviewer should look at."""
+    """One place in a text for reviewers to look at."""
 
     tag: str
-    """A ``Tag``, or a word of a second opinion with that opinion's name before it."""
+    """A ``Tag``, or a second opinion's word prefixed with its name."""
     line: int
     """From 1; 0 if the whole text is meant."""
     column: int
@@ -90,12 +90,12 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Screening:
-    """What was found in one text."""
+    """The findings in one text."""
 
     rules_version: str
     findings: tuple[Finding, ...] = ()
     left_out: int = 0
-    """How many more there are than ``findings`` has room for."""
+    """The number of findings beyond those in ``findings``."""
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ class Spot(NamedTuple):
 
 
 class Lines:
-    """A text by its lines, as Python counts them."""
+    """The lines of a text, as Python counts them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -128,7 +128,7 @@ class Lines:
         return line, position - self._starts[line - 1]
 
     def line(self, number: int) -> str:
-        """Return a line without its end; nothing for one that does not exist."""
+        """Return a line without its end; empty if it does not exist."""
         if not 1 <= number <= len(self._starts):
             return ""
         end = self._starts[number] - 1 if number < len(self._starts) else len(self.text)
@@ -163,7 +163,7 @@ def _finding(spot: Spot, lines: Lines) -> Finding:
 
 
 def _around(line: str, column: int) -> str:
-    """Cut a long line to the part around a column: what matters may stand far to the right."""
+    """Cut a long line to the part around a column, since the finding may be far to the right."""
     if len(line) <= SHOWN_SOURCE:
         return line.strip()
     start = max(0, min(column - SHOWN_SOURCE // 4, len(line) - SHOWN_SOURCE))

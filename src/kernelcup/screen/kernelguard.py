@@ -1,7 +1,7 @@
 """The package ``kernelguard`` as a second opinion, if it is installed.
 
-It runs in a process of its own, with limits of time and memory: its patterns were not written for
-texts that want to keep them busy.
+It runs in a process of its own, with limits of time and memory, because its patterns are not designed for
+texts that try to slow them down.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PACKAGE = "kernelguard"
 LIMIT_S = 20.0
 MEMORY_BYTES = 2 * 1024**3
 
-# Isolated (-I), so that nothing in the working directory or the environment decides what is imported.
+# Isolated (-I), so that neither the working directory nor the environment affects imports.
 _CHILD = """\
 import json, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, ({memory}, {memory}))
@@ -31,7 +31,7 @@ sys.stdout.write(json.dumps([[str(each.get(key, "")) for key in keys] for each i
 
 
 class KernelGuard:
-    """Asks the installed ``kernelguard``."""
+    """Runs the installed ``kernelguard``."""
 
     def __init__(self, installed: str, *, limit_s: float = LIMIT_S, memory_bytes: int = MEMORY_BYTES) -> None:
         self.name = f"{PACKAGE} {installed}"
@@ -40,14 +40,14 @@ class KernelGuard:
 
     @classmethod
     def if_installed(cls) -> KernelGuard | None:
-        """Return it, None if the package is not there."""
+        """Return the second opinion, None if the package is not installed."""
         try:
             return cls(version(PACKAGE))
         except PackageNotFoundError:
             return None
 
     def findings(self, text: str) -> list[Finding]:
-        """Return its patterns as findings; ``kernelguard:no_answer`` if it gave none within its limits."""
+        """Return its patterns as findings, or ``kernelguard:no_answer`` if it did not end within its limits."""
         command = [sys.executable, "-I", "-c", _CHILD.format(memory=self._memory_bytes)]
         content = text.encode("utf-8", "replace")
         try:

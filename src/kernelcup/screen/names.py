@@ -1,7 +1,7 @@
-"""Says what an expression is called, and which constant text it is, without running anything.
+"""Resolve the names and the constant texts of expressions, without running anything.
 
-Neither scopes nor the order of statements count: a name means everything that is ever bound to it.
-That sees through aliases, and errs on the side of a hint too many.
+Scopes and the order of statements are ignored: a name means everything that is ever bound to it. This sees
+through aliases, and errs on the side of too many hints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_DOTTED = 200
 MAX_TEXT = 2_000_000
 MAX_BUILT_CHARACTERS = 4_000_000
 ROUNDS = 3
-"""Aliases of aliases of aliases are followed, no further."""
+"""How many levels of aliases are followed."""
 
 BUILTINS = frozenset(name for name in dir(builtins) if not name.startswith("_")) | {"__import__"}
 IMPORTERS = ("builtins.__import__", "importlib.import_module", "importlib.__import__")
@@ -28,7 +28,7 @@ DECODINGS = {"fromhex": bytes.fromhex, "b64decode": base64.b64decode, "unhexlify
 
 
 class Names:
-    """What the names of one syntax tree mean."""
+    """The meanings of the names in one syntax tree."""
 
     def __init__(self, nodes: list[ast.AST]) -> None:
         """Read all imports and assignments. ``nodes`` has every parent before its children."""
@@ -45,14 +45,14 @@ class Names:
             if not self._read_bindings(bindings):
                 break
         self._forget()
-        # Children come first, so that each expression finds the meanings of its parts.
+        # Children first, so that the parts of each expression are already resolved.
         for node in reversed(nodes):
             if isinstance(node, ast.expr):
                 self.dotted(node)
                 self.text(node)
 
     def dotted(self, node: ast.AST, depth: int = 0) -> tuple[str, ...]:
-        """Return the dotted names that an expression may stand for; none if it is no name."""
+        """Return the dotted names that an expression may refer to; empty if it is not a name."""
         if (known := self._dotted.get(node)) is not None:
             return known
         found = () if depth > MAX_DEPTH else tuple(self._meanings(node, depth + 1))[:MAX_MEANINGS]
@@ -60,7 +60,7 @@ class Names:
         return found
 
     def text(self, node: ast.AST, depth: int = 0) -> str | None:
-        """Return the constant string, or bytes as Latin-1, that an expression makes; None if it is none."""
+        """Return the constant string, or bytes as Latin-1, of an expression; None if it is not constant."""
         if node in self._folded:
             return self._folded[node]
         found = None if depth > MAX_DEPTH or self.exhausted else self._fold(node, depth + 1)
@@ -71,7 +71,7 @@ class Names:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the text makes so much constant text of pieces that we stopped doing so."""
+        """Whether the text joins so much constant text that we stopped resolving it."""
         return self._built > MAX_BUILT_CHARACTERS
 
     def _read_import(self, node: ast.AST) -> None:
@@ -132,7 +132,7 @@ class Names:
             yield from (f"{module}.{name}" for module in self._stars)
 
     def _of_call(self, node: ast.Call, depth: int) -> Iterator[str]:
-        """Follow the calls that only say a name in another way."""
+        """Follow calls that are another way to write a name."""
         for name in self.dotted(node.func, depth):
             if name in IMPORTERS and node.args:
                 if (module := self.text(node.args[0], depth)) is not None:
@@ -263,7 +263,7 @@ def _from_numbers(elements: list[ast.expr]) -> str | None:
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
-    """Yield the names that a statement or expression binds, with what they are bound to."""
+    """Yield the names that a statement or expression binds, with their values."""
     if isinstance(node, ast.Assign):
         for target in node.targets:
             yield from _pairs(target, node.value)

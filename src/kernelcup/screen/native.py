@@ -1,4 +1,4 @@
-"""Looks at C++ and CUDA text, be it a submission of its own or a string inside a Python file."""
+"""Screen C++ and CUDA text, either a whole submission or a string inside a Python file."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ _CONTINUED = re.compile(r"\\\n")
 
 
 def scan(text: str) -> Iterator[Spot]:
-    """Yield what a C++ or CUDA text does, with places in that text."""
+    """Yield the findings in a C++ or CUDA text, with their places in it."""
     lines = Lines(text)
     if "\\\n" not in text:
         for match in _PATTERN.finditer(text):
             yield _spot(match, *lines.place(match.start()))
         return
-    # A name may be broken in two by a backslash at the end of a line.
+    # A backslash at the end of a line may split a name in two.
     cuts = [match.start() for match in _CONTINUED.finditer(text)]
     starts = [cut - 2 * number for number, cut in enumerate(cuts)]
     for match in _PATTERN.finditer(_CONTINUED.sub("", text)):

@@ -1,4 +1,4 @@
-"""A second opinion beside our own rules."""
+"""A second opinion in addition to our own rules."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from kernelcup.screen.findings import MAX_FINDINGS, Finding, Screening
 
 
 class SecondOpinion(Protocol):
-    """Somebody else's rules."""
+    """Rules of a third party."""
 
     @property
     def name(self) -> str:
-        """Name and version, such as ``kernelguard 0.3.2``."""
+        """Name and version, for example ``kernelguard 0.3.2``."""
 
     def findings(self, text: str) -> list[Finding]:
-        """Return what it says about a text. Its own failure is a finding, never an error."""
+        """Return its findings in a text. Its own failure is a finding, never an error."""
 
 
 def with_opinion(screening: Screening, text: str, opinion: SecondOpinion | None) -> Screening:
-    """Return a screening with what a second opinion adds."""
+    """Return a screening with the findings of a second opinion."""
     if opinion is None:
         return screening
     added = opinion.findings(text)

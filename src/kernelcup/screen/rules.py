@@ -1,4 +1,4 @@
-"""The tables of names. A dotted name stands for everything below it; the longest that fits decides."""
+"""The tables of names. A dotted name includes everything below it; the longest match decides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernelcup.screen.findings import Tag
 
 
 class Rule(NamedTuple):
-    """Why a name is worth a look."""
+    """Why a name is worth reviewing."""
 
     tag: Tag
     explanation: str
@@ -18,7 +18,7 @@ def _table(*entries: tuple[Tag, str, str]) -> dict[str, Rule]:
     return {name: Rule(tag, text) for tag, text, names in entries for name in names.split()}
 
 
-# A name of a module counts where it is imported; `builtins.` stands before those that always are there.
+# A module's name counts where it is imported; built-in functions are prefixed with `builtins.`.
 NAMES = _table(
     (Tag.DYNAMIC_EXECUTION, "Runs code from a string.", "builtins.exec builtins.eval builtins.compile"),
     (Tag.DYNAMIC_EXECUTION, "Imports by the function instead of the statement.", "builtins.__import__"),
@@ -166,7 +166,7 @@ NAMES = _table(
 
 BUILTINS_IMPORT = Rule(Tag.DYNAMIC_EXECUTION, "Reaches for the built-in functions by their module.")
 
-# What is below a name in NAMES and yet nothing to look at.
+# Harmless exceptions below a name in NAMES.
 HARMLESS = frozenset(
     "threading.local threading.Lock threading.RLock importlib.util.find_spec importlib.metadata importlib.resources "
     "importlib.import_module ctypes.util.find_library "
@@ -175,7 +175,7 @@ HARMLESS = frozenset(
 
 MIXED_MODULES = frozenset(name.rpartition(".")[0] for name in HARMLESS)
 
-# Attributes of whatever object.
+# Attributes of any object.
 ATTRIBUTES = _table(
     (
         Tag.FRAME_WALK,
@@ -209,7 +209,7 @@ ATTRIBUTES = _table(
     (Tag.DYNAMIC_EXECUTION, "Has code run where the object is unpickled.", "__reduce__ __reduce_ex__"),
 )
 
-# Words that need no string around them in a call: `getattr(x, "f_back")`, `E.__dict__["elapsed_time"]`.
+# Words that count inside strings, too: `getattr(x, "f_back")`, `E.__dict__["elapsed_time"]`.
 IN_STRINGS = {
     name: rule
     for name, rule in ATTRIBUTES.items()

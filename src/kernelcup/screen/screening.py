@@ -1,4 +1,4 @@
-"""The screen itself: reads a text in the best way that it allows."""
+"""The screen itself: it parses a text if possible, and otherwise reads its words."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from kernelcup.screen.findings import Lines, Screening, Spot, Tag, chosen
 from kernelcup.screen.tree import Tree
 
 RULES_VERSION = "1"
-"""Changes with the rules, so that stored screenings say which ones made them."""
+"""Changes with the rules, so that stored screenings record which rules made them."""
 
 MAX_TOKENS = 60_000
-"""A tree takes some 10 µs and 1 kB for each; a file with more has no hand-written kernel in it."""
-
-# Strings that never end, end at the end: so the time stays proportional to the text.
+"""A tree takes some 10 µs and 1 kB for each token; a file with more tokens is not a hand-written kernel."""
+# Unterminated strings extend to the end of the text, so that the time stays proportional to its length.
 _TOKEN = re.compile(
     r'(?P<triple>"""(?:[^"\\]|\\.|"(?!""))*(?:"""|\\?\Z))|\'\'\'(?:[^\'\\]|\\.|\'(?!\'\'))*(?:\'\'\'|\\?\Z)'
     r'|"(?:[^"\\\n]|\\.)*(?:"|\\?$|\\?\n)|\'(?:[^\'\\\n]|\\.)*(?:\'|\\?$|\\?\n)|\#[^\n]*|\w+|[^\w\s]',
@@ -27,12 +26,12 @@ _TOKEN = re.compile(
 
 
 def screen(text: str, *, is_native: bool = False) -> Screening:
-    """Return what is worth a reviewer's look in a submission. Never raises, never runs any of it.
+    """Return the findings in a submission. Never raise, and never run any of it.
 
     Args:
-        is_native: It is C++ or CUDA text, not Python.
+    is_native: Whether the text is C++ or CUDA instead of Python.
     """
-    # A file may begin with a mark of its byte order; a string may not.
+    # A file may begin with a byte order mark; a string may not.
     lines = Lines(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
     spots = [*words.anywhere(lines), *(native.scan(lines.text) if is_native else _python(lines))]
     findings, left_out = chosen(spots, lines)
@@ -67,6 +66,6 @@ def _parse(text: str) -> ast.Module | Spot:
 def _has_too_many_tokens(text: str) -> bool:
     if len(text) <= MAX_TOKENS:
         return False
-    # The braces of an f-string hold code.
+    # The braces of an f-string contain code.
     counts = (1 + match[0].count("{") for match in _TOKEN.finditer(text))
     return any(total > MAX_TOKENS for total in accumulate(counts))

@@ -1,4 +1,4 @@
-"""Looks at a syntax tree, node by node."""
+"""Screen a syntax tree, node by node."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class Tree:
         self._nodes = list(ast.walk(tree))
         self._names = Names(self._nodes)
         self._inside: set[ast.AST] = set()
-        """Parts of a larger constant text or of a larger key, which is looked at as a whole."""
+        """Parts of a larger constant text or key, which is examined as a whole."""
         self._called: set[ast.AST] = set()
         self._owners: set[ast.AST] = set()
         """The `a` of `a.b`: the whole name says more than its beginning."""
         self._identities: set[str] = set()
         """Variables that hold an address or an identity."""
         self._keys: set[str] = set()
-        """Variables that hold one or a part of one."""
+        """Variables that hold an address or an identity, or a part of one."""
         self._decoding: set[ast.AST] = set()
-        """What decodes data somewhere inside."""
+        """Nodes that contain decoding of data."""
         self._executed_texts: set[str] = set()
         self._long_texts: set[str] = set()
 
     def spots(self) -> Iterator[Spot]:
-        """Yield everything that a rule has a word for."""
+        """Yield all findings of the rules."""
         self._prepare()
         for node in self._nodes:
             if isinstance(node, ast.stmt):
@@ -69,7 +69,7 @@ class Tree:
                 self._owners.add(node.value)
             if isinstance(node, ast.expr) and self._names.text(node) is not None:
                 self._inside.update(ast.iter_child_nodes(node))
-        # Children come first, so that nested calls are not walked once for each level.
+        # Children first, so that nested calls are not walked once for each level.
         for node in reversed(self._nodes):
             if self._names_decoder(node) or any(
                 child in self._decoding for child in ast.iter_child_nodes(node)
@@ -151,7 +151,7 @@ class Tree:
             yield from _found(node, rule)
         if node.attr == "__dict__":
             for name in names:
-                # What is in a module's or class's dictionary can be set by it.
+                # Entries of a module's or class's dictionary can be set through it.
                 yield from _found(node, rules.of_store(name))
 
     def _call(self, node: ast.Call) -> Iterator[Spot]:
@@ -172,7 +172,7 @@ class Tree:
             yield from self._open(node, 0)
 
     def _of_arguments(self, name: str, node: ast.Call) -> Rule | None:
-        """Return the rule for a function that is worth a look with some arguments only."""
+        """Return the rule for a function that is worth reviewing only with some arguments."""
         if name in IMPORTERS and (not node.args or self._names.text(node.args[0]) is None):
             return Rule(Tag.DYNAMIC_EXECUTION, "Imports a module of a computed name.")
         if name == "builtins.bytes" and _many_numbers(node):
@@ -195,7 +195,7 @@ class Tree:
         yield from self._getter(node.args[1], node)
 
     def _getter(self, name: ast.expr, node: ast.Call) -> Iterator[Spot]:
-        """A name of an attribute: a plain one is looked up, one that is put together is odd in itself."""
+        """Yield findings for an attribute's name: look up a plain one; a composed one is a finding in itself."""
         text = self._names.text(name)
         if text is not None:
             yield from _found(node, rules.ATTRIBUTES.get(text))
@@ -249,18 +249,18 @@ class Tree:
             yield from _found(node, Rule(Tag.OBFUSCATION, "Has a long piece of binary data."))
         if native.LOOKS_NATIVE.search(text):
             for spot in native.scan(text):
-                # Near enough: a string with escaped line ends has them all on one line.
+                # An approximation: a string with escaped line breaks is on one line.
                 yield spot._replace(line=min(node.lineno + spot.line - 1, node.end_lineno or node.lineno))
 
     def _was_seen(self, text: str) -> bool:
-        """Whether a long text was looked at before: it may stand for thousands of places."""
+        """Return whether a long text was examined before, since it may occur in thousands of places."""
         seen = text in self._long_texts
         if len(text) > SHORT_TEXT:
             self._long_texts.add(text)
         return seen
 
     def _key(self, node: ast.expr) -> Iterator[Spot]:
-        """Addresses and identities that something is looked up by."""
+        """Yield findings for lookups by an address or an identity."""
         found = False
         if isinstance(node, ast.Subscript):
             found = self._has_identity(node.slice)
@@ -278,11 +278,11 @@ class Tree:
     def _is_compared(self, node: ast.Compare) -> bool:
         if any(isinstance(each, ast.In | ast.NotIn) for each in node.ops):
             return self._has_identity(node.left)
-        # Not of parts of an address: to ask whether it is aligned is usual.
+        # Not for parts of an address: checking its alignment is usual.
         return any(self._is_identity(part) for part in (node.left, *node.comparators))
 
     def _has_identity(self, node: ast.expr) -> bool:
-        """Whether an address or an identity, or a part of one, is in a key."""
+        """Return whether a key contains an address or an identity, or a part of one."""
         parts = list(node.elts) if isinstance(node, ast.Tuple) else [node]
         for part in parts:
             inner = part.left if isinstance(part, ast.BinOp) else part

@@ -1,4 +1,4 @@
-"""Looks at a text without its grammar: what is said to reviewers, odd characters, and bare words."""
+"""Screen a text without parsing it: messages to reviewers, odd characters, and bare words."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ TO_REVIEWERS = re.compile(
     re.IGNORECASE,
 )
 
-# Direction marks, zero-width characters, tags; letters that Python reads as ASCII but people's tools do not.
+# Direction marks, zero-width characters, tags; letters that Python reads as ASCII but other tools do not.
 INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f]")
 LOOKALIKE = re.compile("[\uff21-\uff3a\uff41-\uff5a\U0001d400-\U0001d7ff]")
 FAR_RIGHT = re.compile(r"(?<=[ \t]{150})[^\s]")
-# Of the first two lines; UTF-7, for one, makes code of what looks like a comment.
+# In the first two lines; UTF-7, for example, can turn an apparent comment into code.
 ENCODING = re.compile(
     r"\A(?:[^\n]{0,999}\n)?[ \t\f]*#[^\n]{0,999}?coding[:=][ \t]*(?!utf-?8\b|utf_8\b|ascii\b)[-\w.]+",
     re.IGNORECASE,
@@ -62,7 +62,7 @@ _ONLY_AS_MODULE = frozenset({"reference", "code", "signal", "eval", "mock", "req
 
 
 def anywhere(lines: Lines) -> Iterator[Spot]:
-    """Yield what can be seen without knowing the language."""
+    """Yield the findings that do not depend on the language."""
     text = lines.text
     for match in TO_REVIEWERS.finditer(text):
         yield Spot(*lines.place(match.start()), Tag.REVIEWER_TEXT, "Speaks to whoever reviews the file.")
@@ -78,7 +78,7 @@ def anywhere(lines: Lines) -> Iterator[Spot]:
 
 
 def bare(lines: Lines) -> Iterator[Spot]:
-    """Yield what the words of a text hint at that has no readable grammar."""
+    """Yield the findings from the words of a text that cannot be parsed."""
     text = lines.text
     for match in _IMPORT.finditer(text):
         if (rule := of_module(match[1])) is not None:
@@ -93,7 +93,7 @@ def bare(lines: Lines) -> Iterator[Spot]:
 
 
 def of_module(name: str) -> rules.Rule | None:
-    """Return the rule for an imported module; of some, only what is used of them tells something."""
+    """Return the rule for an imported module; for some modules only the use of their parts counts."""
     if name in rules.MIXED_MODULES:
         return None
     return rules.BUILTINS_IMPORT if name == "builtins" else rules.find(name)
