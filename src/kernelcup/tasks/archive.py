@@ -1,4 +1,4 @@
-"""Unpacks an uploaded zip into memory and refuses whatever a task has no use for."""
+"""Unpack an uploaded zip into memory, and refuse entries that no task needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kernelcup.tasks.limits import (
 )
 from kernelcup.tasks.trees import ArchiveTree, Unreadable, reject_odd_target
 
-# All that zipfile answers to broken or hostile bytes.
+# All errors that zipfile raises for broken or hostile bytes.
 ZIP_FAILURES = (
     zipfile.BadZipFile,
     zlib.error,
@@ -41,7 +41,7 @@ ENCRYPTED = 0x1
 
 
 def read_archive(path: Path) -> ArchiveTree:
-    """Unpack the zip at ``path``. Raise :class:`InvalidTask` with everything that is wrong with it."""
+    """Unpack the zip at ``path``. Raise :class:`InvalidTask` with all its problems."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_ZIP_BYTES + 1)
@@ -51,7 +51,7 @@ def read_archive(path: Path) -> ArchiveTree:
 
 
 def unpack(name: str, content: bytes) -> ArchiveTree:
-    """Unpack zip bytes; ``name`` is what problem lines call them."""
+    """Unpack zip bytes; ``name`` is their name in problem lines."""
     if len(content) > MAX_ZIP_BYTES:
         raise single_problem(name, f"is larger than {MAX_ZIP_BYTES // MIB} MiB")
     try:
@@ -66,7 +66,7 @@ def unpack(name: str, content: bytes) -> ArchiveTree:
 
 
 def _refuse_entries(name: str, entries: list[zipfile.ZipInfo]) -> None:
-    """Judge the directory alone, before a byte is unpacked."""
+    """Check the zip's directory before any byte is unpacked."""
     if len(entries) > MAX_ZIP_ENTRIES:
         raise single_problem(name, f"has {len(entries)} entries; at most {MAX_ZIP_ENTRIES} are allowed")
     if sum(entry.file_size for entry in entries) > MAX_TASK_BYTES:
@@ -126,7 +126,7 @@ def _read_all(name: str, archive: zipfile.ZipFile, entries: list[zipfile.ZipInfo
 
 
 def _read_entry(name: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Count while unpacking: the sizes in the directory are claims."""
+    """Count bytes while unpacking, since the sizes in the directory may be false."""
     content = bytearray()
     with archive.open(entry) as file:
         while chunk := file.read(CHUNK):

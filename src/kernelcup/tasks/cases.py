@@ -1,4 +1,4 @@
-"""Checks test and benchmark cases: their values, and whether ``generate_input`` takes them."""
+"""Check test and benchmark cases: their values, and whether ``generate_input`` accepts them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ CASE_LISTS = ("tests", "benchmarks", "hidden_tests", "hidden_benchmarks")
 
 
 def read_cases(shape: TaskShape, findings: Findings) -> dict[str, list[Parameters]]:
-    """Return the well-formed cases of all four lists; note what is wrong with the others."""
+    """Return the well-formed cases of all four lists; add problems for the others."""
     return {key: _read_list(key, getattr(shape, key), shape.multi_gpu, findings) for key in CASE_LISTS}
 
 
 def check_calls(
     shape: TaskShape, generate_input: Signature, findings: Findings, filled: Iterable[str]
 ) -> None:
-    """Note each case with which ``generate_input`` cannot be called; ``filled`` the harness adds."""
+    """Add a problem for each case that does not fit ``generate_input``; the harness adds the parameters ``filled``."""
     for key in CASE_LISTS:
         for index, case in enumerate(getattr(shape, key)):
             if isinstance(case, dict):

@@ -1,4 +1,4 @@
-"""Answers ``kernelcup task check``."""
+"""The checks of ``kernelcup task check``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kernelcup_harness.protocol import HarnessKind
 
 
 def check_path(path: Path, harness: HarnessKind | None = None) -> tuple[Problem, ...]:
-    """Return all that is wrong with the task or problem set at ``path``; nothing when it is fine.
+    """Return all problems of the task or problem set at ``path``, empty if there are none.
 
-    ``harness`` judges a task whatever it says itself.
+    ``harness`` overrides the harness that a task chooses itself.
 
     Raise ``NotFound`` if there is nothing at ``path``.
     """

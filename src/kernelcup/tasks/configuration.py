@@ -1,4 +1,4 @@
-"""Reads ``config`` and settles whose harness judges."""
+"""Read ``config`` and choose the harness."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelcup_harness.protocol import HarnessKind
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What ``lang``, ``config`` and ``harness`` amount to."""
+    """The result of reading ``lang``, ``config`` and ``harness``."""
 
     harness: HarnessKind
     main: str | None = None
@@ -22,7 +22,7 @@ class Configuration:
 
 
 def read_configuration(shape: TaskShape, sources: Sources, findings: Findings) -> Configuration:
-    """Return the configuration; note what is wrong with it."""
+    """Return the configuration, and add its problems."""
     if shape.lang is Language.CUDA:
         return _cuda(shape, sources, findings)
     return _python(shape, sources, findings)

@@ -1,7 +1,7 @@
-"""Works out small sums such as ``2 * m * n * k`` over the keys of a case. Nothing is ever executed.
+"""Evaluate arithmetic expressions like ``2 * m * n * k`` over the keys of a case. Nothing is ever executed.
 
-Allowed are numbers, names, parentheses, ``+ - * / // **`` and ``min`` and ``max``. The syntax tree is
-walked here, and every step is kept below :data:`LARGEST`, so that no text can cost time or memory.
+Numbers, names, parentheses, ``+ - * / // **``, ``min`` and ``max`` are allowed. The syntax tree is walked here,
+and every intermediate result is kept below :data:`LARGEST`, so that no text can cost much time or memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kernelcup import syntax
 MAX_LENGTH = 500
 MAX_NODES = 200
 LARGEST = 1e18
-"""No result, and no step on the way to it, is larger than this."""
+"""The largest result and intermediate result."""
 
 Number = int | float
 
@@ -33,11 +33,11 @@ ALLOWED = "numbers, keys of the case, parentheses, + - * / // **, min(...) and m
 
 
 class BadExpression(ValueError):
-    """An expression cannot be worked out. The text says why, and ends without a stop."""
+    """An expression cannot be evaluated. The text explains why, and ends without a full stop."""
 
 
 class Expression:
-    """A text that was read once and can be worked out for many cases. Raises ``BadExpression``."""
+    """An expression that is parsed once and evaluated for many cases. Raises ``BadExpression``."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
@@ -111,7 +111,7 @@ def _power(base: Number, exponent: Number) -> Number:
     except (OverflowError, ValueError) as error:
         raise BadExpression("has a power that is too large or no real number") from error
     _bounded(rough)
-    # As a whole number it is exact, and by now known to be small.
+    # A whole number is exact, and is known to be small by now.
     return base**exponent if isinstance(base, int) and isinstance(exponent, int) and exponent >= 0 else rough
 
 

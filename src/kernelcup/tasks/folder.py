@@ -1,4 +1,4 @@
-"""Loads a task folder: ``task.yml`` and the files that it names."""
+"""Load a task folder: ``task.yml`` and the files that it names."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from kernelcup.tasks.yaml_text import read_yaml
 from kernelcup_harness.protocol import HarnessKind
 
 TASK_FILE = "task.yml"
-# What reading goes on with when a required key is bad, so that the rest is judged as well.
+# Replacements for invalid required keys, so that the rest is checked as well.
 STAND_INS: dict[str, Any] = {"lang": Language.PYTHON, "files": []}
 
 
 def load_folder(tree: Tree, base: str, name: str, *, harness: HarnessKind | None = None) -> Task:
-    """Load the task in folder ``base`` of ``tree``; ``harness`` judges it whatever it says itself.
+    """Load the task in folder ``base`` of ``tree``; ``harness`` overrides the harness that it chooses itself.
 
     Raise ``InvalidTask`` with all its problems.
     """
@@ -101,7 +101,7 @@ class _Folder:
         )
 
     def shape(self, raw: Any) -> tuple[TaskShape, frozenset[str]]:
-        """Return what is right about the top level, and which of its keys are not."""
+        """Return the valid part of the top level, and the names of its invalid keys."""
         validate(TaskShape, raw, (), self.findings)
         if not isinstance(raw, dict):
             self.findings.raise_any()
@@ -119,7 +119,7 @@ class _Folder:
 
     def configuration(self, shape: TaskShape, sources: Sources, bad: frozenset[str]) -> Configuration:
         if bad & {"files", "lang", "config"}:
-            # Anything about the harness would be a guess: take the kind that demands least.
+            # The harness cannot be determined: assume the kind that requires least.
             return Configuration(HarnessKind.OWN)
         found = read_configuration(shape, sources, self.findings)
         if self.harness is None:

@@ -1,4 +1,4 @@
-"""Turns a task and a submission into what the harness is given."""
+"""Build the job for the harness from a task and a submission."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelcup_harness.protocol import (
     Mode,
 )
 
-# Without a GPU a call takes long and its time counts for nothing: a few samples do.
+# Without a GPU a call takes long and its time does not count: a few samples are enough.
 FOLDER_RULES = MeasureRules()
 FOLDER_RULES_WITHOUT_GPU = MeasureRules(max_samples=20, case_budget_s=1.5)
 # The older service checked ten inputs, warmed up ten times and timed a hundred calls.
@@ -40,11 +40,12 @@ def build_job_spec(
     device: DeviceFacts | None = None,
     seeds_below: int | None = None,
 ) -> JobSpec:
-    """Return the job that judges ``submission``; ``harness`` None takes the task's own wish.
+    """Return the job that judges ``submission``; if ``harness`` is None, the task chooses it.
 
-    ``build_scope`` names whose compiled files it may use again, empty for nobody's. ``device`` is what
-    the device can do; a launcher that knows the GPU that it takes puts that GPU's own facts there.
-    ``seeds_below`` bounds seeds where the task itself does not.
+    ``build_scope`` names the user whose compiled files it may reuse, empty for none. ``device`` has the device's
+    figures; a launcher that knows the GPU replaces them with that GPU's own. ``seeds_below`` bounds seeds if the
+    task itself does not.
+
     Raise ``InvalidValue`` where the task cannot be judged that way.
     """
     chosen = harness or task.harness

@@ -1,4 +1,4 @@
-"""The code that judges, for everybody to read."""
+"""The code that judges, which is public."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kernelcup.errors import NotFound
 from kernelcup_harness.protocol import HarnessKind
 
 FIRST = ("judge.py", "calls.py", "comparing.py", "timing.py", "contestant.py")
-"""What a reader wants first."""
+"""The files to show first."""
 
 
 def judging_code(task: Task, judged_by: HarnessKind) -> dict[str, str]:
-    """Return all code that judges a task, by file name: nothing of the evaluation is hidden.
+    """Return all code that judges a task, by file name: no part of the evaluation is hidden.
 
-    Raise ``NotFound`` for the own harness of a task that brings none.
+    Raise ``NotFound`` if the task's own harness is asked for and it has none.
     """
     if judged_by is HarnessKind.OWN:
         if task.main is None:

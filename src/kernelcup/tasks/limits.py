@@ -1,4 +1,4 @@
-"""How large a task may be. ``docs/reference/task-format.md`` repeats these."""
+"""Size limits for tasks. ``docs/reference/task-format.md`` repeats these."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ MIB = 1 << 20
 
 MAX_YAML_BYTES = 256 << 10
 MAX_PYTHON_BYTES = 1 * MIB
-"""A syntax tree takes a hundred times the room of its text."""
+"""A syntax tree takes a hundred times the memory of its text."""
 MAX_FILE_BYTES = 5 * MIB
 MAX_TASK_BYTES = 50 * MIB
 MAX_ZIP_BYTES = 10 * MIB
 MAX_ZIP_ENTRIES = 1000
 MAX_ZIP_RATIO = 200
 RATIO_FREE_BYTES = 1 * MIB
-"""Entries up to this size may be compressed to any extent."""
+"""Entries up to this size may have any compression ratio."""
 
 MAX_YAML_DEPTH = 20
 MAX_YAML_NODES = 100_000
-"""Counted with aliases written out, so that no alias bomb gets through."""
+"""Counted with aliases expanded, to refuse alias bombs."""
 
 MAX_TIMEOUT_S = 24 * 60 * 60
 INT_RANGE = range(-(2**63), 2**63)

@@ -1,4 +1,4 @@
-"""Loads a task, whichever way it is written down."""
+"""Load a task from any of its formats."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FORMS = f"a folder or a zip with a `{TASK_FILE}`, the `{TASK_FILE}` itself, or a
 def load_task(path: Path, *, harness: HarnessKind | None = None) -> Task:
     """Load the folder, ``task.yml``, zip or single file at ``path``.
 
-    ``harness`` judges it whatever it says itself; of a single file the standard one always does.
+    ``harness`` overrides the harness that it chooses itself; a single file is always judged by the standard one.
 
-    Raise ``InvalidTask`` with all problems at once, ``NotFound`` if nothing is there.
+    Raise ``InvalidTask`` with all problems at once, ``NotFound`` if the path does not exist.
     """
     require(path)
     if path.is_dir():
@@ -59,10 +59,10 @@ def load_tree(tree: ArchiveTree, name: str, *, harness: HarnessKind | None = Non
 
 
 def _task_folder(tree: ArchiveTree) -> str:
-    """Return where in the archive the task is."""
+    """Return the task's folder in the archive."""
     if TASK_FILE in tree.files:
         return ""
-    # macOS adds shadows of all files under this name.
+    # macOS adds metadata of all files under this name.
     files = [file for file in tree.files if not file.startswith("__MACOSX/")]
     folders = sorted(posixpath.dirname(file) for file in files if posixpath.basename(file) == TASK_FILE)
     top = {file.partition("/")[0] for file in files}
@@ -75,7 +75,7 @@ def _task_folder(tree: ArchiveTree) -> str:
 
 
 def refusal(ending: str) -> str:
-    """Say why a file with this ending is no task."""
+    """Return why a file with this suffix is not a task."""
     if ending in CUDA_ENDINGS:
         return "is a single CUDA file; those come with CUDA tasks, which need a folder with `lang: cu` so far"
     if ending in ENDINGS:

@@ -1,4 +1,4 @@
-"""Turns what null submissions found out about a task into problems, warnings and notes."""
+"""Turn the results of null submissions into problems, warnings and notes about a task."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from kernelcup_harness.protocol import FEWEST_SEEDS
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waived:
-    """Null submissions of one kind that were accepted, and may be."""
+    """Accepted null submissions of one kind that the task waives."""
 
     null: str
     reason: str
     cases: list[str]
-    """Where, such as ``tests.0``."""
+    """The cases, for example ``tests.0``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What a person is told of a task's trial."""
+    """The outcome of a task's trial, for people."""
 
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     waived: list[Waived] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     tried: int = 0
-    """How many answers the checker was asked about."""
+    """The number of answers that the checker was called with."""
 
 
 def weigh(task: Task, report: LintReport, place: Path, *, nulls: bool = True) -> Outcome:
-    """Return what of ``report`` is wrong with the task at ``place``, considering its waivers.
+    """Return the outcome of ``report`` for the task at ``place``, considering its waivers.
 
-    ``nulls`` is False where no null submission was tried.
+    ``nulls`` is False if no null submissions were tried.
     """
     lines = _Lines(place)
     counted = [each for each in report.findings if each.null.value not in task.waive_nulls]
@@ -71,7 +71,7 @@ UNNEEDED = "is not needed: no case accepts this null submission"
 
 
 def outcome_object(outcome: Outcome) -> dict[str, object]:
-    """Return an outcome's parts beside its problems, as ``--json`` has them."""
+    """Return the parts of an outcome other than its problems, as shown by ``--json``."""
     return {
         "waived": [dataclasses.asdict(each) for each in outcome.waived],
         "notes": outcome.notes,
@@ -80,12 +80,12 @@ def outcome_object(outcome: Outcome) -> dict[str, object]:
 
 
 NAN_KINDS = frozenset({Null.NAN, Null.HALF_NAN, Null.UNINITIALISED})
-"""Nulls that have NaN in them: of random bytes some are."""
+"""Null submissions that contain NaN, as random bytes sometimes do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Blind:
-    """What a checker accepts of a part because NaN passes its comparison, and because its tolerance is large."""
+    """What a checker accepts for a part because NaN passes its comparison or its tolerance is large."""
 
     nan: list[LintFinding]
     loose: list[LintFinding]
@@ -94,10 +94,10 @@ class Blind:
 def _blind_to_nan(
     counted: list[LintFinding], found: list[LintFinding]
 ) -> tuple[list[Blind], list[LintFinding]]:
-    """Return what is accepted where NaN passes and infinity does not, by part, and all other findings.
+    """Return, by part, what is accepted where NaN passes and infinity does not, and all other findings.
 
-    Such a checker looks at the part, though it accepts random bytes and constants there: ``error > tolerance``
-    is false for NaN, and a large tolerance lets the rest pass.
+    Such a checker does examine the part, although it accepts random bytes and constants there: ``error > tolerance``
+    is false for NaN, and a large tolerance accepts the rest.
     """
     noise = {_place(each) for each in found if each.null is Null.UNINITIALISED}
     constant = {_place(each) for each in found if each.null in (Null.ZEROS, Null.ONES)}
@@ -117,9 +117,9 @@ def _blind_to_nan(
 
 
 def _ignored(findings: list[LintFinding]) -> tuple[list[list[LintFinding]], list[LintFinding]]:
-    """Return what was accepted of each part that the checker ignores, and all other findings.
+    """Return the findings of each part that the checker ignores, and all other findings.
 
-    Where random bytes are accepted and one value everywhere is, too, nothing is looked at: whatever else is
+    If both random bytes and a constant are accepted, the part is not examined at all: anything else that is
     accepted there is the same fault.
     """
     noise = {(each.part, _case(each)) for each in findings if each.null is Null.UNINITIALISED}
@@ -139,7 +139,7 @@ def _ignored(findings: list[LintFinding]) -> tuple[list[list[LintFinding]], list
 
 
 def _alike(findings: list[LintFinding]) -> list[list[LintFinding]]:
-    """Return the findings that differ by their case only, together."""
+    """Group the findings that differ only in their case."""
     groups: dict[tuple[str, str, str], list[LintFinding]] = {}
     for each in findings:
         groups.setdefault((each.null.value, each.how, each.suggestion), []).append(each)
@@ -164,7 +164,7 @@ def _waived(task: Task, report: LintReport) -> list[Waived]:
 
 
 def _merged(notes: list[str]) -> list[str]:
-    """Return the notes, each with all cases that it is about."""
+    """Merge equal notes, each with all its cases."""
     cases: dict[str, list[str]] = {}
     for note in notes:
         case, _, text = note.partition(": ")
@@ -181,7 +181,7 @@ def _case(finding: LintFinding) -> str:
 
 
 class _Lines:
-    """Knows the lines of a ``task.yml`` that can be read; a zip and a single file have none."""
+    """Looks up lines in a readable ``task.yml``; a zip and a single file have none."""
 
     def __init__(self, place: Path) -> None:
         file = place / TASK_FILE if place.is_dir() else place
@@ -195,7 +195,7 @@ class _Lines:
         return Problem(file=self._file, line=line, column=column, key=key, text=text)
 
     def findings(self, alike: list[LintFinding]) -> Problem:
-        """Report a null that some cases accept, at the first of them."""
+        """Return the problem of a null submission that some cases accept, at the first of them."""
         first = alike[0]
         others = [_case(each) for each in alike[1:]]
         also = f" (and in {listed(others)})" if others else ""
@@ -203,7 +203,7 @@ class _Lines:
         return self.problem((first.list.value, first.index), text)
 
     def ignored(self, accepted: list[LintFinding]) -> Problem:
-        """Report a part of the answer at which the checker does not look, at the first case."""
+        """Return the problem of a part of the answer that the checker ignores, at the first case."""
         first = accepted[0]
         part = f"`{first.part}`" if first.part else "the answer"
         nulls = list(dict.fromkeys(f"`{each.null.value}`" for each in accepted))
@@ -215,7 +215,7 @@ class _Lines:
         return self.problem((first.list.value, first.index), text)
 
     def blind(self, accepted: Blind) -> Iterator[Problem]:
-        """Report a comparison that NaN passes, and a tolerance that lets other wrong answers pass."""
+        """Yield the problems of a comparison that NaN passes, and of a tolerance that accepts other wrong answers."""
         if accepted.nan:
             why = next((each for each in accepted.nan if each.null is Null.NAN), accepted.nan[0])
             yield self._accepted(accepted.nan, why.suggestion)
@@ -234,7 +234,7 @@ class _Lines:
         return self.problem((first.list.value, first.index), text)
 
     def fault(self, report: LintReport) -> list[Problem]:
-        """Report where and why the task could not be tried to the end."""
+        """Return the problem that the task could not be tried to the end, with its place."""
         if not report.fault:
             return []
         if report.fault_list is None:
@@ -242,7 +242,7 @@ class _Lines:
         return [self.problem((report.fault_list.value, report.fault_index), report.fault)]
 
     def seeds(self, task: Task, report: LintReport) -> list[Problem]:
-        """Report that large seeds make poorer inputs, and what to do about it."""
+        """Return the problem that large seeds make poorer inputs, with its solution."""
         if report.seeds_poor:
             text = (
                 f"even seeds below {FEWEST_SEEDS} (2^20), the smallest bound, make poorer inputs than the cases' "
@@ -259,12 +259,12 @@ class _Lines:
 
 
 def parameters(finding: LintFinding) -> str:
-    """Return a case as people write it."""
+    """Return a case's parameters as text."""
     return ", ".join(f"{key}={value}" for key, value in finding.parameters.items()) or "no parameters"
 
 
 def listed(names: list[str]) -> str:
-    """Return names with commas, of many the first few."""
+    """Return names separated by commas, shortened if there are many."""
     if len(names) <= MOST_NAMES:
         return ", ".join(names)
     return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"

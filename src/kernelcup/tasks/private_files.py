@@ -1,4 +1,4 @@
-"""Tells which of a task's files a submission must not see."""
+"""Determine which of a task's files a submission must not see."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kernelcup.tasks.python_source import BrokenSource, local_imports, parse
 from kernelcup.tasks.reference import REFERENCE
 
 PUBLIC_MODULES = ("task.py", "utils.py")
-"""What submissions import by convention."""
+"""Modules that submissions import by convention."""
 
 
 def private_files(task: Task) -> list[str]:
-    """Return the reference, the task's own harness, and every module that only they import."""
+    """Return the reference, the task's own harness, and every module that only these import."""
     trees = _parse_all(task.sources)
     secrets = {name for name in (REFERENCE, task.main) if name in task.sources}
     judged = _closure(secrets, trees)
@@ -31,7 +31,7 @@ def _parse_all(texts: Mapping[str, str]) -> dict[str, ast.Module]:
 
 
 def _closure(start: Iterable[str], trees: Mapping[str, ast.Module], stop: Iterable[str] = ()) -> set[str]:
-    """Return ``start`` and all modules that they import, directly or not, without passing ``stop``."""
+    """Return ``start`` and all modules that they import, directly or indirectly, without following ``stop``."""
     reached = set(start)
     waiting = list(reached)
     while waiting:

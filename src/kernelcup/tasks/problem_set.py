@@ -1,4 +1,4 @@
-"""Loads a problem set: a YAML file that names task folders, their boards and deadlines."""
+"""Load a problem set: a YAML file that names task folders, their boards and deadlines."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kernelcup.tasks.yaml_text import read_yaml
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProblemEntry:
-    """One task of a problem set, and the leaderboard that is meant for it."""
+    """One task of a problem set, and its intended leaderboard."""
 
     name: str
     directory: str
     deadline: str
-    """Its own, else the set's; as written, may be empty."""
+    """Its own deadline, else the set's; as written, may be empty."""
     devices: tuple[str, ...]
     """Its own ``gpus``, else the task's."""
     task: Task
@@ -56,28 +56,28 @@ class BrokenEntry:
     """One task of a problem set that cannot be used."""
 
     name: str
-    """As the set calls it, or its place in the list."""
+    """Its name in the set, or its index in the list."""
     problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Survey:
-    """A problem set as far as it can be used."""
+    """The usable part of a problem set, and its broken tasks."""
 
     problem_set: ProblemSet
     broken: tuple[BrokenEntry, ...]
 
 
 def survey_problem_set(path: Path, *, shown: Path | None = None) -> Survey:
-    """Load the set at ``path``, and tell those tasks that cannot be used from those that can.
+    """Load the set at ``path``, and separate its usable tasks from its broken ones.
 
     Args:
         path: The set's file; its folder is the root that ``../x`` may reach.
-        shown: What problem lines call the file.
+        shown: The file's name in problem lines.
 
     Raises:
-        InvalidTask: The set itself has problems; those of its tasks are told with them.
-        NotFound: There is no file.
+        InvalidTask: The set itself has problems; the error also lists those of its tasks.
+        NotFound: The file does not exist.
     """
     require(path)
     label = shown or path
@@ -98,7 +98,7 @@ def survey_problem_set(path: Path, *, shown: Path | None = None) -> Survey:
     problems = reading.read(entries if isinstance(entries, list) else [])
     if findings.problems or shape is None:
         raise_problems([*findings.problems, *(each for broken in reading.broken for each in broken.problems)])
-    assert shape is not None  # or there would have been a problem
+    assert shape is not None  # otherwise there would be a problem
     return Survey(
         problem_set=ProblemSet(
             name=shape.name,

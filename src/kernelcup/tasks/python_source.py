@@ -1,4 +1,4 @@
-"""Reads Python statically: what a module defines, what it imports, how a function may be called."""
+"""Analyse Python statically: a module's definitions and imports, and functions' signatures."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kernelcup.tasks.limits import MAX_PYTHON_BYTES, MIB
 from kernelcup.tasks.yaml_text import Position
 
 MAX_HOPS = 5
-# These hand the call on as it is; other decorators may change a function's parameters.
+# These decorators pass calls on unchanged; others may change a function's parameters.
 TRANSPARENT_DECORATORS = ("no_grad", "inference_mode", "cache", "lru_cache")
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenSource:
-    """Text that is no Python, and where."""
+    """A text that is not Python, with the place of the error."""
 
     position: Position
     text: str
@@ -26,7 +26,7 @@ class BrokenSource:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """How a function may be called, and where it is written."""
+    """The signature of a function, and its position."""
 
     file: str
     position: Position
@@ -36,23 +36,23 @@ class Signature:
     positional_only: tuple[str, ...]
     takes_any_name: bool
     least_positional: int
-    """Arguments without which a call by position fails."""
+    """The least number of arguments for a call by position."""
     most_positional: int | None
     """None with ``*args``."""
 
     def accepts_positional(self, count: int) -> bool:
-        """Say whether a call with ``count`` arguments by position can work."""
+        """Return whether a call with ``count`` arguments by position can work."""
         enough = self.least_positional <= count
         return enough and (self.most_positional is None or count <= self.most_positional)
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A name that is defined, but not by a function whose parameters can be read."""
+    """A defined name that is not a function with a readable signature."""
 
 
 def parse(text: str) -> ast.Module | BrokenSource:
-    """Return the syntax tree, or what is wrong with the text."""
+    """Return the syntax tree, or the error in the text."""
     if len(text) > MAX_PYTHON_BYTES:
         return BrokenSource((1, 1), f"is larger than {MAX_PYTHON_BYTES // MIB} MiB, too large for Python")
     try:
@@ -65,9 +65,9 @@ def parse(text: str) -> ast.Module | BrokenSource:
 
 
 def find(trees: Mapping[str, ast.Module], file: str, name: str, hops: int = 0) -> Signature | Opaque | None:
-    """Return what ``name`` is at the top level of ``file``; None when nothing defines it.
+    """Return the definition of ``name`` at the top level of ``file``; None if there is none.
 
-    ``trees`` are the task's modules by file name: imports among them are followed.
+    ``trees`` are the task's modules by file name; imports among them are followed.
     """
     found: Signature | Opaque | None = None
     for statement in _top_level(trees[file].body):
@@ -77,7 +77,7 @@ def find(trees: Mapping[str, ast.Module], file: str, name: str, hops: int = 0) -
 
 
 def local_imports(tree: ast.Module, files: Mapping[str, object]) -> set[str]:
-    """Return those of ``files`` that the module may import, wherever the import stands."""
+    """Return those of ``files`` that the module may import, at any level."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -90,12 +90,12 @@ def local_imports(tree: ast.Module, files: Mapping[str, object]) -> set[str]:
 
 
 def module_name(file: str) -> str:
-    """Return what ``import`` calls the file."""
+    """Return the file's name for ``import``."""
     return ".".join(PurePosixPath(file).with_suffix("").parts).removesuffix(".__init__")
 
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements that run on import, those under ``if``, ``try`` and ``with`` too."""
+    """Yield the statements that run on import, including those under ``if``, ``try`` and ``with``."""
     waiting = body[::-1]
     while waiting:
         statement = waiting.pop()
@@ -133,7 +133,7 @@ def _of_import(
     source = f"{(statement.module or '').replace('.', '/')}.py"
     for alias in statement.names:
         if alias.name == "*" and (source not in trees or hops >= MAX_HOPS):
-            continue  # nobody can tell what comes from there, and the usual case is that nothing does
+            continue  # what it defines is unknown, and usually it does not define the name
         if alias.name != "*" and (alias.asname or alias.name) != name:
             continue
         if source not in trees or hops >= MAX_HOPS:
@@ -174,7 +174,7 @@ def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef, file: str) -> Sig
         required=(*required, *needed_names),
         positional_only=tuple(argument.arg for argument in arguments.posonlyargs[:free]),
         takes_any_name=arguments.kwarg is not None,
-        # A parameter that only a name can fill makes every call by position fail.
+        # A required keyword-only parameter makes every call by position fail.
         least_positional=free if not needed_names else len(by_position) + 1,
         most_positional=None if arguments.vararg else len(by_position),
     )

@@ -1,4 +1,4 @@
-"""Checks ``reference.py``: whether it has what the harness calls, and takes what the cases give."""
+"""Check that ``reference.py`` defines what the harness calls, and that the cases fit it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Modules = dict[str, ast.Module]
 
 
 def parse_sources(sources: Sources, findings: Findings) -> Modules:
-    """Return the syntax trees of the task's Python files; note those that are no Python."""
+    """Return the syntax trees of the task's Python files; add problems for files that are not Python."""
     modules = {}
     for name, text in sources.texts.items():
         if not name.endswith(".py"):
@@ -33,9 +33,9 @@ def parse_sources(sources: Sources, findings: Findings) -> Modules:
 def check_reference(
     shape: TaskShape, sources: Sources, modules: Modules, harness: HarnessKind, findings: Findings
 ) -> None:
-    """Note what the harness will miss in ``reference.py``, and cases that do not fit it.
+    """Add problems for missing functions in ``reference.py``, and for cases that do not fit it.
 
-    A task's own harness may have other names for everything; then only what is there is checked.
+    A task's own harness may use other names for everything; then only existing functions are checked.
     """
     standard = harness is HarnessKind.STANDARD
     if REFERENCE not in sources.listed and standard:
@@ -57,7 +57,7 @@ def check_reference(
 
 
 def fits_standard_harness(sources: Mapping[str, str]) -> bool:
-    """Return whether a Python task has all that the standard harness calls."""
+    """Return whether a Python task defines everything that the standard harness calls."""
     trees = {name: parse(text) for name, text in sources.items() if name.endswith(".py")}
     modules = {name: tree for name, tree in trees.items() if not isinstance(tree, BrokenSource)}
     if REFERENCE not in modules:
@@ -68,9 +68,9 @@ def fits_standard_harness(sources: Mapping[str, str]) -> bool:
 
 
 def line_on_gpu(sources: Mapping[str, str]) -> int | None:
-    """Return the first line of ``generate_input``, or of what it calls, that needs a GPU; None without one.
+    """Return the first line of ``generate_input``, or of functions that it calls, that needs a GPU; None if none does.
 
-    A file that asks what the machine has (``is_available``) is taken to do without.
+    A file that checks for a GPU (``is_available``) is assumed to work without one.
     """
     text = sources.get(REFERENCE, "")
     tree = parse(text)
@@ -101,7 +101,7 @@ def _asks_for_gpu(call: ast.Call) -> bool:
 
 
 def check_arity(signature: Signature, count: int, call: str, label: str, findings: Findings) -> None:
-    """Note a function that cannot be called as ``call``, with ``count`` arguments by position."""
+    """Add a problem if a function cannot be called as ``call``, with ``count`` arguments by position."""
     if not signature.accepts_positional(count):
         findings.elsewhere(label, signature.position, f"cannot be called as `{call}`")
 

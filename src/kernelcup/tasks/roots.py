@@ -1,4 +1,4 @@
-"""Finds how far a task folder's ``../x`` may reach: the root of its problem set."""
+"""Find the root of a task folder's problem set, which limits the reach of ``../x``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDINGS = (".yaml", ".yml")
 def find_root(folder: Path) -> Path:
     """Return the nearest of three ancestors whose problem set lists ``folder``, else its parent.
 
-    ``folder`` must be resolved. Naming a folder in a problem set is what gives it the files beside.
+    ``folder`` must be resolved. A folder gets access to the files beside it by being named in a problem set.
     """
     for ancestor in list(folder.parents)[:LEVELS_UP]:
         if _is_listed(ancestor, folder.relative_to(ancestor).as_posix()):
@@ -32,7 +32,7 @@ def _is_listed(ancestor: Path, directory: str) -> bool:
 
 
 def _directories(path: Path) -> set[str]:
-    """Return the task folders that a problem set lists; nothing for any other file."""
+    """Return the task folders that a problem set lists; empty for any other file."""
     if not path.is_file() or path.is_symlink():
         return set()
     try:
@@ -41,7 +41,7 @@ def _directories(path: Path) -> set[str]:
     except OSError:
         return set()
     if b"problems:" not in content:
-        return set()  # parsing costs milliseconds, and most YAML files are something else
+        return set()  # parsing takes milliseconds, and most YAML files are not problem sets
     value = read_yaml(content).value
     problems = value.get("problems") if isinstance(value, dict) else None
     entries = problems if isinstance(problems, list) else []

@@ -1,7 +1,7 @@
 """The shapes of ``task.yml`` and of a problem set, one pydantic model for each mapping.
 
-Lists whose entries are judged one by one (files, cases, problems) are plain lists here, so that a
-bad entry does not hide what is wrong with the others. A key with an empty value counts as absent.
+Lists whose entries are checked one by one (files, cases, problems) are plain lists here, so that an invalid
+entry does not hide problems of the others. A key with an empty value counts as absent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _flag(value: str) -> str:
 
 
 def _define(value: object) -> object:
-    """Take ``{TILE: 16}`` as well as ``{TILE: "16"}``: who reads the text sees no difference."""
+    """Accept ``{TILE: 16}`` as well as ``{TILE: "16"}``, since readers see no difference."""
     return str(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 

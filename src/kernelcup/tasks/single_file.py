@@ -1,4 +1,4 @@
-"""Loads the older form of a task: one ``reference_code.py`` with three functions."""
+"""Load the older form of a task: one ``reference_code.py`` with three functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kernelcup.tasks.reference import REFERENCE
 from kernelcup.tasks.trees import FolderTree, Unreadable
 from kernelcup.tasks.yaml_text import undecodable
 
-# Function to the number of arguments that it is called with, by position.
+# The number of positional arguments of each function.
 CALLS = {
     "generate_input()": 0,
     "ref_kernel(data)": 1,
@@ -33,7 +33,7 @@ def load_single_file(path: Path) -> Task:
 
 
 def read_single_file(content: bytes, label: str, name: str) -> Task:
-    """Read a task from the bytes of its Python file, which problem lines call ``label``."""
+    """Read a task from the bytes of its Python file, named ``label`` in problem lines."""
     text = _decode(content, label)
     tree = parse(text)
     if isinstance(tree, BrokenSource):
@@ -84,6 +84,6 @@ def _fits(signature: Signature, count: int) -> bool:
 
 
 def _description(tree: ast.Module) -> str:
-    """Return the module's docstring, without what cannot be stored."""
+    """Return the module's docstring, without characters that cannot be stored."""
     text = ast.get_docstring(tree) or ""
     return text.replace("\0", "").encode("utf-8", "replace").decode()

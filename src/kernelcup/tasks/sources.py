@@ -1,4 +1,4 @@
-"""Reads the files that a ``task.yml`` names: ``files`` and ``templates``."""
+"""Read the files that a ``task.yml`` names: ``files`` and ``templates``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SHARED_UTILS = "utils.py"
 
 @dataclass(slots=True)
 class Sources:
-    """The files of a task, as far as they could be read."""
+    """The readable files of a task."""
 
     texts: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    """File name to what problem lines call it."""
+    """Names for problem lines, by file name."""
     listed: dict[str, int] = field(default_factory=dict)
     """Every well-formed name in ``files`` with its index, readable or not."""
     submission_name: str | None = None
 
 
 def read_sources(entries: list[object], tree: Tree, base: str, findings: Findings) -> Sources:
-    """Read all that ``files`` lists; note what is wrong with it."""
+    """Read all entries of ``files``, and add their problems."""
     sources = Sources()
     shapes = {i: validate(FileShape, raw, ("files", i), findings) for i, raw in enumerate(entries)}
     for index, entry in shapes.items():
@@ -44,7 +44,7 @@ def read_sources(entries: list[object], tree: Tree, base: str, findings: Finding
 
 
 def read_templates(templates: Mapping[str, str], tree: Tree, base: str, findings: Findings) -> dict[str, str]:
-    """Return language to text for those templates that can be read; note the others."""
+    """Return the readable templates by language; add problems for the others."""
     reader = SourceReader(tree, base, findings)
     texts = {language: reader.text(source, ("templates", language)) for language, source in templates.items()}
     return {language: text for language, text in texts.items() if text is not None}
@@ -52,14 +52,14 @@ def read_templates(templates: Mapping[str, str], tree: Tree, base: str, findings
 
 @dataclass(frozen=True, slots=True)
 class SourceReader:
-    """Reads text files as seen from a task's folder."""
+    """Reads text files relative to a task's folder."""
 
     tree: Tree
     base: str
     findings: Findings
 
     def text(self, source: str, key: Path) -> str | None:
-        """Return the text of ``source``, or None after noting at ``key`` why there is none."""
+        """Return the text of ``source``, or add a problem at ``key`` and return None."""
         try:
             path = locate(self.base, source)
             return self._decode(self.tree.read(path), self.tree.label(path))
@@ -72,7 +72,7 @@ class SourceReader:
         return None
 
     def label(self, source: str) -> str:
-        """Return what problem lines call ``source``."""
+        """Return the name of ``source`` in problem lines."""
         return self.tree.label(locate(self.base, source))
 
     def _decode(self, content: bytes, label: str) -> str | None:
@@ -90,7 +90,7 @@ class SourceReader:
 
 
 def shared_utils() -> str:
-    """Return the ``utils.py`` that KernelCup lends to tasks without their own."""
+    """Return the ``utils.py`` that KernelCup provides for tasks without their own."""
     return resources.files("kernelcup.tasks").joinpath("shared", SHARED_UTILS).read_text("utf-8")
 
 

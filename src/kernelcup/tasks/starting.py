@@ -1,4 +1,4 @@
-"""Makes a template for a task that has none, from the signature of its reference."""
+"""Generate a template for a task that has none, from the signature of its reference."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def custom_kernel({argument}){returns}:
 
 
 def made_template(task: Task) -> str | None:
-    """Return a template for a single-file task without one; None where the task brings its own."""
+    """Return a template for a single-file task without one; None if the task has its own."""
     if task.templates or task.form is not TaskForm.SINGLE_FILE:
         return None
     tree = parse(task.sources[REFERENCE])
@@ -40,7 +40,7 @@ def made_template(task: Task) -> str | None:
 
 
 def _annotation(before: str, node: ast.expr | None) -> str:
-    """Return an annotation, if the template can say it without further imports."""
+    """Return an annotation, if the template can use it without further imports."""
     if node is None:
         return ""
     names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}

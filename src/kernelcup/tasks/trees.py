@@ -1,6 +1,6 @@
-"""Where a task's files come from: a folder on disk or an archive in memory.
+"""Trees of a task's files: a folder on disk or an archive in memory.
 
-A tree has a root; paths are relative to it, with ``/``, and nothing outside can be named or read.
+A tree has a root; paths are relative to it, with ``/``, and nothing outside it can be named or read.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kernelcup.tasks.limits import MAX_FILE_BYTES, MIB
 
 
 class Unreadable(Exception):
-    """A file cannot be taken; the text completes "`x` ..."."""
+    """A file cannot be used; the text completes "`x` ..."."""
 
 
 class Absent(Unreadable):
-    """There is no such file."""
+    """The file does not exist."""
 
 
 class Tree(Protocol):
@@ -31,12 +31,12 @@ class Tree(Protocol):
         """Return a file's content. Raise :class:`Unreadable`."""
 
     def label(self, path: str) -> str:
-        """Return what to call the file in a problem line."""
+        """Return the file's name in problem lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderTree:
-    """The files under ``root``; labels are written as seen from ``shown``, which is ``base``."""
+    """The files under ``root``; labels are relative to the caller, for whom ``base`` is ``shown``."""
 
     root: Path
     base: str
@@ -55,16 +55,16 @@ class FolderTree:
             raise _unreadable(error) from error
 
     def label(self, path: str) -> str:
-        """Return the path that leads there from where the caller is."""
+        """Return the file's path relative to the caller."""
         return str(self.shown / posixpath.relpath(path, self.base or "."))
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveTree:
-    """Files in memory: of an archive, or as they were sent."""
+    """Files in memory, from an archive or an upload."""
 
     name: str
-    """What problem lines call the archive; empty where the paths speak for themselves."""
+    """The archive's name in problem lines; empty if the paths are enough."""
     files: Mapping[str, bytes]
 
     def read(self, path: str) -> bytes:
@@ -79,7 +79,7 @@ class ArchiveTree:
 
 
 def locate(base: str, source: str) -> str:
-    """Return the path from the root that ``source`` means in folder ``base``. Raise :class:`Unreadable`."""
+    """Resolve ``source`` in folder ``base`` to a path from the root. Raise :class:`Unreadable`."""
     reject_odd_name(source)
     path = posixpath.normpath(posixpath.join(base, source))
     if path == ".." or path.startswith("../"):
@@ -88,7 +88,7 @@ def locate(base: str, source: str) -> str:
 
 
 def reject_odd_name(name: str) -> None:
-    """Raise :class:`Unreadable` for a name that is absolute or means different things to systems."""
+    """Raise :class:`Unreadable` for a name that is absolute or ambiguous between operating systems."""
     if name.startswith("/") or (len(name) > 1 and name[0].isalpha() and name[1] == ":"):
         raise Unreadable("is absolute; only relative paths with `/` are allowed")
     if "\\" in name:
@@ -98,14 +98,14 @@ def reject_odd_name(name: str) -> None:
 
 
 def reject_odd_target(name: str) -> None:
-    """Raise :class:`Unreadable` unless ``name`` is a plain path downwards, such as ``include/x.cuh``."""
+    """Raise :class:`Unreadable` unless ``name`` is a plain relative path, for example ``include/x.cuh``."""
     reject_odd_name(name)
     if any(part in ("", ".", "..") for part in name.split("/")):
         raise Unreadable("is not plain; `.`, `..` and empty parts are not allowed")
 
 
 def _read_regular(place: Path) -> bytes:
-    # Not blocking, or a named pipe would hold us up for ever.
+    # Nonblocking, because a named pipe would block for ever.
     handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)

@@ -1,4 +1,4 @@
-"""Checks plain values against a shape and says in words what does not fit."""
+"""Validate plain values against a shape, with problems in words."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ KINDS: dict[type, str] = {
 
 
 def kind_of(value: object) -> str:
-    """Name the kind of a YAML value as people know it."""
+    """Return the kind of a YAML value in words."""
     return KINDS.get(type(value), type(value).__name__)
 
 
 def validate(shape: type[S], raw: object, path: Path, findings: Findings) -> S | None:
-    """Return ``raw`` as ``shape``, or None after noting what is wrong."""
+    """Return ``raw`` as ``shape``, or add problems and return None."""
     if not isinstance(raw, dict):
         allowed = ", ".join(f"`{key}`" for key in shape.model_fields)
         findings.at_value(path, f"must be a mapping with the keys {allowed}, not {kind_of(raw)}")
@@ -55,7 +55,7 @@ def validate(shape: type[S], raw: object, path: Path, findings: Findings) -> S |
 def validate_rest(
     shape: type[S], raw: Mapping[str, Any], stand_ins: Mapping[str, Any]
 ) -> tuple[S, frozenset[str]]:
-    """Return what is right about ``raw``, and the keys that were not; ``stand_ins`` fill required ones."""
+    """Return the valid part of ``raw`` and the invalid keys; ``stand_ins`` replace required ones."""
     try:
         return shape.model_validate(_without_empty(raw)), frozenset()
     except ValidationError as failure:
@@ -66,7 +66,7 @@ def validate_rest(
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """Return `` did you mean `x`?`` for a near miss, else nothing."""
+    """Return `` did you mean `x`?`` for a near miss, else an empty text."""
     near = difflib.get_close_matches(word, list(allowed), n=1)
     return f" did you mean `{near[0]}`?" if near else ""
 
@@ -87,7 +87,7 @@ def _note(error: ErrorDetails, shape: type[Shape], path: Path, findings: Finding
 
 
 def explain(error: ErrorDetails, allowed: Iterable[str]) -> str:
-    """Say in words what does not fit; ``allowed`` are the keys that its mapping may have."""
+    """Return a validation error in words; ``allowed`` are the keys that its mapping may have."""
     kind = error["type"]
     if kind == "extra_forbidden":
         guess = did_you_mean(str(error["loc"][-1]), allowed)

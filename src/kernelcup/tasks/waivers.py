@@ -1,4 +1,4 @@
-"""Checks ``waive_nulls``: which null submissions a task may accept, and why."""
+"""Check ``waive_nulls``: the null submissions that a task may accept, with reasons."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEY = "waive_nulls"
 
 
 def check_waivers(shape: TaskShape, findings: Findings) -> None:
-    """Note each name that is no null submission, and each without a reason."""
+    """Add a problem for each name that is not a null submission, and for each missing reason."""
     known = [null.value for null in Null]
     for name, reason in shape.waive_nulls.items():
         if name not in known:

@@ -1,4 +1,4 @@
-"""Reads ``work``: what each timed case cannot do without, for the floor below which no time is believed."""
+"""Read ``work``: the least work of each timed case, from which the floor of credible times follows."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ AMOUNTS = ("bytes", "written", "flops")
 
 
 def is_override(key: str, value: object) -> bool:
-    """Return whether an entry of a case says what the case has to do; a parameter is never a mapping."""
+    """Return whether an entry of a case declares its work; a parameter is never a mapping."""
     return key == KEY and isinstance(value, dict)
 
 
 def parameters_of(case: Mapping[str, Any]) -> Parameters:
-    """Return a case without what it says of its work."""
+    """Return a case without its declared work."""
     return {key: value for key, value in case.items() if not is_override(key, value)}
 
 
 def read_work(shape: TaskShape, findings: Findings) -> dict[str, list[Work]]:
-    """Return the work of each timed case, by list; both empty where the task declares none.
+    """Return the work of each timed case, by list; both lists are empty if the task declares none.
 
-    Notes what is wrong: expressions that cannot be worked out, and amounts that make no sense.
+    Add problems for expressions that cannot be evaluated and for senseless amounts.
     """
     reading = _Reading(findings)
     general = _NOTHING if shape.work is None else reading.declared(shape.work, (KEY,))
@@ -46,7 +46,7 @@ def read_work(shape: TaskShape, findings: Findings) -> dict[str, list[Work]]:
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """What one mapping says: amount to its expression and where that stands."""
+    """One mapping: expressions and their positions, by amount."""
 
     amounts: dict[str, tuple[Expression, Path]] = field(default_factory=dict)
     precision: str = ""
@@ -56,7 +56,7 @@ _NOTHING = _Declared()
 
 
 class _Reading:
-    """Notes each expression's fault once, however many cases show it."""
+    """Reports each expression's fault once, however many cases show it."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings

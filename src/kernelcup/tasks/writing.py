@@ -1,4 +1,4 @@
-"""Writes a task as the folder, or the single file, from which it can be loaded again."""
+"""Write a task as a folder or a single file, from which it can be loaded again."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ WRITTEN = frozenset(
     | {"tests", "benchmarks", "hidden_tests", "hidden_benchmarks", "limits", "devices", "harness"}
     | {"work", "hidden_work"}
 )
-"""Fields of a task that ``task.yml`` says in another form, or not at all; others have a key of their name."""
+"""Fields of a task that ``task.yml`` has in another form, or not at all; the others have a key of their name."""
 
 
 def write_task(task: Task, directory: Path) -> list[Path]:
     """Write a task into ``directory``, which must be empty or absent; return the files, the task first.
 
-    Hidden cases are not written. Raise ``Conflict`` if something is there, ``InvalidValue`` for a file
-    name that leads elsewhere: the task may come from a server.
+    Hidden cases are not written. Raise ``Conflict`` if the directory is not empty, ``InvalidValue`` for a file name
+    that leads outside it, since the task may come from a server.
     """
     texts = files_of(task)
     for name in texts:
@@ -49,7 +49,7 @@ def write_task(task: Task, directory: Path) -> list[Path]:
 
 
 def claim(directory: Path) -> None:
-    """Make a folder. Raise ``Conflict`` if it has something in it."""
+    """Create a folder. Raise ``Conflict`` if it is not empty."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -59,7 +59,7 @@ def claim(directory: Path) -> None:
 
 
 def files_of(task: Task) -> dict[str, str]:
-    """Return the texts of a task by file name, the one that says what the task is first."""
+    """Return the texts of a task by file name, the one that defines the task first."""
     templates = template_files(task)
     by_name = {templates[language]: text for language, text in task.templates.items()}
     if task.form is TaskForm.SINGLE_FILE:
@@ -68,7 +68,7 @@ def files_of(task: Task) -> dict[str, str]:
 
 
 def template_files(task: Task) -> dict[str, str]:
-    """Return language to the name of the template's file."""
+    """Return the names of the templates' files, by language."""
     ending = ".cu" if task.lang is Language.CUDA else ".py"
     taken = {TASK_FILE, f"{task.name}.py", *task.sources}
     names = {}
@@ -113,7 +113,7 @@ def _config(task: Task) -> Mapping[str, object]:
 
 
 def _timed(cases: Sequence[Parameters], works: Sequence[Work]) -> list[Mapping[str, object]]:
-    """Return cases with what each cannot do without."""
+    """Return cases with their declared work."""
     told = [_work(work) for work in works] or [{} for _ in cases]
     return [{**case, **({"work": work} if work else {})} for case, work in zip(cases, told, strict=True)]
 
@@ -124,7 +124,7 @@ def _work(work: Work) -> dict[str, object]:
 
 
 def _others(task: Task) -> dict[str, object]:
-    """Return what ``task.yml`` calls as the task does, where it is not the default."""
+    """Return the fields with the same name in ``task.yml`` that do not have their default."""
     body = task.to_json()
     usual = Task(name=task.name, sources={}).to_json()
     names = [field.name for field in dataclasses.fields(Task) if field.name not in WRITTEN]
@@ -140,13 +140,13 @@ def _entry(key: str, value: object) -> str:
 
 
 def _is_block(text: str) -> bool:
-    """Return whether YAML takes a text as an indented block as it is."""
+    """Return whether a text can be written unchanged as an indented block of YAML."""
     ends_once = text.endswith("\n") and not text.endswith("\n\n")
     return ends_once and text[0].strip() != "" and all(each == "\n" or each.isprintable() for each in text)
 
 
 def _flow(value: object) -> str:
-    """Return a value as JSON, which is YAML too, with what YAML does not take as it is escaped."""
+    """Return a value as JSON, which is also YAML, with escapes for characters that YAML does not allow."""
     text = json.dumps(value, ensure_ascii=False)
     return "".join(each if each.isprintable() else _escape(each) for each in text)
 

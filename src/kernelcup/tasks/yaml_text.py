@@ -1,7 +1,7 @@
-"""Reads YAML 1.2 into plain values and remembers where each of them stands.
+"""Read YAML 1.2 into plain values and remember the position of each.
 
-The node tree is walked here rather than constructed by ruamel: so every duplicate key and every
-bad scalar is found in one go, tags cannot build objects, and aliases cannot grow without bound.
+The node tree is walked here instead of being constructed by ruamel: so all duplicate keys and invalid scalars
+are found at once, tags cannot build objects, and aliases cannot grow without bound.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Position = tuple[int, int]
 """Line and column, both from 1."""
 
 TAG = "tag:yaml.org,2002:"
-# Times and dates are texts in YAML 1.2: their meaning is the reader's affair.
+# Times and dates are plain texts in YAML 1.2; callers interpret them.
 TEXT_TAGS = (f"{TAG}str", f"{TAG}timestamp")
-# ruamel answers odd input with these as well as with its own errors.
+# ruamel raises these for odd input, in addition to its own errors.
 READ_FAILURES = (
     YAMLError,
     ValueError,
@@ -39,7 +39,7 @@ READ_FAILURES = (
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """One thing that is wrong with the text itself."""
+    """One problem of the text itself."""
 
     position: Position
     text: str
@@ -55,21 +55,21 @@ class Document:
     keys: dict[Path, Position] = field(default_factory=dict)
     flaws: list[Flaw] = field(default_factory=list)
     broken: set[Path] = field(default_factory=set)
-    """Where a stand-in is, because the value itself is flawed: no more need be said of it."""
+    """Paths of replaced values, whose own flaw is already reported."""
 
     def position(self, path: Path) -> Position:
-        """Return where the value at ``path`` starts, or its nearest ancestor that exists."""
+        """Return the position of the value at ``path``, or of its nearest existing ancestor."""
         while path and path not in self.values:
             path = path[:-1]
         return self.values.get(path, (1, 1))
 
     def key_position(self, path: Path) -> Position:
-        """Return where the key at ``path`` is written, else where its value would be."""
+        """Return the position of the key at ``path``, else the one where its value would be."""
         return self.keys.get(path) or self.position(path)
 
 
 def read_yaml(content: bytes) -> Document:
-    """Parse ``content``; whatever is wrong with it is in ``flaws``, never raised."""
+    """Parse ``content``; its problems are added to ``flaws`` and never raised."""
     document = Document()
     if len(content) > MAX_YAML_BYTES:
         document.flaws.append(Flaw((1, 1), f"is larger than {MAX_YAML_BYTES >> 10} KiB"))
@@ -80,13 +80,13 @@ def read_yaml(content: bytes) -> Document:
         document.flaws.append(Flaw(*undecodable(content, error)))
         return document
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ruamel's advice on style: an anchor used twice and the like
+        warnings.simplefilter("ignore")  # ruamel's advice on style, for example about reused anchors
         _parse(text, document)
     return document
 
 
 def undecodable(content: bytes, error: UnicodeDecodeError) -> tuple[Position, str]:
-    """Say where a file stops being UTF-8."""
+    """Return the position and the description of the first byte that is not UTF-8."""
     before = content[: error.start]
     line_start = before.rfind(b"\n") + 1
     place = (before.count(b"\n") + 1, error.start - line_start + 1)
@@ -117,7 +117,7 @@ def _syntax_flaw(text: str, error: BaseException) -> Flaw:
 
 
 class _Walk:
-    """Turns nodes into values; counts, so that aliases cannot make it endless."""
+    """Converts nodes into values, and counts them to limit the growth by aliases."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -175,7 +175,7 @@ class _Walk:
         return self.number(node, path)
 
     def number(self, node: ScalarNode, path: Path) -> Any:
-        # 640 digits are far beyond any range, and int() takes quadratic time in them.
+        # 640 digits are far beyond any range, and the time of int() grows with the square of their number.
         try:
             value = self.constructor.construct_object(node) if len(node.value) <= 640 else INT_RANGE.stop
         except READ_FAILURES:
@@ -198,5 +198,5 @@ def _start(node: Node) -> Position:
 
 
 def _is_storable(text: str) -> bool:
-    """NUL does not go into PostgreSQL, half a surrogate pair not into UTF-8."""
+    """Return whether a text can be stored: PostgreSQL accepts no NUL, UTF-8 no lone surrogate."""
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)

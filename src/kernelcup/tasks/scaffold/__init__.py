@@ -1,4 +1,4 @@
-"""Writes a small task that works, to start from."""
+"""Write a small working task as a starting point."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES = (
     "solutions/correct.py",
     "solutions/wrong.py",
 )
-# The texts end in .txt, so that no tool takes them for modules of this package.
+# The files end in .txt, so that tools do not mistake them for modules of this package.
 ENDING = ".txt"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 
@@ -26,7 +26,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 def new_task(directory: Path, *, name: str | None = None) -> list[Path]:
     """Write a task into ``directory``, which must be empty or absent; return the files.
 
-    Raise ``Conflict`` if something is there, ``InvalidValue`` for a name with odd characters.
+    Raise ``Conflict`` if it is not empty, ``InvalidValue`` for a name with odd characters.
     """
     title = name if name is not None else directory.resolve().name
     if not NAME.fullmatch(title):
