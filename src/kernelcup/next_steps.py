@@ -13,7 +13,7 @@ NEXT_STEPS = {
     "expired_token": "begin again: kernelcup login SERVER",
     "forbidden": "ask an admin of the server, or the leaderboard's creator, to do it or to give you the role",
     "scope_missing": "sign in with the scope that the message names: kernelcup login SERVER --scope SCOPE",
-    "banned": "write to whoever runs the server",
+    "banned": "write to the server's operator",
     "sign_in_needed": "kernelcup login SERVER; over HTTP send the header `Authorization: Bearer TOKEN`",
     "paused": "try again when the pause is over",
     "rate_limited": "try again after the seconds in Retry-After",
@@ -39,6 +39,6 @@ NEXT_STEPS = {
     "request_timeout": "send the request again, whole",
     "unsupported_media_type": "send JSON, with the header `Content-Type: application/json`",
     "storage_unavailable": "try again after the seconds in Retry-After; nothing was stored",
-    "server_error": "tell whoever runs the server, with the request's id",
+    "server_error": "report it to the server's operator, with the request's id",
     "bug": "report it with the request's id: the server's log has the cause under it",
 }

@@ -156,14 +156,14 @@ def trust_text(trust: str) -> str:
 
 def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
     """Return the outcome of a result's duel with the previous leader; empty if there was none."""
-    whom = "who was first" if rival is None else f"#{rival}, which was first"
+    whom = "the previous leader" if rival is None else f"#{rival}, which was first"
     return {
         DuelOutcome.NONE: "",
         DuelOutcome.WON: f"It won its duel against {whom}.",
         DuelOutcome.UNANSWERED: f"It takes the place of {whom} and could not be measured any more.",
         DuelOutcome.TIED: f"It stands behind {whom}: measured in turns, they cannot be told apart.",
         DuelOutcome.LOST: f"It stands behind {whom}: measured in turns, it is slower.",
-        DuelOutcome.MISSED: "It stands behind who is first now: no duel between the two counts.",
+        DuelOutcome.MISSED: "It stands behind the current leader: no duel between the two counts.",
     }[outcome]
 
 

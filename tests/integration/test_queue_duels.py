@@ -180,7 +180,7 @@ def test_who_lost_to_one_that_is_deleted_does_not_pass_who_won_against_that(judg
     cyn, _ = enter(judging, 950, "cyn", FASTER)
     delete_submission(judging.db, ada.id, by=OPERATOR, now=judging.clock())
     assert ranking(judging) == [(1, "cyn", 950, "won"), (1, "bob", 900, "missed")]
-    assert told(judging, bob).startswith("It stands behind who is first now")
+    assert told(judging, bob).startswith("It stands behind the current leader")
     judge_again(judging, cyn, 960)
     assert ranking(judging) == [(1, "cyn", 960, ""), (1, "bob", 900, "missed")]
 

@@ -147,5 +147,5 @@ def _private(directory: Path) -> Path:
         text = f"{directory}: no folder for locks can be made: {error.strerror}{_ELSEWHERE}"
         raise LaunchError(text) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise LaunchError(f"{directory} belongs to somebody else{_ELSEWHERE}")
+        raise LaunchError(f"{directory} belongs to another user{_ELSEWHERE}")
     return directory

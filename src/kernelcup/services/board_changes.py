@@ -206,7 +206,7 @@ def plan_changes(
     known: Sequence[Device] | None,
     now: datetime,
 ) -> Plan:
-    """Return what an update does, without doing it. It raises what :func:`update_board` does of its settings."""
+    """Return the plan of an update, without applying it. Raise the errors of :func:`update_board` about settings."""
     old_task = tasks.load(session, board.task_hash)
     new_task = old_task if task is None else task
     changed = _changed(board, new_task, changes, known, now)

@@ -101,7 +101,7 @@ def test_odd_names_stay_inside_the_folder(tmp_path: Path) -> None:
 def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     os.symlink(tmp_path / "mine", tmp_path / "link")
-    with pytest.raises(LaunchError, match="belongs to somebody else"):
+    with pytest.raises(LaunchError, match="belongs to another user"):
         Slots(tmp_path / "link", {}).free(PAIR)
 
 
