@@ -103,11 +103,11 @@ async def test_who_wants_no_direct_messages_gets_none_until_they_are_wanted_agai
     ada = stage.guild.add_member("ada")
     judge(stage, 3000, stage.account(ada))
     asked = await stage.discord.slash(ada, stage.room, "direct-messages", {"wanted": False})
-    await asked.wait_text("No direct message tells you")
+    await asked.wait_text("You get no direct message")
     judge(stage, 2000, "bob")
     await look(stage)
     asked = await stage.discord.slash(ada, stage.room, "direct-messages", {"wanted": True})
-    await asked.wait_text("A direct message tells you")
+    await asked.wait_text("You get a direct message")
     await look(stage)
     assert stage.discord.messages(stage.discord.dm(ada)) == []
     judge(stage, 2500, stage.account(ada))

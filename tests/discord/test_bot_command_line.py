@@ -56,7 +56,7 @@ async def test_settings_come_from_the_environment(stage: Stage) -> None:
     [
         ({"KERNELCUP_DISCORD_TOKEN": ""}, "KERNELCUP_DISCORD_TOKEN is not set"),
         ({"KERNELCUP_BOT_TOKEN": " "}, "KERNELCUP_BOT_TOKEN is not set"),
-        ({"KERNELCUP_DISCORD_GUILDS": "home"}, "expected ids of guilds"),
+        ({"KERNELCUP_DISCORD_GUILDS": "home"}, "expected guild ids"),
     ],
 )
 async def test_what_is_missing_is_said(stage: Stage, change: dict[str, str], text: str) -> None:

@@ -54,7 +54,7 @@ async def test_a_leaderboard_is_made_of_a_single_file_with_the_gpus_of_the_menu(
     asked = await stage.discord.slash(
         grace, stage.room, "leaderboard create", given, ("reference_code.py", SINGLE)
     )
-    await (await asked.choose(GPU_MENU, ["MI300"])).wait_text("was made")
+    await (await asked.choose(GPU_MENU, ["MI300"])).wait_text("was created")
     board = get_board(stage.db, "same")
     assert (board.devices, board.creator, board.visibility) == (("MI300",), "grace", Visibility.PUBLIC)
     assert asked.ephemeral
@@ -96,7 +96,7 @@ async def test_the_role_decides_who_may_make_a_leaderboard(stage: Stage) -> None
     assert board_names(stage) == []
     stage.guild.give(alice, "Leaderboard Creator")
     again = await stage.discord.slash(alice, stage.room, "leaderboard create", given, file)
-    await again.wait_text("was made")
+    await again.wait_text("was created")
 
 
 @pytest.mark.first_contact(26, "Discord's `create` asks for the role before the menu")
@@ -193,7 +193,7 @@ async def test_a_task_is_replaced_after_it_was_shown_what_changes(stage: Stage) 
     grace = stage.creator()
     given = {"leaderboard_name": "same", "deadline": "2026-12-24", "gpus": "H100"}
     made = await stage.discord.slash(grace, stage.room, "leaderboard create", given, ("a.py", SINGLE))
-    await made.wait_text("was made")
+    await made.wait_text("was created")
     before = get_board(stage.db, "same").task_hash
     name = {"leaderboard_name": "same"}
     file = ("a.py", SINGLE.replace(b"64", b"128"))

@@ -261,7 +261,7 @@ def test_changes_are_named() -> None:
         "deadline: none",
         "GPUs added: `c`",
         "GPUs removed: `a`",
-        "the task changed; ask for the template and the task again",
+        "the task changed; get the template and the task again",
         "largest submission: 5,000 bytes",
     ]
     assert boards_text.changes_between(before, before) == []

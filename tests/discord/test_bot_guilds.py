@@ -128,7 +128,7 @@ async def test_the_doctor_finds_nothing_wrong(stage: Stage) -> None:
 async def test_the_doctor_says_what_is_wrong(stage: Stage) -> None:
     found = await looked(stage, token="wrong", service_token="wrong")
     assert not found["server"][0]
-    assert "does not know" in found["token"][1]
+    assert "rejects" in found["token"][1]
     stage.guild.set_permissions(stage.discord.bot.name, Permission.SEND_MESSAGES)
     good, text = (await looked(stage))[stage.guild.name]
     assert not good

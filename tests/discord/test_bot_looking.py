@@ -74,7 +74,7 @@ async def test_a_ranking_is_shown_for_each_chosen_gpu(stage: Stage, ada: Member)
     asked = await ask(stage, ada, "leaderboard show", leaderboard_name="double")
     chosen = await asked.choose("Select GPUs...", ["H100", "MI300"])
     await chosen.wait_text("1 µs")
-    await chosen.wait_text("Nobody is ranked")
+    await chosen.wait_text("No one is ranked")
 
 
 @pytest.mark.first_contact(
@@ -119,10 +119,10 @@ async def test_a_long_ranking_has_pages(stage: Stage, ada: Member) -> None:
         ("show", {"leaderboard_name": "nothing"}, "no leaderboard"),
         ("show", {"leaderboard_name": "double", "gpu": "B200"}, "has no GPU B200"),
         ("show-personal", {"leaderboard_name": "nothing"}, "no leaderboard"),
-        ("show-personal", {"leaderboard_name": "double"}, "submitted nothing"),
+        ("show-personal", {"leaderboard_name": "double"}, "not submitted anything"),
         ("task", {"leaderboard_name": "nothing"}, "no leaderboard"),
         ("reference-code", {"leaderboard_name": "nothing"}, "no leaderboard"),
-        ("eval-code", {"language": "cuda"}, "no cuda leaderboard"),
+        ("eval-code", {"language": "cuda"}, "No cuda leaderboard"),
         ("template", {"leaderboard_name": "double", "lang": "Rust"}, "no template for"),
         ("get-submission", {"submission_id": 99}, "no submission"),
         ("cancel", {"submission_id": 99}, "no submission"),
@@ -217,11 +217,11 @@ async def test_accounts_are_joined_by_a_code_and_parted_again(stage: Stage, ada:
     wrong = await ask(stage, ada, "link", code="BBBB-BBBB")
     await wrong.wait_text("unknown, expired or used")
     asked = await ask(stage, ada, "link", code=made.code.lower())
-    await asked.wait_text("You are `lovelace` here from now on.")
+    await asked.wait_text("From now on you are `lovelace` here.")
     again = await ask(stage, stage.guild.add_member("bob"), "link", code=made.code)
     await again.wait_text("unknown, expired or used")
     asked = await ask(stage, ada, "unlink")
-    await asked.wait_text("no longer joined")
+    await asked.wait_text("no longer linked")
     asked = await ask(stage, ada, "unlink")
     await asked.wait_text("only way")
 

@@ -100,7 +100,7 @@ async def test_a_button_of_a_gpu_that_is_gone_says_so(stage: Stage) -> None:
     given = {"leaderboard_name": "two", "gpu": "MI300"}
     ada = stage.guild.add_member("ada")
     asked = await stage.discord.slash(ada, stage.room, "leaderboard show", given)
-    await asked.wait_text("Nobody is ranked here yet", 15)
+    await asked.wait_text("No one is ranked here yet", 15)
     update_board(stage.db, OPERATOR, "two", changes=BoardChanges(devices=["H100"]), force=True, now=now)
     pressed = await asked.press("As a picture")
     await pressed.wait_text("has other GPUs now", 15)

@@ -131,7 +131,7 @@ async def test_who_lost_the_duel_for_the_first_place_gets_no_medal(stage: Stage,
     judge(stage, make_report([900.0], duel=lost), rival=first.id)
     await stage.discord.until(lambda: threads(stage, private=False), "a public thread", 10)
     (public,) = threads(stage, private=False)
-    await text_in(stage, public, "it stands behind who was first, against whom it did not win")
+    await text_in(stage, public, "it ranks behind the first place, against which it did not win")
     assert "🥇" not in all_text(stage, public)
 
 
@@ -199,7 +199,7 @@ async def test_a_leaderboard_that_nobody_named_is_chosen_in_a_menu(stage: Stage,
         ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.py", b"")}, "is empty"),
         ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.py", b"\xff\xfe\xfa")}, "UTF"),
         ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.py", b"x" * 1_050_000)}, "bytes"),
-        ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.py", b"x" * 2_050_000)}, "too much"),
+        ({"leaderboard_name": "double", "gpu": "H100", "script": ("k.py", b"x" * 2_050_000)}, "too large"),
     ],
 )
 async def test_what_cannot_be_submitted_is_refused_in_words(
@@ -343,7 +343,7 @@ async def test_a_token_that_the_server_does_not_take_is_not_the_persons_fault(
 ) -> None:
     stage.bot.parts.api = Api(stage.bot_config.api_url, "kc_wrong")
     asked = await submit(stage, ada, leaderboard_name="double", gpu="H100")
-    message = await asked.wait_text("Whoever runs it has to look at its token")
+    message = await asked.wait_text("The operator must check it")
     assert "sign in" not in message.text
     assert not stage.bot.parts.memory.open_ones()
 
@@ -353,7 +353,7 @@ async def test_a_menu_that_nobody_uses_says_that_nothing_was_submitted(
 ) -> None:
     monkeypatch.setattr("kernelcup.bot.questions.ANSWER_IN_S", 0.05)
     asked = await submit(stage, ada, leaderboard_name="double")
-    message = await asked.wait_text("You chose nothing, so nothing was submitted.", 10)
+    message = await asked.wait_text("Nothing was chosen, so nothing was submitted.", 10)
     assert not message.controls
     assert not list_views(stage.db)
 

@@ -185,7 +185,7 @@ async def older(stage: Stage) -> tuple[Played, Played]:
         ("reference_code.py", REFERENCE_CODE),
     )
     chosen = await asked.choose(GPU_MENU, [device.name for device in RUNNERS])
-    await chosen.wait_text("was made", 15)
+    await chosen.wait_text("was created", 15)
 
     board = {"leaderboard_name": "identity_py"}
     player = Player(stage, stage.guild.add_member("ada"))

@@ -1,1 +1,1 @@
-"""The Discord bot: a client of our own HTTP API. No rule of the platform lives here."""
+"""The Discord bot: a client of our own HTTP API. It contains no rules of the platform."""

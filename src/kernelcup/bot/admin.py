@@ -1,4 +1,4 @@
-"""Commands of those who run the service: submissions, pauses, figures. The API refuses what somebody may not do."""
+"""Commands for operators: submissions, pauses, statistics. The API checks permissions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def register(tree: groups.Tree, parts: Parts) -> None:
 
 
 def _delete_submission(parts: Parts) -> Command:
-    @app_commands.command(name="delete-submission", description="Delete a submission with its runs, for good")
+    @app_commands.command(
+        name="delete-submission", description="Delete a submission with its runs permanently"
+    )
     @app_commands.describe(submission="Its number")
     async def delete_submission(
         interaction: discord.Interaction, submission: app_commands.Range[int, 1]
@@ -50,7 +52,7 @@ def _delete_submission(parts: Parts) -> Command:
             await parts.api.send("DELETE", at("submissions", submission), replies.who(interaction))
             return f"🗑️ Submission #{submission} was deleted."
 
-        text = f"Delete this submission with its runs, for good?\n{submission_text(found)}"
+        text = f"Delete this submission with its runs permanently?\n{submission_text(found)}"
         file = texts.Attached(f"{submission}-{texts.file_name(found['file_name'])}", code["code"].encode())
         view = Confirm(interaction, "Delete", act, no="Keep", kept=f"Submission #{submission} stays.")
         await view.ask(text, [file])
@@ -59,7 +61,7 @@ def _delete_submission(parts: Parts) -> Command:
 
 
 def _get_submission(parts: Parts) -> Command:
-    @app_commands.command(name="get-submission", description="Show anybody's submission and its code")
+    @app_commands.command(name="get-submission", description="Show any user's submission and its code")
     @app_commands.describe(submission_id="Its number")
     async def get_submission(
         interaction: discord.Interaction, submission_id: app_commands.Range[int, 1]
@@ -71,7 +73,7 @@ def _get_submission(parts: Parts) -> Command:
 
 
 def submission_text(found: Json) -> str:
-    """Return what a submission is, in a few lines."""
+    """Return a submission's description, a few lines."""
     head = (
         f"**#{found['id']}** {texts.code(found['file_name'])} by {texts.plain(found['user'], 64)} "
         f"to {texts.code(found['leaderboard'])}, {found['mode']}, {boards_text.stamp(found['created_at'])}"
@@ -85,12 +87,12 @@ def submission_text(found: Json) -> str:
 
 
 def _rejudge(parts: Parts) -> Command:
-    @app_commands.command(name="rejudge", description="Judge again; first it is only shown what that means")
+    @app_commands.command(name="rejudge", description="Judge results again, after a preview")
     @app_commands.describe(
-        submission="Only this one",
+        submission="Only this submission",
         leaderboard_name="All ranked submissions of this leaderboard",
         gpu="Only on this GPU",
-        only_best="Only what stands in the ranking",
+        only_best="Only current entries of the standings",
     )
     @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
     async def rejudge(
@@ -130,14 +132,14 @@ def _rejudged(
 
 
 def plan_text(plan: Json) -> str:
-    """Return what judging again means, or what it meant."""
+    """Return the consequences of judging again, before or after."""
     verb = "would be" if plan["dry_run"] else "are"
     if not plan["jobs"]:
-        lines = ["There is nothing that could be judged again."]
+        lines = ["There is nothing to judge again."]
     else:
         lines = [f"**{plan['jobs']} jobs** of {plan['submissions']} submissions {verb} judged again."]
         lines += [f"- {texts.code(device)}: {count}" for device, count in plan["by_device"].items()]
-        lines.append(f"{plan['standing']} of them stand in the ranking and may change it.")
+        lines.append(f"{plan['standing']} of them are in the standings and may change them.")
         if plan["other_version"]:
             lines.append(f"{plan['other_version']} were judged with another version of the task.")
         if plan["older_clock"]:
@@ -152,9 +154,13 @@ def plan_text(plan: Json) -> str:
 
 
 def _pause(parts: Parts, name: str) -> Command:
-    @app_commands.command(name=name, description="Take no submissions: at all, of a leaderboard or for a GPU")
+    @app_commands.command(
+        name=name, description="Stop accepting submissions: all, for a leaderboard or for a GPU"
+    )
     @app_commands.describe(
-        reason="Shown to those who try", leaderboard_name="Only this leaderboard", gpu="Only this GPU"
+        reason="Reason, shown to everyone who submits",
+        leaderboard_name="Only this leaderboard",
+        gpu="Only this GPU",
     )
     @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
     async def pause(
@@ -167,7 +173,7 @@ def _pause(parts: Parts, name: str) -> Command:
         path, what = _paused(leaderboard_name, gpu)
         await parts.api.send("PUT", path, replies.who(interaction), json={"reason": reason})
         await replies.answer(
-            interaction, f"⏸️ {what} takes no submissions. What was accepted before is judged."
+            interaction, f"⏸️ {what} accepts no submissions. Earlier submissions are still judged."
         )
 
     return pause
@@ -175,7 +181,7 @@ def _pause(parts: Parts, name: str) -> Command:
 
 def _start(parts: Parts) -> Command:
     @app_commands.command(name="start", description="End a pause")
-    @app_commands.describe(leaderboard_name="Of this leaderboard", gpu="Of this GPU")
+    @app_commands.describe(leaderboard_name="Resume this leaderboard", gpu="Resume this GPU")
     @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
     async def start(
         interaction: discord.Interaction, leaderboard_name: str | None = None, gpu: str | None = None
@@ -183,7 +189,7 @@ def _start(parts: Parts) -> Command:
         await begin(parts, interaction)
         path, what = _paused(leaderboard_name, gpu)
         await parts.api.send("DELETE", path, replies.who(interaction))
-        await replies.answer(interaction, f"▶️ {what} takes submissions again.")
+        await replies.answer(interaction, f"▶️ {what} accepts submissions again.")
 
     return start
 
@@ -202,8 +208,10 @@ def _paused(board: str | None, gpu: str | None) -> tuple[str, str]:
 
 
 def _stats(parts: Parts, name: str) -> Command:
-    @app_commands.command(name=name, description="How much is submitted and judged")
-    @app_commands.describe(last_day_only="Of the last 24 hours", leaderboard_name="Of one leaderboard")
+    @app_commands.command(name=name, description="Statistics of submissions and judging")
+    @app_commands.describe(
+        last_day_only="Only for the last 24 hours", leaderboard_name="Only for this leaderboard"
+    )
     @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
     async def stats(
         interaction: discord.Interaction, last_day_only: bool = False, leaderboard_name: str | None = None
@@ -220,7 +228,7 @@ def _stats(parts: Parts, name: str) -> Command:
 
 
 def stats_text(found: Json) -> str:
-    """Return figures, one in a line."""
+    """Return the statistics, one on each line."""
     lines = [
         f"{key} = {found[key]}" for key in ("submissions", "users", "unique_codes", "waiting", "running")
     ]

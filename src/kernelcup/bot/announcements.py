@@ -1,8 +1,8 @@
-"""News of leaderboards: in each one's forum thread for everybody, and in direct messages for one person.
+"""News of leaderboards: public news in the leaderboard's forum thread, personal news in direct messages.
 
-They are asked of the API as nobody, so only what everybody may see is said openly. What was said is
-remembered, and a message that is sent again carries the same nonce: each piece of news is there once.
-Deadlines are left to the reminders of the forum, and a new leaderboard is announced by its thread.
+The bot asks the API for news anonymously, so public posts hold only public data. Posted news are
+remembered, and a repeated message carries the same nonce, so each piece of news appears once.
+The forum's reminders announce deadlines, and a new leaderboard's thread announces the leaderboard.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 POLL_S = 5.0
 PAGE = 50
 THREAD_COMES_WITHIN = timedelta(seconds=30)
-"""So long news wait for the thread of a leaderboard that was just made."""
+"""How long news wait for the thread of a new leaderboard."""
 
 LAST_NEWS, LAST_DIRECT = "news:last", "news:direct"
 MARKS = {"opened": "🟢", "first_place": "🥇", "unveiled": "🔓", "final": "🏁", "overtaken": "⏩"}
@@ -42,14 +42,14 @@ logger = logging.getLogger(__name__)
 
 
 async def run(bot: KernelCupBot, parts: Parts) -> None:
-    """Tell news until cancelled."""
+    """Announce news until cancelled."""
     while True:
         await look(bot, parts, discord.utils.utcnow())
         await asyncio.sleep(POLL_S)
 
 
 async def look(bot: KernelCupBot, parts: Parts, now: datetime) -> None:
-    """Tell what is new, once. The first time nothing is: what was before the bot came is no news."""
+    """Announce the new news once. The first call announces nothing: older events are not news."""
     for tell in (_tell_all, _tell_each):
         try:
             await tell(bot, parts, now)
@@ -65,12 +65,12 @@ async def _tell_all(bot: KernelCupBot, parts: Parts, now: datetime) -> None:
         return
     for item in page["items"]:
         if await _is_told(parts, item) and not await _announce(bot, parts, item, now):
-            return  # its thread is about to come
+            return  # its thread is about to be created
         parts.memory.put(LAST_NEWS, item["id"])
 
 
 async def _is_told(parts: Parts, item: Json) -> bool:
-    """Return whether a piece of news is announced, and not said in another way."""
+    """Return whether a piece of news is announced here, and not in another way."""
     if item["kind"] not in OPEN_KINDS:
         return False
     if item["kind"] != "opened":
@@ -83,7 +83,7 @@ async def _is_told(parts: Parts, item: Json) -> bool:
 
 
 async def _announce(bot: KernelCupBot, parts: Parts, item: Json, now: datetime) -> bool:
-    """Say a piece of news in the forums of all guilds; return False to try again a little later."""
+    """Post a piece of news in the forums of all guilds; return False to try again later."""
     is_fresh = now - datetime.fromisoformat(item["at"]) < THREAD_COMES_WITHIN
     for guild in bot.guilds:
         if parts.guilds.forum(guild.id) is None:
@@ -109,7 +109,7 @@ async def _post(bot: KernelCupBot, parts: Parts, item: Json, guild_id: int, thre
             await patiently(partial(found.edit, archived=False))
         message = await send(found, _text(parts, item), _nonce(key, guild_id))
     except (PlaceLost, discord.HTTPException) as error:
-        logger.warning("guild %s is not told news %s: %s", guild_id, item["id"], error)
+        logger.warning("guild %s does not get news %s: %s", guild_id, item["id"], error)
         return
     parts.memory.say(key, str(guild_id), message)
 
@@ -133,7 +133,7 @@ async def _write_to(bot: KernelCupBot, parts: Parts, item: Json) -> None:
         channel = await patiently(user.create_dm)
         message = await send(channel, _text(parts, item, after=HOW_TO_STOP), _nonce(key, int(subject)))
     except (PlaceLost, discord.HTTPException) as error:
-        logger.info("news %s cannot be told by a direct message: %s", item["id"], error)
+        logger.info("news %s cannot be sent as a direct message: %s", item["id"], error)
         return
     parts.memory.say(key, subject, message)
 

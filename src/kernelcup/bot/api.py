@@ -1,4 +1,4 @@
-"""The platform's HTTP API, as the bot uses it: for a person, as itself, or as nobody."""
+"""The platform's HTTP API for the bot: on behalf of a person, as itself, or anonymously."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from kernelcup.errors import DeviceNeeded, KernelCupError, ServerUnavailable
 
 ACT_FOR = "X-KernelCup-Act-For"
 PATIENCE_S = 20.0
-"""So long a request is tried again while the server does not answer."""
+"""How long a request is retried while the server does not answer."""
 TIMEOUT_S = 30.0
 SILENCE_S = 45.0
-"""A stream that says nothing for so long is dead: a live one says every 15 s that it lives."""
+"""A stream that is silent for this long is dead: a live one sends a sign of life every 15 s."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A Discord account, for which the bot vouches."""
+    """A Discord account that the bot vouches for."""
 
     id: int
     name: str
 
     @property
     def header(self) -> str:
-        """Return what tells the API for whom the bot acts."""
+        """Return the header that names the person the bot acts for."""
         return f"discord:{self.id}:{quote(self.name)}"
 
 
 class _Service:
-    """The bot itself, with no more than its token allows."""
+    """The bot itself, with the rights of its token."""
 
 
 SERVICE: Final = _Service()
 Who = Person | _Service | None
-"""Who asks: a person, the bot itself, or (None) nobody, who sees what everybody may see."""
+"""The requester: a person, the bot itself, or None for an anonymous request, which sees public data."""
 
 Files = Sequence[tuple[str, tuple[str, bytes]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Happening:
-    """An event of a submission; ``waiting`` ones have no number."""
+    """An event of a submission; ``waiting`` events have no number."""
 
     id: int | None
     kind: str
@@ -59,13 +59,13 @@ class Happening:
 
 
 class Api:
-    """Speaks with the platform. Deliberate refusals are our errors, of the same kind as on the server.
+    """Client of the platform. Refusals are raised as the same error classes as on the server.
 
     Args:
-        server: Its address.
+        server: The platform's address.
         token: The service token.
         transport: For tests.
-        first_pause_s: How long to wait before a second try; each further wait is twice as long.
+        first_pause_s: Pause before the second try; each further pause is twice as long.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Api:
     async def get(
         self, path: str, who: Who, *, patience_s: float = PATIENCE_S, **params: str | int | None
     ) -> Any:
-        """Return what is under an address. It raises as :meth:`send` does."""
+        """Return the resource at a path. Raises like :meth:`send`."""
         given = {name: value for name, value in params.items() if value is not None}
         return await self.send("GET", path, who, params=given, patience_s=patience_s)
 
@@ -113,23 +113,23 @@ class Api:
         patience_s: float = PATIENCE_S,
         timeout_s: float = TIMEOUT_S,
     ) -> Any:
-        """Send a request and return what the server answers, from JSON.
+        """Send a request and return the server's answer, decoded from JSON.
 
         Args:
-            method: Such as ``GET``.
-            path: Below ``/api/v1``; use :func:`at` for parts that people wrote.
-            who: Who asks.
+            method: For example ``GET``.
+            path: Below ``/api/v1``; use :func:`at` for parts supplied by people.
+            who: The requester.
             json: The body.
-            params: What stands behind the question mark.
+            params: Parameters of the query string.
             data: Fields of a form.
             files: Files of a form.
-            key: Makes the request safe to repeat: it is done once.
-            patience_s: So long it is tried again. Only what is safe to repeat ever is.
-            timeout_s: So long one try may take.
+            key: Idempotency key; makes the request safe to repeat.
+            patience_s: How long to retry. Only requests that are safe to repeat are retried.
+            timeout_s: Time limit of one try.
 
         Raises:
             UserError: The server refuses.
-            ServerUnavailable: It does not answer, or not as ours does.
+            ServerUnavailable: It does not answer, or not like a KernelCup server.
         """
         headers = self._headers(who)
         if key is not None:
@@ -148,17 +148,17 @@ class Api:
         return _body(await self._patiently(request, patience_s if repeatable else 0))
 
     async def download(self, path: str, who: Who) -> bytes:
-        """Return a file. It raises as :meth:`send` does."""
+        """Return a file. Raises like :meth:`send`."""
         request = self._http.build_request("GET", API + path, headers=self._headers(who))
         return (await self._patiently(request, PATIENCE_S)).content
 
     async def follow(self, submission: int, who: Who, *, after: int = 0) -> AsyncIterator[Happening]:
-        """Yield what happens to a submission, each event once, until it is done.
+        """Yield the events of a submission, each once, until it is done.
 
-        A broken stream is taken up where it broke, for as long as it takes.
+        A broken stream is resumed where it broke, however long that takes.
 
         Raises:
-            UserError: The server refuses, as when the submission was deleted.
+            UserError: The server refuses, for example because the submission was deleted.
         """
         last, pause_s = after, self._first_pause_s
         while True:
@@ -170,7 +170,7 @@ class Api:
                         return
             except NotReached:
                 pass
-            # It ended without `done`: the server was stopped, or all was told before `after`.
+            # It ended without `done`: the server stopped, or there are no events beyond `after`.
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             if (await self.get(f"/submissions/{submission}", who, patience_s=float("inf")))["ended"]:
@@ -179,7 +179,7 @@ class Api:
                 return
 
     async def _rest(self, submission: int, who: Who, after: int) -> AsyncIterator[Happening]:
-        """Yield what was told of an ended submission since an event."""
+        """Yield the events of an ended submission after a given event."""
         last: int | None = after
         while last is not None:
             page = await self.get(f"/submissions/{submission}/history", who, after=last)
@@ -235,7 +235,7 @@ class Api:
 
 
 def at(*parts: object) -> str:
-    """Return an address below ``/api/v1`` from parts that anybody may have written."""
+    """Return a path below ``/api/v1`` from untrusted parts."""
     return "".join(f"/{quote(str(part), safe='')}" for part in parts)
 
 

@@ -1,4 +1,4 @@
-"""The bot: a client of Discord with our commands."""
+"""The bot: a Discord client with our commands."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ class Module(Protocol):
 
 
 class Background(Protocol):
-    """A module that has something to do beside commands."""
+    """A module with work of its own beside commands."""
 
     async def run(self, bot: KernelCupBot, parts: Parts) -> None:
         """Work until cancelled."""
 
 
 class Tree(app_commands.CommandTree["KernelCupBot"]):
-    """Commands whose errors are said in words."""
+    """Command tree that explains errors in words."""
 
     async def on_error(
         self, interaction: discord.Interaction[Any], error: app_commands.AppCommandError
     ) -> None:
-        """Say what went wrong, to the person only."""
+        """Explain the error, visible only to the person."""
         await replies.answer_error(interaction, error)
 
 
@@ -66,9 +66,9 @@ class KernelCupBot(discord.Client):
 
     Args:
         config: The settings.
-        api: The platform; default: as the settings say.
+        api: The platform; default: the one in the settings.
         modules: Modules of commands.
-        background: What else runs while the bot is connected.
+        background: Other work that runs while the bot is connected.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class KernelCupBot(discord.Client):
             module.register(self.tree, self.parts)
 
     async def setup_hook(self) -> None:
-        """Tell Discord our commands."""
+        """Register our commands with Discord."""
         self.spawn(self._sync())
 
     async def on_ready(self) -> None:
-        """Set every guild up; the first time take up what was being followed."""
+        """Set every guild up; the first time, resume following submissions."""
         first, self._started = not self._started, True
         if first:
             self.parts.follower.resume()
@@ -121,27 +121,27 @@ class KernelCupBot(discord.Client):
         await self.parts.guilds.set_up(guild)
 
     async def on_guild_available(self, guild: discord.Guild) -> None:
-        """Set a guild up that was out of reach."""
+        """Set up a guild that was unavailable."""
         await self.parts.guilds.set_up(guild)
 
     async def on_guild_channel_delete(self, channel: discord.abc.GuildChannel) -> None:
-        """Make a channel again without which nobody could submit."""
+        """Create a deleted channel again if submitting needs it."""
         if self.parts.guilds.needs(channel):
             await self.parts.guilds.set_up(channel.guild)
 
     async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
-        """Log what failed in an event."""
+        """Log an error in an event."""
         logger.exception("the event %s failed", event_method)
 
     def spawn(self, work: Any) -> asyncio.Task[None]:
-        """Run something until it ends or the bot does."""
+        """Run a task until it ends or the bot closes."""
         task: asyncio.Task[None] = asyncio.create_task(_logged(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def close(self) -> None:
-        """End. What is followed goes on with the next start."""
+        """Close the bot. Following submissions resumes at the next start."""
         if self.is_closed():
             return
         for task in list(self._tasks):
@@ -156,7 +156,7 @@ class KernelCupBot(discord.Client):
             try:
                 await self.tree.sync()
             except discord.DiscordServerError as error:
-                logger.warning("Discord does not take the commands now: %s", error)
+                logger.warning("Discord rejects the commands now: %s", error)
                 await asyncio.sleep(SYNC_AGAIN_S)
             else:
                 return
@@ -173,7 +173,7 @@ def default_modules() -> list[Module]:
 
 
 def default_background() -> list[Background]:
-    """Return all that runs beside commands."""
+    """Return all background modules."""
     return [forum, announcements]
 
 
@@ -181,4 +181,4 @@ async def _logged(work: Any) -> None:
     try:
         await work
     except Exception:
-        logger.exception("something in the background failed")
+        logger.exception("a background task failed")

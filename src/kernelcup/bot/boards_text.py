@@ -1,4 +1,4 @@
-"""Leaderboards, rankings and what changed of them, as people on Discord read them."""
+"""Leaderboards, rankings and their changes, as text for Discord."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kernelcup.wording import percent, rank_text, time_text, trust_text
 Json = Mapping[str, Any]
 
 PAGE = 10
-"""Places on a page of a ranking."""
+"""Number of places on a page of a ranking."""
 
 ACCENT = 0x5865F2
 LONGEST_DESCRIPTION = 1100
@@ -24,7 +24,7 @@ MOST_CHANGES = 5
 MOST_LINES_ABOUT = 60
 AUDITED = "audited"
 BEHIND = tuple(outcome.value for outcome in DuelOutcome if outcome.is_behind)
-"""How a duel ended for those who stand behind whom they met."""
+"""Outcomes of duels that put a result behind its rival."""
 
 
 def stamp(moment: datetime | str, style: str = "f") -> str:
@@ -55,17 +55,17 @@ def ranking_embed(
     frozen: str = "",
     older: Sequence[Json] = (),
 ) -> discord.Embed:
-    """Return a page of a ranking, the fastest first.
+    """Return a page of a ranking, fastest first.
 
     Args:
-        frozen: Says that it is, where it is.
-        older: What stands apart, as an older clock measured it.
+        frozen: A note for frozen standings, else empty.
+        older: Results that an older clock measured, listed separately.
     """
     page = offset // PAGE + 1
     table = texts.block("\n".join(_table(places)))
     embed = discord.Embed(
         title=texts.title(f"{board} on {device}", 256),
-        description=table if places else "Nobody is ranked here yet.",
+        description=table if places else "No one is ranked here yet.",
         colour=ACCENT,
         url=link,
     )
@@ -80,12 +80,12 @@ def ranking_embed(
 
 
 def first_message(board: Json, task: Json, changes: Sequence[str], *, link: str) -> str:
-    """Return what stands at the top of a leaderboard's thread.
+    """Return the first message of a leaderboard's thread.
 
     Args:
-        board: The leaderboard, as the API tells it.
+        board: The leaderboard, from the API.
         task: Its task.
-        changes: What changed of it, the newest first, ready to be shown.
+        changes: Its changes as finished text, newest first.
         link: Its page.
     """
     parts = []
@@ -94,24 +94,24 @@ def first_message(board: Json, task: Json, changes: Sequence[str], *, link: str)
     parts.append(f"**Deadline** {deadline_text(board)}\n**GPUs** {devices_text(board)}")
     if description := description_text(task["description"]):
         parts.append(description)
-    parts.append(f"Submit with {texts.code('/leaderboard submit ranked')}; all about it: <{link}>")
+    parts.append(f"Submit with {texts.code('/leaderboard submit ranked')}; details: <{link}>")
     return "\n\n".join(parts)
 
 
 def description_text(text: str, limit: int = LONGEST_DESCRIPTION) -> str:
-    """Return as much of a task's description as fits: its signs are escaped, so that it may grow."""
+    """Return as much of a task's description as fits after escaping, which lengthens it."""
     tries = (texts.plain_lines(text, limit // share) for share in (1, 2, 3))
     return next((found for found in tries if len(found) <= limit), "")
 
 
 def template_file(board: Json, task: Json, text: str, language: str = "") -> texts.Attached:
-    """Return a template as a file to start from: named, with what somebody should know in comments.
+    """Return a template as a file to start from, with the leaderboard's facts in comments.
 
     Args:
         board: The leaderboard.
         task: Its task.
         text: The template.
-        language: What tells it from other templates of the leaderboard, if they come together.
+        language: Distinguishes it from the leaderboard's other templates, if several are sent.
     """
     ending = "cu" if task["lang"] == "cu" else "py"
     comment = "//" if ending == "cu" else "#"
@@ -125,13 +125,13 @@ def template_file(board: Json, task: Json, text: str, language: str = "") -> tex
 
 
 def facts(board: Json) -> dict[str, Any]:
-    """Return what of a leaderboard is told when it changes."""
+    """Return the facts of a leaderboard whose changes are announced."""
     names = ("deadline", "opens_at", "freeze_at", "devices", "task_hash", "max_file_bytes", "trust", "duel")
     return {name: board[name] for name in names} | {"notice": board.get("notice", "")}
 
 
 def changes_between(before: Json, after: Json) -> list[str]:
-    """Return in words what changed from one state of a leaderboard to another."""
+    """Describe the changes from one state of a leaderboard to another."""
     found = []
     for name, words in (
         ("deadline", "deadline"),
@@ -148,12 +148,14 @@ def changes_between(before: Json, after: Json) -> list[str]:
     if removed:
         found.append(f"GPUs removed: {_names(removed)}")
     if before.get("task_hash") != after.get("task_hash"):
-        found.append("the task changed; ask for the template and the task again")
+        found.append("the task changed; get the template and the task again")
     if before.get("max_file_bytes") != after.get("max_file_bytes"):
         size = after.get("max_file_bytes")
-        found.append(f"largest submission: {f'{size:,} bytes' if size else 'as everywhere'}")
+        found.append(f"largest submission: {f'{size:,} bytes' if size else 'the default'}")
     if before.get("trust", after["trust"]) != after["trust"]:
-        found.append("only audited times rank" if after["trust"] == AUDITED else "all times rank, marked")
+        found.append(
+            "only audited times rank" if after["trust"] == AUDITED else "all times rank, each marked"
+        )
     if before.get("duel", after["duel"]) != after["duel"]:
         needs = "must win a duel" if after["duel"] else "needs no duel"
         found.append(f"a new first place {needs}")
@@ -168,7 +170,7 @@ def _names(names: Sequence[str], most: int = 10) -> str:
 
 
 def _table(places: Sequence[Json]) -> list[str]:
-    """Return lines that are as narrow as they can be: a phone shows few letters in one."""
+    """Return lines as narrow as possible: a phone shows few characters in a line."""
     rows = [("#", "User", "Time", "95 %", "Submission"), *map(_row, places)]
     wide = [max(len(row[column]) for row in rows) for column in range(4)]
     return [

@@ -1,4 +1,4 @@
-"""Whether a bot could do its work: the tokens, the server, the guilds and what it may do there."""
+"""Check whether a bot could work: tokens, server, guilds and permissions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """One thing looked at."""
+    """The result of one check."""
 
     name: str
     good: bool
@@ -25,14 +25,14 @@ class Looked:
 
 
 async def look(config: BotConfig) -> AsyncIterator[Looked]:
-    """Look at everything, without the gateway: nothing is changed and nobody notices."""
+    """Run all checks, without the gateway: nothing is changed or visible to others."""
     yield await _platform(config)
     client = discord.Client(intents=discord.Intents(guilds=True))
     async with client:
         try:
             await client.login(config.token)
         except discord.LoginFailure:
-            yield Looked("token", False, "Discord does not know KERNELCUP_DISCORD_TOKEN")
+            yield Looked("token", False, "Discord rejects KERNELCUP_DISCORD_TOKEN")
             return
         except (discord.HTTPException, OSError) as error:
             yield Looked("discord", False, f"Discord cannot be reached: {error}")
@@ -42,15 +42,17 @@ async def look(config: BotConfig) -> AsyncIterator[Looked]:
         url = discord.utils.oauth_url(client.user.id, permissions=NEEDED)
         guilds = [each async for each in client.fetch_guilds(limit=200)]
         if not guilds:
-            yield Looked("guilds", False, f"the bot is in none; invite it: {url}")
+            yield Looked("guilds", False, f"the bot is in no guild; invite it: {url}")
         for guild in guilds:
             try:
                 yield await _guild(client, guild.id, url)
             except discord.HTTPException as error:
-                yield Looked(guild.name, False, f"Discord does not let the bot look at it: {error}")
+                yield Looked(guild.name, False, f"Discord denies the bot access to it: {error}")
         if not config.role_guilds and len(guilds) > 1:
             yield Looked(
-                "roles", False, "of several guilds none is trusted: name those in KERNELCUP_DISCORD_GUILDS"
+                "roles",
+                False,
+                "there are several guilds and none is trusted: name the trusted ones in KERNELCUP_DISCORD_GUILDS",
             )
 
 
@@ -75,9 +77,9 @@ async def _guild(client: discord.Client, guild_id: int, url: str) -> Looked:
     missing = [name for name, needed in NEEDED if needed and not getattr(member.guild_permissions, name)]
     if missing and not member.guild_permissions.administrator:
         words = ", ".join(name.replace("_", " ") for name in missing)
-        return Looked(guild.name, False, f"the bot may not: {words}; invite it again: {url}")
+        return Looked(guild.name, False, f"the bot lacks permissions: {words}; invite it again: {url}")
     there = {channel.name for channel in await guild.fetch_channels()} | {role.name for role in guild.roles}
     wanted = (CATEGORY, SUBMISSIONS, GENERAL, FORUM, ADMIN_ROLE, CREATOR_ROLE)
     if absent := [name for name in wanted if name not in there]:
-        return Looked(guild.name, True, f"the bot will make {', '.join(absent)} when it starts")
-    return Looked(guild.name, True, "roles and channels are there")
+        return Looked(guild.name, True, f"the bot will create {', '.join(absent)} when it starts")
+    return Looked(guild.name, True, "roles and channels exist")

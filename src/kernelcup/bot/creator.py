@@ -1,4 +1,4 @@
-"""Commands of those who make leaderboards: create, delete, update from a git repository."""
+"""Commands for leaderboard creators: create, delete, update from a git repository."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelcup.bot.roles import begin
 from kernelcup.errors import InvalidValue
 
 LARGEST_TASK = 20 * 2**20
-"""More is not even read; how large a task may be says the platform."""
+"""Larger files are not even read; the platform has the actual limit."""
 SYNC_PATIENCE_S = 300.0
 
 Json = Mapping[str, Any]
@@ -36,16 +36,16 @@ def register(tree: groups.Tree, parts: Parts) -> None:
 
 
 def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
-    @app_commands.command(name="create", description="Make a leaderboard from a task")
+    @app_commands.command(name="create", description="Create a leaderboard from a task")
     @app_commands.describe(
-        leaderboard_name="How it is called",
+        leaderboard_name="The leaderboard's name",
         deadline="YYYY-MM-DD, or YYYY-MM-DD HH:MM; UTC unless a zone follows",
         task_zip="The task: a zipped folder, or one .py with the reference code",
-        gpus="GPUs, with commas between; without it a menu asks",
-        closed="Only those with an invite see it",
-        harness="Whose code judges: ours, or the task's own",
-        trust="Which times rank: any, each with its mark, or audited ones only",
-        duel="Whether a new first place must win when measured against the old one",
+        gpus="GPUs, separated by commas; default: choose from a menu",
+        closed="Only users with an invite see it",
+        harness="The judging code: ours, or the task's own",
+        trust="Which times rank: any (each marked), or audited times only",
+        duel="Whether a new first place must win a duel against the old one",
     )
     async def create(
         interaction: discord.Interaction,
@@ -79,7 +79,7 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
 
 
 class _Maker:
-    """A leaderboard that is being made."""
+    """A leaderboard that is being created."""
 
     def __init__(self, parts: Parts, settings: dict[str, Any], file_name: str, content: bytes) -> None:
         self._parts = parts
@@ -103,7 +103,7 @@ class _Maker:
         await replies.replace(interaction, await self.make(interaction, devices))
 
     async def make(self, interaction: discord.Interaction, devices: list[str]) -> str:
-        """Make it, and return what to say."""
+        """Create it, and return the message for its creator."""
         board = await self._parts.api.send(
             "POST",
             "/leaderboards",
@@ -113,18 +113,20 @@ class _Maker:
         )
         self._parts.boards_changed.set()
         lines = [
-            f"✅ Leaderboard {texts.code(board['name'])} was made.",
+            f"✅ Leaderboard {texts.code(board['name'])} was created.",
             f"**Deadline** {boards_text.stamp(board['deadline'], 'F')}" if board["deadline"] else "",
             f"**GPUs** {boards_text.devices_text(board)}",
             *_notes(board["notes"]),
         ]
         if board["visibility"] == "closed":
-            lines.append(f"Only members see it; make codes with {texts.code('/admin invites make')}.")
+            lines.append(
+                f"Only members see it; create invite codes with {texts.code('/admin invites make')}."
+            )
         return "\n".join(line for line in lines if line)
 
 
 def _notes(notes: Sequence[str]) -> list[str]:
-    """Return how a new leaderboard is judged, and what else its maker should know."""
+    """Return how a new leaderboard is judged, and other notes for its creator."""
     first, *rest = notes
     return [
         f"**Judged by** {texts.plain(first.removeprefix('judged by '), 500)}",
@@ -145,10 +147,10 @@ def split_names(text: str) -> list[str]:
 
 def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
     @app_commands.command(name=name, description="Delete a leaderboard with all its submissions")
-    @app_commands.describe(leaderboard_name="Which; without it a menu asks")
+    @app_commands.describe(leaderboard_name="The leaderboard; default: choose from a menu")
     async def delete(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
         if leaderboard_name is not None:
-            # A form must be the first answer, so nothing is asked of the API before.
+            # A form must be the first answer, so no API request comes before it.
             await interaction.response.send_modal(_deletion(parts, leaderboard_name))
             return
         await begin(parts, interaction)
@@ -161,7 +163,7 @@ def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
             await interaction.response.send_modal(_deletion(parts, values[0]))
 
         menu = Menu(interaction, "Select the leaderboard to delete...", names, chosen)
-        await menu.ask("Which leaderboard is to be deleted?")
+        await menu.ask("Which leaderboard do you want to delete?")
 
     delete.autocomplete("leaderboard_name")(offering.managed(parts))
     return delete
@@ -177,19 +179,19 @@ def _deletion(parts: Parts, board: str) -> TypedName:
             interaction, f"🗑️ {texts.code(board)} was deleted, with its submissions and their history."
         )
 
-    return TypedName("Delete for good", board, act)
+    return TypedName("Delete permanently", board, act)
 
 
 # ---- update from git
 
 
 def _update(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
-    @app_commands.command(name=name, description="Make and update leaderboards from a git repository")
+    @app_commands.command(name=name, description="Create and update leaderboards from a git repository")
     @app_commands.describe(
         repository_name="Address of the repository, or OWNER/NAME on GitHub",
-        problem_set="Which problem set; without it all",
+        problem_set="The problem set; default: all",
         branch="Its branch",
-        force="Also where results can then not be compared any more",
+        force="Also apply changes that make earlier results incomparable",
     )
     async def update(
         interaction: discord.Interaction,
@@ -237,7 +239,7 @@ def repository_address(text: str) -> str:
 
 
 def sync_text(result: Json) -> str:
-    """Return what a sync did or would do."""
+    """Return a summary of what a sync did or would do."""
     would = "would be " if result["preview"] else ""
     lines = [f"**{'Preview' if result['preview'] else 'Done'}**, commit {texts.code(result['commit'][:12])}"]
     for key, words in (("created", "made"), ("updated", "updated")):

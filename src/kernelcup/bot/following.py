@@ -1,4 +1,4 @@
-"""Follows submissions from the command to the last word said about them, across restarts."""
+"""Follows submissions from the command to the last message about them, across restarts."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ logger = logging.getLogger(__name__)
 
 AGAIN_S = 30.0
 TROUBLE = (SignInNeeded, ScopeMissing, RateLimited, ServerUnavailable, discord.HTTPException)
-"""What passes: of the server, of the bot's own token, of Discord."""
+"""Temporary trouble: of the server, of the bot's own token, of Discord."""
 SUBMIT_PATIENCE_S = 3600.0
-"""So long a submission is sent again while the server does not answer."""
+"""How long sending a submission is retried while the server does not answer."""
 
 
 BOTS_FAULT = (SignInNeeded, ServerUnavailable)
-"""Why a submission is not given up: the same will be taken later."""
+"""Refusals that are temporary: the same submission will be accepted later."""
 
 
 class Ticket:
-    """What a command waits for: that its submission is accepted, and where it is told of."""
+    """What a command waits for: the acceptance of its submission, and the place of its messages."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -50,29 +50,29 @@ class Ticket:
         self.placed: asyncio.Future[Place | None] = loop.create_future()
 
     async def place(self, wait_s: float) -> Place | None:
-        """Return where the messages are, None if that is not known in time."""
+        """Return the place of the messages, None if it is not known in time."""
         await asyncio.wait({self.placed}, timeout=wait_s)
         return self.placed.result() if self.placed.done() else None
 
     def accept(self, submission: dict[str, Any]) -> None:
-        """The platform has it."""
+        """Record that the platform accepted the submission."""
         if not self.accepted.done():
             self.accepted.set_result(submission)
 
     def refuse(self, error: Exception) -> None:
-        """The platform does not want it."""
+        """Record that the platform refused the submission."""
         if not self.accepted.done():
             self.accepted.set_exception(error)
-            self.accepted.exception()  # whoever waited may be gone: that is no error of its own
+            self.accepted.exception()  # the waiting command may be gone, so an unread exception is fine
 
     def put(self, place: Place | None) -> None:
-        """Its messages have a place."""
+        """Record the place of the messages."""
         if not self.placed.done():
             self.placed.set_result(place)
 
 
 class Follower:
-    """All submissions that are being followed, a task for each."""
+    """All followed submissions, one asyncio task for each."""
 
     def __init__(self, bot: KernelCupBot) -> None:
         self._bot = bot
@@ -82,7 +82,7 @@ class Follower:
         """Remember a submission, send it, and follow it to its end.
 
         Returns:
-            What tells the API's answer; a refusal is raised by it. The same interaction twice is one.
+            The ticket that gets the API's answer or raises its refusal. A repeated interaction submits once.
         """
         if (known := self._tickets.get(followed.key)) is not None:
             return known
@@ -90,18 +90,18 @@ class Follower:
         if self._bot.parts.memory.begin(followed):
             self._start(followed, ticket)
         else:
-            ticket.refuse(Conflict("This was submitted already."))
+            ticket.refuse(Conflict("This has already been submitted."))
         return ticket
 
     def resume(self) -> None:
-        """Take up what was followed when the bot ended."""
+        """Resume the submissions that were followed when the bot stopped."""
         for followed in self._bot.parts.memory.open_ones():
             if followed.key not in self._tickets:
                 self._start(followed, None)
 
     @property
     def count(self) -> int:
-        """How many are followed."""
+        """Return the number of followed submissions."""
         return len(self._tickets)
 
     def _start(self, followed: Followed, ticket: Ticket | None) -> None:
@@ -111,7 +111,7 @@ class Follower:
 
 
 class Following:
-    """One submission."""
+    """A submission that is being followed."""
 
     def __init__(self, bot: KernelCupBot, followed: Followed, ticket: Ticket | None) -> None:
         self._bot = bot
@@ -123,7 +123,9 @@ class Following:
         self._last_event = followed.last_event
 
     async def run(self) -> None:
-        """Follow it to its end. Trouble of the server, of Discord or of the bot's own token passes."""
+        """Follow the submission to its end, through temporary trouble of the server, Discord or the bot's
+        token.
+        """
         while True:
             try:
                 await self._follow()
@@ -162,7 +164,7 @@ class Following:
         return f"{self._bot.parts.config.public_url}/s/{self._followed.submission}"
 
     async def _submitted(self) -> dict[str, Any] | None:
-        """Return the submission; it is sent first where it was not accepted yet."""
+        """Return the submission; send it first if it was not accepted yet."""
         followed = self._followed
         if followed.submission is not None:
             return await self._shown()
@@ -185,7 +187,7 @@ class Following:
         return submission
 
     async def _refused(self, error: KernelCupError) -> None:
-        """Hand a refusal to whoever waits for it; after a restart, or where that takes too long, say it."""
+        """Pass a refusal to the waiting command; after a restart, or too late, send it as a message."""
         if self._ticket is not None:
             self._ticket.refuse(error)
             if now() - self._followed.began_at < REPLY_LASTS_S:
@@ -194,7 +196,7 @@ class Following:
         if isinstance(error, BOTS_FAULT):
             raise error
         name = texts.code(self._followed.request.get("file_name", "your file"))
-        brief = "your submission was not taken; submit it again to see why."
+        brief = "your submission was not accepted; submit it again to see why."
         await self._say("refused", f"{name} was not submitted. {explain(error)}", brief)
         self._memory.end(self._followed.key)
 
@@ -206,7 +208,7 @@ class Following:
         return shown
 
     async def _watch(self, submission: dict[str, Any], live: Live) -> None:
-        """Edit the message as the submission moves, until it is done."""
+        """Keep the message up to date until the submission is done."""
         moved = asyncio.Event()
         moved.set()
         reader = asyncio.create_task(self._read(live, moved))
@@ -254,7 +256,7 @@ class Following:
         told = await public.public_report(self._bot, self._followed, submission)
         last = f"<@{self._followed.user_id}> done: <{self.url}>"
         if told is not None:
-            last += f" · for all to see: <#{told}>"
+            last += f" · public: <#{told}>"
         brief = f"<@{self._followed.user_id}> Submission #{submission['id']} has ended: <{self.url}>"
         await self._placing.say("last", texts.Outgoing(last), brief=brief)
 

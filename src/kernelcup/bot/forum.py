@@ -1,7 +1,7 @@
-"""A forum thread for each public leaderboard: what it is, what changed, and when it ends.
+"""A forum thread for each public leaderboard, with its facts, changes and reminders.
 
-What was posted is remembered, so that a restart posts nothing twice. What cannot be posted again
-without harm is remembered before it is sent: rather no reminder than two.
+Posts are remembered, so that a restart posts nothing twice. A reminder is remembered before it is
+sent: a lost reminder is better than a repeated one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ARCHIVE_AFTER_MIN: Literal[10080] = 10080
 MOST_TEMPLATES = 5
 MOST_THREADS_FOR_NAME = 100
 REMINDERS = {"a week": timedelta(days=7), "a day": timedelta(days=1), "an hour": timedelta(hours=1)}
-GONE = "This leaderboard is not listed any more."
+GONE = "This leaderboard is no longer listed."
 
 Json = Mapping[str, Any]
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 async def run(bot: discord.Client, parts: Parts) -> None:
-    """Keep the threads of all guilds as the leaderboards are, until cancelled."""
+    """Keep the threads of all guilds up to date, until cancelled."""
     while True:
         parts.boards_changed.clear()
         await look(bot, parts, discord.utils.utcnow())
@@ -47,7 +47,7 @@ async def run(bot: discord.Client, parts: Parts) -> None:
 async def look(bot: discord.Client, parts: Parts, now: datetime) -> None:
     """Bring the threads of all guilds up to date once."""
     try:
-        boards = await visible_boards(parts.api, None)  # as nobody: only what everybody may see
+        boards = await visible_boards(parts.api, None)  # an anonymous request: public data only
     except KernelCupError as error:
         logger.warning("the leaderboards cannot be listed: %s", error)
         return
@@ -59,20 +59,20 @@ async def look(bot: discord.Client, parts: Parts, now: datetime) -> None:
 
 @dataclass(kw_only=True)
 class Post:
-    """What is remembered of a leaderboard's thread."""
+    """The stored state of a leaderboard's thread."""
 
     thread: int
     message: int
-    """The first one, which is edited."""
+    """The first message, which is edited."""
     made_at: str
-    """When the leaderboard was made: another of the same name gets a thread of its own."""
+    """Creation time of the leaderboard: a later one of the same name gets its own thread."""
     facts: dict[str, Any]
     changes: list[str] = field(default_factory=list)
     reminded: list[str] = field(default_factory=list)
 
 
 class _Forum:
-    """The forum of one guild, at one moment."""
+    """The forum of one guild, at one point in time."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class _Forum:
         self._prefix = f"forum:{guild.id}:"
 
     async def follow(self, boards: Sequence[Json]) -> None:
-        """Make, change and close threads."""
+        """Create, change and close threads."""
         known = self._posts()
         listed = {str(board["name"]): board for board in boards}
         for name, post in known.items():
@@ -103,16 +103,16 @@ class _Forum:
             await self._safely(name, self._make(board) if found is None else self._update(board, found))
 
     async def _safely(self, name: str, work: Any) -> None:
-        """Let no leaderboard keep the others from being looked at."""
+        """Contain errors, so that one leaderboard does not block the others."""
         try:
             await work
         except discord.NotFound:
-            logger.info("the thread of %s is gone and is made anew", name)
+            logger.info("the thread of %s is gone and is created again", name)
             self._keep(name, None)
         except (discord.HTTPException, KernelCupError) as error:
             logger.warning("the thread of %s is not up to date: %s", name, error)
 
-    # ---- make, change, close
+    # ---- create, change, close
 
     async def _make(self, board: Json) -> None:
         name = str(board["name"])
@@ -134,7 +134,7 @@ class _Forum:
         self._keep(name, post)
 
     async def _left_over(self, name: str) -> tuple[int, int] | None:
-        """Return a thread that was made just before the bot was ended, and so is not remembered."""
+        """Return a thread that was created just before the bot stopped, and so is not remembered."""
         known = {post.thread for post in self._posts().values()}
         me = self._bot.user.id if self._bot.user is not None else 0
         for thread in self._channel.threads:
@@ -205,7 +205,7 @@ class _Forum:
 
 
 def passed_steps(board: Json, now: datetime) -> list[str]:
-    """Return which reminders are due or were, the last one at the end; none once the deadline is over."""
+    """Return the reminders that are or were due, the latest last; none after the deadline."""
     if board["deadline"] is None:
         return []
     left = datetime.fromisoformat(board["deadline"]) - now

@@ -11,12 +11,12 @@ Tree = app_commands.CommandTree[Any]
 
 def leaderboard(tree: Tree) -> app_commands.Group:
     """Return ``/leaderboard``."""
-    return _group(tree, "leaderboard", "Leaderboards: submit, look, manage")
+    return _group(tree, "leaderboard", "Leaderboards: submit, view, manage")
 
 
 def admin(tree: Tree) -> app_commands.Group:
     """Return ``/admin``."""
-    return _group(tree, "admin", "For those who run leaderboards and the service")
+    return _group(tree, "admin", "For leaderboard managers and operators")
 
 
 def subgroup(parent: app_commands.Group, name: str, description: str) -> app_commands.Group:

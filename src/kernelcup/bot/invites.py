@@ -1,4 +1,4 @@
-"""Commands for the codes that open closed leaderboards. The API refuses what somebody may not do."""
+"""Commands for the invite codes of closed leaderboards. The API checks permissions."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ Json = Mapping[str, Any]
 Command = app_commands.Command[Any, ..., None]
 
 LARGEST_CODES = 50
-"""So many invite codes are shown; more come as a file."""
+"""Number of invite codes shown in a message; more come as a file."""
 
 
 def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the commands."""
-    invites = groups.subgroup(groups.admin(tree), "invites", "Codes that open closed leaderboards")
+    invites = groups.subgroup(groups.admin(tree), "invites", "Invite codes for closed leaderboards")
     for command in (_make_invites(parts), _list_invites(parts), _revoke_invite(parts)):
         invites.add_command(command)
 
 
 def _make_invites(parts: Parts) -> Command:
-    @app_commands.command(name="make", description="Make codes, each of which lets one person in")
-    @app_commands.describe(leaderboard_name="Which leaderboard", count="How many", label="Whom they are for")
+    @app_commands.command(name="make", description="Create codes; each lets one person in")
+    @app_commands.describe(
+        leaderboard_name="Which leaderboard",
+        count="How many",
+        label="A label, for example the people that the codes are for",
+    )
     @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
     async def make(
         interaction: discord.Interaction,
@@ -73,7 +77,7 @@ def _list_invites(parts: Parts) -> Command:
 
 
 async def _every(parts: Parts, path: str, who: Who) -> list[Json]:
-    """Return all of a list, which may come in pages."""
+    """Return all entries of a paged list."""
     found: list[Json] = []
     after: Any = None
     while True:
@@ -87,12 +91,12 @@ async def _every(parts: Parts, path: str, who: Who) -> list[Json]:
 
 
 def _revoke_invite(parts: Parts) -> Command:
-    @app_commands.command(name="revoke", description="Make a code worthless")
+    @app_commands.command(name="revoke", description="Revoke a code")
     @app_commands.describe(code="The code")
     async def revoke(interaction: discord.Interaction, code: str) -> None:
         await begin(parts, interaction)
         done = await parts.api.send("DELETE", at("invites", code), replies.who(interaction))
-        used = "; who joined with it stays a member" if done["was_claimed"] else ""
-        await replies.answer(interaction, f"✅ {texts.code(done['code'])} opens nothing any more{used}.")
+        used = "; the user who joined with it stays a member" if done["was_claimed"] else ""
+        await replies.answer(interaction, f"✅ {texts.code(done['code'])} is revoked{used}.")
 
     return revoke

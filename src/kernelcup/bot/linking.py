@@ -1,4 +1,4 @@
-"""One's account of the platform: joining it with that of Discord, and what the bot writes to oneself."""
+"""Commands for one's own account: linking it to Discord, and direct messages from the bot."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from kernelcup.bot.replies import answer, think, who
 def register(tree: groups.Tree, parts: Parts) -> None:
     """Add the commands."""
 
-    @tree.command(name="link", description="Join your Discord account with your account on the web")
-    @app_commands.describe(code="The code that your account's page on the web shows")
+    @tree.command(name="link", description="Link your Discord account to your account on the web")
+    @app_commands.describe(code="The code from your account page on the web")
     async def link(interaction: discord.Interaction, code: app_commands.Range[str, 1, 64]) -> None:
         await think(interaction)
         linked = await parts.api.send("POST", "/link", who(interaction), json={"code": code})
-        await answer(interaction, f"🔗 You are {texts.code(linked['user'])} here from now on.")
+        await answer(interaction, f"🔗 From now on you are {texts.code(linked['user'])} here.")
 
-    @tree.command(name="unlink", description="Take your Discord account from your account on the web")
+    @tree.command(name="unlink", description="Unlink your Discord account from your account on the web")
     async def unlink(interaction: discord.Interaction) -> None:
         await think(interaction)
         await parts.api.send("POST", "/unlink", who(interaction))
-        await answer(interaction, "🔗 Your Discord account is no longer joined with that account.")
+        await answer(interaction, "🔗 Your Discord account is no longer linked to that account.")
 
     @tree.command(
-        name="direct-messages", description="Whether you are told when a result of yours is overtaken"
+        name="direct-messages", description="Whether you get a direct message when your result is overtaken"
     )
-    @app_commands.describe(wanted="True: in a direct message. False: not at all")
+    @app_commands.describe(wanted="True: send direct messages. False: send none")
     async def direct_messages(interaction: discord.Interaction, wanted: bool) -> None:
         await think(interaction)
         await parts.api.send("PATCH", "/me", who(interaction), json={"direct_messages": wanted})
-        told = "🔔 A direct message tells you" if wanted else "🔕 No direct message tells you"
-        await answer(interaction, f"{told} when a result of yours is overtaken.")
+        told = "🔔 You get a direct message" if wanted else "🔕 You get no direct message"
+        await answer(interaction, f"{told} when one of your results is overtaken.")

@@ -1,4 +1,4 @@
-"""Where a submission is, in one message that is edited as it moves."""
+"""The progress of a submission, in one message that is kept up to date."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENDED = ("done", "cancelled", "quarantined")
 
 @dataclass(slots=True, kw_only=True)
 class JobLine:
-    """One device's line."""
+    """The line of one device."""
 
     device: str
     state: str = "queued"
@@ -51,7 +51,7 @@ class JobLine:
             case "quarantined" if is_rejected(self.state, self.reason):
                 return f"🔎 {device}: finished; {REJECTED}"
             case "quarantined":
-                return f"🔎 {device}: finished; a person looks at the result before it counts"
+                return f"🔎 {device}: finished; a person reviews the result before it counts"
         if self.verdict == "accepted":
             return f"✅ {device}: {'success' if self.score_s is None else duration(self.score_s)}"
         return f"❌ {device}: {(self.verdict or 'no result').replace('_', ' ')}"
@@ -72,18 +72,18 @@ class JobLine:
 
 
 FIELDS = tuple(each.name for each in fields(JobLine))
-"""What of a line is remembered; another version of the bot may have remembered others."""
+"""The fields of a line that are stored; another version of the bot may have stored others."""
 
 
 class Live:
-    """A submission as its events tell of it."""
+    """A submission's state according to its events."""
 
     def __init__(self, jobs: dict[int, JobLine]) -> None:
         self.jobs = jobs
 
     @classmethod
     def of(cls, submission: Mapping[str, Any], told: Mapping[str, Any]) -> Live:
-        """Begin with what the API shows, and with what events had told before."""
+        """Start from the API's state and the stored progress."""
         jobs = {}
         for job in submission["jobs"]:
             line = JobLine(device=job["device"])
@@ -94,7 +94,7 @@ class Live:
         return cls(jobs)
 
     def apply(self, happening: Happening) -> None:
-        """Take an event in."""
+        """Apply an event."""
         if happening.kind == "waiting":
             for job_id, told in happening.data.items():
                 if (line := self.jobs.get(int(job_id))) is not None and line.state == "queued":
@@ -104,17 +104,17 @@ class Live:
             _move(line, happening.kind, happening.data)
 
     def progress(self) -> dict[str, Any]:
-        """Return what to remember."""
+        """Return the state to store."""
         return {str(job_id): asdict(line) for job_id, line in self.jobs.items()}
 
     @property
     def ended(self) -> bool:
-        """Whether no job waits or runs."""
+        """Return whether no job waits or runs."""
         return all(line.state in ENDED for line in self.jobs.values())
 
     @property
     def mark(self) -> str:
-        """Return one sign for all of it."""
+        """Return one symbol for the whole submission."""
         if not self.ended:
             return "⏳"
         states = {line.state for line in self.jobs.values()}

@@ -1,4 +1,4 @@
-"""What people look at: leaderboards, rankings, tasks, submissions."""
+"""Commands that show leaderboards, rankings, tasks and submissions."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ MOST_AT_ONCE = 10
 PERSONAL_SHOWN = 15
 MOST_FILES = 40
 MOST_JUDGING = 5
-"""So many files of the judging code are shown, what matters most first; all are in a zip."""
+"""Number of files of the judging code that are shown, most important first; a zip has all."""
 
 HELP = """\
 ## KernelCup
 - `/leaderboard list` shows the leaderboards, `/leaderboard show` their rankings, `/leaderboard show-personal` yours
-- `/leaderboard template` and `/leaderboard task` give you something to start from, \
-`/leaderboard reference-code` what is to be beaten, `/leaderboard eval-code` what judges
-- `/leaderboard submit test`, `benchmark`, `profile`, `ranked` take a file; `/leaderboard submit code` a code block, \
-as on a phone
+- `/leaderboard template` and `/leaderboard task` give you a starting point, \
+`/leaderboard reference-code` the reference, `/leaderboard eval-code` the judging code
+- `/leaderboard submit test`, `benchmark`, `profile`, `ranked` take a file; `/leaderboard submit code` takes pasted \
+code, for example on a phone
 - `/leaderboard submit modal` and `github` are `ranked` on the GPUs of Modal or GitHub only
 - the leaderboard and the GPUs can also be named in the file: `#!POPCORN leaderboard NAME`, `#!POPCORN gpus NAME`
 - `/leaderboard join` takes the code of a closed leaderboard
-- `/leaderboard get-submission` and `/leaderboard cancel` are for what you submitted
-- `/link` joins your Discord account with an account on the web, `/unlink` undoes it
-- `/direct-messages` says whether you are told when a result of yours is overtaken
-- who may make leaderboards has `/leaderboard create`, `update` and `delete`, and `/admin`"""
+- `/leaderboard get-submission` and `/leaderboard cancel` are for your own submissions
+- `/link` links your Discord account to an account on the web, `/unlink` undoes that
+- `/direct-messages` sets whether you get a message when one of your results is overtaken
+- leaderboard creators also have `/leaderboard create`, `update` and `delete`, and `/admin`"""
 
 
 async def list_boards(interaction: discord.Interaction, parts: Parts) -> None:
-    """Show the leaderboards that somebody sees, open ones first."""
+    """Show the leaderboards that the person may see, open ones first."""
     await think(interaction)
     found = sorted(await visible_boards(parts.api, who(interaction)), key=is_over)
     pager = BoardPages(interaction, parts, found)
@@ -56,7 +56,7 @@ async def list_boards(interaction: discord.Interaction, parts: Parts) -> None:
 async def show(
     interaction: discord.Interaction, parts: Parts, board: str, *, gpu: str | None, image: bool
 ) -> None:
-    """Show rankings; which, is asked with a menu where a leaderboard has several."""
+    """Show rankings; a menu asks which if a leaderboard has several."""
     await think(interaction)
     shown = await parts.api.get(at("leaderboards", board), who(interaction))
     devices = list(shown["devices"])
@@ -88,7 +88,7 @@ async def _rankings(
 
 
 async def show_personal(interaction: discord.Interaction, parts: Parts, board: str) -> None:
-    """Show somebody's own submissions to a leaderboard, and their place on each device."""
+    """Show the person's own submissions to a leaderboard, and their place on each device."""
     await think(interaction)
     person = who(interaction)
     shown = await parts.api.get(at("leaderboards", board), person)
@@ -107,10 +107,10 @@ async def show_personal(interaction: discord.Interaction, parts: Parts, board: s
             lines.append(f"**{texts.plain(device)}**: rank {rank}, {time}")
     table = [_personal_line(each, job) for each in page["items"] for job in each["jobs"]]
     if not table:
-        await answer(interaction, f"You have submitted nothing to {texts.code(name)} yet.")
+        await answer(interaction, f"You have not submitted anything to {texts.code(name)} yet.")
         return
     head = f"### Your submissions to {texts.code(name)}"
-    newest = "The newest first:" if any(lines) else ""
+    newest = "Newest first:" if any(lines) else ""
     await answer(interaction, "\n".join(each for each in [head, *lines, newest, *table] if each))
 
 
@@ -143,7 +143,7 @@ async def reference_code(interaction: discord.Interaction, parts: Parts, board: 
 
 
 async def eval_code(interaction: discord.Interaction, parts: Parts, language: str, board: str | None) -> None:
-    """Send the code that judges: of a leaderboard, else of any that is judged by ours in that language."""
+    """Send the judging code: of the given leaderboard, else of any with our harness in that language."""
     await think(interaction)
     person = who(interaction)
     name = board or await _judged_by_ours(parts, person, language)
@@ -151,7 +151,7 @@ async def eval_code(interaction: discord.Interaction, parts: Parts, language: st
     files = [
         Attached(each["name"].rpartition("/")[2], each["text"].encode()) for each in found[:MOST_JUDGING]
     ]
-    text = f"This judges {texts.code(name)}"
+    text = f"The judging code of {texts.code(name)}"
     if len(found) > MOST_JUDGING:
         files.append(Attached("harness.zip", await asyncio.to_thread(_zipped, found)))
         text += f"; all {len(found)} files of it are in {texts.code('harness.zip')}"
@@ -159,7 +159,7 @@ async def eval_code(interaction: discord.Interaction, parts: Parts, language: st
 
 
 async def template(interaction: discord.Interaction, parts: Parts, board: str, lang: str | None) -> None:
-    """Send something to start from, with the directive that names the leaderboard."""
+    """Send a template, with the directive that names the leaderboard."""
     await think(interaction)
     person = who(interaction)
     shown = await parts.api.get(at("leaderboards", board), person)
@@ -173,7 +173,7 @@ async def template(interaction: discord.Interaction, parts: Parts, board: str, l
 
 
 async def get_submission(interaction: discord.Interaction, parts: Parts, number: int) -> None:
-    """Show a submission with its reports and its code, as far as somebody may see them."""
+    """Show a submission with its reports and its code, as far as the person may see them."""
     await think(interaction)
     person = who(interaction)
     shown = await parts.api.get(f"/submissions/{number}", person)
@@ -194,31 +194,31 @@ async def get_submission(interaction: discord.Interaction, parts: Parts, number:
 
 
 async def cancel(interaction: discord.Interaction, parts: Parts, number: int) -> None:
-    """Cancel what is left of a submission."""
+    """Cancel the unfinished jobs of a submission."""
     await think(interaction)
     done = await parts.api.send("POST", f"/submissions/{number}/cancel", who(interaction))
     count = done["cancelled_jobs"]
     text = f"🚫 Cancelled {count} job{'s' if count != 1 else ''} of submission #{number}."
-    await answer(interaction, text if count else f"Nothing of submission #{number} was left to cancel.")
+    await answer(interaction, text if count else f"Submission #{number} had no unfinished jobs to cancel.")
 
 
 async def join(interaction: discord.Interaction, parts: Parts, code: str) -> None:
-    """Make somebody a member of the leaderboards that a code opens."""
+    """Make the person a member of the code's leaderboards."""
     await think(interaction)
     joined = await parts.api.send("POST", "/join", who(interaction), json={"code": code})
     names = ", ".join(map(texts.code, joined["leaderboards"]))
-    await answer(interaction, f"🎟️ You are a member of {names} now.")
+    await answer(interaction, f"🎟️ You are now a member of {names}.")
 
 
 def help_text(interaction: discord.Interaction, parts: Parts) -> str:
-    """Return what can be done here, and where."""
+    """Return the help text."""
     where = parts.guilds.submissions(interaction.guild_id or 0)
     place = f"\nSubmit in <#{where}>." if where is not None else ""
     return f"{HELP}{place}\nOn the web: <{parts.config.public_url}>"
 
 
 class BoardPages(replies.View):
-    """The leaderboards, some on a page."""
+    """The list of leaderboards, in pages."""
 
     def __init__(self, asked: discord.Interaction, parts: Parts, boards: Sequence[dict[str, Any]]) -> None:
         super().__init__(asked.user.id)
@@ -227,7 +227,7 @@ class BoardPages(replies.View):
 
     @property
     def pages(self) -> int:
-        """How many there are."""
+        """Return the number of pages."""
         return max(1, -(-len(self._boards) // BOARDS_A_PAGE))
 
     def embed(self) -> discord.Embed:
@@ -245,12 +245,12 @@ class BoardPages(replies.View):
 
     @ui.button(label="◀", custom_id="boards-back")
     async def back(self, interaction: discord.Interaction, _: ui.Button[BoardPages]) -> None:
-        """Turn back."""
+        """Show the previous page."""
         await self._turn(interaction, -1)
 
     @ui.button(label="▶", custom_id="boards-on")
     async def on(self, interaction: discord.Interaction, _: ui.Button[BoardPages]) -> None:
-        """Turn on."""
+        """Show the next page."""
         await self._turn(interaction, 1)
 
     async def _turn(self, interaction: discord.Interaction, by: int) -> None:
@@ -301,6 +301,4 @@ async def _judged_by_ours(parts: Parts, person: Person, language: str) -> str:
             about = await parts.api.get(at("leaderboards", board["name"], "task"), person)
             if about["lang"] == wanted:
                 return str(board["name"])
-    raise NotFound(
-        f"There is no {language} leaderboard that our own code judges; name one with leaderboard_name."
-    )
+    raise NotFound(f"No {language} leaderboard is judged by our own code; name one with leaderboard_name.")

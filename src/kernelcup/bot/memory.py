@@ -1,4 +1,4 @@
-"""What must outlive the bot: submissions that it follows, what it has said of them, and settings."""
+"""Persistent state of the bot: followed submissions, the messages sent about them, and settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 KEPT_S = 7 * 24 * 3600
-"""So long an ended submission is remembered, so that nothing that comes twice is done twice."""
+"""How long an ended submission is remembered, so that a repeated interaction has no second effect."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS followed (
@@ -41,10 +41,11 @@ CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the messages about a submission are."""
+    """The place of the messages about a submission."""
 
     kind: str
-    """``thread``, ``dm``, ``reply`` (answers to the command, which end after a quarter of an hour), ``channel``."""
+    """``thread``, ``dm``, ``reply`` (answers to the command, possible for a quarter of an hour), ``channel``.
+    """
     channel_id: int
     message_id: int | None = None
     """The message that is edited."""
@@ -52,7 +53,7 @@ class Place:
 
 @dataclass(slots=True, kw_only=True)
 class Followed:
-    """A submission that somebody made on Discord."""
+    """A submission that was made on Discord."""
 
     key: str
     """Of the interaction; the API gets it as the idempotency key."""
@@ -60,7 +61,7 @@ class Followed:
     user_name: str
     guild_id: int
     channel_id: int
-    """Where it was submitted."""
+    """The channel of the command."""
     request: dict[str, Any]
     """The body for the API."""
     reply: dict[str, Any]
@@ -73,7 +74,7 @@ class Followed:
 
 
 class Memory:
-    """A small file. Each call is one transaction that is on disk when it returns."""
+    """A small SQLite file. Each call is one transaction, on disk when the call returns."""
 
     def __init__(self, path: Path | str, *, clock: Callable[[], float] = time.time) -> None:
         if isinstance(path, Path):
@@ -92,7 +93,7 @@ class Memory:
     # ---- submissions
 
     def begin(self, followed: Followed) -> bool:
-        """Remember a submission before the first request. False where it is known already."""
+        """Remember a submission before the first request. Return False if it is already known."""
         made = self._db.execute(
             "INSERT OR IGNORE INTO followed"
             " (key, user_id, user_name, guild_id, channel_id, request, reply, began_at)"
@@ -111,26 +112,26 @@ class Memory:
         return made.rowcount == 1
 
     def accepted(self, key: str, submission: int) -> None:
-        """Remember under which number it was accepted; its code is not kept any longer."""
+        """Remember the submission's number, and drop its code."""
         self._db.execute(
             "UPDATE followed SET submission = ?, request = json_remove(request, '$.code') WHERE key = ?",
             (submission, key),
         )
 
     def placed(self, key: str, place: Place | None) -> None:
-        """Remember where its messages are."""
+        """Remember the place of its messages."""
         text = None if place is None else json.dumps([place.kind, place.channel_id, place.message_id])
         self._db.execute("UPDATE followed SET place = ? WHERE key = ?", (text, key))
 
     def seen(self, key: str, last_event: int, progress: Mapping[str, Any]) -> None:
-        """Remember up to which event its message tells."""
+        """Remember the last event that its message covers."""
         self._db.execute(
             "UPDATE followed SET last_event = ?, progress = ? WHERE key = ?",
             (last_event, json.dumps(progress), key),
         )
 
     def end(self, key: str) -> None:
-        """Remember that nothing is left to say, and forget what ended long ago."""
+        """Mark a submission as finished, and forget those that ended long ago."""
         now = self._clock()
         self._db.execute(
             "UPDATE followed SET ended_at = ?, request = '{}', reply = '{}' WHERE key = ?", (now, key)
@@ -145,7 +146,7 @@ class Memory:
         self._db.execute("DELETE FROM followed WHERE key = ?", (key,))
 
     def open_ones(self) -> list[Followed]:
-        """Return what is not ended, the oldest first."""
+        """Return the submissions that have not ended, oldest first."""
         rows = self._db.execute(
             "SELECT key, user_id, user_name, guild_id, channel_id, request, reply, began_at,"
             " submission, place, last_event, progress"
@@ -153,7 +154,7 @@ class Memory:
         )
         return [_followed(row) for row in rows]
 
-    # ---- what was said
+    # ---- sent messages
 
     def said(self, key: str, part: str) -> int | None:
         """Return the message with a part of a report, None if it was not sent."""
@@ -174,14 +175,14 @@ class Memory:
         return None if row is None else json.loads(row[0])
 
     def put(self, name: str, value: Any) -> None:
-        """Keep a setting; None removes it."""
+        """Store a setting; None removes it."""
         if value is None:
             self._db.execute("DELETE FROM settings WHERE name = ?", (name,))
         else:
             self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (name, json.dumps(value)))
 
     def all_under(self, prefix: str) -> dict[str, Any]:
-        """Return the settings whose names begin so."""
+        """Return the settings whose names begin with a prefix."""
         rows = self._db.execute(
             "SELECT name, value FROM settings WHERE substr(name, 1, ?) = ? ORDER BY name",
             (len(prefix), prefix),

@@ -1,4 +1,4 @@
-"""What is offered while somebody types."""
+"""Autocompletion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kernelcup.errors import KernelCupError
 MOST = 25
 LONGEST = 100
 IN_TIME_S = 2.0
-"""Discord waits three seconds for what is offered."""
+"""Discord waits three seconds for completions."""
 FRESH_S = 5.0
 
 TextChoices = list[app_commands.Choice[str]]
@@ -29,7 +29,7 @@ NumberOffer = Callable[[discord.Interaction[Any], Any], Coroutine[Any, Any, list
 
 
 async def visible_boards(api: Api, person: Who) -> list[dict[str, Any]]:
-    """Return all leaderboards that somebody sees, the oldest first."""
+    """Return all leaderboards that a person may see, oldest first."""
     found: list[dict[str, Any]] = []
     after: int | None = 0
     while after is not None:
@@ -40,14 +40,14 @@ async def visible_boards(api: Api, person: Who) -> list[dict[str, Any]]:
 
 
 def is_over(board: dict[str, Any]) -> bool:
-    """Tell whether a deadline has passed, for the order in which boards are shown."""
+    """Return whether a deadline has passed, to put open boards first."""
     return (
         board["deadline"] is not None and datetime.fromisoformat(board["deadline"]) <= discord.utils.utcnow()
     )
 
 
 def boards(parts: Parts) -> Offer:
-    """Offer the leaderboards that somebody sees, open ones first."""
+    """Offer the leaderboards that the person may see, open ones first."""
     recent = Recent(parts)
 
     async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
@@ -58,7 +58,7 @@ def boards(parts: Parts) -> Offer:
 
 
 async def managed_boards(api: Api, person: Person, *, patience_s: float = PATIENCE_S) -> list[str]:
-    """Return the leaderboards that somebody manages, the newest first; the API has the last word."""
+    """Return the leaderboards that a person manages, newest first; the API checks permissions again."""
     me = await api.get("/me", person, patience_s=patience_s)
     if me["role"] not in ("creator", "admin"):
         return []
@@ -71,7 +71,7 @@ async def managed_boards(api: Api, person: Person, *, patience_s: float = PATIEN
 
 
 def managed(parts: Parts) -> Offer:
-    """Offer the leaderboards that somebody manages."""
+    """Offer the leaderboards that the person manages."""
 
     async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
         return _choices(await _in_time(managed_boards(parts.api, who(interaction), patience_s=0), []), typed)
@@ -80,7 +80,7 @@ def managed(parts: Parts) -> Offer:
 
 
 def open_boards(parts: Parts) -> Offer:
-    """Offer the leaderboards whose deadline is to come."""
+    """Offer the leaderboards whose deadline has not passed."""
     recent = Recent(parts)
 
     async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
@@ -91,7 +91,7 @@ def open_boards(parts: Parts) -> Offer:
 
 
 def devices(parts: Parts) -> Offer:
-    """Offer the devices of the leaderboard that was named before; after a comma another one."""
+    """Offer the devices of the leaderboard given before; after a comma, one more."""
 
     async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
         known = await _in_time(_devices(parts.api, interaction), [])
@@ -107,7 +107,7 @@ def devices(parts: Parts) -> Offer:
 
 
 def templates(parts: Parts) -> Offer:
-    """Offer the templates of the leaderboard that was named before."""
+    """Offer the templates of the leaderboard given before."""
 
     async def offer(interaction: discord.Interaction, typed: str) -> TextChoices:
         name = _named(interaction)
@@ -121,7 +121,7 @@ def templates(parts: Parts) -> Offer:
 
 
 def own_submissions(parts: Parts, *, running: bool = False) -> NumberOffer:
-    """Offer somebody's last submissions."""
+    """Offer the person's latest submissions."""
 
     async def offer(interaction: discord.Interaction, typed: Any) -> list[app_commands.Choice[Any]]:
         address = "/submissions"
@@ -140,14 +140,14 @@ def own_submissions(parts: Parts, *, running: bool = False) -> NumberOffer:
 
 
 class Recent:
-    """Leaderboards as somebody saw them a moment ago: each letter typed asks again."""
+    """A short-lived cache of visible leaderboards: each typed letter asks again."""
 
     def __init__(self, parts: Parts, clock: Callable[[], float] = time.monotonic) -> None:
         self._parts, self._clock = parts, clock
         self._known: dict[int, tuple[float, list[dict[str, Any]]]] = {}
 
     async def boards(self, person: Person) -> list[dict[str, Any]]:
-        """Return the leaderboards that somebody sees."""
+        """Return the leaderboards that a person may see."""
         now = self._clock()
         self._known = {key: each for key, each in self._known.items() if now - each[0] < FRESH_S}
         if person.id not in self._known:

@@ -1,4 +1,4 @@
-"""What everybody uses: submit, look, get the task."""
+"""Commands for everyone: submit, view, get the task."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kernelcup.bot.parts import Parts
 
 MODES = {"test": "test", "benchmark": "benchmark", "profile": "profile", "ranked": "leaderboard"}
 DESCRIPTIONS = {
-    "test": "Check whether a file is right",
-    "benchmark": "Check a file and time it",
+    "test": "Check a file's answers",
+    "benchmark": "Check a file's answers and time it",
     "profile": "Run a file under the profiler",
     "ranked": "Submit a file to the ranking",
 }
@@ -38,8 +38,10 @@ def _add_submit(group: app_commands.Group, parts: Parts) -> None:
     for name, mode in MODES.items():
         _add_mode(submit, parts, name, mode)
 
-    @submit.command(name="code", description="Submit code that you paste")
-    @app_commands.describe(mode="What to do with it", leaderboard_name="Which one", gpu="GPUs, with commas")
+    @submit.command(name="code", description="Submit pasted code")
+    @app_commands.describe(
+        mode="The mode of the run", leaderboard_name="Which one", gpu="GPUs, separated by commas"
+    )
     @app_commands.choices(mode=MODE_CHOICES)
     @app_commands.autocomplete(leaderboard_name=offering.open_boards(parts), gpu=offering.devices(parts))
     async def code(
@@ -53,7 +55,7 @@ def _add_submit(group: app_commands.Group, parts: Parts) -> None:
 
 def _add_mode(submit: app_commands.Group, parts: Parts, name: str, mode: str) -> None:
     @submit.command(name=name, description=DESCRIPTIONS[name])
-    @app_commands.describe(script="The file", leaderboard_name="Which one", gpu="GPUs, with commas")
+    @app_commands.describe(script="The file", leaderboard_name="Which one", gpu="GPUs, separated by commas")
     @app_commands.autocomplete(leaderboard_name=offering.open_boards(parts), gpu=offering.devices(parts))
     async def submit_file(
         interaction: discord.Interaction,
@@ -118,8 +120,10 @@ def _add_files(group: app_commands.Group, parts: Parts) -> None:
     async def reference_code(interaction: discord.Interaction, leaderboard_name: str) -> None:
         await looking.reference_code(interaction, parts, leaderboard_name)
 
-    @group.command(name="eval-code", description="Get the code that judges")
-    @app_commands.describe(language="Of the submissions", leaderboard_name="With its own harness, if any")
+    @group.command(name="eval-code", description="Get the judging code")
+    @app_commands.describe(
+        language="Language of the submissions", leaderboard_name="Needed to see a leaderboard's own harness"
+    )
     @app_commands.choices(
         language=[app_commands.Choice(name=name, value=name) for name in ("python", "cuda")]
     )
@@ -129,7 +133,7 @@ def _add_files(group: app_commands.Group, parts: Parts) -> None:
     ) -> None:
         await looking.eval_code(interaction, parts, language, leaderboard_name)
 
-    @group.command(name="template", description="Get something to start from")
+    @group.command(name="template", description="Get a template to start from")
     @app_commands.describe(leaderboard_name="Which one", lang="Language")
     @app_commands.autocomplete(leaderboard_name=offering.boards(parts), lang=offering.templates(parts))
     async def template(
@@ -145,26 +149,26 @@ def _add_submissions(group: app_commands.Group, parts: Parts) -> None:
     async def get_submission(interaction: discord.Interaction, submission_id: Number) -> None:
         await looking.get_submission(interaction, parts, submission_id)
 
-    @group.command(name="cancel", description="Cancel what is left of a submission")
+    @group.command(name="cancel", description="Cancel the unfinished jobs of a submission")
     @app_commands.describe(submission_id="Its number")
     @app_commands.autocomplete(submission_id=offering.own_submissions(parts, running=True))
     async def cancel(interaction: discord.Interaction, submission_id: Number) -> None:
         await looking.cancel(interaction, parts, submission_id)
 
-    @group.command(name="help", description="What can be done here")
+    @group.command(name="help", description="Show the commands")
     async def show_help(interaction: discord.Interaction) -> None:
         await replies.answer(interaction, looking.help_text(interaction, parts))
 
 
 def _add_join(group: app_commands.Group, parts: Parts) -> None:
-    @group.command(name="join", description="Join closed leaderboards with a code that you were given")
-    @app_commands.describe(code="The code; nobody else sees it")
+    @group.command(name="join", description="Join closed leaderboards with an invite code")
+    @app_commands.describe(code="The code; only you see it")
     async def join(interaction: discord.Interaction, code: app_commands.Range[str, 1, 200]) -> None:
         await looking.join(interaction, parts, code)
 
 
 def _add_small(tree: groups.Tree, parts: Parts) -> None:
-    @tree.command(name="ping", description="Whether the bot and the server answer")
+    @tree.command(name="ping", description="Check that the bot and the server answer")
     async def ping(interaction: discord.Interaction[Any]) -> None:
         await replies.think(interaction)
         await parts.api.get("/queue", None, patience_s=2)

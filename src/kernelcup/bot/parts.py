@@ -1,4 +1,4 @@
-"""What the bot's commands work with."""
+"""The context of the bot's commands: settings, API and memory."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ GUILDS_VARIABLE = "KERNELCUP_DISCORD_GUILDS"
 
 @dataclass(frozen=True, kw_only=True)
 class BotConfig:
-    """How the bot reaches Discord and the platform."""
+    """The bot's settings for Discord and the platform."""
 
     token: str = field(repr=False)
     """Discord's token of the application."""
     service_token: str = field(repr=False)
-    """Ours, with the scope ``act``; with ``admin`` too it maps roles of guilds to ours."""
+    """The platform's token, with the scope ``act``; with ``admin`` too, guild roles map to platform roles."""
     api_url: str
     public_url: str
-    """Where people find the web pages."""
+    """Address of the web pages."""
     data_dir: Path
     role_guilds: frozenset[int] = frozenset()
-    """Guilds whose roles make creators and admins; with none named, the only guild that the bot is in."""
+    """Guilds whose roles make creators and admins; if none is named, the bot's only guild."""
     edit_every_s: float = 1.5
     """The least time between two edits of one message."""
 
     @property
     def memory_file(self) -> Path:
-        """Where the bot remembers what must outlive it."""
+        """The file with the bot's persistent state."""
         return self.data_dir / "bot.db"
 
     @classmethod
     def of(cls, config: Config) -> BotConfig:
-        """Read the bot's settings. Raise ``ConfigError`` where a token is missing or a guild is no number."""
+        """Read the bot's settings. Raise ``ConfigError`` if a token is missing or a guild is not a number."""
         environ = config.environ
         return cls(
             token=_needed(environ, TOKEN_VARIABLE, "the token of your Discord application's bot"),
@@ -63,7 +63,7 @@ class BotConfig:
 
 @dataclass(kw_only=True)
 class Parts:
-    """One running bot, as its commands see it."""
+    """The parts of one running bot that its commands use."""
 
     config: BotConfig
     api: Api
@@ -71,11 +71,11 @@ class Parts:
     follower: Follower
     guilds: Guilds
     boards_changed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set by who made, changed or deleted a leaderboard: the forum follows at once."""
+    """Set after a leaderboard was created, changed or deleted, to update the forum at once."""
 
 
 def is_configured(environ: Mapping[str, str]) -> bool:
-    """Tell whether a bot can be started from this environment."""
+    """Return whether a bot can be started from this environment."""
     return bool(environ.get(TOKEN_VARIABLE) and environ.get(SERVICE_VARIABLE))
 
 
@@ -89,5 +89,5 @@ def _needed(environ: Mapping[str, str], name: str, what: str) -> str:
 def _numbers(text: str) -> frozenset[int]:
     words = text.replace(",", " ").split()
     if any(not word.isdecimal() for word in words):
-        raise ConfigError(f"{GUILDS_VARIABLE}={text}: expected ids of guilds, with commas between them")
+        raise ConfigError(f"{GUILDS_VARIABLE}={text}: expected guild ids, separated by commas")
     return frozenset(int(word) for word in words)

@@ -1,4 +1,4 @@
-"""Commands about people: bans, and how much they may submit. The API refuses what somebody may not do."""
+"""Commands about people: bans and limits. The API checks permissions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def register(tree: groups.Tree, parts: Parts) -> None:
     admin = groups.admin(tree)
     for command in (_ban(parts), _unban(parts)):
         admin.add_command(command)
-    limits = groups.subgroup(admin, "limits", "How much people may submit")
+    limits = groups.subgroup(admin, "limits", "Limits on submissions")
     for command in (_show_limits(parts), _add_limit(parts), _remove_limit(parts)):
         limits.add_command(command)
 
 
 def _ban(parts: Parts) -> Command:
-    @app_commands.command(name="ban", description="Let somebody look only: no submissions any more")
+    @app_commands.command(name="ban", description="Ban a user: they can look, but no longer submit")
     @app_commands.describe(
-        reason="Shown to them", user="Somebody on Discord", name="Or their name on the platform"
+        reason="Reason, shown to the user", user="The user on Discord", name="Or the name on the platform"
     )
     async def ban(
         interaction: discord.Interaction,
@@ -50,7 +50,7 @@ def _ban(parts: Parts) -> Command:
 
 def _unban(parts: Parts) -> Command:
     @app_commands.command(name="unban", description="Lift a ban")
-    @app_commands.describe(user="Somebody on Discord", name="Or their name on the platform")
+    @app_commands.describe(user="The user on Discord", name="Or the name on the platform")
     async def unban(
         interaction: discord.Interaction, user: discord.User | None = None, name: str | None = None
     ) -> None:
@@ -63,9 +63,9 @@ def _unban(parts: Parts) -> Command:
 
 
 async def _account(parts: Parts, user: discord.User | None, name: str | None) -> str:
-    """Return the platform's name of somebody. Whoever comes for the first time gets an account."""
+    """Return a user's name on the platform. A new Discord user gets an account."""
     if (user is None) == (name is None):
-        raise InvalidValue("Say who: either somebody on Discord, or a name on the platform.")
+        raise InvalidValue("Name the user: either the user on Discord or the name on the platform.")
     if user is None:
         return str(name)
     return str((await parts.api.get("/me", replies.person(user)))["name"])
@@ -73,7 +73,7 @@ async def _account(parts: Parts, user: discord.User | None, name: str | None) ->
 
 def _show_limits(parts: Parts) -> Command:
     @app_commands.command(name="show", description="Show the limits")
-    @app_commands.describe(leaderboard_name="Of one leaderboard")
+    @app_commands.describe(leaderboard_name="Only limits of this leaderboard")
     @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
     async def show(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
         await begin(parts, interaction)
@@ -87,10 +87,10 @@ def _show_limits(parts: Parts) -> Command:
 def _add_limit(parts: Parts) -> Command:
     @app_commands.command(name="add", description="Add a limit")
     @app_commands.describe(
-        limit="Such as 10/hour, or 600 gpu-seconds/day",
-        leaderboard_name="Of one leaderboard; without it of all",
-        gpu="On one GPU",
-        together="All people together, not each",
+        limit="For example 10/hour or 600 gpu-seconds/day",
+        leaderboard_name="Only submissions to this leaderboard; default: all",
+        gpu="Only submissions to this GPU",
+        together="One amount shared by all users, instead of one each",
     )
     @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
     async def add(
@@ -110,17 +110,17 @@ def _add_limit(parts: Parts) -> Command:
 
 def _remove_limit(parts: Parts) -> Command:
     @app_commands.command(name="remove", description="Remove a limit")
-    @app_commands.describe(number="Its number, as /admin limits show tells it")
+    @app_commands.describe(number="The number from /admin limits show")
     async def remove(interaction: discord.Interaction, number: app_commands.Range[int, 1]) -> None:
         await begin(parts, interaction)
         await parts.api.send("DELETE", at("limits", number), replies.who(interaction))
-        await replies.answer(interaction, f"✅ Limit {number} is gone.")
+        await replies.answer(interaction, f"✅ Limit {number} was removed.")
 
     return remove
 
 
 def limit_text(limit: Json) -> str:
-    """Return a limit in words."""
+    """Describe a limit in words."""
     what = "GPU-seconds" if "gpu" in limit["quantity"] else "submissions"
     group = f"{limit['mode_group']} " if limit["mode_group"] else ""
     words = [f"{limit['amount']:g} {group}{what} in {replies.waiting(limit['window_s'])}"]

@@ -1,4 +1,4 @@
-"""A ranking as a picture, for those who want to show it around."""
+"""A ranking as a picture to share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = 92
 ROW = 44
 FOOT = 40
 MOST_ROWS = 25
-"""What is below is left out; the footer says so."""
+"""Number of rows; the footer mentions further places."""
 
 BACKGROUND = "#1e1f22"
 STRIPE = "#2b2d31"
@@ -38,19 +38,19 @@ class Row:
     rank: int
     user: str
     time: str
-    """As people read it."""
+    """The time as text for people."""
     score_s: float
     tied: bool = False
 
 
 def draw_ranking(board: str, device: str, rows: Sequence[Row], *, more: bool = False) -> bytes:
-    """Return a PNG of a ranking, the fastest first.
+    """Return a PNG of a ranking, fastest first.
 
     Args:
         board: The leaderboard's name.
         device: The device's name.
-        rows: The places; only the first of them fit.
-        more: Whether there are more than these.
+        rows: The places; only the first ones fit.
+        more: Whether there are further places.
     """
     shown = rows[:MOST_ROWS]
     height = HEAD + ROW * max(len(shown), 1) + FOOT
@@ -61,7 +61,7 @@ def draw_ranking(board: str, device: str, rows: Sequence[Row], *, more: bool = F
     for i, row in enumerate(shown):
         _draw_row(canvas, HEAD + ROW * i, row, slowest=slowest, striped=i % 2 == 0)
     if not shown:
-        canvas.text((MARGIN, HEAD + 10), "Nobody is ranked yet.", 17, FAINT)
+        canvas.text((MARGIN, HEAD + 10), "No one is ranked yet.", 17, FAINT)
     canvas.text((MARGIN, height - FOOT + 12), _foot(more or len(rows) > len(shown)), 13, FAINT)
     return canvas.png()
 

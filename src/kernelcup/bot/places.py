@@ -1,7 +1,7 @@
-"""Where messages about a submission go, and how to put them there.
+"""Choose the place for messages about a submission, and send them there.
 
-The best place is a private thread. Where there can be none, it is the person's direct messages, then
-answers to the command while they can be given, then a public line that says only that it has ended.
+The best place is a private thread. If none can be created, it is the person's direct messages, then
+answers to the command as long as Discord allows them, then a public line that only reports the end.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS = ("thread", "dm", "reply", "channel")
 REPLY_LASTS_S = 14 * 60
 """A little less than Discord's quarter of an hour."""
 CLOCKS_DIFFER_S = 60.0
-"""So much later than Discord's our clock may be."""
+"""How far our clock may be ahead of Discord's."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 ARCHIVED = 50083
 UNKNOWN_CHANNEL = 10003
@@ -43,11 +43,11 @@ def now() -> float:
 
 
 class PlaceLost(Exception):
-    """Messages cannot go there (any more)."""
+    """Messages cannot be sent there, or no longer."""
 
 
 class Placing:
-    """Puts the messages about one submission somewhere."""
+    """Sends the messages about one submission to its place."""
 
     def __init__(self, bot: KernelCupBot, followed: Followed) -> None:
         self._bot = bot
@@ -56,13 +56,13 @@ class Placing:
 
     @property
     def place(self) -> Place | None:
-        """Where the messages are."""
+        """The place of the messages."""
         return self._followed.place
 
     async def say(self, part: str, outgoing: texts.Outgoing, *, brief: str = "") -> int | None:
-        """Send a part of what there is to say, once; return the message's id, None if there is no place.
+        """Send one part of a report, once; return the message's id, None if there is no place.
 
-        Where everybody reads it, ``brief`` is said instead, or nothing.
+        In a public place ``brief`` is sent instead, or nothing.
         """
         memory = self._bot.parts.memory
         if (known := memory.said(self._followed.key, part)) is not None:
@@ -82,7 +82,7 @@ class Placing:
         return None
 
     async def edit(self, text: str) -> None:
-        """Make the one message that moves say something else; it is sent where it is not there yet."""
+        """Change the text of the progress message; send the message if it does not exist yet."""
         place = await self._place()
         if place is None or place.kind == "channel":
             return
@@ -93,11 +93,11 @@ class Placing:
             except PlaceLost:
                 self._lose(place)
             except discord.NotFound:
-                self._keep(Place(place.kind, place.channel_id))  # somebody deleted the message
+                self._keep(Place(place.kind, place.channel_id))  # the message was deleted
         await self._first(text, after=place.message_id or 0)
 
     async def rename(self, name: str) -> None:
-        """Give the thread another name."""
+        """Rename the thread."""
         place = self.place
         if place is None or place.kind != "thread":
             return
@@ -109,7 +109,7 @@ class Placing:
             logger.info("a thread keeps its name: %s", error)
 
     async def _first(self, text: str, *, after: int) -> None:
-        """Send the message that moves, once; ``after`` is the one that is gone."""
+        """Send the progress message, once; ``after`` is the id of a deleted one."""
         while (place := await self._place()) is not None and place.kind != "channel":
             try:
                 part = f"live:{place.channel_id}:{after}"
@@ -130,7 +130,10 @@ class Placing:
                 place = await self._find(kind)
             except (PlaceLost, discord.HTTPException) as error:
                 logger.info(
-                    "submission %s cannot be told of by %s: %s", self._followed.submission, kind, error
+                    "messages about submission %s cannot be sent by %s: %s",
+                    self._followed.submission,
+                    kind,
+                    error,
                 )
                 self._lost.add(kind)
                 continue
@@ -157,7 +160,7 @@ class Placing:
         if followed.submission is not None:
             name = f"#{followed.submission} {file_name}"
         else:
-            # Refused: the name says nothing of whose it is, so an older thread is never taken for it.
+            # Refused: the name has no submission number, so an older thread is never reused.
             name, since = f"Not submitted: {file_name}", math.inf
         thread = await one_thread(self._bot, channel, name, discord.ChannelType.private_thread, since=since)
         await patiently(lambda: thread.add_user(discord.Object(followed.user_id)))
@@ -210,7 +213,7 @@ class Placing:
         except discord.HTTPException as error:
             if error.code != ARCHIVED or not isinstance(channel, discord.Thread):
                 raise
-            thread = channel  # nobody wrote in it for a day, as when the queue is long
+            thread = channel  # archived after a day without messages, for example with a long queue
             await patiently(lambda: thread.edit(archived=False))
             await patiently(lambda: message.edit(content=text))
 
@@ -219,7 +222,9 @@ class Placing:
         if not reply or now() - self._followed.began_at > REPLY_LASTS_S:
             raise PlaceLost("the command can no longer be answered")
         webhook = discord.Webhook.partial(reply["application"], reply["token"], client=self._bot)
-        webhook.type = discord.WebhookType.application  # else it may send nothing that only one person sees
+        webhook.type = (
+            discord.WebhookType.application
+        )  # otherwise the bot could send nothing visible to one person only
         return webhook
 
     async def _channel(self, channel_id: int) -> object:
@@ -230,13 +235,15 @@ class Placing:
         self._bot.parts.memory.placed(self._followed.key, place)
 
     def _lose(self, place: Place) -> None:
-        logger.info("submission %s can no longer be told of by %s", self._followed.submission, place.kind)
+        logger.info(
+            "messages about submission %s can no longer be sent by %s", self._followed.submission, place.kind
+        )
         self._lost.add(place.kind)
         self._keep(None)
 
 
 async def channel_of(bot: KernelCupBot, channel_id: int) -> object:
-    """Return a channel or thread. Raise ``PlaceLost`` where there is none or the bot does not see it."""
+    """Return a channel or thread. Raise ``PlaceLost`` if it does not exist or the bot cannot see it."""
     known = bot.get_channel(channel_id)
     if known is not None:
         return known
@@ -247,21 +254,21 @@ async def channel_of(bot: KernelCupBot, channel_id: int) -> object:
 
 
 async def text_channel(bot: KernelCupBot, channel_id: int) -> discord.TextChannel:
-    """Return the text channel, also that of a thread. Raise ``PlaceLost`` where it is none."""
+    """Return a text channel, or a thread's text channel. Raise ``PlaceLost`` for other kinds of channels."""
     channel = await channel_of(bot, channel_id)
     if isinstance(channel, discord.Thread):
         channel = channel.parent
     if not isinstance(channel, discord.TextChannel):
-        raise PlaceLost("there can be no threads")
+        raise PlaceLost("threads are not possible here")
     return channel
 
 
 async def one_thread(
     bot: KernelCupBot, channel: discord.TextChannel, name: str, kind: ThreadKind, *, since: float
 ) -> discord.Thread:
-    """Return the bot's thread of that name, made unless it is there: an end just after that is no second one.
+    """Return the bot's thread of that name; create it unless a stopped bot just created it.
 
-    A thread from before ``since`` is about something else, whatever its name.
+    A thread from before ``since`` is unrelated, whatever its name.
     """
     wanted, me = texts.title(name), bot.user.id if bot.user is not None else 0
 
@@ -282,12 +289,12 @@ async def one_thread(
 
 
 def nonce_of(followed: Followed, part: str) -> str:
-    """Return what tells Discord that a message is the same one once more; 25 letters are allowed."""
+    """Return the nonce by which Discord recognizes a repeated message; at most 25 characters."""
     return hashlib.blake2s(f"{followed.key}:{part}".encode(), digest_size=12).hexdigest()
 
 
 async def send(channel: discord.abc.Messageable, outgoing: texts.Outgoing, nonce: str) -> int:
-    """Send a message, however long Discord takes. Raise ``PlaceLost`` where it refuses."""
+    """Send a message, however long Discord takes. Raise ``PlaceLost`` if Discord refuses."""
     try:
         sent = await patiently(
             lambda: channel.send(outgoing.text, files=as_files(outgoing.files), nonce=nonce)
@@ -298,7 +305,7 @@ async def send(channel: discord.abc.Messageable, outgoing: texts.Outgoing, nonce
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """Return what Discord answers; while it has trouble of its own, ask again and again."""
+    """Return Discord's answer; retry for as long as Discord has internal errors."""
     pause_s = FIRST_PAUSE_S
     while True:
         try:
@@ -308,6 +315,6 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
         except discord.HTTPException as error:
             if error.status != 429:
                 raise
-            logger.warning("Discord lets us wait: %s", error)
+            logger.warning("Discord limits our rate: %s", error)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -1,4 +1,4 @@
-"""The result of a ranked submission, for everybody: a public thread with place, medal and ties."""
+"""The public result of a ranked submission: a thread with place, medal and ties."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ logger = logging.getLogger(__name__)
 
 MEDALS = {1: "🥇", 2: "🥈", 3: "🥉"}
 THREAD, MESSAGE = "public-thread", "public"
-"""Under which names it is remembered what was made."""
+"""Names under which the created thread and message are remembered."""
 
 
 async def public_report(bot: KernelCupBot, followed: Followed, submission: Mapping[str, Any]) -> int | None:
-    """Tell everybody of a ranked submission, as far as everybody may know, and return the thread.
+    """Announce a ranked submission publicly, with public data only, and return the thread.
 
-    The API is asked as nobody: what it does not show to all is not told here.
+    The API is asked anonymously, so the thread shows only public data.
     """
     if submission["mode"] != "leaderboard":
         return None
@@ -41,7 +41,7 @@ async def public_report(bot: KernelCupBot, followed: Followed, submission: Mappi
     except UserError:
         return None
     if shown["user"] != submission["user"]:
-        return None  # a pseudonym, which is not to be given away
+        return None  # a pseudonym, which a mention would reveal
     lines = [
         line
         for job in shown["jobs"]
@@ -59,13 +59,13 @@ async def public_report(bot: KernelCupBot, followed: Followed, submission: Mappi
             sent = await send(channel, texts.Outgoing(text[: texts.ROOM]), nonce_of(followed, MESSAGE))
             memory.say(followed.key, MESSAGE, sent)
     except (PlaceLost, discord.HTTPException) as error:
-        logger.warning("submission %s cannot be told to all: %s", submission["id"], error)
+        logger.warning("submission %s cannot be announced publicly: %s", submission["id"], error)
         return None
     return channel.id
 
 
 async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
-    """Return what everybody may know of a score: place, medal, ties."""
+    """Return the public facts of a score: place, medal, ties."""
     api, device = bot.parts.api, job["device"]
     where = at("leaderboards", shown["leaderboard"], "standings", device)
     page = await api.get(where, None, limit=200)
@@ -75,12 +75,16 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
         best = f"; the personal best stays {duration(mine['score_s'])}" if mine is not None else ""
         return [f"✅ {head}, successful{best}"]
     if mine["duel"] in boards_text.BEHIND:
-        return [f"✅ {head}, successful; it stands behind who was first, against whom it did not win"]
+        return [f"✅ {head}, successful; it ranks behind the first place, against which it did not win"]
     history = await api.get(f"{where}/history", None, user=shown["user"], limit=2)
     first = len(history["items"]) <= 1
     rank = int(mine["rank"])
     ties = sum(each["rank"] == rank for each in page["items"]) - 1
-    tied = f", shared with {ties} other{'s' if ties > 1 else ''} that cannot be told apart" if ties else ""
+    tied = (
+        f", shared with {ties} other{'s' if ties > 1 else ''} that cannot be distinguished from it"
+        if ties
+        else ""
+    )
     if mine["trust"] != boards_text.AUDITED:
         tied += f" ({texts.plain(trust_text(mine['trust']))})"
     kind = "🍾 first successful submission" if first else "personal best"
@@ -90,7 +94,7 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
 async def _public_thread(
     bot: KernelCupBot, followed: Followed, name: str
 ) -> discord.Thread | discord.TextChannel:
-    """Return a thread for all; the channel itself where there can be no more threads."""
+    """Return a public thread, or the channel itself if no thread can be created."""
     memory = bot.parts.memory
     channel = await text_channel(bot, followed.channel_id)
     known = memory.said(followed.key, THREAD)

@@ -1,4 +1,4 @@
-"""Questions with buttons: nothing happens before somebody says yes."""
+"""Questions with buttons: nothing happens before confirmation."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MOST_OPTIONS = 25
 ANSWER_IN_S = 600.0
 
 Act = Callable[[discord.Interaction], Awaitable[str]]
-"""Does what was asked about, and returns what to say of it."""
+"""Carries out the action in question, and returns the message about it."""
 
 
 class Question(replies.View):
-    """A view that takes its buttons away when nobody answers.
+    """A view that removes its buttons when there is no answer.
 
     Args:
-        asked: The interaction that leads to the question; it is acknowledged already.
-        unanswered: What is said in the question's place when nobody answers; default: it stays.
+        asked: The interaction that leads to the question, already acknowledged.
+        unanswered: Text that replaces an unanswered question; default: the question stays.
     """
 
     def __init__(self, asked: discord.Interaction, unanswered: str | None = None) -> None:
@@ -36,7 +36,7 @@ class Question(replies.View):
         self._busy = False
 
     async def ask(self, text: str, files: Sequence[texts.Attached] = ()) -> None:
-        """Ask, to the person only."""
+        """Ask, visible only to the person."""
         *before, last = texts.pack([text, *files])
         for each in before:
             await replies.answer(self._asked, each.text, files=each.files)
@@ -45,11 +45,11 @@ class Question(replies.View):
         )
 
     async def replace(self, text: str) -> None:
-        """Ask in the place of the answer that is there already."""
+        """Ask in place of the current answer."""
         self._message = await self._asked.edit_original_response(content=text, view=self)
 
     async def on_timeout(self) -> None:
-        """Leave no button that does nothing."""
+        """Remove buttons that no longer work."""
         if self._message is None:
             return
         try:
@@ -61,12 +61,12 @@ class Question(replies.View):
             logger.info("buttons of an old question stay: %s", error)
 
     async def settle(self, interaction: discord.Interaction, text: str) -> None:
-        """Put the outcome in the question's place."""
+        """Replace the question with the outcome."""
         self.stop()
         await replies.replace(interaction, text)
 
     async def once(self, interaction: discord.Interaction, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something that an impatient second press does not do again; a failure lets one try again."""
+        """Run work that a second press does not repeat; after a failure the person can try again."""
         if self._busy:
             await interaction.response.defer()
             return
@@ -82,10 +82,10 @@ class Confirm(Question):
 
     Args:
         asked: The interaction that leads to the question.
-        yes: The label of the button that does it.
-        act: What is done then.
-        no: The label of the other button.
-        kept: What is said when nothing is done.
+        yes: Label of the confirming button.
+        act: The action to confirm.
+        no: Label of the other button.
+        kept: Message if nothing is done.
     """
 
     def __init__(
@@ -123,15 +123,15 @@ Chosen = Callable[[discord.Interaction, list[str]], Awaitable[None]]
 
 
 class Menu(Question):
-    """A menu of texts, with pages where there are more of them than Discord shows at a time.
+    """A menu of texts, with pages if there are more than Discord shows at a time.
 
     Args:
         asked: The interaction that leads to the menu.
-        placeholder: What it is about.
-        options: What can be chosen.
-        chosen: What to do with a choice; it acknowledges the interaction.
-        several: Whether more than one can be chosen. Over several pages a button ends the choice.
-        unanswered: What is said in the menu's place when nobody chooses; default: it stays.
+        placeholder: The menu's caption.
+        options: The choices.
+        chosen: Handles a choice and acknowledges the interaction.
+        several: Whether more than one can be chosen. With several pages, a button ends the choice.
+        unanswered: Text that replaces an unused menu; default: the menu stays.
     """
 
     def __init__(
@@ -221,7 +221,7 @@ class Menu(Question):
 
 
 class TypedName(replies.Form):
-    """A form that wants a name typed before anything happens."""
+    """A form that requires a name to be typed before anything happens."""
 
     def __init__(self, title: str, name: str, act: Callable[[discord.Interaction], Awaitable[None]]) -> None:
         super().__init__(title=texts.title(title, 45))
@@ -236,11 +236,11 @@ class TypedName(replies.Form):
         self.add_item(self._typed)
 
     async def on_submit(self, interaction: discord.Interaction) -> None:
-        """Do it if the name is right."""
+        """Carry out the action if the name is right."""
         if self._typed.value.strip() != self._name:
             await replies.answer(
                 interaction,
-                f"You typed {texts.code(self._typed.value)}, and the leaderboard is {texts.code(self._name)}. "
+                f"You typed {texts.code(self._typed.value)}, but the leaderboard is {texts.code(self._name)}. "
                 "Nothing was deleted.",
             )
             return

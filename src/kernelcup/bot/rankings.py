@@ -1,4 +1,4 @@
-"""Rankings in messages: pages with buttons, and pictures. The buttons outlive a restart."""
+"""Rankings in messages: pages with buttons, and pictures. The buttons survive a restart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Json = Mapping[str, Any]
 
 
 def register(tree: groups.Tree, _: Parts) -> None:
-    """Take up the buttons of messages from before a restart."""
+    """Handle the buttons of messages from before a restart."""
     tree.client.add_dynamic_items(PageButton, PictureButton)
 
 
@@ -64,7 +64,7 @@ async def page(
 
 
 def frozen_note(since: str | None, *, own: bool = False) -> str:
-    """Say that standings are those of a moment, empty where they are live."""
+    """Return a note that the standings are frozen, empty if they are live."""
     if since is None:
         return ""
     moment = datetime.fromisoformat(since)
@@ -109,7 +109,7 @@ class PageButton(
     ui.DynamicItem[ui.Button[Any]],
     template=r"kc:page:(?P<way>[<>]):(?P<number>\d{1,4}):(?P<offset>\d{1,9}):(?P<board>.{1,64})",
 ):
-    """Turns to another page of a ranking; with a leaderboard's names of any allowed length it fits an id."""
+    """Shows another page of a ranking; the id has room for the longest leaderboard name."""
 
     def __init__(self, label: str, board: str, number: int, offset: int, *, disabled: bool = False) -> None:
         self._board, self._number, self._offset = board, number, offset
@@ -161,7 +161,7 @@ class PictureButton(
         return cls(match["board"], int(match["number"]))
 
     async def callback(self, interaction: discord.Interaction[Any]) -> None:
-        """Answer with the picture, to the person only."""
+        """Answer with the picture, visible only to the person."""
         parts: Parts = interaction.client.parts
         await replies.think(interaction)
         try:

@@ -1,4 +1,4 @@
-"""Answers to interactions: always in time, errors in words, nothing twice."""
+"""Answers to interactions: always in time, errors in words, never repeated."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from kernelcup.errors import (
 logger = logging.getLogger(__name__)
 
 UNAVAILABLE = "The KernelCup server does not answer now. Nothing was lost; try again in a minute."
-MAY_NOT = "You may not do this; it is for those with the role Leaderboard Creator or Leaderboard Admin."
+MAY_NOT = "You may not do this; it needs the role Leaderboard Creator or Leaderboard Admin."
 OUTDATED = "Discord showed you an older form of this command; reload Discord, and try again."
 LONGEST_PROBLEM = 300
 ROOM_FOR_PROBLEMS = 1700
 
 _RETRY = re.compile(r"; try again in [\d.]+ s")
-"""How the server ends such an error; Discord can count."""
+"""End of the server's message, replaced by a countdown on Discord."""
 
 
 def who(interaction: discord.Interaction) -> Person:
-    """Return for whom the bot asks the API."""
+    """Return the person on whose behalf the bot asks the API."""
     return person(interaction.user)
 
 
 def person(user: discord.User | discord.Member) -> Person:
-    """Return a Discord account as the API knows it."""
+    """Return a Discord account for the API."""
     return Person(user.id, user.name)
 
 
 async def think(interaction: discord.Interaction, *, private: bool = True) -> None:
-    """Acknowledge at once; the answer follows."""
+    """Acknowledge the interaction at once; the answer follows."""
     if not interaction.response.is_done():
         await interaction.response.defer(ephemeral=private, thinking=True)
 
@@ -65,7 +65,7 @@ async def answer(
     embed: discord.Embed | None = None,
     view: ui.View | None = None,
 ) -> None:
-    """Answer, or go on after an answer: what does not fit one message comes in several."""
+    """Answer, or continue after an answer; a long text is split into several messages."""
     messages = texts.pack([text, *files]) or [texts.Outgoing()]
     for number, each in enumerate(messages):
         more: dict[str, Any] = {"files": as_files(each.files)} if each.files else {}
@@ -78,7 +78,7 @@ async def answer(
 
 
 async def replace(interaction: discord.Interaction, text: str) -> None:
-    """Put a text in the place of a message with buttons, and what does not fit it below."""
+    """Replace a message with buttons by a text, with the rest of a long text below."""
     first, *rest = texts.pack([text])
     await interaction.edit_original_response(content=first.text, view=None)
     for each in rest:
@@ -86,19 +86,19 @@ async def replace(interaction: discord.Interaction, text: str) -> None:
 
 
 def as_files(files: Sequence[texts.Attached]) -> list[discord.File]:
-    """Return files as discord.py sends them."""
+    """Return files as discord.py objects."""
     return [discord.File(io.BytesIO(each.data), filename=texts.file_name(each.name)) for each in files]
 
 
 async def read_file(attached: discord.Attachment, most: int) -> bytes:
-    """Return an attached file. Raise a ``UserError`` where it is too large or Discord does not give it out."""
+    """Return an attached file. Raise a ``UserError`` if it is too large or Discord does not deliver it."""
     if attached.size > most:
-        raise FileTooLarge(f"{attached.filename} has {attached.size:,} bytes, which is far too much.")
+        raise FileTooLarge(f"{attached.filename} has {attached.size:,} bytes, which is far too large.")
     try:
         return await attached.read()
     except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
         logger.info("a file could not be read: %s", error)
-        raise InvalidValue("Discord does not give the file out now; attach it again.") from None
+        raise InvalidValue("Discord does not deliver the file now; attach it again.") from None
 
 
 async def answer_error(interaction: discord.Interaction, error: BaseException) -> None:
@@ -115,16 +115,16 @@ async def answer_error(interaction: discord.Interaction, error: BaseException) -
 
 
 def explain(error: BaseException) -> str:
-    """Return an error in words; one that is our fault goes to the log under a number."""
+    """Explain an error in words; errors that are our fault are logged under a number."""
     if isinstance(error, InvalidTask):
         return problems(error)
     if isinstance(error, ScopeMissing):
-        logger.warning("somebody may not do something: %s", error)
+        logger.warning("permission denied: %s", error)
         return f"❌ {MAY_NOT}"
     if isinstance(error, SignInNeeded):
-        # The bot always signs in by itself: this is never about the person.
-        logger.error("the server does not take the bot's token: %s", error)
-        return "⚠️ The server does not know the bot. Whoever runs it has to look at its token."
+        # The bot always signs in itself: this is never about the person.
+        logger.error("the server rejects the bot's token: %s", error)
+        return "⚠️ The server rejects the bot's token. The operator must check it."
     if isinstance(error, RateLimited):
         reason = _RETRY.sub("", str(error))
         return f"❌ {texts.plain_lines(reason)}\nTry again {in_time(error.retry_after_s)}."
@@ -135,7 +135,7 @@ def explain(error: BaseException) -> str:
     if isinstance(error, ServerUnavailable):
         return f"⚠️ {UNAVAILABLE}"
     if isinstance(error, app_commands.NoPrivateMessage):
-        return "❌ This works in a server only."
+        return "❌ This works only in a server."
     if isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch):
         return f"❌ {OUTDATED}"
     if isinstance(error, app_commands.AppCommandError):
@@ -143,15 +143,15 @@ def explain(error: BaseException) -> str:
     number = secrets.token_hex(4)
     kind = "failed" if isinstance(error, KernelCupError) else "has a bug"
     logger.error("error %s: a command %s", number, kind, exc_info=error)
-    return f"⚠️ This did not work, and it is not your fault. Whoever runs the bot finds it as `{number}`."
+    return f"⚠️ This did not work, and it is not your fault. The operator finds it in the bot's log as `{number}`."
 
 
 def problems(error: InvalidTask) -> str:
-    """Return what is wrong with a task, by file and line; it fits one message."""
+    """Return a task's problems, with file and line, in one message."""
     shown: list[str] = []
     for each in error.problems:
         key = f"{each.key}: " if each.key else ""
-        # Of a text without end nobody sees the end.
+        # The end of a very long text would not be shown anyway.
         line = f"{each.file}:{each.line}:{each.column}: {key}{each.text[: 10 * LONGEST_PROBLEM]}"
         line = texts.shortened(texts.one_line(line), LONGEST_PROBLEM)
         if len("\n".join([*shown, line])) > ROOM_FOR_PROBLEMS:
@@ -163,7 +163,7 @@ def problems(error: InvalidTask) -> str:
 
 
 def waiting(seconds: float) -> str:
-    """Return a time to wait in words."""
+    """Return a waiting time in words."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 3 * size or (seconds >= size and seconds % size == 0):
             return f"{round(seconds / size)} {unit}"
@@ -171,32 +171,32 @@ def waiting(seconds: float) -> str:
 
 
 def in_time(seconds: float) -> str:
-    """Return when so much time is over, as a text in which Discord counts down."""
+    """Return a text in which Discord counts down the time."""
     return f"<t:{math.ceil(discord.utils.utcnow().timestamp() + seconds)}:R>"
 
 
 class View(ui.View):
-    """Buttons and menus that one person uses, and that end."""
+    """Buttons and menus for one person, which expire."""
 
     def __init__(self, owner: int, *, timeout: float = 600) -> None:
         super().__init__(timeout=timeout)
         self._owner = owner
 
     async def interaction_check(self, interaction: discord.Interaction) -> bool:
-        """Let nobody else press."""
+        """Refuse other people's presses."""
         if interaction.user.id == self._owner:
             return True
-        await answer(interaction, "This is somebody else's.")
+        await answer(interaction, "These buttons are for another person.")
         return False
 
     async def on_error(self, interaction: discord.Interaction, error: Exception, _: ui.Item[Any]) -> None:
-        """Say what went wrong."""
+        """Explain the error."""
         await answer_error(interaction, error)
 
 
 class Form(ui.Modal):
-    """A form whose errors are said in words."""
+    """A form that explains errors in words."""
 
     async def on_error(self, interaction: discord.Interaction[Any], error: Exception, /) -> None:  # type: ignore[override]
-        """Say what went wrong."""
+        """Explain the error."""
         await answer_error(interaction, error)

@@ -1,4 +1,4 @@
-"""What a submission found, in words: the whole of it, for its author."""
+"""A submission's full report in words, for its author."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ ENVIRONMENT = (
 
 
 def private_report(job: Mapping[str, Any], url: str) -> list[Outgoing]:
-    """Return the messages that tell a job's whole report."""
+    """Return the messages with a job's full report."""
     return texts.pack(_job_blocks(job, url))
 
 
 def score_text(job: Mapping[str, Any]) -> str:
-    """Return a job's score, with its interval where that is known."""
+    """Return a job's score, with its interval if known."""
     ns = job["score_s"] * 1e9
     told = interval_text(ns, *(None if job[end] is None else job[end] * 1e9 for end in ("low_s", "high_s")))
     return f"**{time_text(ns, at_floor=job['at_floor'])}**" + (f" (95 %: {told})" if told else "")
 
 
 def read(job: Mapping[str, Any]) -> RunReport | None:
-    """Return a job's report, None where there is none that we understand."""
+    """Return a job's report, None if there is none that this version can read."""
     if not job.get("report"):
         return None
     try:
@@ -144,11 +144,11 @@ def _mismatch(mismatch: Mismatch) -> Iterator[Block]:
     widths = [max(len(row[column]) for row in cut) for column in range(3)]
     table = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cut]
     yield Log("wrong.txt", "\n".join(table))
-    yield f"-# wrong is: {texts.code(mismatch.rule, 300)}"
+    yield f"-# an element counts as wrong where {texts.code(mismatch.rule, 300)}"
 
 
 def _about_score(job: Mapping[str, Any], report: RunReport) -> str:
-    """Return what the clock read, how far the score is proven, and how far it is from the best."""
+    """Return the raw clock reading, the trust level, and the comparison with the best."""
     parts = [] if job["raw_s"] is None else [f"raw {duration(job['raw_s'])}"]
     parts.append(texts.plain(trust_text(report.trust)))
     best = _best(job)

@@ -1,4 +1,4 @@
-"""Results that wait for a person: looked at and decided with buttons, which a restart does not break."""
+"""Results that wait for a review: shown and decided with buttons that survive a restart."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from kernelcup.lesson_text import evidence_lines
 Json = Mapping[str, Any]
 
 AT_ONCE = 5
-"""So many reviews are shown at a time, each with its buttons."""
+"""Number of reviews shown at a time, each with its buttons."""
 
 LABELS = {"released": "Release", "rejected": "Reject"}
 STYLES = {"released": discord.ButtonStyle.success, "rejected": discord.ButtonStyle.danger}
 
 
 def register(tree: groups.Tree, parts: Parts) -> None:
-    """Add the command, and take up the buttons of messages from before a restart."""
+    """Add the command, and handle the buttons of messages from before a restart."""
 
     tree.client.add_dynamic_items(DecideButton)
 
-    @app_commands.command(name="reviews", description="Look at results that wait for a decision")
-    @app_commands.describe(leaderboard_name="Of one leaderboard")
+    @app_commands.command(name="reviews", description="Show results that wait for a decision")
+    @app_commands.describe(leaderboard_name="Only for this leaderboard")
     @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
     async def reviews(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
         await begin(parts, interaction)
@@ -46,7 +46,9 @@ def register(tree: groups.Tree, parts: Parts) -> None:
                 view.add_item(DecideButton(review["id"], decision))
             await replies.answer(interaction, review_text(review), view=view)
         if page["next"] is not None:
-            await replies.answer(interaction, "More wait after these: ask again when you have decided.")
+            await replies.answer(
+                interaction, "More results wait: run the command again after deciding these."
+            )
 
     groups.admin(tree).add_command(reviews)
 
@@ -70,13 +72,13 @@ class DecideButton(
         return cls(int(match["id"]), match["decision"])
 
     async def callback(self, interaction: discord.Interaction[Any]) -> None:
-        """Ask for the note; the API says whether somebody may decide."""
+        """Ask for the note; the API checks permissions."""
         parts: Parts = interaction.client.parts
         await interaction.response.send_modal(_Note(parts, self._review, self._decision))
 
 
 class _Note(replies.Form):
-    """Why somebody decides so."""
+    """The form for the reason of a decision."""
 
     def __init__(self, parts: Parts, review: int, decision: str) -> None:
         super().__init__(title=f"{LABELS[decision]} the result of review {review}")
@@ -89,7 +91,7 @@ class _Note(replies.Form):
         self.add_item(self._note)
 
     async def on_submit(self, interaction: discord.Interaction) -> None:
-        """Decide, and take the buttons away."""
+        """Decide, and remove the buttons."""
         await interaction.response.defer()
         done = await self._parts.api.send(
             "POST",
@@ -101,14 +103,14 @@ class _Note(replies.Form):
 
 
 def review_text(review: Json) -> str:
-    """Return what is known of a result that waits, or waited."""
+    """Return the description of a result in review, or after it."""
     score = "" if review["score_s"] is None else f", {duration(review['score_s'])}"
     user, opener = texts.plain(review["user"], 64), texts.plain(review["opened_by"], 64)
     where = f"{texts.code(review['leaderboard'])} on {texts.code(review['device'])}"
     since = boards_text.stamp(review["opened_at"], "R")
     lines = [
         f"🔎 **Review {review['id']}**: submission #{review['submission_id']} by {user} to {where}{score}",
-        f"Put aside by {opener} {since}: {texts.plain(review['reason'], 400)}",
+        f"Held back by {opener} {since}: {texts.plain(review['reason'], 400)}",
     ]
     if review["evidence"]:
         shown = texts.shortened("\n".join(evidence_lines(review["evidence"])), 700)

@@ -1,4 +1,4 @@
-"""Roles of a guild make roles on the platform, where the operator trusts the guild."""
+"""Platform roles from guild roles, for guilds that the operator trusts."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ GIVEN = "role:"
 
 
 async def begin(parts: Parts, interaction: discord.Interaction) -> None:
-    """Acknowledge, then give the person the role that they have in this guild."""
+    """Acknowledge, then give the person the platform role from this guild."""
     await think(interaction)
     await ensure(parts, interaction)
 
 
 async def ensure(parts: Parts, interaction: discord.Interaction) -> None:
-    """Give somebody the platform role that their roles here stand for, and take back what they lost.
+    """Give a person the platform role for their guild roles, and take back a lost one.
 
-    Commands for creators and admins call it first. Only roles that the bot gave are ever taken back.
+    Commands for creators and admins call this first. Only roles that the bot gave are taken back.
     """
     member = interaction.user
     if interaction.guild is None or not isinstance(member, discord.Member):
@@ -41,14 +41,14 @@ async def ensure(parts: Parts, interaction: discord.Interaction) -> None:
 
 
 async def require(parts: Parts, interaction: discord.Interaction, role: str) -> None:
-    """Raise ``Forbidden`` unless somebody has a platform role, before anything else is asked of them."""
+    """Raise ``Forbidden`` unless the person has a platform role, before asking them anything else."""
     me = await parts.api.get("/me", who(interaction))
     if RANKS.index(str(me["role"])) < RANKS.index(role):
         raise Forbidden(f"This needs the role {role}; {me['name']} is {me['role']}.")
 
 
 def wanted(member: discord.Member) -> str:
-    """Return the platform role that a member's roles stand for."""
+    """Return the platform role for a member's guild roles."""
     names = {role.name for role in member.roles}
     if setup.ADMIN_ROLE in names:
         return "admin"
@@ -56,13 +56,13 @@ def wanted(member: discord.Member) -> str:
 
 
 def trusts(parts: Parts, client: discord.Client, guild_id: int) -> bool:
-    """Tell whether a guild's roles count: it is named in the settings, or the only one."""
+    """Return whether a guild's roles count: it is named in the settings, or the only guild."""
     named = parts.config.role_guilds
     return guild_id in named if named else len(client.guilds) == 1
 
 
 async def settle(parts: Parts, user_id: int, me: dict[str, Any], role: str) -> None:
-    """Raise a user to a role, or take back what was given by a guild before."""
+    """Raise a user to a role, or take back a role that a guild gave earlier."""
     given = parts.memory.get(f"{GIVEN}{user_id}")
     now = str(me["role"])
     if RANKS.index(role) > RANKS.index(now):
@@ -81,7 +81,7 @@ async def settle(parts: Parts, user_id: int, me: dict[str, Any], role: str) -> N
 
 
 async def review_given(parts: Parts, client: discord.Client) -> None:
-    """Take back roles from those who lost them in every trusted guild since. Run now and then."""
+    """Take back roles from users who have lost them in every trusted guild. Runs periodically."""
     for name, given in parts.memory.all_under(GIVEN).items():
         user_id = int(name.removeprefix(GIVEN))
         try:
@@ -89,7 +89,7 @@ async def review_given(parts: Parts, client: discord.Client) -> None:
             user = await parts.api.get(at("users", given["user"]), SERVICE)
             await settle(parts, user_id, user, role)
         except (discord.HTTPException, KernelCupError) as error:
-            logger.warning("the roles of %s could not be looked at: %s", user_id, error)
+            logger.warning("the roles of %s could not be checked: %s", user_id, error)
 
 
 async def _role_in_guilds(parts: Parts, client: discord.Client, user_id: int) -> str:

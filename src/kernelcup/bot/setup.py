@@ -1,4 +1,4 @@
-"""What a guild needs: roles, the category and its channels; made if missing."""
+"""Roles, category and channels of a guild, created if missing."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ NEEDED = discord.Permissions(
     manage_channels=True,
     manage_roles=True,
 )
-"""What the bot asks for when it is invited."""
+"""The permissions in the bot's invitation."""
 
 
 TROUBLE = (discord.HTTPException, aiohttp.ClientError, OSError)
 
 
 class Guilds:
-    """The guilds that the bot is in, and where in them things are."""
+    """The bot's guilds, and their channels."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._locks: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def set_up(self, guild: discord.Guild) -> list[str]:
-        """Make what a guild lacks, and return what could not be made. Again it changes nothing."""
+        """Create missing roles and channels, and return the ones that could not be created. Idempotent."""
         async with self._locks[guild.id]:
             return await self._set_up(guild)
 
@@ -65,12 +65,12 @@ class Guilds:
         return problems
 
     def needs(self, channel: discord.abc.GuildChannel) -> bool:
-        """Tell whether a channel is one of ours."""
+        """Return whether a channel is one of ours."""
         names = (CATEGORY, SUBMISSIONS, GENERAL, FORUM)
         return any(self._known(channel.guild.id, name) == channel.id for name in names)
 
     def submissions(self, guild_id: int) -> int | None:
-        """Return the channel in which people submit."""
+        """Return the channel for submissions."""
         return self._known(guild_id, SUBMISSIONS)
 
     def forum(self, guild_id: int) -> int | None:

@@ -29,11 +29,11 @@ from kernelcup.errors import (
 )
 
 LARGEST_READ = 2_000_000
-"""More is not even read; how large a submission may be says the platform."""
+"""Larger files are not even read; the platform has the actual limit."""
 SOON_S = 4.0
-"""After so long without an answer of the server the person is told why it takes time."""
+"""After this time without an answer from the server, the person gets an explanation."""
 PLACE_WAIT_S = 20.0
-UNANSWERED = "You chose nothing, so nothing was submitted."
+UNANSWERED = "Nothing was chosen, so nothing was submitted."
 
 _FENCE = re.compile(r"\A\s*```([A-Za-z+]*)[ \t]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 _LANGUAGES = {"cu": "cu", "cuda": "cu", "cpp": "cu", "c++": "cu", "c": "cu"}
@@ -51,7 +51,7 @@ async def submit_file(
     gpu: str | None = None,
     launcher: str | None = None,
 ) -> None:
-    """Submit an attached file; a launcher restricts the choice to its devices."""
+    """Submit an attached file; a launcher limits the choice to its devices."""
     if not await _is_here(interaction, parts):
         return
     await replies.think(interaction)
@@ -68,7 +68,7 @@ async def submit_file(
 async def ask_for_code(
     interaction: discord.Interaction, parts: Parts, *, mode: str, board: str | None, gpu: str | None
 ) -> None:
-    """Let somebody paste code into a form: on a phone there are no files."""
+    """Open a form for pasted code: on a phone there are no files."""
     if await _is_here(interaction, parts):
         await interaction.response.send_modal(CodeForm(parts, mode, board, gpu))
 
@@ -85,7 +85,7 @@ class CodeForm(replies.Form):
         self.add_item(ui.Label(text="Code, with or without a ``` block", component=self.code))
 
     async def on_submit(self, interaction: discord.Interaction) -> None:
-        """Submit what was pasted."""
+        """Submit the pasted code."""
         await replies.think(interaction)
         code, ending = read_block(self.code.value)
         name = f"submission.{ending}" if ending else await self._name(interaction)
@@ -99,7 +99,7 @@ class CodeForm(replies.Form):
 
 
 def read_block(text: str) -> tuple[str, str]:
-    """Return code without the block around it, and the ending that the block's language means, if any."""
+    """Return code without its surrounding block, and the file ending for the block's language, if any."""
     found = _FENCE.match(text)
     if found is None:
         return text, ""
@@ -132,12 +132,12 @@ async def _submit(
 
 def _where(place: Place | None, url: str) -> str:
     if place is None:
-        return f"Follow it at <{url}>; its thread comes as soon as Discord lets the bot make it."
+        return f"Follow it at <{url}>; its thread follows as soon as Discord allows it."
     if place.kind == "thread":
         return f"Follow it in <#{place.channel_id}> or at <{url}>."
     if place.kind == "dm":
-        return f"No thread could be made here, so it is in your direct messages and at <{url}>."
-    return f"Follow it at <{url}>; no thread could be made here, and your direct messages are closed."
+        return f"No thread could be created here, so follow it in your direct messages or at <{url}>."
+    return f"Follow it at <{url}>; no thread could be created here, and your direct messages are closed."
 
 
 async def _accepted(interaction: discord.Interaction, ticket: Ticket) -> dict[str, Any]:
@@ -183,7 +183,7 @@ async def _ask_board(interaction: discord.Interaction, parts: Parts, request: Re
     found = await visible_boards(parts.api, who(interaction))
     names = [board["name"] for board in found if not is_over(board)]
     if not names:
-        raise InvalidValue("There is no leaderboard to which you could submit.")
+        raise InvalidValue("There is no leaderboard that you can submit to.")
 
     async def chosen(pressed: discord.Interaction, values: list[str]) -> None:
         menu.stop()
@@ -196,7 +196,7 @@ async def _ask_board(interaction: discord.Interaction, parts: Parts, request: Re
 async def _submit_chosen(
     asked: discord.Interaction, pressed: discord.Interaction, parts: Parts, request: Request
 ) -> None:
-    """Submit what was asked about in a menu, once however often it is used."""
+    """Submit the choice of a menu, once, however often the menu is used."""
     await pressed.response.edit_message(content="Submitting…", view=None)
     try:
         await _submit(pressed, parts, request, key_of=asked)
@@ -205,7 +205,7 @@ async def _submit_chosen(
 
 
 async def _devices_of(interaction: discord.Interaction, parts: Parts, board: str, launcher: str) -> list[str]:
-    """Return the devices of a leaderboard that a launcher serves. Raise ``InvalidValue`` if none is."""
+    """Return the devices of a leaderboard that a launcher serves. Raise ``InvalidValue`` if there are none."""
     shown = await parts.api.get(at("leaderboards", board), who(interaction))
     known = await parts.api.get("/devices", who(interaction))
     served = {each["name"] for each in known if each["launcher"] == launcher}
@@ -233,7 +233,7 @@ async def _read(script: discord.Attachment) -> str:
 
 
 async def _is_here(interaction: discord.Interaction, parts: Parts) -> bool:
-    """Tell whether somebody submits where people submit; else say where that is."""
+    """Return whether the command was used in the submissions channel; else reply with that channel."""
     wanted = parts.guilds.submissions(interaction.guild_id or 0)
     channel = interaction.channel
     here = {interaction.channel_id, channel.parent_id if isinstance(channel, discord.Thread) else None}

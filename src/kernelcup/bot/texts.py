@@ -1,6 +1,6 @@
-"""Texts for Discord: whatever people wrote is shown as it is, and does nothing.
+"""Texts for Discord: text from people is shown literally and has no effect.
 
-Nothing that a user, a task or a submission supplies reaches a message but through ``plain`` (in a
+Text from a user, a task or a submission reaches a message only through ``plain`` (in a
 sentence), ``code`` (a name inside a line), ``block`` (lines) or ``file_name``.
 """
 
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 LONGEST_MESSAGE = 2000
 ROOM = 1950
-"""What we put into one message: a little less than it may have."""
+"""Our limit for one message, a little below Discord's."""
 LONGEST_BLOCK = 5000
 """Longer logs become files."""
 LARGEST_FILE = 8 * 2**20
 NOTHING = "\u200b"
-"""A space without width: breaks what Discord would make of a text, and is not seen."""
+"""A zero-width space: breaks Discord markup without being visible."""
 
 _SPECIAL = re.compile(r"([\\`*_~|<>\[\]()#:-])")
 _ADDRESS = re.compile(r"(?i)(://|www\.|discord(?:app)?\.(?:gg|com))")
@@ -31,7 +31,7 @@ def plain(text: object, limit: int = 1000) -> str:
 
 
 def plain_lines(text: object, limit: int = 1500) -> str:
-    """Return a text of several lines that does nothing."""
+    """Return a text of several lines, without markdown, mentions or links."""
     lines = _clean(str(text)).splitlines()
     return "\n".join(_escaped(line.rstrip()) for line in shortened("\n".join(lines), limit).splitlines())
 
@@ -61,22 +61,22 @@ def file_name(text: object, default: str = "file.txt") -> str:
 
 
 def title(text: object, limit: int = 100) -> str:
-    """Return the name of a thread or a label, where Discord reads no markdown."""
+    """Return a thread name or a label, where Discord does not parse markdown."""
     return shortened(one_line(text), limit) or "-"
 
 
 def one_line(text: object) -> str:
-    """Return a text without line breaks and without signs that cannot be seen."""
+    """Return a text without line breaks and invisible characters."""
     return " ".join(_clean(str(text)).split())
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return at most so many characters, with an ellipsis where some are missing."""
+    """Return at most ``limit`` characters, with an ellipsis if the text was cut."""
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def split_code(text: str, *, room: int = ROOM, language: str = "") -> list[str]:
-    """Return code blocks that each fit a message and together have every line."""
+    """Return code blocks that each fit a message and together hold every line."""
     inside = room - len(language) - len("```\n\n```")
     parts: list[str] = []
     for line in fenced(text).split("\n"):
@@ -98,7 +98,7 @@ class Attached:
 
 @dataclass(slots=True)
 class Outgoing:
-    """A message that is to be sent."""
+    """A message to send."""
 
     text: str = ""
     files: list[Attached] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Lines that somebody's program wrote: a code block, or a file if they are many."""
+    """Output lines of a program: a code block, or a file if there are many."""
 
     name: str
     text: str
@@ -114,13 +114,13 @@ class Log:
 
 
 def pack(blocks: Iterable[str | Log | Attached]) -> list[Outgoing]:
-    """Put texts, logs and files into as few messages as they fit."""
+    """Pack texts, logs and files into as few messages as possible."""
     out = [Outgoing()]
     for each in blocks:
         if isinstance(each, Log):
             if len(each.text) > LONGEST_BLOCK:
                 _attach(out, Attached(file_name(each.name), each.text.encode("utf-8", "replace")))
-                _append(out, f"The whole of it is in {code(each.name)}; its end:")
+                _append(out, f"All of it is in {code(each.name)}; its end:")
                 pieces = split_code(each.text[-1000:], language=each.language)
             else:
                 pieces = split_code(each.text, language=each.language)
@@ -135,7 +135,7 @@ def pack(blocks: Iterable[str | Log | Attached]) -> list[Outgoing]:
 
 
 def bullet_list(items: Sequence[str]) -> str:
-    """Return a list, one line for each."""
+    """Return a bulleted list, one line for each item."""
     return "\n".join(f"- {item}" for item in items)
 
 
@@ -160,7 +160,7 @@ def _attach(out: list[Outgoing], attached: Attached) -> None:
 
 
 def _cut(text: str) -> list[str]:
-    """Cut a text of ours at its lines."""
+    """Cut one of our own texts at line ends."""
     parts = [""]
     for line in text.split("\n"):
         for piece in [line[at : at + ROOM] for at in range(0, len(line), ROOM)] or [""]:
@@ -179,7 +179,7 @@ def _escaped(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Remove what cannot be seen: controls, and signs that turn the direction of writing."""
+    """Remove invisible characters: control characters and marks of writing direction."""
     kept = ("\n", "\t")
     return "".join(
         letter

@@ -45,7 +45,7 @@ def test_a_limit_says_once_when_one_may_try_again() -> None:
 
 
 def test_tokens_are_not_the_persons_trouble() -> None:
-    assert "Whoever runs it" in replies.explain(SignInNeeded("sign in again"))
+    assert "The operator must check it" in replies.explain(SignInNeeded("sign in again"))
     for error in (SignInNeeded("sign in again"), ScopeMissing("This token lacks the scope; sign in again")):
         assert "sign in" not in replies.explain(error)
         assert "This token" not in replies.explain(error)
