@@ -106,7 +106,7 @@ def test_a_change_is_shown_before_it_is_made(visitor, people, db) -> None:
     page.get_by_label("Who sees it").select_option("closed")
     page.get_by_role("button", name="Show what changes").first.click()
     expect(page.get_by_role("region", name="Rules that change").get_by_role("row")).to_have_count(3)
-    expect(page.get_by_text("Nobody's rank changes.")).to_be_visible()
+    expect(page.get_by_text("No rank changes.")).to_be_visible()
     assert boards.get_board(db, "double").deadline is None
     page.get_by_role("button", name="Change it").click()
     changed = boards.get_board(db, "double")

@@ -173,7 +173,7 @@ def test_board_without_results_says_so(client, db) -> None:
     make_board(db)
     page = client.get("/b/double")
     assert page.status_code == 200
-    assert "Nobody has a time on H100 yet" in page.text
+    assert "No one has a time on H100 yet" in page.text
     assert client.get("/b/double/history").status_code == 200
 
 

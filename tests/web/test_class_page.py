@@ -90,7 +90,7 @@ def test_a_member_is_removed_after_being_asked_again(visitor, people, db) -> Non
     check = membership.members(db, OPERATOR, "double")
     assert [each.user for each in check] == ["ada"]
     page.get_by_role("button", name="Remove ada").click()
-    expect(page.get_by_text("Nobody yet.")).to_be_visible()
+    expect(page.get_by_text("No members yet.")).to_be_visible()
     assert membership.members(db, OPERATOR, "double") == []
 
 

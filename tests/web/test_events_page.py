@@ -25,7 +25,7 @@ def test_an_event_shows_its_boards_and_who_is_first(client, db, clock) -> None:
     places = [page.index(f'href="/b/{name}"') for name in ("sooner", "double", "later")]
     assert places == sorted(places)
     assert "ada" in page
-    assert "Nobody is ranked yet." in page
+    assert "No one is ranked yet." in page
     assert "alone" not in page
     assert client.get("/e/autumn").status_code == 404
 

@@ -225,7 +225,7 @@ def test_a_link_code_is_shown_for_the_bot(client, person, signed_in) -> None:
 def test_a_user_does_without_direct_messages(visitor, person, http, javascript) -> None:
     ada = person("ada")
     page = visitor(ada, width=360, javascript=javascript).open("/account")
-    box = page.get_by_label("The bot writes to me when a result of mine is overtaken")
+    box = page.get_by_label("The bot writes to me when one of my results is overtaken")
     expect(box).to_be_checked()
     for wanted in (False, True):
         box.set_checked(wanted)

@@ -143,7 +143,7 @@ def test_the_status_shows_devices_and_what_waits(client, db, clock, judging) -> 
     devices = [make_device(slots=2)]
     dispatchers.check_in(db, owner="me", devices=devices, started_at=NOW, draining=False, now=NOW)
     told = words(client, "/status")
-    assert "The service takes submissions." in told
+    assert "The service accepts submissions." in told
     assert re.search(r"H100 serving 1 0 ", told)
     assert re.search(r"MI300 no dispatcher 0 0 ", told)
     assert "No incident and no maintenance." in told
@@ -171,7 +171,7 @@ def test_maintenance_drifts_and_outages_are_listed_and_name_no_machine(client, d
         machine="box-7",
     )
     told = words(client, "/status")
-    assert "takes no submissions now: move to another room." in told
+    assert "accepts no submissions now: move to another room." in told
     assert "maintenance h100 1 Jun 2026, 12:00 UTC 1 Jun 2026, 13:00 UTC new driver" in told
     assert "maintenance the service 1 Jun 2026, 13:00 UTC still open move to another room" in told
     assert "drift H100 1 Jun 2026, 13:00 UTC still open" in told

@@ -83,7 +83,7 @@ def test_compiler_output_is_shown_with_its_reason(db, client, ada) -> None:
     assert "It could not be compiled." in page
     assert "identifier &#34;tid&#34; is undefined" in page
     assert "warning: unused variable" in page
-    assert "mend what the compiler names" in page
+    assert "fix the compiler’s errors" in page
 
 
 def test_profile_has_its_table_and_its_trace(db, client, ada) -> None:

@@ -32,7 +32,7 @@ def test_a_webhook_is_registered_shown_enabled_and_removed(visitor, person, db, 
     page.get_by_role("button", name="Enable").click()
     assert "disabled" not in page.get_by_role("table").inner_text()
     page.get_by_role("button", name="Remove").click()
-    assert "No address is told yet." in page.locator("main").inner_text()
+    assert "No address is registered yet." in page.locator("main").inner_text()
 
 
 def test_an_address_that_cannot_be_used_is_refused_in_words(visitor, person, db) -> None:

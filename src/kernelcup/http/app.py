@@ -1,4 +1,4 @@
-"""The application: routes, errors, what happens around each request."""
+"""The application: routes, errors and middleware."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ COOKIE = "kernelcup_browser"
 DESCRIPTION = """\
 Competitions for the fastest GPU kernel.
 
-Sign in with a header `Authorization: Bearer TOKEN`; tokens are made by `kernelcup login` or under
-`/api/v1/tokens`. Errors have one shape, `{"error": {"code", "message", "request_id", ...}}`, and codes
-that stay. Lists come in pages: give `next` of a page as `after` for the one that follows.
+Sign in with a header `Authorization: Bearer TOKEN`; create tokens with `kernelcup login` or under
+`/api/v1/tokens`. Errors have one shape, `{"error": {"code", "message", "request_id", ...}}`, with stable
+codes. Lists come in pages: pass `next` of a page as `after` to get the following page.
 """
 
 
@@ -43,8 +43,8 @@ class Application(FastAPI):
 
 
 def describe_sign_in(schema: dict[str, Any]) -> None:
-    """Add to a description that requests carry a token: all that change something, and others may."""
-    token = {"type": "http", "scheme": "bearer", "description": "A token of `kernelcup login`."}
+    """Add token authentication to a schema: required for changes, optional otherwise."""
+    token = {"type": "http", "scheme": "bearer", "description": "A token from `kernelcup login`."}
     schema.setdefault("components", {})["securitySchemes"] = {"token": token}
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
@@ -71,7 +71,7 @@ def create_app(platform: Platform) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
-        # An address with one slash too many is no address: a redirect would lose the token.
+        # A path with one slash too many is not found: a redirect would lose the token.
         redirect_slashes=False,
         lifespan=few_threads,
         dependencies=[Depends(refuse_nul)],
@@ -88,7 +88,7 @@ def create_app(platform: Platform) -> FastAPI:
     for router in routers:
         app.include_router(router, prefix="/api/v1", responses=ERRORS)
     app.include_router(pages.router)
-    # Last: their addresses begin with names of leaderboards.
+    # Last: their paths begin with names of leaderboards.
     app.include_router(popcorn.router)
     app.add_middleware(
         SessionMiddleware,

@@ -1,4 +1,4 @@
-"""Who asks: a token in the header, else a browser's session, else nobody."""
+"""Authentication: a token in the header, else a browser's session, else anonymous."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ COOKIE = "kernelcup_session"
 ACT_FOR = "X-KernelCup-Act-For"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-# The doors through which somebody came in, as `connection.state.door` has them.
+# The kinds of authentication, as values of `connection.state.door`.
 SESSION, TOKEN, ACTING, NO_DOOR = "session", "token", "acting", "none"
 
 
 def resolve(connection: HTTPConnection, db: Database, now: datetime) -> Actor:
-    """Return who asks.
+    """Return the actor of a request.
 
     Raises:
-        SignInNeeded: There is a token, and it is unknown, expired or revoked.
-        Forbidden: A browser was made to send this by another site, or the token may not act for others.
-        InvalidValue: Whom to act for cannot be read.
+        SignInNeeded: The token is unknown, expired or revoked.
+        Forbidden: Another site made the browser send this, or the token may not act for others.
+        InvalidValue: The header with the person to act for cannot be read.
     """
     connection.state.door = NO_DOOR
     secret = bearer(connection)
@@ -47,7 +47,7 @@ def bearer(connection: HTTPConnection) -> str | None:
 
 
 def check_same_origin(connection: HTTPConnection) -> None:
-    """Raise ``Forbidden`` unless a browser says that our own page sent this."""
+    """Raise ``Forbidden`` unless the browser reports that our own page sent this."""
     site = connection.headers.get("sec-fetch-site")
     if site is not None:
         ours = site in ("same-origin", "none")
@@ -59,20 +59,20 @@ def check_same_origin(connection: HTTPConnection) -> None:
 
 
 def check_settings(connection: HTTPConnection, actor: Actor) -> None:
-    """Raise unless somebody may change how their account is reached.
+    """Raise unless the actor may change how their account is accessed.
 
-    A stolen token shall not make others that outlive it. So a browser's session is needed, or an
-    admin's token with the scope ``admin``; never a bot that acts for somebody.
+    A stolen token must not create tokens that outlive it. This needs a browser session, or an
+    admin's token with the scope ``admin``; never a bot that acts for a user.
     """
     access.require(actor, Scope.SUBMIT)
     door = connection.state.door
     if door == SESSION or (door == TOKEN and actor.role is Role.ADMIN and Scope.ADMIN in actor.scopes):
         return
-    raise ScopeMissing("A token cannot do this; sign in in a browser, or let an admin do it.")
+    raise ScopeMissing("A token cannot do this; sign in with a browser, or ask an admin.")
 
 
 def set_session(response: Response, secret: str, *, secure: bool) -> None:
-    """Give a browser its session."""
+    """Set a browser's session cookie."""
     response.set_cookie(
         COOKIE,
         secret,
@@ -84,12 +84,12 @@ def set_session(response: Response, secret: str, *, secure: bool) -> None:
 
 
 def clear_session(response: Response, *, secure: bool) -> None:
-    """Take a browser's session away."""
+    """Delete a browser's session cookie."""
     response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=secure)
 
 
 def named_identity(connection: HTTPConnection) -> str:
-    """Return the identity that a bot names, without its login, which its owner can change."""
+    """Return the identity that a bot names, without the login, which its owner can change."""
     return ":".join(connection.headers.get(ACT_FOR, "").split(":")[:2])
 
 
@@ -100,7 +100,7 @@ def _of_session(connection: HTTPConnection, db: Database, now: datetime) -> Acto
     try:
         actor = tokens.authenticate(db, secret, now=now)
     except SignInNeeded:
-        return NOBODY  # a session that is over is none
+        return NOBODY  # an expired session counts as none
     if connection.scope.get("method") not in SAFE_METHODS:
         check_same_origin(connection)
     connection.state.door = SESSION
@@ -115,7 +115,7 @@ def _acting(connection: HTTPConnection, db: Database, actor: Actor, now: datetim
     provider, _, rest = named.partition(":")
     subject, _, login = rest.partition(":")
     if not (provider and subject and login):
-        raise InvalidValue(f"{ACT_FOR}: expected PROVIDER:SUBJECT:LOGIN, such as discord:42:ada.")
+        raise InvalidValue(f"{ACT_FOR}: expected PROVIDER:SUBJECT:LOGIN, for example discord:42:ada.")
     known = Identity(provider=provider, subject=subject, login=unquote(login))
     acting = tokens.act_for(db, actor, provider=provider, subject=subject, login=known.login, now=now)
     connection.state.acting_as = known

@@ -1,4 +1,4 @@
-"""What routes ask for."""
+"""Dependencies of routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernelcup.storage.database import Database
 
 
 async def refuse_nul(connection: HTTPConnection) -> None:
-    """Raise for an address with a NUL character: nothing has such a name, and databases take none."""
+    """Raise for a path with a NUL character: no name contains one, and databases reject it."""
     if "\0" in connection.scope["path"] or b"%00" in connection.scope.get("query_string", b""):
         place = "path" if "\0" in connection.scope["path"] else "query"
         raise RequestValidationError(
@@ -46,7 +46,7 @@ async def get_now(platform: PlatformDep) -> datetime:
 
 
 async def get_actor(connection: HTTPConnection) -> Actor:
-    """Return who asks. Raise ``SignInNeeded`` for a token that is of no use."""
+    """Return the actor. Raise ``SignInNeeded`` for an invalid token."""
     if not hasattr(connection.state, "actor"):
         await run_in_threadpool(_resolve, connection)
     actor: Actor = connection.state.actor
@@ -61,9 +61,10 @@ def _resolve(connection: HTTPConnection) -> None:
 Db = Annotated[Database, Depends(get_db)]
 Now = Annotated[datetime, Depends(get_now)]
 ActorDep = Annotated[Actor, Depends(get_actor)]
-Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
+Limit = Annotated[int, Query(ge=1, le=200, description="Number of entries at most.")]
 After = Annotated[
-    int | None, Query(ge=0, le=LARGEST_ID, description="`next` of the page before; none for the first page.")
+    int | None,
+    Query(ge=0, le=LARGEST_ID, description="`next` of the previous page; omit it for the first page."),
 ]
 Number = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 """Of a submission, a run, a job, ...; databases fail at larger ones than any has."""

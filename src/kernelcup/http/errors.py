@@ -1,6 +1,6 @@
-"""Errors as JSON, and as pages for browsers: one shape, stable codes.
+"""Errors as JSON, or as pages for browsers: one shape, stable codes.
 
-``{"error": {"code": ..., "message": ..., "request_id": ...}}`` and, where there is more to say,
+``{"error": {"code": ..., "message": ..., "request_id": ...}}`` and, where they apply,
 ``next`` (what to do), ``problems`` (of a task), ``details`` (of a request), ``retry_after_s``.
 """
 
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 
 def install(app: FastAPI) -> None:
-    """Answer errors of every kind in our shape."""
+    """Register handlers that answer every kind of error in our shape."""
     app.add_exception_handler(errors.KernelCupError, on_kernelcup_error)
     app.add_exception_handler(RequestValidationError, on_invalid_request)
     app.add_exception_handler(HTTPException, on_http_error)
@@ -71,11 +71,11 @@ def code_of(error: errors.KernelCupError) -> str:
 
 
 def body_of(error: errors.KernelCupError) -> dict[str, Any]:
-    """Return what is told of a deliberate error."""
+    """Return the response body for a deliberate error."""
     if not isinstance(error, errors.UserError):
         # Its text may name hosts, files and settings of the server.
         told = "The database does not answer; nothing was stored. Try again in a moment."
-        other = "The server cannot do this now; whoever runs it finds the cause in its log."
+        other = "The server cannot do this now; its operator finds the cause in the log."
         text = told if isinstance(error, errors.StorageUnavailable) else other
         return {"code": code_of(error), "message": text}
     body: dict[str, Any] = {"code": error.code, "message": str(error)}
@@ -94,7 +94,7 @@ def body_of(error: errors.KernelCupError) -> dict[str, Any]:
 def answer(
     request: Request, status: int, body: dict[str, Any], headers: dict[str, str] | None = None
 ) -> Response:
-    """Return the one shape, to browsers as a page."""
+    """Return an error response, for browsers as a page."""
     told = {**next_step(body["code"]), **body, "request_id": getattr(request.state, "request_id", "")}
     if wants_page(request):
         return error_page(request, status, clean_json(told), headers)
@@ -102,12 +102,12 @@ def answer(
 
 
 def next_step(code: str) -> dict[str, list[str]]:
-    """Return what to do after an error that says nothing better itself."""
+    """Return the default next step for an error without its own."""
     return {"next": [NEXT_STEPS[code]]} if code in NEXT_STEPS else {}
 
 
 def headers_of(error: errors.KernelCupError) -> dict[str, str]:
-    """Return what a deliberate error tells programs: how to sign in, when to come again."""
+    """Return a deliberate error's headers for programs: how to sign in, when to retry."""
     if isinstance(error, errors.RateLimited):
         return {"Retry-After": str(error.retry_after_s)}
     if isinstance(error, errors.StorageUnavailable):
@@ -125,7 +125,7 @@ async def on_kernelcup_error(request: Request, error: Exception) -> Response:
 
 
 async def on_invalid_request(request: Request, error: Exception) -> Response:
-    """Answer a request that does not fit its form: name every place, repeat no value."""
+    """Answer a request that does not match its schema: name every place, repeat no values."""
     assert isinstance(error, RequestValidationError)
     details = [{"where": where, "text": text} for where, text in _places(error)]
     return answer(
@@ -134,18 +134,18 @@ async def on_invalid_request(request: Request, error: Exception) -> Response:
 
 
 def _unreadable(cause: BaseException | None) -> dict[str, Any] | None:
-    """Return why a body could not be read as JSON, where the framework only says that it could not."""
+    """Return why a body could not be read as JSON; the framework does not give the reason."""
     if isinstance(cause, UnicodeDecodeError):
-        return {"type": "encoding", "loc": ("body", cause.start), "msg": "The body is no UTF-8 text."}
+        return {"type": "encoding", "loc": ("body", cause.start), "msg": "The body is not UTF-8 text."}
     if isinstance(cause, RecursionError):
         return {"type": "depth", "loc": ("body",), "msg": "The JSON is nested too deeply."}
     return None
 
 
 def invalid_text(error: RequestValidationError) -> str:
-    """Return what does not fit in one line: the first places, and how many more there are."""
+    """Return the validation errors as one line: the first places, and the number of others."""
     more = len(error.errors()) - MOST_DETAILS
-    # What is a sentence comes first; of other words the place is the subject.
+    # Whole sentences come first; other messages get the place as their subject.
     shown = [
         f"{text.rstrip('.')} ({where})" if text.endswith(".") else f"{where}: {text}"
         for where, text in _places(error)
@@ -154,7 +154,7 @@ def invalid_text(error: RequestValidationError) -> str:
 
 
 def _places(error: RequestValidationError) -> list[tuple[str, str]]:
-    """Return the first places that do not fit; a key is as long as its sender likes."""
+    """Return the first invalid places, cut: keys may be arbitrarily long."""
     found = error.errors()[:MOST_DETAILS]
     return [
         (
@@ -166,7 +166,7 @@ def _places(error: RequestValidationError) -> list[tuple[str, str]]:
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """Answer what the framework refuses."""
+    """Answer a request that the framework refuses."""
     assert isinstance(error, HTTPException)
     if (unreadable := _unreadable(error.__cause__)) is not None:
         return await on_invalid_request(request, RequestValidationError([unreadable]))
@@ -176,7 +176,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 
 
 async def on_bug(request: Request, error: Exception) -> Response:
-    """Answer what should not happen: the cause is in the log under the request's id."""
+    """Answer an unexpected error: the cause is in the log under the request's id."""
     if errors.is_shortage(error):
         logger.error("request failed: %s", error)
         short = errors.Overloaded("The server is short of files or memory now.", retry_after_s=RETRY_SHORT_S)
@@ -187,5 +187,5 @@ async def on_bug(request: Request, error: Exception) -> Response:
 
 
 def _alone(request: Request) -> dict[str, str]:
-    """Return the headers of an answer around which nothing of ours is that would add them."""
+    """Return the headers that our middleware adds to other answers; it does not wrap this one."""
     return {**HEADERS, "Cache-Control": "no-store", "X-Request-Id": request.state.request_id}

@@ -1,4 +1,4 @@
-"""Whether the service works, for whoever watches it."""
+"""Health checks, for monitoring."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ T = TypeVar("T")
 
 
 class Watch(Generic[T]):
-    """Looks from a thread of its own: requests that hang leave it alone, and it hangs for nobody.
+    """Checks from its own thread, so that hanging requests and hanging checks do not block each other.
 
-    However many ask at once, there is one look at a time.
+    Concurrent requests share one check.
     """
 
     def __init__(self, look: Callable[[], T], *, patience_s: float = PATIENCE_S) -> None:
@@ -33,7 +33,7 @@ class Watch(Generic[T]):
         self._task: asyncio.Task[T] | None = None
 
     async def ask(self) -> T:
-        """Return what is seen. Raise ``StorageUnavailable`` if that takes too long."""
+        """Return the result of the checks. Raise ``StorageUnavailable`` if they take too long."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(to_thread.run_sync(self._look, limiter=CapacityLimiter(1)))
         done, _ = await asyncio.wait({self._task}, timeout=self._patience_s)
@@ -43,13 +43,13 @@ class Watch(Generic[T]):
 
 
 def checks_of(platform: Platform) -> dict[str, str]:
-    """Ask the database, and for a dispatcher that lives."""
+    """Check the database, and that a dispatcher is alive."""
     checks: dict[str, str] = {}
     try:
         current = schema.current_revision(platform.db)
         checks["database"] = "ok" if current == schema.newest_revision() else f"at revision {current}"
         alive = dispatchers.list_alive(platform.db, platform.clock())
-        checks["dispatcher"] = "ok" if alive else "none gave a sign of life"
+        checks["dispatcher"] = "ok" if alive else "no dispatcher gave a sign of life"
         if platform.db.write_trouble is not None:
             checks["database"] = "cannot be written"
     except KernelCupError:
@@ -59,7 +59,7 @@ def checks_of(platform: Platform) -> dict[str, str]:
 
 @router.get("/healthz")
 async def healthz(request: Request) -> JSONResponse:
-    """Tell what works. 503 where something is missing."""
+    """Report the state of each part; 503 if any part fails."""
     watch: Watch[dict[str, str]] = request.app.state.health
     try:
         checks = await watch.ask()

@@ -1,4 +1,4 @@
-"""Live events for many who watch: one look at the database serves them all."""
+"""Live events for many watchers: one look at the database serves them all."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Mailbox = asyncio.Queue[Event]
 
 
 class EventHub:
-    """Hands new events to the mailboxes of those who watch their submission."""
+    """Delivers new events to the mailboxes of their submission's watchers."""
 
     def __init__(self, db: Database, *, clock: Callable[[], datetime]) -> None:
         self._db = db
@@ -48,7 +48,7 @@ class EventHub:
 
     @property
     def watchers(self) -> int:
-        """How many watch."""
+        """Return the number of watchers."""
         return sum(len(boxes) for boxes in self._mailboxes.values())
 
     def has_room(self, watcher: str) -> bool:
@@ -56,7 +56,7 @@ class EventHub:
         return self._streams[watcher] < MOST_STREAMS
 
     def check_room(self, watcher: str) -> None:
-        """Raise ``RateLimited`` if somebody has as many streams as they may have."""
+        """Raise ``RateLimited`` if the watcher has the maximum number of streams."""
         if not self.has_room(watcher):
             raise RateLimited(
                 f"You have {MOST_STREAMS} live streams open already; end one of these streams first.",
@@ -100,13 +100,13 @@ class EventHub:
         while self._mailboxes:
             try:
                 if self._newest is None:
-                    # Not from the newest: a watcher may have read what was there before one more came.
+                    # Not from the newest: a watcher may have read the events before the latest one came.
                     self._newest = max(await to_thread.run_sync(events.newest_id, self._db) - OVERLAP, 0)
                 self._deliver(await to_thread.run_sync(self._read))
             except StorageUnavailable as error:
                 logger.warning("events cannot be read now: %s", error)
             await asyncio.sleep(POLL_S)
-        self._newest = None  # whoever comes next does not want all that happened meanwhile
+        self._newest = None  # the next watcher does not need the events in between
         self._gaps.clear()
 
     def _read(self) -> list[Event]:

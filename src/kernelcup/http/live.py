@@ -18,11 +18,11 @@ from kernelcup.services.submissions import has_ended
 from kernelcup.storage.events import Event
 
 PING_S = 15
-"""So often a silent stream says that it lives: proxies close those that say nothing."""
+"""Interval of keep-alive messages: proxies close silent streams."""
 
 WAITING_S = 2.0
 WATCHERS_A_SECOND = 10
-"""So many places in the queue are looked up each second; with more watchers each is told less often."""
+"""Number of queue places looked up each second; with more watchers, each gets fewer updates."""
 
 PAGE = 200
 
@@ -32,18 +32,18 @@ Message = dict[str, Any]
 async def follow(
     platform: Platform, submission_id: int, *, after_id: int, watcher: str
 ) -> AsyncIterator[Message]:
-    """Yield what happened since an event, then what happens, until the submission is done or deleted.
+    """Yield past events after a given one, then new ones, until the submission is done or deleted.
 
     Args:
         platform: The process's parts.
-        submission_id: What is followed.
-        after_id: The last event that is known.
-        watcher: Who follows: each may have so many streams.
+        submission_id: The submission.
+        after_id: The last known event.
+        watcher: The reader, whose number of streams is limited.
     """
     sent: set[int] = set()
     ended = False
     if not platform.hub.has_room(watcher):
-        return  # others of theirs began at the same moment; a client that asks again is refused with the reason
+        return  # the reader's other streams began at the same moment; a retry gets the reason
     async with platform.hub.watch(submission_id, watcher) as mailbox:
         async for event in _backlog(platform, submission_id, after_id):
             sent.add(event.id)
@@ -60,7 +60,7 @@ async def follow(
                     yield _message(each)
                     if _ends(each, False):
                         return
-        # It ended before we looked, or it was deleted, and its events with it.
+        # It ended before this look, or it was deleted together with its events.
         async for event in _backlog(platform, submission_id, max(sent, default=after_id)):
             yield _message(event)
 
@@ -68,7 +68,7 @@ async def follow(
 async def _news(
     platform: Platform, submission_id: int, mailbox: asyncio.Queue[Event]
 ) -> AsyncGenerator[Event | Message, None]:
-    """Yield events as they come, and now and then where a job waits, until nothing waits or runs any more."""
+    """Yield events as they come, and at intervals the places of waiting jobs, until no job waits or runs."""
     last: Message | None = None
     while True:
         told = await _waiting(platform, submission_id)
@@ -101,7 +101,7 @@ def _is_over(platform: Platform, submission_id: int) -> bool:
 
 
 async def _waiting(platform: Platform, submission_id: int) -> Message | None:
-    """Return where the jobs of a submission wait, None where none does."""
+    """Return the queue places of a submission's jobs, None if no job waits."""
     now = platform.clock()
     found = await to_thread.run_sync(waiting.waiting_of, platform.db, submission_id, now)
     if not found:
@@ -115,7 +115,7 @@ def _pause(platform: Platform) -> float:
 
 
 def _ends(event: Event, ended: bool) -> bool:
-    """Tell whether nothing follows: a rejudge opens again what was done."""
+    """Return whether no events follow: a rejudge reopens a finished submission."""
     if event.kind == "done":
         return True
     return False if event.kind == "rejudging" else ended

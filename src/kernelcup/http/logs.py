@@ -1,4 +1,4 @@
-"""What the service logs: one JSON object for each line, or lines for a person at a terminal."""
+"""Logging of the service: one JSON object for each line, or lines for a person at a terminal."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Metrics:
-    """The figures of one process, in a registry of its own."""
+    """The metrics of one process, in their own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -44,32 +44,32 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
 
     def watch_queue(self, db: Database, clock: Callable[[], datetime]) -> None:
-        """Show the queue as it is whenever somebody asks."""
+        """Report the state of the queue at each scrape."""
         self.registry.register(QueueCollector(db, clock))
 
     def render(self) -> bytes:
-        """Return all figures in Prometheus' text form."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
 class QueueCollector(Collector):
-    """Asks the database for the queue."""
+    """Reads the queue from the database."""
 
     def __init__(self, db: Database, clock: Callable[[], datetime]) -> None:
         self._db = db
         self._clock = clock
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Name the figures without asking the database."""
+        """Return the metrics' names without asking the database."""
         return []
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the figures of all devices."""
+        """Return the metrics of all devices."""
         now = self._clock()
         try:
             queues = queue_status(self._db, now)
         except StorageUnavailable:
-            return []  # what this process counted by itself is told all the same
+            return []  # the process's own counters are still reported
         queued = GaugeMetricFamily("kernelcup_jobs_queued", "Jobs that wait", labels=["device"])
         running = GaugeMetricFamily("kernelcup_jobs_running", "Jobs that run", labels=["device"])
         slots = GaugeMetricFamily("kernelcup_slots", "Jobs that can run at once", labels=["device"])

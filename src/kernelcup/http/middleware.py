@@ -1,4 +1,4 @@
-"""What happens around every request: an id, a log line, metrics, a size limit, headers."""
+"""Middleware around every request: an id, a log line, metrics, a size limit, headers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from kernelcup.http.metrics import Metrics
 from kernelcup.next_steps import NEXT_STEPS
 
 LARGEST_BODY_BYTES = 16 << 20
-"""Of an upload: more than a task may have; a submission is refused by its own, smaller limit."""
+"""Limit for uploads, above that of a task; submissions have their own, smaller limit."""
 
 LARGEST_JSON_BYTES = 4 << 20
 """The largest submission fits, also with each of its characters escaped."""
 
 UNKNOWN_BODY_BYTES = 64 << 10
-"""While nobody knows who asks: the forms and codes of sign-in."""
+"""Limit before authentication: enough for the forms and codes of sign-in."""
 
 BODY_SILENCE_S = 20.0
-"""A client that sends nothing for so long in the middle of its request is not waited for."""
+"""How long to wait for a client that stops in the middle of its request."""
 
 API = "/api/v1"
 
@@ -49,7 +49,7 @@ class BodyRefused(Exception):
 
 
 def allow_body(scope: Scope) -> None:
-    """Let a request whose sender is known have as large a body as its kind may have."""
+    """Raise a request's body limit to that of its kind, once its sender is known."""
     kind = dict(scope["headers"]).get(b"content-type", b"")
     is_upload = kind.lower().startswith(b"multipart/form-data")
     scope["state"]["body_limit"] = LARGEST_BODY_BYTES if is_upload else LARGEST_JSON_BYTES
@@ -108,7 +108,7 @@ class Surroundings:
 class BodyLimit:
     """Refuses bodies that are too large or too slow, whatever their header says.
 
-    A request may have little until its route knows who asks and calls ``allow_body``.
+    The limit is small until the route has authenticated the sender and calls ``allow_body``.
     """
 
     def __init__(self, app: ASGIApp, *, silence_s: float = BODY_SILENCE_S) -> None:
@@ -126,7 +126,7 @@ class BodyLimit:
         async def watched(message: Message) -> None:
             nonlocal started
             if body.refusal is not None and not started and message.get("status") != body.refusal.status:
-                return  # whatever reads bodies takes our refusal for a broken one, and says so
+                return  # body parsers turn our refusal into an error of their own
             started = True
             await send(message)
 
@@ -140,7 +140,7 @@ class BodyLimit:
 
 
 class _Body:
-    """What is read of one request's body."""
+    """The body of one request as it is read."""
 
     def __init__(self, scope: Scope, receive: Receive, silence_s: float) -> None:
         self.refusal: BodyRefused | None = None
@@ -151,14 +151,14 @@ class _Body:
         self._whole = False
 
     async def receive(self) -> Message:
-        """Return the next message; what comes after the body is waited for as long as it takes."""
+        """Return the next message; after the body, wait without a limit."""
         if self._whole:
             return await self._receive()
         try:
             async with asyncio.timeout(self._silence_s):
                 message = await self._receive()
         except TimeoutError:
-            text = f"The request did not go on for {self._silence_s:g} s. Send it again."
+            text = f"The request stalled for {self._silence_s:g} s. Send it again."
             raise self._refused(408, "request_timeout", text) from None
         self._read += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
@@ -191,7 +191,7 @@ async def _refuse(scope: Scope, send: Send, refusal: BodyRefused) -> None:
 
 
 def _route(scope: Scope) -> str:
-    """Return the pattern of the address that was asked for, ``none`` where there is none."""
+    """Return the pattern of the requested route, ``none`` if there is none."""
     path: str | None = getattr(scope.get("route"), "path", None)
     if path is None:
         return "none"
@@ -207,5 +207,5 @@ def _request_id(scope: Scope) -> str:
 
 
 def quiet_uvicorn() -> None:
-    """Leave the log of requests to us: uvicorn's has addresses with their secrets."""
+    """Turn off uvicorn's request log: its addresses contain secrets."""
     logging.getLogger("uvicorn.access").disabled = True

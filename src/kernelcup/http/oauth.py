@@ -1,4 +1,4 @@
-"""Sign-in at a provider: Authlib asks, with PKCE and a state that this browser alone can bring back."""
+"""Sign-in at a provider with Authlib, with PKCE and a state that only this browser can return."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kernelcup.errors import SignInFailed
 from kernelcup.providers import SignInProvider
 
 with warnings.catch_warnings():
-    # It would rather have httpx2, and says so to whoever starts a server.
+    # It prefers httpx2, and warns about it at every start of a server.
     warnings.simplefilter("ignore", AuthlibDeprecationWarning)
     from authlib.integrations.starlette_client import OAuth, OAuthError
 
@@ -32,7 +32,7 @@ async def begin(request: Request, provider: SignInProvider, redirect_uri: str) -
 async def finish(request: Request, provider: SignInProvider) -> tuple[str, str]:
     """Return the subject and the login for which a provider vouches.
 
-    What the provider says is not repeated, nor kept as a cause: it may hold codes and secrets.
+    The provider's answer is not repeated, nor kept as a cause: it may contain codes and secrets.
 
     Raises:
         SignInFailed: The sign-in was not begun in this browser, was refused there, or the provider fails.
@@ -49,7 +49,7 @@ async def finish(request: Request, provider: SignInProvider) -> tuple[str, str]:
         answer.raise_for_status()
         return _identity(provider, answer.json())
     except (OAuthError, httpx.HTTPError, ValueError):
-        raise SignInFailed(f"{provider.title} does not say who you are; try again later.") from None
+        raise SignInFailed(f"{provider.title} does not confirm who you are; try again later.") from None
 
 
 def _client(provider: SignInProvider) -> Any:
@@ -72,9 +72,9 @@ def _client(provider: SignInProvider) -> Any:
 
 def _reason(provider: SignInProvider, word: str) -> str:
     if word == "mismatching_state":
-        return "This sign-in was not begun in this browser, or long ago; begin again."
+        return "This sign-in was started in another browser, or too long ago; begin again."
     if word == "access_denied":
-        return f"{provider.title} was not allowed to say who you are."
+        return f"{provider.title} was not allowed to confirm who you are."
     return f"{provider.title} refused the sign-in; begin again."
 
 

@@ -1,4 +1,4 @@
-"""Requests of this server to others: to an address that was checked, and nowhere else."""
+"""Requests of this server to others, only to checked addresses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class HttpSender:
         self._whole_s = whole_s
 
     def post(self, url: str, addresses: Sequence[str], headers: Mapping[str, str], body: bytes) -> int:
-        """Send to the first address that takes a connection. Raise ``DeliveryFailed``."""
+        """Send to the first address that accepts a connection. Raise ``DeliveryFailed``."""
         try:
             return asyncio.run(self._within(url, addresses, headers, body))
         except TimeoutError:

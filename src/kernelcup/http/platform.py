@@ -1,4 +1,4 @@
-"""What the routes work with."""
+"""The state that routes share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Platform:
     secret: str
     """Signs the cookies of browsers."""
     trial: TaskTrial | None = None
-    """Tries tasks before leaderboards are made of them; None where this machine cannot."""
+    """Tries tasks before their leaderboards are created; None if this machine cannot."""
     hub: EventHub = field(init=False)
     room: Room = field(default_factory=Room)
 
@@ -40,14 +40,14 @@ class Platform:
 
 
 def cookie_secret(config: Config) -> str:
-    """Return what signs cookies: from the environment, else from a file that is made when missing."""
+    """Return the secret that signs cookies: from the environment, else from a file, created if missing."""
     if given := given_secret(config):
         return given
     path = config.data_dir / "cookie-secret"
     found = path.read_text(encoding="ascii").strip() if path.exists() else _make_secret(path)
     if len(found) < SECRET_BYTES:
         raise ConfigError(
-            f"{path}: expected at least {SECRET_BYTES} characters; delete it, and it is made anew"
+            f"{path}: expected at least {SECRET_BYTES} characters; delete it, and a new one is created"
         )
     return found
 
@@ -66,7 +66,7 @@ def _make_secret(path: Path) -> str:
     ours.touch(mode=0o600)
     ours.write_text(secrets.token_hex(SECRET_BYTES), encoding="ascii")
     try:
-        os.link(ours, path)  # another process may have been quicker: then its secret counts
+        os.link(ours, path)  # another process may have been faster: then its secret counts
     except FileExistsError:
         pass
     finally:

@@ -1,4 +1,4 @@
-"""Submissions, runs and standings as answers."""
+"""Answers for submissions, runs and standings."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kernelcup_harness.protocol import Mode, to_json
 
 
 class WaitingOut(BaseModel):
-    """Why a job waits and for how long."""
+    """Why a job waits, and for how long."""
 
-    position: int | None = Field(description="Place in the queue of its device, 1 for the next.")
-    starts_in_s: float | None = Field(description="Estimate, from how long jobs took so far.")
-    runs_s: float | None = Field(description="Estimate of how long it will run.")
+    position: int | None = Field(description="Place in the device's queue, 1 for the next job.")
+    starts_in_s: float | None = Field(description="Estimated wait, from the durations of earlier jobs.")
+    runs_s: float | None = Field(description="Estimated run time.")
     reason: str
 
     @classmethod
@@ -36,12 +36,12 @@ class WaitingOut(BaseModel):
 
 
 class BestOut(BaseModel):
-    """The submission that is first."""
+    """The submission in first place."""
 
     submission: int
     score_s: float
     cases_ns: dict[int, float] = Field(
-        description="Its times of public benchmarks, by index; empty where its task was another version."
+        description="Its times of public benchmarks, by index; empty for another version of the task."
     )
 
     @classmethod
@@ -64,14 +64,19 @@ class JobOut(BaseModel):
     score_s: float | None = None
     low_s: float | None = Field(default=None, description="95 % interval of the score.")
     high_s: float | None = None
-    raw_s: float | None = Field(default=None, description="By the submission's clock, nothing taken off.")
-    at_floor: bool = Field(default=False, description="No longer than a kernel that does nothing.")
+    raw_s: float | None = Field(default=None, description="By the submission's clock, nothing subtracted.")
+    at_floor: bool = Field(
+        default=False, description="Whether the time is no longer than that of a kernel that does nothing."
+    )
     trust: str | None = None
     duel: DuelOutcome = DuelOutcome.NONE
-    remark: str = Field(default="", description="Why it does not rank, or ranks behind somebody slower.")
-    best: BestOut | None = Field(default=None, description="Who else is first on the device now.")
+    remark: str = Field(default="", description="Why it does not rank, or ranks behind a slower result.")
+    best: BestOut | None = Field(
+        default=None, description="The current first place on the device, if it is another submission."
+    )
     lessons: list[dict[str, Any]] = Field(
-        default=[], description="Of each timed case, by stage: how far from the device, reference and best."
+        default=[],
+        description="For each timed case, by stage: comparison with the device, the reference and the best.",
     )
     report: dict[str, Any] | None = None
 
@@ -111,7 +116,7 @@ class JobOut(BaseModel):
 
 
 class SubmissionOut(BaseModel):
-    """A submission and where its jobs are."""
+    """A submission and the state of its jobs."""
 
     id: int
     leaderboard: str
@@ -144,20 +149,24 @@ class SubmissionOut(BaseModel):
 class StandingOut(BaseModel):
     """A place in a ranking."""
 
-    rank: int = Field(description="Shared by all who cannot be told apart from the first of them.")
-    tied: bool = Field(description="Whether somebody else has this rank as well.")
+    rank: int = Field(description="Shared by all results that are indistinguishable from the first of them.")
+    tied: bool = Field(description="Whether other results share this rank.")
     user: str
     score_s: float
-    low_s: float | None = Field(description="95 % interval of the score; null where it is not known.")
+    low_s: float | None = Field(description="95 % interval of the score; null if unknown.")
     high_s: float | None
-    raw_s: float | None = Field(description="By the submission's clock, before anything was taken off.")
-    at_floor: bool = Field(description="No longer than a kernel that does nothing: at most that score.")
-    duel: DuelOutcome = Field(description="Against who was first before, where the leaderboard asks for it.")
+    raw_s: float | None = Field(description="By the submission's clock, before any subtraction.")
+    at_floor: bool = Field(
+        description="Whether the time is no longer than an empty kernel's; the score is then an upper bound."
+    )
+    duel: DuelOutcome = Field(
+        description="Duel against the previous first place, if the leaderboard requires it."
+    )
     submission: int
     submitted_at: datetime
     file_name: str
     trust: str
-    proven: bool = Field(description="False for what ranks below all proven results.")
+    proven: bool = Field(description="False for results that rank below all proven results.")
     comparable: bool
 
     @classmethod
@@ -179,15 +188,13 @@ class RunOut(BaseModel):
     task_hash: str
     verdict: str
     score_s: float | None
-    low_s: float | None = Field(description="95 % interval of the score; null where it is not known.")
+    low_s: float | None = Field(description="95 % interval of the score; null if unknown.")
     high_s: float | None
     raw_s: float | None
     at_floor: bool
-    rank_s: float | None = Field(description="What ranks instead of the score, after a duel not won.")
+    rank_s: float | None = Field(description="The score used for ranking, after a duel that was not won.")
     duel: DuelOutcome
-    rival: int | None = Field(
-        description="Against which submission it was measured, or which it stands behind."
-    )
+    rival: int | None = Field(description="The submission of the duel, or the one that it ranks behind.")
     started_at: datetime
     finished_at: datetime
     harness_hash: str

@@ -1,4 +1,4 @@
-"""How many requests are worked on at once, and how many may wait: more are refused at once."""
+"""Limits on concurrent and waiting requests; further requests are refused at once."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Room:
         self._lock = threading.Lock()
 
     def check(self) -> None:
-        """Raise ``Overloaded`` where too many wait already."""
+        """Raise ``Overloaded`` if too many wait already."""
         threads = to_thread.current_default_thread_limiter().statistics()
         if threads.tasks_waiting >= self._most_waiting:
             raise _overloaded()
 
     @asynccontextmanager
     async def writer(self) -> AsyncIterator[None]:
-        """Wait for a place among those who write. Raise ``Overloaded`` if that takes too long."""
+        """Wait for a place among the writers. Raise ``Overloaded`` if that takes too long."""
         if self._waiting >= self._most_waiting:
             raise _overloaded()
         self._waiting += 1
@@ -67,13 +67,13 @@ class Room:
 
     @contextmanager
     def person(self, actor: Actor) -> Iterator[None]:
-        """Count what one person has under way. Raise ``RateLimited`` if that is too much."""
+        """Count a person's pending requests. Raise ``RateLimited`` if there are too many."""
         with self._counted(self._of, actor.user_id or 0, MOST_OF_ONE):
             yield
 
     @contextmanager
     def sync(self, actor: Actor) -> Iterator[None]:
-        """Let a person sync a repository, one at a time, and few people at once."""
+        """Let a person sync one repository at a time, and few people at once."""
         with self._lock:
             busy = self._syncs.total()
         if busy >= MOST_SYNCS:
@@ -98,4 +98,4 @@ class Room:
 
 
 def _overloaded() -> Overloaded:
-    return Overloaded("The server has too much to do now; nothing was done.", retry_after_s=RETRY_S)
+    return Overloaded("The server is overloaded now; nothing was done.", retry_after_s=RETRY_S)

@@ -1,4 +1,4 @@
-"""Routes of the API know who asks before they read what is asked."""
+"""API routes authenticate a request before they read its body."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from kernelcup.http.platform import Platform
 from kernelcup.http.room import Room
 
 LONG = ("/problem-sets/sync", "/update-problems", "/webhooks")
-"""Addresses whose work has threads of its own, or waits for a name server before it writes."""
+"""Paths whose work has its own threads, or waits for a name server before it writes."""
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class ApiRoute(APIRoute):
-    """A route that changes something only for people with an account, and reads no body of others."""
+    """A route whose changes need an account; it does not read bodies of anonymous requests."""
 
     def get_route_handler(self) -> Handler:
-        """Return the handler with the question who asks before it."""
+        """Return the handler, preceded by authentication."""
         handler = super().get_route_handler()
         known = query_keys(self.dependant)
 
@@ -49,13 +49,13 @@ class ApiRoute(APIRoute):
 
 
 def query_keys(dependant: Dependant) -> set[str]:
-    """Return the keys of the address that a route or its dependencies read."""
+    """Return the query parameters that a route or its dependencies read."""
     mine = {each.alias for each in dependant.query_params}
     return mine.union(*(query_keys(each) for each in dependant.dependencies))
 
 
 def refuse_unknown(request: Request, known: Collection[str]) -> None:
-    """Raise for keys of the address that the route does not know, so that a misspelt one is noticed."""
+    """Raise for unknown query parameters, so that misspelt ones are noticed."""
     unknown = [key for key in request.query_params if key not in known]
     if unknown:
         allowed = f"known here: {', '.join(sorted(known))}" if known else "this address takes none"
@@ -65,9 +65,9 @@ def refuse_unknown(request: Request, known: Collection[str]) -> None:
 
 
 async def change(room: Room, actor: Actor, request: Request, handler: Handler) -> Response:
-    """Serve a request that changes something, once it is read and there is room for it."""
+    """Serve a request that changes something, once it is fully read and there is room for it."""
     with room.person(actor):
-        await request.body()  # whoever sends slowly keeps nobody from writing
+        await request.body()  # a slow sender must not block other writers
         if request.scope["path"].endswith(LONG):
             return await handler(request)
         async with room.writer():

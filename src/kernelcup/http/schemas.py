@@ -1,4 +1,4 @@
-"""The forms of requests and answers, and how the domain's nouns become them."""
+"""Schemas of requests and answers, and their construction from the domain's types."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kernelcup_harness.protocol import HarnessKind, Mode, to_json
 T = TypeVar("T")
 
 MOST_KEYS = 100
-"""Of a request: no form has half as many."""
+"""Limit on keys in a request; no schema has half as many."""
 
 
 def moment(parse: Callable[[str], datetime]) -> Callable[[object], object]:
-    """Return what reads the moments of a request as the command line reads them."""
+    """Return a parser of times that accepts the same forms as the command line."""
 
     def read(value: object) -> object:
         if not isinstance(value, str):
@@ -42,7 +42,7 @@ def moment(parse: Callable[[str], datetime]) -> Callable[[object], object]:
 
 
 def in_utc(value: datetime) -> datetime:
-    """Return a moment in UTC. Raise ``ValueError`` where it has none, or is from before computers."""
+    """Return a moment in UTC. Raise ``ValueError`` outside of the years 1970 to 9999."""
     try:
         utc = value.astimezone(UTC)
     except OverflowError as error:
@@ -55,11 +55,11 @@ def in_utc(value: datetime) -> datetime:
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 
 Moment = Annotated[AwareDatetime, AfterValidator(in_utc)]
-"""A moment of a request that every database can store, and every clock show."""
+"""A moment that every database can store and every clock can show."""
 
 
 def has_nul(value: object) -> bool:
-    """Tell whether a text somewhere in a JSON value has a NUL."""
+    """Return whether any text in a JSON value contains a NUL."""
     open_: list[object] = [value]
     while open_:
         match open_.pop():
@@ -73,7 +73,7 @@ def has_nul(value: object) -> bool:
 
 
 class Body(BaseModel):
-    """A request whose texts have no NUL, which no database takes."""
+    """A request whose texts contain no NUL, which databases reject."""
 
     @model_validator(mode="before")
     @classmethod
@@ -86,14 +86,14 @@ class Body(BaseModel):
 
 
 class Form(Body):
-    """A request: unknown keys are refused, so that a misspelt one is noticed."""
+    """A request; unknown keys are refused, so that misspelt keys are noticed."""
 
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
     def _has_few_keys(cls, value: object) -> object:
-        """Refuse what no form looks like at once: of each unknown key there would be an error."""
+        """Refuse too many keys at once, instead of reporting an error for each unknown key."""
         if isinstance(value, dict) and len(value) > MOST_KEYS:
             raise ValueError(f"has {len(value):,} keys; at most {MOST_KEYS} are read")
         return value
@@ -109,13 +109,13 @@ class Page(BaseModel, Generic[T]):
 
 
 class Done(BaseModel):
-    """Nothing more to say than that it was done."""
+    """An answer without data: the action succeeded."""
 
     done: Literal[True] = True
 
 
 class ProblemOut(BaseModel):
-    """Something that is wrong with a task."""
+    """A problem of a task."""
 
     file: str
     line: int
@@ -125,28 +125,30 @@ class ProblemOut(BaseModel):
 
 
 class DetailOut(BaseModel):
-    """A place where a request does not fit its form."""
+    """A place where a request does not match its schema."""
 
     where: str = Field(examples=["query.limit"])
     text: str
 
 
 class ErrorBody(BaseModel):
-    """What went wrong."""
+    """An error."""
 
-    code: str = Field(examples=["not_found"], description="Stays, while texts may change.")
+    code: str = Field(examples=["not_found"], description="Stable, while texts may change.")
     message: str = Field(examples=["There is no leaderboard 'vectoradd'."])
-    request_id: str = Field(description="By which the server's log names the request.")
-    next: list[str] | None = Field(default=None, description="What to do now.")
-    problems: list[ProblemOut] | None = Field(default=None, description="All that is wrong with a task.")
+    request_id: str = Field(description="Identifies the request in the server's log.")
+    next: list[str] | None = Field(default=None, description="The next step.")
+    problems: list[ProblemOut] | None = Field(default=None, description="All problems of a task.")
     details: list[DetailOut] | None = None
-    leaderboard: str | None = Field(default=None, description="Of `device_needed`: which one was meant.")
-    devices: list[str] | None = Field(default=None, description="Of `device_needed`: what it has.")
-    retry_after_s: int | None = Field(default=None, description="When to try again, of `rate_limited`.")
+    leaderboard: str | None = Field(default=None, description="For `device_needed`: the leaderboard.")
+    devices: list[str] | None = Field(
+        default=None, description="For `device_needed`: the leaderboard's devices."
+    )
+    retry_after_s: int | None = Field(default=None, description="For `rate_limited`: when to try again.")
 
 
 class ErrorOut(BaseModel):
-    """The one form of all errors; what says nothing is left out."""
+    """The form of all errors; empty fields are left out."""
 
     error: ErrorBody
 
@@ -154,24 +156,24 @@ class ErrorOut(BaseModel):
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorOut, "description": text}
     for status, text in (
-        (400, "What was sent cannot be taken."),
-        (401, "This needs somebody who is signed in, or the token is of no use."),
-        (403, "This person or token may not do that, or it is not the time for it."),
-        (404, "It is not there, or not for you to see."),
-        (409, "It is there already, or something else stands against it."),
+        (400, "The request is not acceptable."),
+        (401, "Sign-in is required, or the token is invalid."),
+        (403, "This person or token may not do that, or not at this time."),
+        (404, "It does not exist, or you may not see it."),
+        (409, "It exists already, or conflicts with something else."),
         (413, "It is too large."),
-        (422, "The request does not fit its form."),
-        (429, "Too much in too short a time; `Retry-After` says when to try again."),
-        (503, "It is paused, or the database does not answer; try again later."),
+        (422, "The request does not match its schema."),
+        (429, "Too many requests; `Retry-After` gives the time to wait."),
+        (503, "The service is paused, or the database does not answer; try again later."),
     )
 }
-"""With what every route may answer."""
+"""The error answers of every route."""
 
 TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
-"""Of routes that answer no JSON. As their class, it would be said of their errors, too."""
+"""For routes that do not answer JSON. A response class would also apply to their errors."""
 
 
 class LeaderboardOut(BaseModel):
@@ -190,12 +192,12 @@ class LeaderboardOut(BaseModel):
     pseudonymous: bool
     max_file_bytes: int | None
     trust: TrustRule = Field(description="`audited`: other times are shown, but not ranked.")
-    duel: bool = Field(description="Whether a new first place must win against the one before.")
-    notice: str = Field(description="What others see of participants against the promise; mostly empty.")
+    duel: bool = Field(description="Whether a new first place must win a duel against the old one.")
+    notice: str = Field(description="What others see of participants contrary to the promise; usually empty.")
     seeds_below: int | None = Field(
-        description="Seeds are drawn below this where the task says nothing; null: 63 bits."
+        description="Upper bound of drawn seeds if the task sets none; null: 63 bits."
     )
-    event: str = Field(description="The event that it is part of; empty for none.")
+    event: str = Field(description="The event that the leaderboard belongs to; empty for none.")
     created_at: datetime
 
     @classmethod
@@ -207,7 +209,7 @@ class LeaderboardOut(BaseModel):
 class CreatedOut(LeaderboardOut):
     """A new leaderboard."""
 
-    notes: list[str] = Field(description="How it is judged, and why so.")
+    notes: list[str] = Field(description="How it is judged, and why.")
 
 
 class TaskOut(BaseModel):
@@ -232,7 +234,7 @@ class TaskOut(BaseModel):
 
     @classmethod
     def of(cls, visible: VisibleTask) -> TaskOut:
-        """Show as much of a task as somebody may see."""
+        """Show a task, as far as the viewer may see it."""
         task = visible.task
         return cls(
             name=task.name,
@@ -255,17 +257,17 @@ class TaskOut(BaseModel):
 
 
 class DefinitionOut(BaseModel):
-    """A leaderboard's task, from which a folder can be made."""
+    """A leaderboard's task, complete enough to write as a folder."""
 
     task: dict[str, Any] = Field(
-        description="Its texts, cases and limits under the leaderboard's name, judged by its harness."
+        description="The task's texts, cases and limits, with the leaderboard's name and harness."
     )
     hidden_tests: int
     hidden_benchmarks: int
 
     @classmethod
     def of(cls, handed: HandedOut) -> DefinitionOut:
-        """Show a task as it is handed out."""
+        """Show a task as participants get it."""
         return cls(
             task=dict(handed.task.to_json()),
             hidden_tests=handed.hidden_tests,
@@ -281,7 +283,7 @@ class FileOut(BaseModel):
 
 
 class SubmissionIn(Form):
-    """What somebody submits."""
+    """A submission to make."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -299,16 +301,16 @@ class SubmissionIn(Form):
     )
 
     leaderboard: str | None = Field(
-        default=None, max_length=200, description="Else as the file's directive says."
+        default=None, max_length=200, description="Default: the file's directive."
     )
     devices: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=50)
     mode: Mode = Mode.LEADERBOARD
     file_name: str = Field(default="submission.py", min_length=1, max_length=255)
-    code: str = Field(description="At most 1,000,000 bytes of UTF-8; more is answered with 413.")
+    code: str = Field(description="At most 1,000,000 bytes of UTF-8; larger files get a 413.")
 
 
 class EventOut(BaseModel):
-    """Something that happened to a submission."""
+    """An event of a submission."""
 
     id: int
     job: int | None
@@ -332,7 +334,7 @@ class QueueOut(BaseModel):
     dispatchers: int
     oldest_queued_at: datetime | None
     estimated_wait_s: float | None
-    paused: str | None = Field(description="Why it is paused; null where it is not.")
+    paused: str | None = Field(description="Why it is paused; null if it is not.")
 
     @classmethod
     def of(cls, queue: DeviceQueue) -> QueueOut:
@@ -341,7 +343,7 @@ class QueueOut(BaseModel):
 
 
 class Reason(Form):
-    """Why somebody does something that others will ask about."""
+    """The reason for an action that affects others."""
 
     reason: str = Field(min_length=1, max_length=500)
 
@@ -353,6 +355,6 @@ class At(Form):
 
 
 class Until(Form):
-    """A moment up to which something holds."""
+    """The end of a period."""
 
     until: Moment

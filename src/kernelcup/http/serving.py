@@ -23,14 +23,14 @@ from kernelcup.http.middleware import quiet_uvicorn
 from kernelcup.http.platform import Platform
 
 GRACE_S = 5
-"""So long may requests take that are under way when the service ends; streams are cut."""
+"""How long pending requests may take when the service stops; streams are cut."""
 
 BACKLOG = 2048
 
 MOST_CONNECTIONS = 2048
-"""Of one process; less where it may open few files."""
+"""Connections of one process; fewer if it may open few files."""
 HEAD_S = 10.0
-"""So long may a client take from its connection, or its first byte, to the end of its request's head."""
+"""How long a client may take from its connection, or its first byte, to the end of the request's head."""
 MOST_FILES = 65_536
 
 REFUSAL = (
@@ -49,7 +49,7 @@ def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
             connections over them. On one socket the process that is quickest takes them all.
 
     Raises:
-        ConfigError: It cannot be opened.
+        ConfigError: The socket cannot be opened.
     """
     try:
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -71,7 +71,7 @@ def url_of(sock: socket.socket) -> str:
 
 
 def steady() -> None:
-    """Let no request wait for what is not its own.
+    """Reduce pauses that would delay requests.
 
     What was imported stays, so the garbage collector need not look at it again and again, which takes
     a tenth of a second each time. And the thread that reads the sockets gets its turn soon.
@@ -83,7 +83,7 @@ def steady() -> None:
 
 
 def raise_file_limit() -> int:
-    """Let this process open as many files as it may, within reason, and return how many these are."""
+    """Raise this process's limit on open files, within reason, and return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -93,7 +93,7 @@ def raise_file_limit() -> int:
 
 
 class Door(HttpToolsProtocol):
-    """A connection: there are so many at most, and each has to say in time what it wants."""
+    """A connection; their number is limited, and each must send its request's head in time."""
 
     most = MOST_CONNECTIONS
     most_of_one = MOST_CONNECTIONS // 2
@@ -111,7 +111,7 @@ class Door(HttpToolsProtocol):
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        """Read what comes; between two requests, the next one's head has to come in time."""
+        """Read data; after a request, the next one's head must arrive in time."""
         super().data_received(data)
         is_idle = self.cycle is None or self.cycle.response_complete
         if is_idle and self._head is None and self.timeout_keep_alive_task is None:
@@ -151,7 +151,7 @@ class Door(HttpToolsProtocol):
 
 
 def door(files: int, *, behind_proxy: bool) -> type[Door]:
-    """Return the kind of connections of a process that may open so many files.
+    """Return the connection class for a process with a given limit on open files.
 
     Half of the files are for the database, jobs and the log.
     """
@@ -187,7 +187,7 @@ class WebServer:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it serves."""
+        """Return whether the server runs."""
         return self._thread.is_alive()
 
     def wait_until_ready(self) -> None:
@@ -196,7 +196,7 @@ class WebServer:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """End what is under way, then return."""
+        """Finish pending requests, then return."""
         self._server.should_exit = True
         self._thread.join(GRACE_S + 5)
 
@@ -206,9 +206,9 @@ class WebServer:
 
 @dataclass(kw_only=True)
 class Workers:
-    """Processes that serve HTTP, each from a socket of its own; one that dies is started again.
+    """Processes that serve HTTP, each on its own socket; a process that dies is started again.
 
-    The sockets stay open here, so what comes meanwhile waits for the new process.
+    The sockets stay open here, so that connections wait for the new process.
     """
 
     command: Sequence[str]
@@ -221,7 +221,7 @@ class Workers:
         self._children = [self._spawn(sock) for sock in self.socks]
 
     def look(self) -> None:
-        """Start again what has died."""
+        """Restart processes that have died."""
         for number, child in enumerate(self._children):
             if child.poll() is not None:
                 logger.error("an HTTP process ended with code %s and is started again", child.returncode)

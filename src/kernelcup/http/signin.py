@@ -31,7 +31,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 pages = APIRouter(include_in_schema=False)
 
 OWN_FORM = (Depends(csrf.check), Depends(refuse_nul_in_form))
-"""What each form here is asked, as ``PageRoute`` asks those of signed-in people."""
+"""The checks of each form here, like those of ``PageRoute`` for signed-in people."""
 
 Secret = Annotated[str, Form(max_length=200)]
 NextPath = Annotated[str, Query(alias="next", max_length=500)]
@@ -41,7 +41,7 @@ NextPath = Annotated[str, Query(alias="next", max_length=500)]
 def show_sign_in(
     request: Request, platform: PlatformDep, actor: ActorDep, next_path: NextPath = HOME
 ) -> Response:
-    """Show the ways in; to those who are in, their account."""
+    """Show the ways to sign in; signed-in people get their account page."""
     if actor.role is not Role.NOBODY:
         return account_page(request, actor)
     return _ways_in(request, platform, local_path(next_path), "")
@@ -56,7 +56,7 @@ async def begin_sign_in(
     next_path: NextPath = HOME,
     link: bool = False,
 ) -> Response:
-    """Send the browser to a provider. To link an account, somebody has to be signed in and ask for it."""
+    """Send the browser to a provider. Linking an account requires being signed in and asking for it."""
     found = _provider(platform, provider)
     request.session.pop(LINKING, None)
     if link:
@@ -70,13 +70,13 @@ async def begin_sign_in(
 
 @pages.get("/auth/callback/{provider}", dependencies=[Depends(throttled("callback", 30))])
 async def end_sign_in(provider: str, request: Request, platform: PlatformDep, actor: ActorDep) -> Response:
-    """Take the browser back from a provider and sign its person in."""
+    """Receive the browser from a provider and sign the person in."""
     found = _provider(platform, provider)
     linking = request.session.pop(LINKING, None)
     next_path = local_path(str(request.session.pop(NEXT, HOME)))
     subject, login = await oauth.finish(request, found)
     if linking is not None and linking != actor.user_id:
-        raise Conflict("You signed out or in as somebody else meanwhile; begin again.")
+        raise Conflict("You signed out, or signed in as another user, meanwhile; begin again.")
     secret = await run_in_threadpool(
         _sign_in, platform, found.name, subject, login, actor if linking is not None else NOBODY
     )
@@ -111,7 +111,7 @@ def sign_out(request: Request, platform: PlatformDep) -> Response:
 
 @pages.get("/auth/device")
 def ask_for_code(request: Request, platform: PlatformDep, actor: ActorDep) -> Response:
-    """Ask for the code that a command line shows. No link carries one, so that nobody can send it."""
+    """Ask for a command line's code. Links never contain the code, so that no one can send such a link."""
     if actor.role is Role.NOBODY:
         return _ways_in(request, platform, "/auth/device", "to let a command line in")
     return _code_page(request)
@@ -134,7 +134,7 @@ def decide_on_code(
     user_code: Secret,
     decision: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
-    """Show what asks to be let in, then let it in or refuse it."""
+    """Show the command line that asks to be let in, then let it in or refuse it."""
     try:
         if decision in ("approve", "deny"):
             approve = decision == "approve"

@@ -51,7 +51,7 @@ class _Site:
             self.open.append(address)
 
     async def fetch(self, address: str) -> None:
-        """Fetch one address; what is no page is written at once."""
+        """Fetch one address; anything but a page is written at once."""
         answer = await self.client.get(address)
         if answer.status_code != httpx.codes.OK:
             return
@@ -81,13 +81,13 @@ class _Site:
 
 
 def write_site(platform: Platform, folder: Path, *, token: str = "", also: Sequence[str] = ()) -> Path:
-    """Write all pages that one reader comes to from the first one, and return the first one's file.
+    """Write all pages that are reachable from the first one, and return the first page's file.
 
     Args:
         platform: The service.
         folder: Where the files go.
-        token: Of the reader; without one it is somebody who is not signed in.
-        also: Addresses of pages to which the others may not lead.
+        token: The reader's token; without one, the reader is not signed in.
+        also: Addresses of pages that may not be linked from others.
     """
     asyncio.run(_write_all(platform, folder, token, also))
     return folder / "index.html"
@@ -109,7 +109,7 @@ async def _write_all(platform: Platform, folder: Path, token: str, also: Sequenc
 
 
 def file_of(address: str, *, is_page: bool) -> str:
-    """Return under which name an address is stored: ``/b/sort?device=cpu`` as ``b/sort~device=cpu.html``."""
+    """Return the file name for an address: ``/b/sort?device=cpu`` as ``b/sort~device=cpu.html``."""
     parts = urlsplit(address)
     names = [_UNSAFE.sub("-", unquote(each)) for each in parts.path.split("/")]
     path = "/".join(each for each in names if each not in ("", ".", "..")) or "index"

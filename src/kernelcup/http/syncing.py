@@ -1,4 +1,4 @@
-"""Syncs of repositories take minutes: they have threads of their own."""
+"""Syncs of repositories take minutes, so they run in their own threads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def sync_aside(
     options: SyncOptions,
     now: datetime,
 ) -> SyncResult:
-    """Sync in a thread that no other request waits for. Raise ``RateLimited`` while others do."""
+    """Sync in a separate thread. Raise ``RateLimited`` while other syncs run."""
     work = partial(
         problem_sync.sync_problem_set,
         platform.db,

@@ -1,4 +1,4 @@
-"""How often one address may use routes for which nobody has to sign in."""
+"""Rate limits by address, for routes without sign-in."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ RETRY_S = 60
 
 
 def throttled(name: str, per_minute: int) -> Callable[[Request], None]:
-    """Return a dependency that refuses an address what it asks for too often."""
+    """Return a dependency that limits the request rate of each address."""
     return throttled_by(name, per_minute, address_of)
 
 
 def throttled_by(name: str, per_minute: int, key: Callable[[Request], str]) -> Callable[[Request], None]:
-    """Return a dependency that refuses whoever has one key what they ask for too often."""
+    """Return a dependency that limits the request rate of each key."""
     item = RateLimitItemPerMinute(per_minute)
 
     def check(request: Request) -> None:
@@ -35,7 +35,7 @@ def throttled_by(name: str, per_minute: int, key: Callable[[Request], str]) -> C
 
 
 def address_of(request: Request) -> str:
-    """Return from where a request comes. Who has one address of IPv6 has its whole network."""
+    """Return the client address to throttle by; IPv6 clients are grouped by network prefix."""
     host = request.client.host if request.client is not None else "unknown"
     try:
         address = ipaddress.ip_address(host)
@@ -47,7 +47,7 @@ def address_of(request: Request) -> str:
 
 
 def watcher_of(request: Request, actor: Actor) -> str:
-    """Return as whom somebody follows events: a person, else an address."""
+    """Return the identity of an event stream's reader: a user, else an address."""
     return f"user {actor.user_id}" if actor.user_id is not None else address_of(request)
 
 

@@ -1,4 +1,4 @@
-"""Oneself, tokens, users, and who used which right."""
+"""The user's own account, tokens, users, and the audit log."""
 
 from __future__ import annotations
 
@@ -59,35 +59,35 @@ class UserOut(BaseModel):
 
 
 class MeOut(UserOut):
-    """Oneself, and what the token may do."""
+    """The user, and what the token may do."""
 
     scopes: list[Scope]
     direct_messages: bool = Field(
-        description="Whether bots write to you when a result of yours is overtaken."
+        description="Whether bots write to you when one of your results is overtaken."
     )
 
     @classmethod
     def seen_by(cls, actor: Actor, user: User) -> MeOut:
-        """Show a user to themself."""
+        """Show a user their own account."""
         shown = UserOut.of(user).model_dump()
         return cls(**shown, scopes=sorted(actor.scopes), direct_messages=user.direct_messages)
 
 
 class MePatch(Form):
-    """What changes of oneself."""
+    """Changes to the user's own account."""
 
     direct_messages: bool
 
 
 class UserIn(Form):
-    """A user who is to be made."""
+    """A user to create."""
 
     name: str = Field(min_length=1, max_length=64, examples=["ada"])
     role: AnyRole = "participant"
 
 
 class UserPatch(Form):
-    """What changes of a user."""
+    """Changes to a user."""
 
     name: str | None = Field(default=None, min_length=1, max_length=64)
     role: AnyRole | None = None
@@ -112,23 +112,23 @@ class TokenOut(BaseModel):
 
 
 class NewTokenOut(TokenOut):
-    """A token that was just made."""
+    """A new token."""
 
-    secret: str = Field(description="Shown this once.")
+    secret: str = Field(description="Shown only once.")
 
 
 class TokenIn(Form):
-    """A token that is to be made."""
+    """A token to create."""
 
     name: str = Field(min_length=1, max_length=200, examples=["CI of my kernels"])
     scopes: list[Scope] = Field(default=[Scope.READ, Scope.SUBMIT], min_length=1, max_length=10)
     kind: Literal["api", "popcorn"] = "api"
-    days: int = Field(default=180, ge=1, le=3650, description="It expires after so many days.")
-    user: str | None = Field(default=None, max_length=100, description="Whose it is; for admins.")
+    days: int = Field(default=180, ge=1, le=3650, description="Number of days until the token expires.")
+    user: str | None = Field(default=None, max_length=100, description="The token's user; for admins.")
 
 
 class AuditOut(BaseModel):
-    """That somebody used a right that others do not have."""
+    """An entry of the audit log: the use of a right."""
 
     id: int
     at: datetime
@@ -140,13 +140,13 @@ class AuditOut(BaseModel):
 
 @router.get("/me", tags=["account"])
 def show_me(db: Db, actor: ActorDep) -> MeOut:
-    """Show who the token stands for and what it may do."""
+    """Show the token's user and what the token may do."""
     return MeOut.seen_by(actor, _me(db, actor))
 
 
 @router.patch("/me", tags=["account"])
 def change_me(body: MePatch, db: Db, actor: ActorDep) -> MeOut:
-    """Say whether bots may write to you when a result of yours is overtaken."""
+    """Set whether bots may write to you when one of your results is overtaken."""
     return MeOut.seen_by(actor, accounts.set_direct_messages(db, actor, body.direct_messages))
 
 
@@ -167,13 +167,13 @@ def unlink_identity(
 def list_tokens(
     db: Db, actor: ActorDep, now: Now, user: Annotated[str | None, Query(max_length=100)] = None
 ) -> list[TokenOut]:
-    """List the tokens that can be used, at most a few hundred: one's own; for admins anybody's."""
+    """List the usable tokens, at most a few hundred: your own; admins can list anyone's."""
     return [TokenOut.of(token) for token in tokens.list_tokens(db, actor, now=now, for_user=user)]
 
 
 @router.post("/tokens", status_code=201, tags=["account"])
 def create_token(body: TokenIn, request: Request, db: Db, actor: ActorDep, now: Now) -> NewTokenOut:
-    """Make a token. It needs a browser's session, or an admin's token: tokens make no tokens."""
+    """Create a token. This needs a browser session or an admin's token: other tokens cannot create tokens."""
     auth.check_settings(request, actor)
     token, secret = tokens.create_token(
         db,
@@ -200,7 +200,7 @@ def revoke_current_token(request: Request, db: Db, actor: ActorDep, now: Now) ->
 
 @router.delete("/tokens/{token_id}", tags=["account"])
 def revoke_token(token_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Revoke a token: one's own; for admins anybody's."""
+    """Revoke a token: your own; admins can revoke anyone's."""
     tokens.revoke_token(db, actor, token_id, now)
     return Done()
 
@@ -221,13 +221,13 @@ def list_users(
 
 @router.post("/users", status_code=201, tags=["users"])
 def create_user(body: UserIn, db: Db, actor: ActorDep, now: Now) -> UserOut:
-    """Make a user without a sign-in provider. For admins."""
+    """Create a user without a sign-in provider. For admins."""
     return UserOut.of(accounts.make_user(db, actor, body.name, role=Role(body.role), now=now))
 
 
 @router.get("/users/{name}", tags=["users"])
 def show_user(name: UserName, db: Db, actor: ActorDep) -> UserOut:
-    """Show a user: oneself; for admins anybody."""
+    """Show a user: yourself; admins can show anyone."""
     return UserOut.of(accounts.get_user(db, actor, name))
 
 
@@ -235,7 +235,7 @@ def show_user(name: UserName, db: Db, actor: ActorDep) -> UserOut:
 def change_user(
     name: UserName, body: UserPatch, request: Request, db: Db, actor: ActorDep, now: Now
 ) -> UserOut:
-    """Change the name (oneself; for admins anybody) or the role (for admins)."""
+    """Change a user's name (your own; admins: anyone's) or role (admins only)."""
     if body.name is not None:
         auth.check_settings(request, actor)
     if body.name is None and body.role is None:
@@ -246,7 +246,7 @@ def change_user(
 
 @router.post("/users/{name}/ban", tags=["users"])
 def ban(name: UserName, body: Reason, db: Db, actor: ActorDep, now: Now) -> UserOut:
-    """Let a user read only. For admins."""
+    """Ban a user, who can then only read. For admins."""
     return UserOut.of(accounts.ban(db, actor, name, reason=body.reason, now=now))
 
 
@@ -265,7 +265,7 @@ def list_audit(
     target: Annotated[str | None, Query(max_length=200)] = None,
     action: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Page[AuditOut]:
-    """List who used which right, the newest first: for admins all, for creators about their boards."""
+    """List the audit log, newest first: everything for admins, their boards for creators."""
     found = audit.entries(db, actor, target=target, action=action, before_id=after, limit=limit)
     items = [AuditOut(**{name: getattr(each, name) for name in AuditOut.model_fields}) for each in found]
     return Page(items=items, next=found[-1].id if len(found) == limit else None)
@@ -273,5 +273,5 @@ def list_audit(
 
 def _me(db: Db, actor: Actor) -> User:
     if actor.role is Role.NOBODY:
-        raise SignInNeeded("Nobody is signed in.")
+        raise SignInNeeded("You are not signed in.")
     return accounts.get_user(db, actor, actor.name)

@@ -1,4 +1,4 @@
-"""What those who run leaderboards and the service do."""
+"""Routes for leaderboard managers and admins."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ router = APIRouter(tags=["administration"], route_class=ApiRoute)
 
 
 class RejudgeIn(Form):
-    """What of a leaderboard is judged again."""
+    """The results of a leaderboard to judge again."""
 
     device: str | None = Field(default=None, max_length=100)
-    only_best: bool = Field(default=False, description="Only what stands in the ranking.")
+    only_best: bool = Field(default=False, description="Only current entries of the ranking.")
     dry_run: bool = False
 
 
 class DryRunIn(Form):
-    """Whether only to say what would happen."""
+    """Whether to return only the plan."""
 
     dry_run: bool = False
 
 
 class QuarantineIn(Form):
-    """Why a result waits for a person."""
+    """The reason to hold a result back."""
 
     reason: str = Field(min_length=1, max_length=500)
     evidence: dict[str, Any] = Field(default_factory=dict)
 
 
 class DecisionIn(Form):
-    """What a reviewer decides."""
+    """The decision of a reviewer."""
 
     decision: Literal["released", "rejected"]
     note: str = Field(min_length=1, max_length=2000)
@@ -55,23 +55,26 @@ class SyncIn(Form):
     repository: str = Field(max_length=500, examples=["https://github.com/gpu-mode/reference-kernels"])
     branch: str = Field(default="main", min_length=1, max_length=200)
     problem_set: str | None = Field(default=None, max_length=200)
-    force: bool = Field(default=False, description="Also where entries have to be judged again.")
-    preview: bool = Field(default=False, description="Change nothing, say what would change.")
+    force: bool = Field(
+        default=False, description="Also apply changes after which entries must be judged again."
+    )
+    preview: bool = Field(default=False, description="Change nothing; return what would change.")
     devices: list[Annotated[str, Field(max_length=100)]] = Field(
-        default=[], max_length=50, description="Instead of those that each problem names."
+        default=[], max_length=50, description="Replaces the devices that each problem names."
     )
     deadline: Ending | None = Field(
-        default=None, description="Instead of each problem's own; null for no deadline, left out for theirs."
+        default=None,
+        description="Replaces each problem's own deadline; null removes it; if omitted, each keeps its own.",
     )
     harness: HarnessKind | None = Field(
         default=None,
-        description="Of new ones; null: the standard one where the task's own solutions pass under it.",
+        description="Harness of new leaderboards; null: the standard one if the task's own solutions pass under it.",
     )
 
 
 @router.post("/leaderboards/{name}/rejudge")
 def rejudge_board(name: str, body: RejudgeIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
-    """Judge a leaderboard's submissions again; old results count until new ones are there."""
+    """Judge a leaderboard's submissions again; old results count until new ones are ready."""
     plan = rejudge.rejudge_board(
         db, actor, name, device=body.device, only_best=body.only_best, dry_run=body.dry_run, now=now
     )
@@ -89,7 +92,7 @@ def rejudge_submission(
 
 @router.post("/jobs/{job_id}/quarantine")
 def quarantine(job_id: Number, body: QuarantineIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
-    """Take a result out of the ranking until somebody decides."""
+    """Take a result out of the ranking until a review decides."""
     found = reviews.quarantine(db, actor, job_id, reason=body.reason, evidence=body.evidence, now=now)
     return dataclasses.asdict(found)
 
@@ -123,7 +126,7 @@ def decide(review_id: Number, body: DecisionIn, db: Db, actor: ActorDep, now: No
 
 @router.post("/problem-sets/sync")
 async def sync(body: SyncIn, platform: PlatformDep, actor: ActorDep, now: Now) -> dict[str, Any]:
-    """Make and update leaderboards from a git repository. Each person syncs one at a time."""
+    """Create and update leaderboards from a git repository. Each person may run one sync at a time."""
     found = await sync_aside(
         platform,
         actor,
@@ -152,5 +155,5 @@ def show_stats(
     leaderboard: Annotated[str | None, Query(max_length=200)] = None,
     since: Moment | None = None,
 ) -> dict[str, Any]:
-    """Count submissions, runs, waiting times and GPU time: of a leaderboard, for admins of all."""
+    """Count submissions, runs, waiting times and GPU time: of one leaderboard, or, for admins, of all."""
     return dataclasses.asdict(stats.stats(db, actor, board=leaderboard, since=since, now=now))

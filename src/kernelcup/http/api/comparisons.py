@@ -1,4 +1,4 @@
-"""Which of two submissions is faster."""
+"""Comparisons of two submissions."""
 
 from __future__ import annotations
 
@@ -23,25 +23,30 @@ class CompareIn(Form):
     first: int = Field(ge=1, le=2**31 - 1)
     second: int = Field(ge=1, le=2**31 - 1)
     device: str | None = Field(
-        default=None, max_length=100, description="Needed where the leaderboard has several."
+        default=None, max_length=100, description="Required if the leaderboard has several."
     )
 
 
 class ComparisonOut(BaseModel):
     """Two submissions, measured in turns on one device."""
 
-    id: int = Field(description="Also of the submission by which it is followed, cancelled and deleted.")
+    id: int = Field(
+        description="Also the number of the submission that stands for the comparison: follow, cancel or "
+        "delete it there."
+    )
     leaderboard: str
     device: str
-    first: int | None = Field(description="Null once it is deleted.")
+    first: int | None = Field(description="Null if it was deleted.")
     second: int | None
     state: str
-    verdict: str | None = Field(description="Of the first one's code; there is a result if it is accepted.")
+    verdict: str | None = Field(
+        description="Verdict on the first submission's code; there is a result if it is accepted."
+    )
     duel: dict[str, Any] | None = Field(
-        description="Times of the first over those of the second: block by block, `ratio`, and its 98 % "
+        description="Times of the first divided by times of the second: block by block, `ratio`, and its 98 % "
         "interval from `low` to `high`; `verdict` is `faster`, `slower` or `tied`."
     )
-    sentence: str = Field(description="The result in words; empty while there is none.")
+    sentence: str = Field(description="The result in words; empty before there is one.")
 
     @classmethod
     def of(cls, found: Comparison) -> ComparisonOut:
@@ -53,9 +58,9 @@ class ComparisonOut(BaseModel):
 def start(
     body: CompareIn, response: Response, platform: PlatformDep, db: Db, actor: ActorDep, now: Now
 ) -> ComparisonOut:
-    """Have two of your submissions measured in turns; managers of the leaderboard may take any two.
+    """Measure two of your submissions in turns; managers of the leaderboard may choose any two.
 
-    It waits in the queue like what is not ranked. Follow it as the submission of the same number.
+    It waits in the queue like an unranked run. Follow it as the submission with the same number.
     """
     known = platform.config.devices
     found = compare.start(
@@ -67,5 +72,5 @@ def start(
 
 @router.get("/{comparison_id}")
 def show(comparison_id: Number, db: Db, actor: ActorDep) -> ComparisonOut:
-    """Show a comparison that you asked for, or of a leaderboard that you manage."""
+    """Show a comparison that you requested, or one of a leaderboard that you manage."""
     return ComparisonOut.of(compare.show(db, comparison_id, viewer=actor))

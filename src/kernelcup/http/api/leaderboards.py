@@ -1,4 +1,4 @@
-"""Leaderboards: look, make, change, delete."""
+"""Leaderboards: show, create, change, delete."""
 
 from __future__ import annotations
 
@@ -24,26 +24,34 @@ router = APIRouter(prefix="/leaderboards", tags=["leaderboards"], route_class=Ap
 
 Files = Annotated[
     list[UploadFile],
-    File(description="A folder's files with their relative paths as names, one `.zip`, or one older `.py`."),
+    File(
+        description="A folder's files with their relative paths as names, one `.zip`, or one old-style `.py`."
+    ),
 ]
 
 
 Opening = Annotated[
     Moment,
     BeforeValidator(moment(parse_opening)),
-    Field(description="A date alone means its start; without a zone UTC.", examples=["2026-12-01"]),
+    Field(
+        description="A date without a time means the start of that day; without a zone, UTC.",
+        examples=["2026-12-01"],
+    ),
 ]
 Ending = Annotated[
     Moment,
     BeforeValidator(moment(parse_end)),
-    Field(description="A date alone means its end; without a zone UTC.", examples=["2026-12-20 23:59"]),
+    Field(
+        description="A date without a time means the end of that day; without a zone, UTC.",
+        examples=["2026-12-20 23:59"],
+    ),
 ]
 
 MAY_BE_ABSENT = ("opens_at", "deadline", "freeze_at", "max_file_bytes", "name")
 
 
 class SettingsIn(schemas.Form):
-    """What of a leaderboard can be set; a key that is left out stays as it is."""
+    """Settings of a leaderboard; omitted keys stay unchanged."""
 
     devices: list[Annotated[str, Field(max_length=100)]] | None = Field(default=None, max_length=50)
     harness: HarnessKind | None = None
@@ -57,14 +65,16 @@ class SettingsIn(schemas.Form):
     freeze_at: Moment | None = None
     trust: TrustRule | None = None
     duel: bool | None = None
-    event: str | None = Field(default=None, max_length=100, description="Of which event; empty for none.")
+    event: str | None = Field(
+        default=None, max_length=100, description="The event that it belongs to; empty for none."
+    )
 
     def given(self) -> dict[str, Any]:
-        """Return what was said: null takes away what may be absent. Raise ``InvalidValue``."""
+        """Return the given settings; null removes an optional one. Raise ``InvalidValue``."""
         values = {name: getattr(self, name) for name in self.model_fields_set}
         for name, value in values.items():
             if value is None and name not in MAY_BE_ABSENT:
-                raise InvalidValue(f"{name}: null is no value for it; leave it out to keep it.")
+                raise InvalidValue(f"{name}: null is not allowed; omit the key to keep the value.")
         return values
 
 
@@ -82,7 +92,7 @@ class FreezeIn(schemas.Form):
 
 @router.get("")
 def list_all(db: Db, actor: ActorDep, after: After = None, limit: Limit = 100) -> Page[LeaderboardOut]:
-    """List the leaderboards that you may see, the oldest first."""
+    """List the leaderboards that you may see, oldest first."""
     found = boards.list_boards(db, viewer=actor, after_id=after, limit=limit + 1)
     items = [LeaderboardOut.of(board) for board in found[:limit]]
     return Page(items=items, next=found[limit - 1].id if len(found) > limit else None)
@@ -102,14 +112,14 @@ def create(
     files: Files,
     settings: Annotated[Json[CreateIn], Form(description="JSON: name, devices, deadline, ...")],
 ) -> CreatedOut:
-    """Make a leaderboard from a task; `notes` say how it is judged, and why so."""
+    """Create a leaderboard from a task; `notes` explain how it is judged, and why."""
     access.require(actor, Scope.MANAGE, role=Role.CREATOR)
     task = read_task(files)
     values = settings.given()
     name = values.pop("name", None) or task.name
     devices = values.pop("devices", None) or task.devices
     if not devices:
-        raise InvalidValue("Say which devices: the task proposes none.")
+        raise InvalidValue("Name the devices: the task proposes none.")
     made = boards.make_board(
         platform.db,
         name=name,
@@ -132,10 +142,10 @@ def change(
     actor: ActorDep,
     now: Now,
     force: Annotated[
-        bool, Query(description="Take away devices with submissions; reveal names or code.")
+        bool, Query(description="Allow removing devices that have submissions, and revealing names or code.")
     ] = False,
 ) -> LeaderboardOut:
-    """Change settings; null takes an opening, a deadline, a freeze or a size limit away.
+    """Change settings; null removes an opening, a deadline, a freeze or a size limit.
 
     Results under another harness leave the standings until they are judged again.
     """
@@ -160,7 +170,7 @@ def preview(
     files: Files | None = None,
     settings: Annotated[Json[SettingsIn] | None, Form()] = None,
 ) -> dict[str, Any]:
-    """Say what an update would change: settings, files, cases, ranking. Nothing is changed."""
+    """Preview an update's changes to settings, files, cases and ranking. Nothing is changed."""
     boards.check_manages(platform.db, actor, name)
     found = board_changes.preview_update(
         platform.db,
@@ -185,12 +195,12 @@ def replace_task(
         bool, Query(alias="rejudge", description="Judge all entries again under the new task.")
     ] = False,
     expected: Annotated[
-        str | None, Query(max_length=100, description="`fingerprint` of the preview that you looked at.")
+        str | None, Query(max_length=100, description="`fingerprint` of the preview that you approved.")
     ] = None,
 ) -> LeaderboardOut:
     """Replace the task of a leaderboard.
 
-    Results that cannot be compared with new ones leave the standings until they are judged again.
+    Results that are not comparable with new ones leave the standings until they are judged again.
     """
     boards.check_manages(platform.db, actor, name)
     updated = board_changes.update_board(
@@ -214,27 +224,27 @@ def delete(
     db: Db,
     actor: ActorDep,
     now: Now,
-    confirm: Annotated[str, Query(max_length=200, description="The leaderboard's name once more.")],
+    confirm: Annotated[str, Query(max_length=200, description="The leaderboard's name, as confirmation.")],
 ) -> Done:
-    """Delete a leaderboard for good, its submissions and their history included."""
+    """Delete a leaderboard permanently, including its submissions and their history."""
     boards.delete_board(db, name, actor, confirm=confirm, now=now)
     return Done()
 
 
 @router.post("/{name}/freeze")
 def freeze(name: str, body: FreezeIn, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
-    """Freeze the ranking that others see, now or at a moment."""
+    """Freeze the ranking that others see, now or at a given time."""
     rank.freeze(db, actor, name, body.at or now, now=now)
     return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
 
 
 @router.post("/{name}/unveil")
 def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
-    """Show everybody the ranking as it is."""
+    """Show everyone the current ranking."""
     rank.unveil(db, actor, name, now=now)
     return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
 
 
 def read_task(files: list[UploadFile]) -> Task:
-    """Return the task that was uploaded. Raise ``InvalidTask``."""
+    """Return the uploaded task. Raise ``InvalidTask``."""
     return load_upload({each.filename or "": each.file.read() for each in files})

@@ -1,4 +1,4 @@
-"""Joining an account that a bot vouches for with one's own."""
+"""Linking an account that a bot vouches for to one's own account."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from kernelcup.storage.identities import Identity
 router = APIRouter(tags=["account"], route_class=ApiRoute)
 
 slowly = throttled_by("link", 5, auth.named_identity)
-"""Nobody guesses codes: so many tries a minute has an account at Discord."""
+"""Tries per minute and Discord account, so that codes cannot be guessed."""
 
 
 class LinkCodeOut(BaseModel):
-    """A code to tell a bot."""
+    """A code for the bot."""
 
     code: str = Field(examples=["BCDF-GHJK"])
     expires_at: datetime
 
 
 class LinkIn(Form):
-    """A code that somebody told a bot."""
+    """A code that a user gave to a bot."""
 
     code: str = Field(min_length=1, max_length=64)
 
 
 class LinkedOut(BaseModel):
-    """Who somebody is from now on."""
+    """The user after linking."""
 
     user: str
 
 
 def acting_as(request: Request, actor: Actor) -> Identity:
-    """Return the identity that a bot vouches for. Raise ``Forbidden`` where none does."""
+    """Return the identity that a bot vouches for. Raise ``Forbidden`` without one."""
     access.require(actor, Scope.SUBMIT)
     identity = getattr(request.state, "acting_as", None)
     if request.state.door != auth.ACTING or not isinstance(identity, Identity):
-        raise Forbidden("Only a bot that acts for somebody can do this.")
+        raise Forbidden("Only a bot that acts for a user can do this.")
     return identity
 
 
 @router.post("/me/link-codes", status_code=201)
 def make_code(request: Request, db: Db, actor: ActorDep, now: Now) -> LinkCodeOut:
-    """Get a code; who tells it the Discord bot with `/link` joins that account with this one."""
+    """Get a code; giving it to the Discord bot with `/link` links that Discord account to this account."""
     auth.check_settings(request, actor)
     made = linking.make_link_code(db, actor, now=now)
     return LinkCodeOut(code=made.code, expires_at=made.expires_at)
@@ -61,7 +61,7 @@ def make_code(request: Request, db: Db, actor: ActorDep, now: Now) -> LinkCodeOu
 
 @router.post("/link")
 def link(request: Request, body: LinkIn, db: Db, actor: ActorDep, now: Now) -> LinkedOut:
-    """Join the account that the bot vouches for with the account that made the code."""
+    """Link the account that the bot vouches for to the account that made the code."""
     identity = acting_as(request, actor)
     slowly(request)
     return LinkedOut(user=linking.link(db, actor, body.code, identity, now=now).name)
@@ -69,6 +69,6 @@ def link(request: Request, body: LinkIn, db: Db, actor: ActorDep, now: Now) -> L
 
 @router.post("/unlink")
 def unlink(request: Request, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Undo it: take the account that the bot vouches for from the user."""
+    """Unlink the account that the bot vouches for from its user."""
     linking.unlink(db, actor, acting_as(request, actor), now=now)
     return Done()

@@ -1,4 +1,4 @@
-"""News of leaderboards, and the webhooks that are told of them."""
+"""News of leaderboards, and the webhooks that receive them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class NewsOut(BaseModel):
     board: str = Field(serialization_alias="leaderboard")
     device: str
     submission: int | None
-    user: str = Field(description="Whose submission it is; empty where it is about none.")
+    user: str = Field(description="The submission's user; empty if the news are not about a submission.")
     score_s: float | None
     tied: bool = Field(description="Whether others share the first place.")
     other: str = Field(
-        serialization_alias="before", description="Who held the place before; empty for nobody."
+        serialization_alias="before", description="Previous holder of the place; empty for none."
     )
-    personal: bool = Field(description="Whether it is told to you alone.")
+    personal: bool = Field(description="Whether it is addressed to you alone.")
     moment: datetime | None = Field(serialization_alias="deadline")
     text: str = Field(examples=["ada takes the first place of vectoradd on H100 with 13.42 µs."])
 
@@ -54,7 +54,7 @@ class AddressedOut(NewsOut):
 
     @classmethod
     def told(cls, found: Addressed) -> AddressedOut:
-        """Show a piece of news and whom it addresses."""
+        """Show a piece of news and its addressee."""
         values = {name: getattr(found.item, name) for name in NewsOut.model_fields}
         return cls(**values, subject=found.subject, login=found.login)
 
@@ -63,7 +63,7 @@ class AddressedPageOut(BaseModel):
     """News for single persons."""
 
     items: list[AddressedOut]
-    newest: int = Field(description="Give it as `after` next time.")
+    newest: int = Field(description="Pass it as `after` in the next request.")
 
 
 class WebhookIn(schemas.Form):
@@ -83,8 +83,8 @@ class WebhookOut(BaseModel):
     failures: int = Field(description="Failed attempts since the last success.")
     last_error: str
     succeeded_at: datetime | None
-    disabled_at: datetime | None = Field(description="When it was given up; null while it is in use.")
-    waiting: int = Field(description="News that it has not taken yet.")
+    disabled_at: datetime | None = Field(description="When it was disabled; null while it is in use.")
+    waiting: int = Field(description="Number of news not delivered yet.")
 
     @classmethod
     def of(cls, webhook: Webhook) -> WebhookOut:
@@ -93,22 +93,23 @@ class WebhookOut(BaseModel):
 
 
 class NewWebhookOut(WebhookOut):
-    """A webhook that was just registered."""
+    """A newly registered webhook."""
 
-    secret: str = Field(description="Verifies messages; shown this once.")
+    secret: str = Field(description="Verifies messages; shown only once.")
 
 
 @router.get("/news")
 def show_news(
     db: Db,
     actor: ActorDep,
-    leaderboard: Annotated[str | None, Query(max_length=200, description="Only of this one.")] = None,
+    leaderboard: Annotated[str | None, Query(max_length=200, description="Only of this leaderboard.")] = None,
     after: Annotated[
-        int | None, Query(ge=0, le=LARGEST_ID, description="Only newer than this; else the newest.")
+        int | None,
+        Query(ge=0, le=LARGEST_ID, description="Only news after this number; default: the newest."),
     ] = None,
     limit: Limit = 50,
 ) -> Page[NewsOut]:
-    """Show news of the leaderboards that you see, the oldest first."""
+    """Show news of the leaderboards that you may see, oldest first."""
     found = stream.items(db, actor, board=leaderboard, after_id=after, limit=limit + 1)
     more = after is not None and len(found) > limit
     page = found[:limit] if after is not None else found[-limit:]
@@ -120,12 +121,12 @@ def show_addressed(
     db: Db,
     actor: ActorDep,
     after: Annotated[
-        int | None, Query(ge=0, le=LARGEST_ID, description="None: only say which is newest.")
+        int | None, Query(ge=0, le=LARGEST_ID, description="None: return only the newest number.")
     ] = None,
     provider: Annotated[str, Query(max_length=50)] = "discord",
     limit: Limit = 50,
 ) -> AddressedPageOut:
-    """Show news that address one person each, to a bot that tells them."""
+    """Show news addressed to single persons, for a bot that delivers them."""
     newest = stream.newest_id(db) if after is None else after
     found = stream.addressed(db, actor, provider=provider, after_id=newest, limit=limit)
     return AddressedPageOut(items=[AddressedOut.told(each) for each in found.items], newest=found.newest)
@@ -141,7 +142,7 @@ def list_webhooks(name: str, db: Db, actor: ActorDep) -> Page[WebhookOut]:
 def add_webhook(
     name: str, body: WebhookIn, platform: PlatformDep, actor: ActorDep, now: Now
 ) -> NewWebhookOut:
-    """Have a leaderboard's news sent to an https address."""
+    """Send a leaderboard's news to an https address."""
     networks = platform.config.webhook_networks
     made = webhooks.add_webhook(platform.db, actor, name, body.url, now=now, own_networks=networks)
     return NewWebhookOut(**WebhookOut.of(made.webhook).model_dump(), secret=made.secret)
@@ -149,12 +150,12 @@ def add_webhook(
 
 @router.post("/leaderboards/{name}/webhooks/{webhook_id}/enable")
 def enable_webhook(name: str, webhook_id: Number, db: Db, actor: ActorDep, now: Now) -> WebhookOut:
-    """Try a webhook again that was disabled; what waits for it is sent."""
+    """Enable a disabled webhook again; its waiting messages are sent."""
     return WebhookOut.of(webhooks.enable_webhook(db, actor, name, webhook_id, now=now))
 
 
 @router.delete("/leaderboards/{name}/webhooks/{webhook_id}")
 def remove_webhook(name: str, webhook_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Remove a webhook, with what waits for it."""
+    """Remove a webhook and its waiting messages."""
     webhooks.remove_webhook(db, actor, name, webhook_id, now=now)
     return Done()

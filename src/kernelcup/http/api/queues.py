@@ -1,4 +1,4 @@
-"""What waits where."""
+"""Queues and devices."""
 
 from __future__ import annotations
 

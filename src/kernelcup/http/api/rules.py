@@ -1,4 +1,4 @@
-"""Who may submit what, and how much: limits, pauses, invites, members, late exceptions."""
+"""Rules for submissions: limits, pauses, invites, members, late exceptions."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class LimitIn(Form):
-    """A limit; what is left out applies to all."""
+    """A limit; omitted keys match everything."""
 
     text: str = Field(max_length=100, examples=["10/hour", "600 gpu-seconds/day"])
     leaderboard: Name | None = None
     user: Name | None = None
     device: Name | None = None
     mode_group: str | None = Field(default=None, max_length=20, description="`practice` or `ranked`.")
-    per_user: bool = Field(default=True, description="Each user has the amount, or all have it together.")
+    per_user: bool = Field(
+        default=True, description="Whether each user has the amount, or all users share it."
+    )
 
 
 class InviteIn(Form):
-    """Codes to make."""
+    """Invite codes to create."""
 
     leaderboards: list[Name] = Field(min_length=1, max_length=100)
     count: int = Field(default=1, ge=1, le=10_000)
@@ -39,21 +41,21 @@ class InviteIn(Form):
 
 
 class InvitesOut(BaseModel):
-    """Codes that were made."""
+    """New invite codes."""
 
     codes: list[str]
     leaderboards: list[str]
 
 
 class RevokedOut(BaseModel):
-    """What became of a revoked code."""
+    """A revoked code."""
 
     code: str
     was_claimed: bool
 
 
 class JoinIn(Form):
-    """A code that somebody was given."""
+    """An invite code."""
 
     code: str = Field(min_length=1, max_length=200)
 
@@ -73,7 +75,7 @@ class MemberIn(Form):
 class ImportIn(Form):
     """A class list."""
 
-    csv: str = Field(max_length=1_000_000, description="With a header: `user` or `label`, `pseudonym`.")
+    csv: str = Field(max_length=1_000_000, description="CSV with a header: `user` or `label`, `pseudonym`.")
 
 
 class BudgetOut(BaseModel):
@@ -87,13 +89,13 @@ class BudgetOut(BaseModel):
 
 @router.get("/limits")
 def list_limits(db: Db, actor: ActorDep, leaderboard: str | None = None) -> list[dict[str, Any]]:
-    """List limits: a leaderboard's for those who see it, all for admins."""
+    """List limits: a leaderboard's for everyone who sees it, all for admins."""
     return [dataclasses.asdict(each) for each in limits.list_limits(db, actor, board=leaderboard)]
 
 
 @router.post("/limits", status_code=201)
 def add_limit(body: LimitIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
-    """Add a limit: of a leaderboard by who manages it, others by admins."""
+    """Add a limit. Managers may limit their leaderboards; other limits are for admins."""
     made = limits.add_limit(
         db,
         actor,
@@ -138,20 +140,20 @@ def show_budget(
 
 @router.get("/pauses")
 def list_pauses(db: Db, actor: ActorDep) -> list[dict[str, Any]]:
-    """List what is paused, and why."""
+    """List the pauses and their reasons."""
     return [dataclasses.asdict(each) for each in pauses.all_pauses(db, actor)]
 
 
 @router.put("/pauses/service")
 def pause_service(body: Reason, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Take no submissions at all until told otherwise; what was accepted is judged."""
+    """Stop accepting submissions until the pause ends; accepted ones are still judged."""
     pauses.pause(db, actor, scope="service", key="", reason=body.reason, now=now)
     return Done()
 
 
 @router.delete("/pauses/service")
 def start_service(db: Db, actor: ActorDep, now: Now) -> Done:
-    """Take submissions again."""
+    """Accept submissions again."""
     pauses.unpause(db, actor, scope="service", key="", now=now)
     return Done()
 
@@ -175,20 +177,20 @@ def unpause(scope: str, key: str, db: Db, actor: ActorDep, now: Now) -> Done:
 
 @router.post("/invites", status_code=201)
 def make_invites(body: InviteIn, db: Db, actor: ActorDep, now: Now) -> InvitesOut:
-    """Make codes, each of which lets one user into the leaderboards."""
+    """Create codes, each of which lets one user into the leaderboards."""
     codes = membership.make_invites(db, actor, body.leaderboards, count=body.count, label=body.label, now=now)
     return InvitesOut(codes=codes, leaderboards=body.leaderboards)
 
 
 @router.get("/leaderboards/{name}/invites")
 def list_invites(name: str, db: Db, actor: ActorDep) -> list[dict[str, Any]]:
-    """List a leaderboard's codes and who claimed them."""
+    """List a leaderboard's codes and the users who claimed them."""
     return [dataclasses.asdict(each) for each in membership.list_invites(db, actor, name)]
 
 
 @router.delete("/invites/{code}")
 def revoke_invite(code: str, db: Db, actor: ActorDep, now: Now) -> RevokedOut:
-    """Make a code worthless; who joined with it stays a member."""
+    """Revoke a code; a user who joined with it stays a member."""
     return RevokedOut(code=code, was_claimed=membership.revoke_invite(db, actor, code, now=now))
 
 
@@ -220,25 +222,25 @@ def remove_member(name: str, user: str, db: Db, actor: ActorDep, now: Now) -> Do
 
 @router.post("/leaderboards/{name}/members/import")
 def import_members(name: str, body: ImportIn, db: Db, actor: ActorDep, now: Now) -> dict[str, Any]:
-    """Make a class list's people members; who has no account gets a code of their own."""
+    """Make everyone on a class list a member; people without an account get a code each."""
     return dataclasses.asdict(membership.import_members(db, actor, name, body.csv, now=now))
 
 
 @router.get("/leaderboards/{name}/late")
 def list_late(name: str, db: Db, actor: ActorDep) -> list[dict[str, Any]]:
-    """List who may submit for longer."""
+    """List the users who may submit after the deadline."""
     return [dataclasses.asdict(each) for each in exceptions.late_exceptions(db, actor, name)]
 
 
 @router.put("/leaderboards/{name}/late/{user}")
 def grant_late(name: str, user: str, body: Until, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Let a user submit for longer."""
+    """Let a user submit after the deadline."""
     exceptions.grant_late(db, actor, name, user, body.until, now=now)
     return Done()
 
 
 @router.delete("/leaderboards/{name}/late/{user}")
 def revoke_late(name: str, user: str, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Take a late exception back."""
+    """Revoke a late exception."""
     exceptions.revoke_late(db, actor, name, user, now=now)
     return Done()

@@ -1,4 +1,4 @@
-"""Runs and what they left behind."""
+"""Runs and their artifacts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show(run_id: Number, db: Db, actor: ActorDep) -> RunOut:
 
 @router.get("/artifacts")
 def list_artifacts(run_id: Number, db: Db, actor: ActorDep) -> list[ArtifactOut]:
-    """List the files of a run: its report, what it printed, and profiles."""
+    """List the files of a run: its report, output, and profiles."""
     found = artifacts(show_run(db, run_id, viewer=actor).run)
     return [ArtifactOut(name=name, media_type=kind, size=len(body)) for name, (kind, body) in found.items()]
 

@@ -1,4 +1,4 @@
-"""Sign-in of a command line, whose person is in a browser anywhere (RFC 8628)."""
+"""Sign-in of a command line through a browser on any machine (RFC 8628)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_CLIENT = 60
 
 
 class DeviceIn(Form):
-    """A command line that wants to be let in."""
+    """A command line that asks to be let in."""
 
     client: str = Field(
         min_length=1,
@@ -32,23 +32,23 @@ class DeviceIn(Form):
 
 
 class DeviceOut(BaseModel):
-    """What the command line shows and keeps."""
+    """The codes for the command line."""
 
     device_code: str
     user_code: str = Field(examples=["BCDF-GHJK"])
     verification_uri: str
     expires_in: int = Field(description="Seconds.")
-    interval: int = Field(description="Seconds between two questions.")
+    interval: int = Field(description="Seconds between two requests.")
 
 
 class DeviceTokenIn(Form):
-    """The question whether somebody let the command line in."""
+    """A request for the token of a started sign-in."""
 
     device_code: str = Field(min_length=1, max_length=200)
 
 
 class DeviceTokenOut(BaseModel):
-    """The token; given once."""
+    """The token, which is returned once."""
 
     access_token: str
     token_type: Literal["Bearer"] = "Bearer"
@@ -57,7 +57,7 @@ class DeviceTokenOut(BaseModel):
 
 @router.post("", status_code=201, dependencies=[Depends(throttled("device_start", 20))])
 def start(body: DeviceIn, request: Request, platform: PlatformDep) -> DeviceOut:
-    """Begin to sign a command line in: show `user_code` and `verification_uri`, then ask for the token."""
+    """Start the sign-in of a command line: show `user_code` and `verification_uri`, then ask for the token."""
     now = platform.clock()
     client = f"{body.client}, from {address_of(request)}"
     login = device_login.start_device_login(platform.db, client=client, scopes=body.scopes, now=now)
@@ -81,9 +81,9 @@ def ask(body: DeviceTokenIn, platform: PlatformDep) -> DeviceTokenOut:
 
 def _refusal(status: device_login.Status) -> UserError:
     if status == "pending":
-        return SignInPending("Nobody has decided yet; ask again after the interval.")
+        return SignInPending("The request is not decided yet; ask again after the interval.")
     if status == "slow_down":
-        return SlowDown("You ask too often; wait five seconds longer between two questions.")
+        return SlowDown("Requests come too often; wait five seconds longer between two requests.")
     if status == "denied":
         return SignInDenied("The sign-in was refused.")
     return SignInExpired("The code is unknown, expired or used; start again.")

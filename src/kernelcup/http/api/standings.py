@@ -18,7 +18,7 @@ router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["stan
 
 
 class RecordOut(BaseModel):
-    """That somebody's best got better."""
+    """An improvement of a user's best result."""
 
     id: int
     user: str
@@ -31,7 +31,7 @@ class StandingsPage(Page[StandingOut]):
     """A part of a ranking."""
 
     frozen_since: datetime | None = Field(
-        description="When it froze, if it did: later results, yours too, are not shown until the end."
+        description="Time of the freeze, if frozen: later results, including yours, are not shown until the end."
     )
     older: list[StandingOut] = Field(
         description="Measured by an older clock, and so apart until judged again, with ranks among themselves: at "
@@ -43,7 +43,7 @@ class StandingsPage(Page[StandingOut]):
 def show_standings(
     name: str, device: str, db: Db, actor: ActorDep, now: Now, after: After = None, limit: Limit = 100
 ) -> StandingsPage:
-    """Show the ranking, the fastest first. Who cannot be told apart shares a rank."""
+    """Show the ranking, fastest first. Indistinguishable results share a rank."""
     offset = after or 0
     found = rank.standings(db, name, device, viewer=actor, limit=limit + 1, offset=offset)
     page = [StandingOut.of(each) for each in found[:limit]]
@@ -59,7 +59,7 @@ def show_standings(
 
 @router.get("/me")
 def show_mine(name: str, device: str, db: Db, actor: ActorDep) -> StandingOut | None:
-    """Show your own place; null while you have none. While the ranking is frozen it is that of the freeze."""
+    """Show your own place; null without one. In a frozen ranking, the place at the time of the freeze."""
     found = rank.personal_best(db, name, device, actor.name, viewer=actor)
     return None if found is None else StandingOut.of(found)
 
@@ -70,11 +70,11 @@ def show_history(
     device: str,
     db: Db,
     actor: ActorDep,
-    user: Annotated[str | None, Query(max_length=100, description="Only of this user.")] = None,
+    user: Annotated[str | None, Query(max_length=100, description="Only this user's results.")] = None,
     after: After = None,
     limit: Limit = 100,
 ) -> Page[RecordOut]:
-    """Show how bests got better, the newest first."""
+    """Show how users' bests improved, newest first."""
     found = rank.history(db, name, device, viewer=actor, user=user, before_id=after, limit=limit + 1)
     items = [
         RecordOut(id=each.id, user=each.user, score_s=each.score_s, submission=each.submission_id, at=each.at)

@@ -1,4 +1,4 @@
-"""Submit, look, follow, cancel, delete."""
+"""Submissions: create, show, follow, cancel, delete."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ IdempotencyKey = Annotated[
     Header(
         alias="Idempotency-Key",
         max_length=128,
-        description="Repeat a request with the same key, and it is done once: you get the first answer.",
+        description="A repeated request with the same key has no further effect and returns the first answer.",
     ),
 ]
 
 
 class CodeOut(BaseModel):
-    """What somebody submitted."""
+    """The text of a submission."""
 
     submission: int
     file_name: str
@@ -57,9 +57,9 @@ def create(
     key: IdempotencyKey = None,
     client: Annotated[str, Header(alias="X-KernelCup-Client", max_length=20)] = "api",
 ) -> Response:
-    """Submit a file: once this is answered, it will be judged.
+    """Submit a file. After this answer it is certain to be judged.
 
-    What it waits for, and for how long, is told by its events and by asking for it.
+    Its events, and the submission itself, show what it waits for and for how long.
     """
     submission = submit(
         platform.db,
@@ -90,12 +90,12 @@ def list_all(
     leaderboard: Annotated[str | None, Query(max_length=200)] = None,
     user: Annotated[str | None, Query(max_length=100, description="`me` for your own.")] = None,
     tag: Annotated[
-        str | None, Query(max_length=100, description="Of the static screen; for managers.")
+        str | None, Query(max_length=100, description="A tag of the static screen; for managers.")
     ] = None,
     after: After = None,
     limit: Limit = 50,
 ) -> Page[SubmissionOut]:
-    """List submissions, the newest first: your own, and others' ranked ones."""
+    """List submissions, newest first: your own, and others' ranked ones."""
     views = service.list_views(
         db,
         viewer=actor,
@@ -111,13 +111,13 @@ def list_all(
 
 @router.get("/{submission_id}")
 def show(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> SubmissionOut:
-    """Show a submission: where its jobs are, or their reports as far as you may see them."""
+    """Show a submission: the state of its jobs, and their reports as far as you may see them."""
     return _show(db, submission_id, actor, now)
 
 
 @router.get("/{submission_id}/code")
 def show_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CodeOut:
-    """Show the code: your own, and others' where and when the leaderboard publishes it."""
+    """Show the code: your own, and others' if the leaderboard publishes it."""
     code = service.get_code(db, submission_id, viewer=actor, now=now)
     view = service.show_submission(db, submission_id, viewer=actor)
     return CodeOut(submission=submission_id, file_name=view.submission.file_name, code=code)
@@ -125,7 +125,7 @@ def show_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CodeO
 
 @router.get("/{submission_id}/raw", response_class=Response, responses=TEXT)
 def raw_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> PlainTextResponse:
-    """Return the code as it was sent."""
+    """Return the code exactly as it was sent."""
     return PlainTextResponse(service.get_code(db, submission_id, viewer=actor, now=now))
 
 
@@ -133,7 +133,7 @@ def raw_code(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> PlainT
 def list_events(
     submission_id: Number, db: Db, actor: ActorDep, after: After = None, limit: Limit = 100
 ) -> Page[EventOut]:
-    """List what happened to a submission so far, the oldest first."""
+    """List the events of a submission so far, oldest first."""
     service.check_follows(db, submission_id, viewer=actor)
     found = events.since(db, submission_id, after or 0, limit=limit + 1)
     items = [EventOut.of(each) for each in found[:limit]]
@@ -148,13 +148,14 @@ def follow(
     actor: ActorDep,
     last_event_id: Annotated[int, Header(alias="Last-Event-ID", ge=0, le=LARGEST_ID)] = 0,
     after: Annotated[
-        int, Query(ge=0, le=LARGEST_ID, description="Begin after this event, such as the last of `history`.")
+        int,
+        Query(ge=0, le=LARGEST_ID, description="Begin after this event, for example the last of `history`."),
     ] = 0,
 ) -> EventSourceResponse:
     """Follow a submission live, as server-sent events that end with `done`.
 
-    Each has an `id`; a client that comes back with `Last-Event-ID` misses nothing. Beside what
-    happened, `waiting` tells place and estimate while a job waits.
+    Each event has an `id`; a client that reconnects with `Last-Event-ID` misses nothing. In addition,
+    `waiting` events report place and estimate while a job waits.
     """
     watcher = watcher_of(request, actor)
     platform.hub.check_room(watcher)
@@ -165,14 +166,14 @@ def follow(
 
 @router.post("/{submission_id}/cancel")
 def cancel(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CancelledOut:
-    """Cancel what is left of a submission; a run that has begun is ended within seconds."""
+    """Cancel the unfinished jobs of a submission; running jobs are stopped within seconds."""
     count = service.cancel_submission(db, submission_id, by=actor, now=now)
     return CancelledOut(submission=submission_id, cancelled_jobs=count)
 
 
 @router.delete("/{submission_id}")
 def delete(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
-    """Delete a submission with its runs, for good."""
+    """Delete a submission with its runs permanently."""
     service.delete_submission(db, submission_id, by=actor, now=now)
     return Done()
 

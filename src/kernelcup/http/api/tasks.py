@@ -1,4 +1,4 @@
-"""What a leaderboard's task is made of."""
+"""A leaderboard's task."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def show_task(name: str, db: Db, actor: ActorDep) -> TaskOut:
 
 @router.get("/task/definition")
 def show_definition(name: str, db: Db, actor: ActorDep) -> DefinitionOut:
-    """Show the whole task as `kernelcup board get` makes a folder of it. Hidden cases are left out."""
+    """Show the whole task, as `kernelcup board get` writes it to a folder. Hidden cases are left out."""
     return DefinitionOut.of(hand_out(db, name, actor))
 
 
 @router.get("/task/files/{file:path}")
 def show_file(name: str, file: str, db: Db, actor: ActorDep) -> FileOut:
-    """Show one of the task's files, such as its reference."""
+    """Show one of the task's files, for example its reference."""
     task = boards.get_task(db, name, viewer=actor)
     if file not in task.sources:
         raise NotFound(f"{task.name} has no file {file!r}; it has {', '.join(sorted(task.sources))}.")
@@ -52,7 +52,7 @@ def show_template(name: str, language: str, db: Db, actor: ActorDep) -> FileOut:
 
 @router.get("/starter", response_class=Response, responses=TEXT)
 def show_starter(name: str, db: Db, actor: ActorDep) -> PlainTextResponse:
-    """Return the first template, ready to be submitted."""
+    """Return the first template, ready to submit."""
     task = hand_out(db, name, actor).task
     if not task.templates:
         raise NotFound(f"{task.name} has no template.")
@@ -61,7 +61,7 @@ def show_starter(name: str, db: Db, actor: ActorDep) -> PlainTextResponse:
 
 @router.get("/harness")
 def show_harness(name: str, db: Db, actor: ActorDep) -> list[FileOut]:
-    """Show the code that judges: ours, or the task's own. Nothing of the evaluation is hidden."""
+    """Show the judging code: ours, or the task's own. No part of the evaluation is hidden."""
     board = boards.get_board(db, name, viewer=actor)
     texts = judging_code(boards.get_task(db, name, viewer=actor), board.harness)
     return [FileOut(name=file, text=text) for file, text in texts.items()]

@@ -1,4 +1,4 @@
-"""Why the service can be trusted: its state and its last days, and what became of flagged results."""
+"""The public record of the service: its state, its recent incidents, and flagged results."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ router = APIRouter(tags=["trust"], route_class=ApiRoute)
 
 
 class DeviceStateOut(QueueOut):
-    """A device as it is now."""
+    """The current state of a device."""
 
     description: str
     out: int = Field(serialization_alias="out_of_service", description="GPUs out of service.")
     calibrated_at: datetime | None
-    calibrations: int = Field(description="Of the last days.")
+    calibrations: int = Field(description="In the period of the page.")
     drifts: int = Field(
         description="Calibrations of the last days whose reference kernel was slower than usual."
     )
@@ -37,12 +37,12 @@ class DeviceStateOut(QueueOut):
 
 
 class IncidentOut(BaseModel):
-    """Something that went wrong or was repaired."""
+    """An incident or a repair."""
 
     kind: IncidentKind
     device: str = Field(description="Empty for the whole service.")
     since: datetime
-    until: datetime | None = Field(description="Null while it goes on, and for what has no length.")
+    until: datetime | None = Field(description="Null while it lasts, and for events without a duration.")
     is_open: bool = Field(serialization_alias="open")
     reason: str
 
@@ -53,12 +53,12 @@ class IncidentOut(BaseModel):
 
 
 class StatusOut(BaseModel):
-    """The service as it is now, and its last days."""
+    """The current state of the service, and its recent incidents."""
 
-    paused: str | None = Field(description="Why no submission is taken; null where they are.")
+    paused: str | None = Field(description="Why no submissions are accepted; null if they are.")
     devices: list[DeviceStateOut]
-    incidents: list[IncidentOut] = Field(description="The newest first.")
-    since: datetime = Field(description="From when on incidents are listed.")
+    incidents: list[IncidentOut] = Field(description="Newest first.")
+    since: datetime = Field(description="Start of the listed period.")
 
     @classmethod
     def of(cls, found: Status) -> StatusOut:
@@ -72,12 +72,12 @@ class StatusOut(BaseModel):
 
 
 class CaseFiguresOut(BaseModel):
-    """What was measured of a public case."""
+    """Measurements of a public case."""
 
     case: int
     claimed_ns: float | None
     counted_ns: float | None
-    floor_ns: float | None = Field(description="The least that this device needs for the task.")
+    floor_ns: float | None = Field(description="The least time that this device needs for the task.")
 
     @classmethod
     def of(cls, figures: CaseFigures) -> CaseFiguresOut:
@@ -97,15 +97,13 @@ class DocketOut(BaseModel):
     )
     score_s: float | None
     opened_at: datetime
-    by_rule: bool = Field(description="Whether a rule flagged it, not a person.")
+    by_rule: bool = Field(description="Whether a rule flagged it, rather than a person.")
     reason: str
     findings: list[str]
     cases: list[CaseFiguresOut] = Field(description="Public cases only.")
     decision: Literal["released", "rejected"] | None = Field(description="Null while it waits for a person.")
     decided_at: datetime | None
-    deleted_at: datetime | None = Field(
-        description="When its submission was deleted; null while it is there."
-    )
+    deleted_at: datetime | None = Field(description="When its submission was deleted; null if it was not.")
 
     @classmethod
     def of(cls, entry: Entry) -> DocketOut:
@@ -116,7 +114,7 @@ class DocketOut(BaseModel):
 
 @router.get("/status")
 def show_status(platform: PlatformDep, db: Db, now: Now) -> StatusOut:
-    """Show devices, queues, and what went wrong or was repaired in the last 14 days."""
+    """Show devices, queues, and the incidents and repairs of the last 14 days."""
     return StatusOut.of(read_status(db, platform.config.devices, now))
 
 
@@ -124,11 +122,11 @@ def show_status(platform: PlatformDep, db: Db, now: Now) -> StatusOut:
 def show_docket(
     db: Db,
     actor: ActorDep,
-    leaderboard: Annotated[str | None, Query(max_length=200, description="Only of this one.")] = None,
+    leaderboard: Annotated[str | None, Query(max_length=200, description="Only of this leaderboard.")] = None,
     after: After = None,
     limit: Limit = 50,
 ) -> Page[DocketOut]:
-    """List the results that were flagged or reviewed on the leaderboards that you see, the newest first."""
+    """List the flagged or reviewed results of the leaderboards that you may see, newest first."""
     found = docket.entries(db, actor, board=leaderboard, before_id=after, limit=limit + 1)
     items = [DocketOut.of(each) for each in found[:limit]]
     return Page(items=items, next=items[-1].id if len(found) > limit else None)

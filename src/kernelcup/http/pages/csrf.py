@@ -21,11 +21,15 @@ from kernelcup.http.platform import Platform
 FIELD = "csrf_token"
 VISIT = "visit"
 LARGEST_TEXT_BYTES = 4 << 20
-"""Of one field: browsers end the lines of a text area with two bytes, and what is too large is told beside it."""
+"""Of one field: browsers end the lines of a text area with two bytes, and what is too large is told beside
+it.
+"""
 
 
 def begin_visit(request: Request) -> None:
-    """Let the forms of a page carry a token although nobody is signed in: a cookie of its own stands for that."""
+    """Let the forms of a page carry a token although nobody is signed in: a cookie of its own stands for
+    that.
+    """
     if not request.cookies.get(auth.COOKIE):
         request.session.setdefault(VISIT, secrets.token_urlsafe(16))
 
@@ -52,4 +56,4 @@ async def check(request: Request) -> None:
     given = (await request.form(max_part_size=LARGEST_TEXT_BYTES)).get(FIELD)
     wanted = token(request)
     if not (wanted and isinstance(given, str) and hmac.compare_digest(given.encode(), wanted.encode())):
-        raise Forbidden("This form is of an earlier session. Load its page again, then send it again.")
+        raise Forbidden("This form belongs to an earlier session. Reload its page, then send it again.")

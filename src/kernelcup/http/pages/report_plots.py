@@ -81,7 +81,7 @@ def map_caption(mismatch: Mismatch) -> str:
     if len(mismatch.shape) < 2 or mismatch.total == mismatch.shape[-1]:
         return f"All {mismatch.total:,} elements in {sum(map(len, mismatch.tiles)):,} parts, row by row"
     sizes = f"{len(mismatch.tiles)} × {max(map(len, mismatch.tiles))} parts"
-    others = "" if len(mismatch.shape) == 2 else "; the last dimension goes to the right"
+    others = "" if len(mismatch.shape) == 2 else "; the last dimension runs to the right"
     return f"The answer, {shape}, in {sizes}{others}"
 
 

@@ -1,4 +1,4 @@
-"""Reports in words: what a verdict means, what to do next, what is called how."""
+"""Reports in words: meanings of verdicts, next steps, and names of stages and phases."""
 
 from __future__ import annotations
 
@@ -39,66 +39,64 @@ PHASES = {
     "no-ops": "calibration",
     "duel": "duel",
 }
-"""What the first part of a phase's name is called; all others are told together."""
+"""Names of phases, by the first part of their key; all others are shown together."""
 OTHER_PHASE = "other"
 
 REASONS = {
     Reason.DIFFERS: "The checker found the answer wrong.",
-    Reason.FORM: "The answer has another type, structure, shape or dtype than the reference’s.",
+    Reason.FORM: "The answer’s type, structure, shape or dtype differs from the reference’s.",
     Reason.ALIASED: "An output shares memory with an input or another output.",
-    Reason.REPEATED: "It was wrong on an input that it had answered right before: it may depend on what came earlier.",
+    Reason.REPEATED: "It was wrong on an input that it had answered correctly before: it may depend on earlier calls.",
     Reason.NEAR_TWIN: "It was wrong on an input that differs in one element from an earlier one.",
-    Reason.UNFINISHED: "The answer was not complete when the stream was done: work ran elsewhere.",
+    Reason.UNFINISHED: "The answer was incomplete when the stream finished: work ran elsewhere.",
     Reason.EXCEPTION: "A call raised an exception.",
     Reason.IMPORT: "The file could not be imported.",
     Reason.COMPILE: "It could not be compiled.",
-    Reason.TOO_LARGE: "A call returned more bytes than it may.",
-    Reason.GUARD_BAND: "Something was written beside an output.",
-    Reason.EXITED: "The process ended before it had answered.",
-    Reason.TIME: "The time was over.",
-    Reason.PRINTED: "Too much was printed.",
-    Reason.DISK: "Too much was written to files.",
-    Reason.HOST_MEMORY: "It needed more memory of the host than it may.",
-    Reason.DEVICE_MEMORY: "It needed more memory of the device than it may.",
-    Reason.OWN_HARNESS: "The task’s own harness says so.",
+    Reason.TOO_LARGE: "A call returned more bytes than allowed.",
+    Reason.GUARD_BAND: "The submission wrote outside an output.",
+    Reason.EXITED: "The process ended before it answered.",
+    Reason.TIME: "The time limit was exceeded.",
+    Reason.PRINTED: "The submission printed too much.",
+    Reason.DISK: "The submission wrote too much to files.",
+    Reason.HOST_MEMORY: "It used more host memory than allowed.",
+    Reason.DEVICE_MEMORY: "It used more device memory than allowed.",
+    Reason.OWN_HARNESS: "The task’s own harness gave this verdict.",
     Reason.TASK: "The task’s own generator, reference or checker failed.",
-    Reason.MACHINE: "The machine failed, or we did.",
-    Reason.PROTOCOL: "Something else than an answer came on the harness’s channel.",
+    Reason.MACHINE: "The machine or KernelCup failed.",
+    Reason.PROTOCOL: "Data other than an answer arrived on the harness’s channel.",
     Reason.CHANNEL_CLOSED: "The harness’s channel was closed.",
 }
 
 NEXT = {
-    Verdict.WRONG_ANSWER: "Run this case on your own machine, and print where the two answers part.",
-    Verdict.COMPILE_ERROR: "Nothing was called: mend what the compiler names, then send it again.",
-    Verdict.RUNTIME_ERROR: "It failed by itself; the trace names its own lines.",
-    Verdict.TIME_LIMIT_EXCEEDED: "Look which case was the last one that ended, and make the next one faster.",
-    Verdict.MEMORY_LIMIT_EXCEEDED: "Free what you allocate, or allocate it once.",
-    Verdict.OUTPUT_LIMIT_EXCEEDED: "Print or return less; the beginning of the output is kept.",
-    Verdict.REJECTED: "It touched what judges it. If it did not mean to, ask the leaderboard’s creator.",
-    Verdict.INTERNAL_ERROR: "This is not the submission’s fault. Send it again, or tell the leaderboard’s creator.",
+    Verdict.WRONG_ANSWER: "Run this case on your own machine, and print where the two answers differ.",
+    Verdict.COMPILE_ERROR: "No call was made: fix the compiler’s errors, then submit it again.",
+    Verdict.RUNTIME_ERROR: "The error is in the submission; the traceback names its lines.",
+    Verdict.TIME_LIMIT_EXCEEDED: "Find the last case that finished, and make the next one faster.",
+    Verdict.MEMORY_LIMIT_EXCEEDED: "Free memory after use, or allocate it once.",
+    Verdict.OUTPUT_LIMIT_EXCEEDED: "Print or return less; only the beginning of the output is kept.",
+    Verdict.REJECTED: "It interfered with the judge. If it did so by accident, ask the leaderboard’s creator.",
+    Verdict.INTERNAL_ERROR: "This is not the submission’s fault. Submit it again, or tell the leaderboard’s creator.",
 }
 ACCEPTED_NEXT = {
-    Mode.TEST: "All tests pass. Measure it as a benchmark, or send it ranked.",
-    Mode.BENCHMARK: "It is right and measured. Send it ranked to take its place.",
+    Mode.TEST: "All tests pass. Measure it as a benchmark, or submit it ranked.",
+    Mode.BENCHMARK: "It is correct and measured. Submit it ranked to get a place.",
     Mode.PROFILE: "Look where the time goes, change it, and measure it as a benchmark.",
-    Mode.LEADERBOARD: "See where it stands, or profile it to find what is left.",
+    Mode.LEADERBOARD: "See its place, or profile it to find what can be improved.",
 }
 MOST_KEYS = 3
 WAITS_NEXT = "You may close this page; the result stays here."
 
 TRUST = {
-    TrustLevel.REPLAYED: "Timed where no code of the submission runs, of what it had captured.",
-    TrustLevel.WALL_CLOCK: "By the judge’s own clock, from before an input is handed out until the whole answer is "
-    "there: an upper bound.",
+    TrustLevel.REPLAYED: "Timed without any code of the submission running: only what it had captured.",
+    TrustLevel.WALL_CLOCK: "By the judge’s own clock, from before it hands out an input until it has the "
+    "whole answer: an upper bound.",
     TrustLevel.AUDITED: "The submission’s clock and the judge’s agree.",
-    TrustLevel.BOUNDED: "Not less than what calls one after another took by the judge’s clock.",
-    TrustLevel.SELF_MEASURED: "By the submission’s own clock; nothing else confirms it.",
+    TrustLevel.BOUNDED: "Not less than the time of consecutive calls by the judge’s clock.",
+    TrustLevel.SELF_MEASURED: "By the submission’s own clock, not confirmed by another.",
 }
 EMULATED = "From an emulated device: it cannot be compared with a GPU’s."
-THERE_AND_BACK = (
-    "By the wall clock. “There and back” is what a call takes that computes nothing, with an input and an answer of "
-    "the same size: a part of each time, never taken off."
-)
+THERE_AND_BACK = "By the wall clock. “There and back” is the time of a call that computes nothing, with an "
+"input and an answer of the same size. It is a part of each time and is never subtracted."
 
 STATES = {
     JobState.QUEUED: "waits",
@@ -121,21 +119,21 @@ ENVIRONMENT = {
 
 
 def state_text(state: JobState) -> str:
-    """Return where a job is: ``waits``."""
+    """Return a job's state in words: ``waits``."""
     return STATES[state]
 
 
 def stage_text(name: str) -> str:
-    """Return what a stage is called: ``ranked benchmarks``."""
+    """Return a stage's name: ``ranked benchmarks``."""
     return next((words for stage, words in STAGES.items() if stage == name), name)
 
 
 def next_text(report: RunReport) -> str:
-    """Say what to do after a report."""
+    """Return the next step after a report."""
     if report.verdict is not Verdict.ACCEPTED:
         return NEXT[report.verdict]
     if report.backend is Backend.EMULATED and report.mode is Mode.BENCHMARK:
-        return "It is right. These times are from an emulated device; a GPU’s would tell how fast it is."
+        return "It is correct. These times are from an emulated device; only a GPU shows how fast it is."
     return ACCEPTED_NEXT[report.mode]
 
 

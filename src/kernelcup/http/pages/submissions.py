@@ -1,4 +1,6 @@
-"""A submission's page: live while it is judged, then its report; its code, and what changed since an earlier one."""
+"""A submission's page: live while it is judged, then its report; its code, and what changed since an earlier
+one.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class Followed:
 
 
 def followed(db: Database, number: int, actor: Actor, now: datetime) -> Followed:
-    """Return how far a submission of somebody's own is. It raises what looking at it raises."""
+    """Return the progress of the viewer's own submission. Raises like showing it."""
     view = service.show_submission(db, number, viewer=actor)
     found = _events(db, number) if view.is_followed else []
     return Followed(view=view, jobs=_jobs(db, view, actor, found, now), live=_live(view, found))
@@ -59,7 +61,7 @@ def followed(db: Database, number: int, actor: Actor, now: datetime) -> Followed
 
 @router.get("/s/{number}")
 def show_submission(number: Number, request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Show a submission as far as somebody may see it."""
+    """Show a submission, as far as the viewer may see it."""
     view = service.show_submission(db, number, viewer=actor)
     follows = view.is_followed
     found = _events(db, number) if follows else []
@@ -108,7 +110,7 @@ def show_difference(
 
 @router.post("/s/{number}/diff/{earlier}")
 def measure_both(number: Number, earlier: Earlier, platform: PlatformDep, actor: ActorDep) -> Response:
-    """Have two submissions measured in turns, which tells more than their times do."""
+    """Measure two submissions in turns, which is more precise than comparing their times."""
     made = compare.start(
         platform.db,
         actor,
@@ -144,14 +146,14 @@ def download_trace(number: Number, job_id: Number, case: CaseNumber, db: Db, act
 
 @router.post("/s/{number}/cancel")
 def cancel(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Cancel what is left of a submission."""
+    """Cancel the unfinished jobs of a submission."""
     service.cancel_submission(db, number, by=actor, now=now)
     return RedirectResponse(f"/s/{number}", 303)
 
 
 @router.post("/s/{number}/delete")
 def delete(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
-    """Delete a submission for good."""
+    """Delete a submission permanently."""
     board = service.show_submission(db, number, viewer=actor).submission.leaderboard
     service.delete_submission(db, number, by=actor, now=now)
     return RedirectResponse(f"/b/{board}", 303)
@@ -201,7 +203,7 @@ def _manages(db: Database, submission: Submission, actor: Actor) -> bool:
 
 
 def _events(db: Database, number: int) -> list[Event]:
-    """Return what happened to a submission; of very much the end."""
+    """Return the events of a submission, at most the latest ones."""
     found = events.since(db, number, 0, limit=MOST_EVENTS)
     while len(found) >= MOST_EVENTS and (more := events.since(db, number, found[-1].id, limit=MOST_EVENTS)):
         found = (found + more)[-MOST_EVENTS:]
@@ -209,7 +211,7 @@ def _events(db: Database, number: int) -> list[Event]:
 
 
 def _live(view: SubmissionView, found: list[Event]) -> str:
-    """Return where the page hears of what comes next, empty where nothing will."""
+    """Return the address of the page's event stream, empty if nothing more will happen."""
     if view.ended:
         return ""
     after = found[-1].id if found else 0
@@ -224,7 +226,7 @@ def _code(db: Database, number: int, actor: Actor, now: datetime) -> str | None:
 
 
 def _earlier(db: Database, submission: Submission, actor: Actor) -> list[SubmissionView]:
-    """Return what the same user sent to the leaderboard before."""
+    """Return the same user's earlier submissions to the leaderboard."""
     return service.list_views(
         db,
         viewer=actor,
@@ -236,7 +238,7 @@ def _earlier(db: Database, submission: Submission, actor: Actor) -> list[Submiss
 
 
 def _comparison(db: Database, view: SubmissionView, actor: Actor) -> compare.Comparison | None:
-    """Return which two a submission compares, None for any other."""
+    """Return the comparison of a submission, None if it is not one."""
     if view.submission.client != "compare":
         return None
     return compare.show(db, view.submission.id, viewer=actor)
@@ -245,7 +247,7 @@ def _comparison(db: Database, view: SubmissionView, actor: Actor) -> compare.Com
 def _check_pair(new: Submission, old: Submission) -> None:
     if (new.leaderboard_id, new.user) != (old.leaderboard_id, old.user):
         raise InvalidValue(
-            f"#{new.id} and #{old.id} are not of one user on one leaderboard: there is nothing to compare."
+            f"#{new.id} and #{old.id} do not belong to one user and one leaderboard: there is nothing to compare."
         )
     if new.id == old.id:
         raise InvalidValue(f"#{new.id} cannot be compared with itself.")

@@ -34,14 +34,14 @@ Known = Annotated[int | None, Query(ge=1, le=LARGEST_ID)]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Filled:
-    """What stands in the form."""
+    """The content of the form."""
 
     code: str
     file_name: str
     devices: tuple[str, ...]
     mode: Mode
     is_template: bool = False
-    """Whether nobody has written anything in it: a draft may take its place."""
+    """Whether the text is untouched, so that a draft may replace it."""
 
 
 @router.get("/b/{name}/submit")
@@ -60,7 +60,7 @@ def show_form(
     """Show the form, with a template in it or the text of an earlier submission."""
     board = boards.get_board(platform.db, name, actor)
     if actor.role is Role.NOBODY:
-        raise SignInNeeded("Sign in first: a submission is somebody's.")
+        raise SignInNeeded("Sign in first: a submission needs an account.")
     task = handing_out.hand_out(platform.db, name, actor).task
     devices = _devices(board, device)
     if source is not None or after is not None:
@@ -86,7 +86,7 @@ def send(
     upload: Annotated[UploadFile | None, File()] = None,
     form_key: Annotated[str, Form(max_length=100)] = "",
 ) -> Response:
-    """Take a submission in, once however often it is sent; where it is refused, show why beside it."""
+    """Accept a submission, once however often it is sent; show a refusal beside the form."""
     board = boards.get_board(db, name, actor)
     chosen_name, content = _sent(code, file_name, upload)
     try:
@@ -119,7 +119,7 @@ def send(
 
 
 def _sent(code: str, file_name: str, upload: UploadFile | None) -> tuple[str, bytes]:
-    """Return the name and content that were sent; a file that was chosen counts before the text."""
+    """Return the name and content that were sent; a chosen file takes precedence over the text."""
     if upload is not None and upload.filename:
         return upload.filename, upload.file.read(LARGEST_FILE_BYTES + 1)
     # Browsers end the lines of a text area as mail does.
@@ -130,9 +130,9 @@ def _sent(code: str, file_name: str, upload: UploadFile | None) -> tuple[str, by
 def _key(
     form_key: str, board: Leaderboard, name: str, content: bytes, mode: Mode, devices: Sequence[str]
 ) -> str | None:
-    """Return the idempotency key of what was sent, None from a form without a key.
+    """Return the idempotency key of a sent form, None from a form without a key.
 
-    What was sent is a part of it: going back to the form and changing something makes another submission.
+    The content is part of the key: going back and changing the form makes another submission.
     """
     if not form_key:
         return None
@@ -154,7 +154,7 @@ def _of_template(task: Task, wanted: str, *, devices: tuple[str, ...], mode: Mod
 
 
 def _of_earlier(db: Database, number: int, actor: Actor, *, devices: tuple[str, ...], mode: Mode) -> Filled:
-    """Fill the form with an earlier submission. It raises what looking at that raises."""
+    """Fill the form with an earlier submission. Raises like showing that submission."""
     code = service.get_code(db, number, viewer=actor)
     earlier = service.show_submission(db, number, viewer=actor).submission
     return Filled(code=code, file_name=earlier.file_name, devices=earlier.devices or devices, mode=mode)

@@ -26,8 +26,8 @@ ERROR_TITLES = {
     401: "Sign in first",
     403: "That is not allowed",
     404: "There is no such page",
-    405: "That is not how this page is used",
-    409: "That conflicts with what is there",
+    405: "This page does not accept that",
+    409: "That conflicts with the current state",
     413: "That is too large",
     422: "That cannot be read",
     429: "Too many requests",
@@ -79,7 +79,7 @@ def phase(board: Leaderboard, now: datetime) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnResult:
-    """What became of a submission that the ranking does not show."""
+    """The outcome of a submission that the ranking does not show."""
 
     submission_id: int
     file_name: str
@@ -91,7 +91,7 @@ class OwnResult:
 def own_result(
     view: SubmissionView, board: Leaderboard, device: str, own: Standing | None, *, since: datetime | None
 ) -> OwnResult | None:
-    """Say why a submission of the reader's own is not in a ranking; None if it is, or went elsewhere."""
+    """Explain why the reader's own submission is not in a ranking; None if it is, or belongs elsewhere."""
     job = next((each for each in view.jobs if each.job.device == device), None)
     submission = view.submission
     if job is None or (own is not None and own.submission_id == submission.id):
@@ -103,7 +103,7 @@ def own_result(
 def not_ranked(
     view: JobView, mode: Mode, board: Leaderboard, own: Standing | None = None, *, since: datetime | None
 ) -> tuple[str, str]:
-    """Say why one's own result does not stand in a ranking, and the style class of that sentence."""
+    """Explain why one's own result is not in a ranking; return the sentence and its style class."""
     job, run = view.job, view.run
     if job.state is JobState.QUEUED:
         return "waits to be judged", "told"
@@ -126,7 +126,7 @@ def not_ranked(
 
 
 def duel_text(duel: ShownDuel, result: DuelResult | None) -> str:
-    """Say how a duel ended."""
+    """Describe how a duel ended."""
     if result is None or not duel.rival:
         return duel_remark(duel.outcome, duel.rival_id)
     return duel_sentence(result, f"{duel.user}’s #{duel.submission_id}", f"{duel.rival}’s #{duel.rival_id}")
@@ -140,11 +140,9 @@ SCORES = {
 
 
 def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
-    """Return what holds on a leaderboard, as words and sentences."""
+    """Return a leaderboard's rules as names and sentences."""
     rules = [("Score", SCORES[task.ranking_by])]
-    rules.append(
-        ("Rank", "Those whose 95 % intervals cannot be told apart from the first of a band share its rank.")
-    )
+    rules.append(("Rank", "Results whose 95 % intervals overlap with the first of a band share its rank."))
     rules.append(("Proof", _proof(board)))
     if board.duel:
         duel = "A new first place must be faster than the one before when both are measured in turns."
@@ -163,9 +161,7 @@ def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
     if board.max_file_bytes is not None:
         rules.append(("Size", f"A submission has at most {board.max_file_bytes:,} bytes."))
     if board.review_tags:
-        rules.append(
-            ("Review", "A person looks at some results before they count: those with certain patterns.")
-        )
+        rules.append(("Review", "A person reviews results with certain patterns before they count."))
     if task.multi_gpu:
         rules.append(("GPUs", "A submission may use several GPUs."))
     if task.libraries:
@@ -175,13 +171,13 @@ def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
 
 def _proof(board: Leaderboard) -> str:
     if board.trust is TrustRule.AUDITED:
-        return "Only audited times rank: those that a second clock, out of the submission’s reach, confirms."
-    return "All times rank; those that a second clock does not confirm stand below all others."
+        return "Only audited times rank: times that a second clock, out of the submission’s reach, confirms."
+    return "All times rank; times that a second clock does not confirm rank below all others."
 
 
 def _code(board: Leaderboard) -> str:
     if board.pseudonymous or board.code_policy is CodePolicy.NEVER:
-        return "Nobody sees the code of others."
+        return "Participants do not see each other’s code."
     return "The code of ranked results is shown after the deadline."
 
 

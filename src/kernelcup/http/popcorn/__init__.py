@@ -1,4 +1,4 @@
-"""The routes that the existing client ``popcorn-cli`` speaks, at the root of the service.
+"""The routes for the existing client ``popcorn-cli``, at the root of the service.
 
 Thin adapters over the same services as ``/api/v1``: they translate addresses, words and shapes, and
 have no rule of their own.
@@ -28,7 +28,7 @@ for _each in (
     invites,
     problems,
     administration,
-    streaming,  # last: its address begins with the name of a leaderboard
+    streaming,  # last: its paths begin with the name of a leaderboard
 ):
     router.include_router(_each.router)
 

@@ -1,4 +1,4 @@
-"""Parts of addresses that say what may stand there, so that these routes swallow no other address."""
+"""Restricted path parameters, so that these routes do not swallow other paths."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kernelcup.services.boards import RESERVED_NAMES
 
 
 class BoardConvertor(Convertor[str]):
-    """What can be the name of a leaderboard: no first part of an address of ours."""
+    """A possible name of a leaderboard: not the first part of one of our own paths."""
 
     regex = f"(?!(?i:{'|'.join(map(re.escape, sorted(RESERVED_NAMES)))})/)[^/]+"
 
@@ -24,7 +24,7 @@ class BoardConvertor(Convertor[str]):
 
 
 class ModeConvertor(Convertor[str]):
-    """What is sent as a mode, in any case; the route refuses what is none, and names those that there are."""
+    """A mode in any case; the route refuses unknown modes and lists the valid ones."""
 
     regex = "[^/]+"
 

@@ -1,4 +1,4 @@
-"""What admins do: stop and go, submissions, limits, bans, visibility, figures."""
+"""Routes for admins: pauses, submissions, limits, bans, visibility, statistics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Category = Literal["test", "leaderboard"]
 
 
 class VisibilityIn(Body):
-    """Who sees a leaderboard."""
+    """The visibility of a leaderboard."""
 
     visibility: Visibility
 
@@ -46,15 +46,15 @@ class RateLimitIn(Body):
 
 @router.post("/start")
 def start(db: Db, admin: Admin, now: Now) -> dict[str, Any]:
-    """Take submissions again."""
-    with suppress(NotFound):  # it takes them already
+    """Accept submissions again."""
+    with suppress(NotFound):  # it accepts them already
         pauses.unpause(db, admin, scope="service", now=now)
     return {"status": "ok", "accepts_jobs": True}
 
 
 @router.post("/stop")
 def stop(db: Db, admin: Admin, now: Now) -> dict[str, Any]:
-    """Take no submissions until told otherwise; that outlives the process."""
+    """Stop accepting submissions until `start`, also across restarts."""
     pauses.pause(db, admin, scope="service", reason="try again later", now=now)
     return {"status": "ok", "accepts_jobs": False}
 
@@ -77,7 +77,7 @@ def show_stats(
 
 @router.get("/submissions/{submission_id}")
 def show_submission(submission_id: Number, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
-    """Show anybody's submission."""
+    """Show any submission."""
     view = service.show_submission(db, submission_id, viewer=admin)
     shown = show_in_full(db, view, admin, now)
     return {"status": "ok", "submission": {"submission_id": shown["id"], **shown}}
@@ -85,7 +85,7 @@ def show_submission(submission_id: Number, db: Db, admin: Admin, now: Now) -> di
 
 @router.delete("/submissions/{submission_id}")
 def delete_submission(submission_id: Number, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
-    """Delete anybody's submission for good."""
+    """Delete any submission permanently."""
     service.delete_submission(db, submission_id, by=admin, now=now)
     return {"status": "ok", "submission_id": submission_id}
 
@@ -98,7 +98,7 @@ def delete_submissions(
     leaderboard_id: int,
     user_name: Annotated[str, Query(min_length=1, max_length=200)],
 ) -> dict[str, Any]:
-    """Delete all that a user submitted to a leaderboard."""
+    """Delete all submissions of a user to a leaderboard."""
     board = next((each for each in boards.list_boards(db, admin) if each.id == leaderboard_id), None)
     if board is None:
         raise NotFound(f"There is no leaderboard {leaderboard_id}.")
@@ -108,7 +108,7 @@ def delete_submissions(
         try:
             service.delete_submission(db, view.submission.id, by=admin, now=now)
         except NotFound:
-            continue  # its author was quicker
+            continue  # its author deleted it meanwhile
         count += 1
         jobs += len(view.jobs)
         runs += sum(each.run is not None for each in view.jobs)
@@ -126,10 +126,10 @@ def delete_submissions(
 def delete_leaderboard(
     leaderboard: str, db: Db, admin: Admin, now: Now, force: bool = False
 ) -> dict[str, Any]:
-    """Delete a leaderboard for good; one with submissions only with force."""
+    """Delete a leaderboard permanently; one with submissions only with force."""
     board = boards.get_board(db, leaderboard, viewer=admin)
     if not force and service.list_views(db, viewer=admin, board=board.name, limit=1):
-        raise Conflict(f"Leaderboard {board.name!r} has submissions; with --force they go with it.")
+        raise Conflict(f"Leaderboard {board.name!r} has submissions; --force deletes them too.")
     boards.delete_board(db, board.name, admin, confirm=board.name, now=now)
     return {"status": "ok", "leaderboard": board.name, "force": force}
 
@@ -138,7 +138,7 @@ def delete_leaderboard(
 def list_submissions(
     leaderboard: str, db: Db, admin: Admin, limit: int = 100, offset: int = 0
 ) -> dict[str, Any]:
-    """List the numbers of a leaderboard's submissions, the newest first."""
+    """List the numbers of a leaderboard's submissions, newest first."""
     check_page(limit, offset, largest=LARGEST_PAGE)
     board = boards.get_board(db, leaderboard, viewer=admin)
     found = service.list_views(db, viewer=admin, board=board.name, limit=offset + limit)
@@ -155,7 +155,7 @@ def list_submissions(
 def set_visibility(
     leaderboard: str, body: VisibilityIn, platform: PlatformDep, admin: Admin, now: Now
 ) -> dict[str, Any]:
-    """Open a leaderboard to everybody, or close it."""
+    """Open a leaderboard to everyone, or close it."""
     changes = BoardChanges(visibility=body.visibility)
     board = board_changes.update_board(platform.db, admin, leaderboard, changes=changes, now=now).board
     return {"status": "ok", "leaderboard": board.name, "visibility": board.visibility.value}
@@ -163,7 +163,7 @@ def set_visibility(
 
 @router.get("/leaderboards/{leaderboard}/rate-limits")
 def list_limits(leaderboard: str, db: Db, admin: Admin) -> dict[str, Any]:
-    """List a leaderboard's limits of the form that the existing service knows."""
+    """List a leaderboard's limits that have a form known to the existing service."""
     board = boards.get_board(db, leaderboard, viewer=admin)
     found = [_limit(each) for each in _hourly(db, admin, board.name)]
     return {"status": "ok", "leaderboard": board.name, "rate_limits": found}
@@ -175,7 +175,7 @@ def set_limit(leaderboard: str, body: RateLimitIn, db: Db, admin: Admin, now: No
     group = GROUPS[body.mode_category]
     old = [each for each in _hourly(db, admin, leaderboard) if each.mode_group == group]
     text = f"{body.max_submissions_per_hour}/hour"
-    # First the new one, so that there is one at any time.
+    # Add the new limit first, so that there is always one.
     made = limits.add_limit(db, admin, text=text, board=leaderboard, mode_group=group, now=now)
     for each in old:
         limits.remove_limit(db, admin, each.id, now=now)
@@ -184,7 +184,7 @@ def set_limit(leaderboard: str, body: RateLimitIn, db: Db, admin: Admin, now: No
 
 @router.delete("/leaderboards/{leaderboard}/rate-limits/{category}")
 def remove_limit(leaderboard: str, category: Category, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
-    """Take a limit back."""
+    """Remove a limit."""
     board = boards.get_board(db, leaderboard, viewer=admin)
     found = [each for each in _hourly(db, admin, board.name) if each.mode_group == GROUPS[category]]
     if not found:
@@ -196,7 +196,7 @@ def remove_limit(leaderboard: str, category: Category, db: Db, admin: Admin, now
 
 @router.post("/ban/{user_id}")
 def ban(user_id: str, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
-    """Let a user read only. What these addresses call ``user_id`` is our user's name."""
+    """Ban a user. These paths' ``user_id`` is our user's name."""
     user = accounts.ban(db, admin, user_id, reason="banned by an admin", now=now)
     return {"status": "ok", "user_id": user.name, "banned": True}
 
@@ -210,7 +210,7 @@ def unban(user_id: str, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
 
 @router.post("/export-hf")
 def export(admin: Admin) -> None:
-    """Say that there is none."""
+    """Report that there is no export."""
     raise HTTPException(
         501, f"This server does not export to Hugging Face, {admin.name}; nothing was sent anywhere."
     )

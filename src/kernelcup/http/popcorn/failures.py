@@ -1,6 +1,6 @@
-"""What went wrong, in a few lines: all that users of the existing client get to read.
+"""Errors in a few lines, for users of the existing client.
 
-Nothing of a hidden case is told but its number and verdict, whoever asks.
+Hidden cases show only their number and verdict, for every requester.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST_MESSAGE = 2000
 
 
 def failure(view: JobView) -> str | None:
-    """Return why a job that has ended came to nothing, None where all is well."""
+    """Return why an ended job has no accepted result, None if it has one."""
     device, reason = view.job.device, view.job.reason
     if view.job.state is JobState.CANCELLED:
         return f"{device}: {reason or 'cancelled'}"
@@ -58,7 +58,7 @@ def _parameters(case: CaseResult) -> str:
 
 def _lines(report: RunReport, stage: StageReport | None, case: CaseResult | None) -> Iterable[str]:
     if case is not None and case.hidden:
-        # The messages of stage and run repeat that of their case.
+        # The messages of stage and run repeat the case's message.
         return
     if case is not None:
         yield from filter(None, [case.message.strip()])
@@ -76,7 +76,7 @@ def _mismatch(case: CaseResult) -> Iterable[str]:
 
 
 def _counts(message: str, wrong: int) -> bool:
-    """Tell whether the checker's own text counts the wrong elements: then it has said what we would."""
+    """Return whether the checker's own text counts the wrong elements, so that we need not."""
     count, word = rf"(?<![\w.]){wrong}(?![\w.]*\w)", r"\belements?\b"
     return re.search(rf"{count}.*{word}|{word}.*{count}", message) is not None
 
@@ -90,7 +90,7 @@ def _first_failed(stage: StageReport) -> CaseResult | None:
 
 
 def summary(views: Iterable[JobView]) -> str:
-    """Return the failures of all jobs, one after the other; empty where there is none."""
+    """Return the failures of all jobs, one after the other; empty if there are none."""
     return "\n".join(text for text in map(failure, views) if text is not None)
 
 

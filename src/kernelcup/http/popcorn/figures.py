@@ -25,7 +25,7 @@ def figures(found: Stats) -> dict[str, Any]:
             f"num_run.{each.device}": each.runs,
             f"runs_passed.{each.device}": each.passed,
             f"runs_scored.{each.device}": each.scored,
-            # A ranked run is secret and scored at once: there is no other.
+            # A ranked run is both secret and scored; there are no others.
             f"runs_secret.{each.device}": each.scored,
             f"max_delay.{each.device}": _duration(each.longest_delay_s),
             f"avg_delay.{each.device}": _duration(each.mean_delay_s),

@@ -1,4 +1,4 @@
-"""Who asks, by the headers of the existing client."""
+"""Authentication by the headers of the existing client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Authorization = Annotated[str | None, Header(max_length=500)]
 
 
 def visitor_of(request: Request) -> Actor:
-    """Return who asks, ``NOBODY`` without a header. Raise ``SignInNeeded`` for a header of no use."""
+    """Return the actor, ``NOBODY`` without a header. Raise ``SignInNeeded`` for an invalid header."""
     cli_id = request.headers.get("X-Popcorn-Cli-Id")
     secret = cli_id or request.headers.get("X-Web-Auth-Id")
     if not secret:
@@ -33,16 +33,16 @@ def visitor_of(request: Request) -> Actor:
 
 
 def caller_of(request: Request) -> Actor:
-    """Return who asks; somebody has to."""
+    """Return the actor, who must be signed in."""
     visitor = visitor_of(request)
     if visitor is NOBODY:
-        # 400 and not 401: the existing service says it so, and clients know it.
+        # 400 instead of 401, as in the existing service and its clients.
         raise HTTPException(400, f"Missing X-Web-Auth-Id or X-Popcorn-Cli-Id header: {HOW}.")
     return visitor
 
 
 def admin_of(request: Request) -> Actor:
-    """Return the admin who asks, by a token of theirs that has the scope ``admin``."""
+    """Return the requesting admin, from a token with the scope ``admin``."""
     kind, _, secret = request.headers.get("Authorization", "").partition(" ")
     if kind.lower() != "bearer" or not secret.strip():
         raise SignInNeeded("Missing header `Authorization: Bearer TOKEN`: set POPCORN_ADMIN_TOKEN.")
@@ -53,7 +53,7 @@ def admin_of(request: Request) -> Actor:
 
 
 def _known(request: Request, secret: str, refusal: str) -> Actor:
-    """Return whose secret it is; it is looked up once for each request."""
+    """Return the owner of a secret, looked up once for each request."""
     if not hasattr(request.state, "actor"):
         platform: Platform = request.app.state.platform
         try:
@@ -65,25 +65,25 @@ def _known(request: Request, secret: str, refusal: str) -> Actor:
 
 
 def get_visitor(request: Request, cli_id: CliId = None, web_id: WebId = None) -> Actor:
-    """Return who asks, ``NOBODY`` without a header."""
+    """Return the actor, ``NOBODY`` without a header."""
     del cli_id, web_id  # named for the limit of their length
     return visitor_of(request)
 
 
 def get_caller(request: Request, cli_id: CliId = None, web_id: WebId = None) -> Actor:
-    """Return who asks; somebody has to."""
+    """Return the actor, who must be signed in."""
     del cli_id, web_id
     return caller_of(request)
 
 
 def get_admin(request: Request, authorization: Authorization = None) -> Actor:
-    """Return the admin who asks."""
+    """Return the requesting admin."""
     del authorization
     return admin_of(request)
 
 
 def needed_by(dependant: Dependant) -> Callable[[Request], Actor] | None:
-    """Return what says who asks for a route, None where it is for everybody."""
+    """Return a route's authentication dependency, None if the route is public."""
     wanted = {each.call for each in dependant.dependencies}
     if get_admin in wanted:
         return admin_of

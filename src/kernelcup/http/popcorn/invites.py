@@ -30,7 +30,7 @@ class InvitesIn(Body):
 
 @router.post("/invites")
 def make(body: InvitesIn, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
-    """Make codes."""
+    """Create codes."""
     named = body.leaderboards or ([body.leaderboard] if body.leaderboard else [])
     if not named:
         raise HTTPException(400, "Must provide 'leaderboards' list or 'leaderboard' string")
@@ -43,7 +43,7 @@ def make(body: InvitesIn, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
 
 @router.get("/leaderboards/{leaderboard}/invites")
 def list_all(leaderboard: str, db: Db, admin: Admin) -> dict[str, Any]:
-    """List a leaderboard's codes and who claimed them."""
+    """List a leaderboard's codes and the users who claimed them."""
     board = boards.get_board(db, leaderboard, viewer=admin)
     found = membership.list_invites(db, admin, board.name)
     return {"status": "ok", "leaderboard": board.name, "invites": [_invite(each) for each in found]}
@@ -51,7 +51,7 @@ def list_all(leaderboard: str, db: Db, admin: Admin) -> dict[str, Any]:
 
 @router.delete("/invites/{code}")
 def revoke(code: str, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
-    """Make a code worthless."""
+    """Revoke a code."""
     was_claimed = membership.revoke_invite(db, admin, code, now=now)
     return {"status": "ok", "code": code, "was_claimed": was_claimed}
 

@@ -1,4 +1,4 @@
-"""Leaderboards, their devices and their rankings, for everybody who may see them."""
+"""Leaderboards, their devices and their rankings, for everyone who may see them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST_PAGE = 1000
 
 @router.get("/leaderboards")
 def list_all(db: Db, visitor: Visitor) -> list[dict[str, Any]]:
-    """List the leaderboards that one may see."""
+    """List the leaderboards that the visitor may see."""
     found = boards.list_boards(db, viewer=visitor)
     return [_board(boards.visible_task(db, board.name, visitor)) for board in found]
 
@@ -63,7 +63,7 @@ def count(
     visitor: Visitor,
     user_id: Annotated[str | None, Query(max_length=100)] = None,
 ) -> dict[str, int]:
-    """Count the users of a ranking, or how often one of them got better."""
+    """Count the users of a ranking, or one user's improvements."""
     if user_id is None:
         return {"count": rank.count_places(db, leaderboard, gpu, viewer=visitor)}
     found = rank.history(db, leaderboard, gpu, viewer=visitor, user=user_id, limit=LARGEST_PAGE)
@@ -80,7 +80,7 @@ def _board(visible: VisibleTask) -> dict[str, Any]:
         "gpu_types": list(board.devices),
         "creator_id": board.creator,
         "visibility": board.visibility.value,
-        # Neither files nor seeds nor hidden cases: a list is no place for them.
+        # Without files, seeds and hidden cases: they do not belong in a list.
         "task": {
             "lang": task.lang.value,
             "ranking_by": task.ranking_by.value,

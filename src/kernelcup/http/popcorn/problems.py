@@ -52,7 +52,7 @@ class ProblemsIn(Body):
 
 @router.post("/leaderboards")
 def create(body: FolderIn, platform: PlatformDep, admin: Admin, now: Now) -> dict[str, Any]:
-    """Make a leaderboard `DIRECTORY-dev` from a folder of the server, or bring it up to date."""
+    """Create or update a leaderboard `DIRECTORY-dev` from a folder of the server."""
     folder = _folder(platform.config.problem_dir, body.directory)
     task = load_task(folder)
     if not task.devices:
@@ -64,7 +64,7 @@ def create(body: FolderIn, platform: PlatformDep, admin: Admin, now: Now) -> dic
 
 @router.post("/update-problems")
 async def update(body: ProblemsIn, platform: PlatformDep, admin: Admin, now: Now) -> dict[str, Any]:
-    """Make and update leaderboards from a git repository."""
+    """Create and update leaderboards from a git repository."""
     found = await sync_aside(
         platform,
         admin,
@@ -93,7 +93,7 @@ async def update(body: ProblemsIn, platform: PlatformDep, admin: Admin, now: Now
 
 
 def _put(platform: Platform, admin: Actor, name: str, task: Task, body: FolderIn, now: Now) -> MadeBoard:
-    """Make or update a leaderboard. The existing service deletes the old one with its submissions."""
+    """Create or update a leaderboard. The existing service deletes the old one with its submissions."""
     known = platform.config.devices
     deadline = now + OPEN_FOR
     try:
@@ -133,15 +133,15 @@ def _put(platform: Platform, admin: Actor, name: str, task: Task, body: FolderIn
 def _folder(root: Path | None, directory: str) -> Path:
     if root is None:
         raise InvalidValue(
-            "This server has no folder of problems: whoever runs it can name one in kernelcup.toml, as "
+            "This server has no folder of problems: its operator can name one in kernelcup.toml, as "
             "`problem_dir` under `[popcorn]`. Or upload the folder: `kernelcup board create DIR`."
         )
     base = root.resolve()
-    # Links count for where they lead: what is outside cannot be read.
+    # Links are resolved: files outside of the folder cannot be read.
     try:
         folder = (base / directory.rstrip("/")).resolve()
         is_ours = folder != base and folder.is_relative_to(base) and folder.is_dir()
-    except (OSError, ValueError):  # no name that a folder could have
+    except (OSError, ValueError):  # not a possible folder name
         is_ours = False
     if not is_ours:
         raise NotFound(f"There is no folder {directory!r} among this server's problems.")

@@ -43,9 +43,9 @@ def full_result(view: JobView, run: Run) -> dict[str, Any]:
 
 
 def report_text(view: JobView, submission: SubmissionView, remark: str = "") -> str:
-    """Return what people read of a job, each line short: the client shows it as it is.
+    """Return a job's report as text with short lines: the client shows it verbatim.
 
-    ``remark`` says why its result ranks nowhere, or not by what was measured.
+    ``remark`` explains why its result does not rank, or not by the measured time.
     """
     failed = failure(view)
     mark = "✅ success" if failed is None else "❌ failure"
@@ -80,7 +80,7 @@ def _runs(view: JobView, run: Run) -> dict[str, Any]:
 
 def _eval_result(run: Run, verdict: Verdict, result: dict[str, Any]) -> dict[str, Any]:
     report = run.report
-    # What was printed while inputs were secret may tell them: the existing service shows that.
+    # Output printed while inputs were secret may reveal them; the existing service shows it.
     printed = not was_ranked(report)
     return {
         "start": iso(run.started_at),
@@ -103,7 +103,7 @@ def _eval_result(run: Run, verdict: Verdict, result: dict[str, Any]) -> dict[str
 def _profile_run(run: Run, case: CaseResult) -> dict[str, Any]:
     text = case.profile or case.message
     result = {
-        # A number: as text, the client takes it for none and shows no report.
+        # A number: the client would ignore a text and show no report.
         "benchmark-count": 1,
         "benchmark.0.spec": _spec(case),
         "benchmark.0.report": base64.b64encode(text.encode("utf-8", "replace")).decode(),
@@ -134,7 +134,7 @@ def _zipped(case: CaseResult, text: str) -> bytes:
 
 
 def _unpacked(trace: str) -> bytes | None:
-    """Return a trace, None if it is none: it comes from a process that ran the submission."""
+    """Return a trace, None if it is invalid: it comes from a process that ran the submission."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(base64.b64decode(trace, validate=True))) as packed:
             content = packed.read(LARGEST_TRACE_BYTES + 1)
@@ -160,7 +160,7 @@ def _figures(stage: StageReport) -> dict[str, Any]:
 
 
 def _times(timing: Timing) -> dict[str, str]:
-    """Return what was measured of a case; a task's own harness tells figures and no samples."""
+    """Return the measurements of a case; a task's own harness reports statistics without samples."""
     samples, told = timing.samples_ns, timing.reported
     return {
         "runs": str(len(samples) or int(told.get("runs", 0))),
@@ -202,11 +202,11 @@ def _system(report: RunReport, device: str) -> dict[str, Any]:
         "runtime": runtime,
         "platform": str(found.get("system") or ""),
         "torch": str(found.get("torch") or ""),
-        # The names of our machines are nobody's business.
+        # The names of our machines stay private.
         "hostname": "",
     }
 
 
 def is_result(view: JobView) -> bool:
-    """Tell whether there is a report to show, rather than only that nothing came of the job."""
+    """Return whether there is a report to show, rather than only the failure of the job."""
     return view.run is not None and view.job.state is not JobState.CANCELLED

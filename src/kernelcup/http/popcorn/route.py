@@ -1,6 +1,6 @@
 """Errors in the only shape that the existing client understands: ``{"detail": "text"}``.
 
-Handlers of exceptions are for the whole application, so these routes answer errors themselves.
+Exception handlers apply to the whole application, so these routes answer errors themselves.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PopcornRoute(APIRoute):
     """A route whose errors are ``{"detail": "text"}``, whatever kind they are."""
 
     def get_route_handler(self) -> Handler:
-        """Return the handler with answers for errors around it."""
+        """Return the handler, wrapped to answer errors."""
         handler = super().get_route_handler()
         know = needed_by(self.dependant)
 
@@ -49,13 +49,13 @@ class PopcornRoute(APIRoute):
                 actor = await run_in_threadpool(know, request)
                 allow_body(request.scope)
                 return await change(platform.room, actor, request, handler)
-            except Exception as error:  # every kind has to end in the one shape
+            except Exception as error:  # every kind of error gets the same shape
                 return as_response(request, error)
 
         return answer
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; also of a wrong method in our shape."""
+        """Serve a request; a wrong method is answered in our shape too."""
         try:
             await super().handle(scope, receive, send)
         except StarletteHTTPException as error:
@@ -81,13 +81,13 @@ def as_response(request: Request, error: Exception) -> Response:
 
 
 def told(error: Exception) -> tuple[int, str]:
-    """Return the status of an error and what is told of it, with what one can do."""
+    """Return an error's status and text, including the next step."""
     if isinstance(error, KernelCupError):
         body = body_of(error)
         return status_of(error), " ".join([str(body["message"]), *body.get("next", [])])
     if isinstance(error, RequestValidationError):
         return 422, invalid_text(error)
-    # A body is read inside the framework, which takes our refusal for a body that it cannot read.
+    # The framework reads the body, and reports our refusal as an unreadable body.
     refusal = error if isinstance(error, BodyRefused) else error.__cause__
     if isinstance(refusal, BodyRefused):
         return refusal.status, str(refusal)

@@ -1,4 +1,4 @@
-"""Submissions as the existing client reads them."""
+"""Submissions in the shapes of the existing client."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def of_list(view: SubmissionView) -> dict[str, Any]:
 def of_submission(
     view: SubmissionView, code: str, waiting: dict[int, Waiting], *, board_id: int
 ) -> dict[str, Any]:
-    """Show a submission with all that the client's loop and its printing ask for."""
+    """Show a submission with all fields that the client's loop and output need."""
     return {
         **_facts(view),
         "leaderboard_id": board_id,
-        # Ours are names: numbers above 2**53 are other numbers in a browser.
+        # Ours are names: browsers change numbers above 2**53.
         "user_id": view.submission.user,
         "user_name": view.submission.user,
         "mode": view.submission.mode.value,
@@ -47,9 +47,9 @@ def of_submission(
 
 
 def job_of(view: SubmissionView) -> dict[str, Any]:
-    """Return what ends the client's loop: one of its status words, and why it failed.
+    """Return the status word that ends the client's loop, and the reason of a failure.
 
-    A submission with several devices, from another door, is over when all its jobs are.
+    A submission with several devices, made elsewhere, is over when all its jobs are.
     """
     if not view.ended:
         running = any(each.job.state is JobState.RUNNING for each in view.jobs)
@@ -64,7 +64,7 @@ def job_of(view: SubmissionView) -> dict[str, Any]:
 
 
 def queue_of(view: SubmissionView, waiting: dict[int, Waiting]) -> dict[str, Any] | None:
-    """Return the queue in which the first job waits that does: the jobs up to and with itself.
+    """Return the queue of the first waiting job: the jobs up to and including that job.
 
     The client prints it as "RUNNER GPU queue: N queued jobs", also when its place is meant.
     """
@@ -85,9 +85,9 @@ def runs_of(view: JobView) -> list[dict[str, Any]]:
     """Return a job's stages as runs.
 
     The existing service judges a ranked submission twice, in public and in secret. Ours does it once:
-    its ranked stage runs on inputs that nobody knows beforehand, and what came of it is the score that
-    everybody sees. So it is one run that is not secret, which the client prints as "Geomean score
-    (public)"; a secret one beside it would be the same number again. Nothing printed is in any of them.
+    its ranked stage runs on inputs that are not known beforehand, and its result is the score that
+    everyone sees. So it is one run that is not secret, which the client prints as "Geomean score
+    (public)"; a secret run beside it would repeat the same number. None of them contains printed output.
     """
     run = view.run
     if run is None:
@@ -100,7 +100,7 @@ def runs_of(view: JobView) -> list[dict[str, Any]]:
     ]
     if found:
         return found
-    # It came no further than its import, or no machine could judge it.
+    # It failed at its import, or no machine could judge it.
     return [_run(view.job, run, view.job.mode.value, passed=run.verdict is Verdict.ACCEPTED, score=score)]
 
 
@@ -136,7 +136,7 @@ def _run(job: Job, run: Run, mode: str, *, passed: bool, score: float | None) ->
         "mode": mode,
         "secret": False,
         "runner": job.device,
-        # A number: the client takes one or text, its older versions only a number.
+        # A number: the client accepts a number or a text, its older versions only a number.
         "score": score if ranked and passed else None,
         "passed": passed,
     }

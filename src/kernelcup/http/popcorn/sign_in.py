@@ -1,4 +1,4 @@
-"""The addresses where the existing client registers: what to do instead."""
+"""The paths where the existing client registers, answered with what to do instead."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ INSTEAD = (
 
 @router.get("/auth/init")
 def init() -> None:
-    """Say how to sign in here. Nothing is stored: the existing service made a user for each call."""
+    """Explain how to sign in here. Stores nothing: the existing service created a user for each call."""
     raise HTTPException(400, INSTEAD)
 
 
 @router.get("/auth/cli/discord")
 @router.get("/auth/cli/github")
 def return_from_provider() -> None:
-    """Say how to sign in here. Its state could be made by anybody, so that nothing of it is believed."""
+    """Explain how to sign in here. The state parameter is not trusted: anyone could have made it."""
     raise HTTPException(400, INSTEAD)

@@ -1,7 +1,7 @@
-"""Submit and stay: the stream ends with the result.
+"""Submit and follow: the stream ends with the result.
 
-The newest client asks so for profiles, older ones for all modes. What refuses a submission does so
-before the stream begins, with its own status.
+The newest client uses this for profiles, older ones for all modes. Refusals come
+before the stream begins, each with its own status.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ from kernelcup_harness.protocol import Mode
 
 
 class StreamRoute(PopcornRoute):
-    """A route whose address begins with any name: what is no mode is only answered to a client that says who asks."""
+    """A route whose path begins with any name; an unknown mode is answered only for clients that identify
+    themselves.
+    """
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Leave an address that is neither of ours nor asked for by the client to others."""
+        """Match only our own modes, or requests that the client sent."""
         match, found = super().matches(scope)
         if match is Match.NONE or found["path_params"]["mode"] in list(Mode):
             return match, found
@@ -52,7 +54,7 @@ class StreamRoute(PopcornRoute):
 router = APIRouter(route_class=StreamRoute)
 
 STATUS_S = 15.0
-"""So often somebody who waits is told something."""
+"""Interval of status events while a client waits."""
 
 NO_PING_S = 24 * 3600
 """The status events keep the connection; the client knows nothing of comments."""
@@ -71,7 +73,7 @@ def submit_and_stay(
     caller: Caller,
     now: Now,
 ) -> EventSourceResponse:
-    """Submit a file and follow it. Who goes away cancels nothing."""
+    """Submit a file and follow it. Disconnecting does not cancel it."""
     watcher = watcher_of(request, caller)
     platform.hub.check_room(watcher)
     submission = take(platform, caller, file, leaderboard, gpu, mode, now)
@@ -150,7 +152,7 @@ def _message(event: str, data: dict[str, Any]) -> Message:
 
 
 def _news(event: Message) -> str | None:
-    """Return what is told of an event, None where it is nothing new to somebody who waits."""
+    """Return the text for an event, None if it is no news for a waiting client."""
     body = json.loads(event["data"])
     data = body.get("data", {})
     match event["event"]:
@@ -168,7 +170,7 @@ def _news(event: Message) -> str | None:
 
 
 def _progress(data: dict[str, Any]) -> str:
-    """Return how far a stage is: of its beginning and its end no case is told."""
+    """Return the progress of a stage; its beginning and end have no case number."""
     case, cases = data.get("case"), data.get("cases")
     where = "" if cases is None else f": {cases} case{'' if cases == 1 else 's'}"
     return (
@@ -180,5 +182,5 @@ def _wait(job: dict[str, Any]) -> str:
     starts = job.get("starts_in_s")
     if starts is None:
         return f"It waits: {job['reason']}"
-    # In whole minutes: the text is told whenever it changes.
+    # In whole minutes: the text is sent whenever it changes.
     return f"It waits: {job['reason']} (starts within about {math.ceil(max(starts, 1) / 60)} min)"

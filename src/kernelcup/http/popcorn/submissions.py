@@ -1,4 +1,4 @@
-"""One's own submissions: list, show, delete; join a closed leaderboard."""
+"""The user's own submissions: list, show, delete; join a closed leaderboard."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def list_all(
     limit: int = 50,
     offset: int = 0,
 ) -> list[dict[str, Any]]:
-    """List one's own submissions, the newest first."""
+    """List the user's own submissions, newest first."""
     check_page(limit, offset, largest=100)
     access.require(caller, Scope.READ)
     found = service.list_views(db, viewer=caller, user=caller.name, board=leaderboard, limit=offset + limit)
@@ -45,14 +45,14 @@ def list_all(
 
 @router.get("/submissions/{submission_id}")
 def show(submission_id: Number, db: Db, caller: Caller, now: Now) -> dict[str, Any]:
-    """Show one's own submission: where it is, and what came of it."""
+    """Show the user's own submission: its state and result."""
     access.require(caller, Scope.READ)
     return show_own(db, submission_id, caller, now)
 
 
 @router.delete("/submissions/{submission_id}")
 def delete(submission_id: Number, db: Db, caller: Caller, now: Now) -> dict[str, Any]:
-    """Delete one's own submission for good."""
+    """Delete the user's own submission permanently."""
     access.require(caller, Scope.SUBMIT)
     check_own(service.show_submission(db, submission_id, viewer=caller), caller)
     service.delete_submission(db, submission_id, by=caller, now=now)
@@ -83,13 +83,13 @@ def show_in_full(db: Db, view: service.SubmissionView, actor: Actor, now: Now) -
 
 
 def check_own(view: service.SubmissionView, actor: Actor) -> None:
-    """Raise ``Forbidden`` unless somebody is the author; admins have addresses of their own."""
+    """Raise ``Forbidden`` unless the actor is the author; admins have their own paths."""
     if view.submission.user_id != actor.user_id:
         raise Forbidden("Not authorized to view this submission")
 
 
 def check_page(limit: int, offset: int, *, largest: int) -> None:
-    """Raise where a page cannot be had."""
+    """Raise for an invalid page."""
     if not 1 <= limit <= largest:
         raise HTTPException(400, f"limit must be between 1 and {largest}")
     if not 0 <= offset <= LARGEST_OFFSET:

@@ -1,4 +1,4 @@
-"""Submit in the background: the answer has a number to ask with."""
+"""Submit in the background: the answer has the submission's number."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def submit_in_background(
     now: Now,
     web_id: WebId = None,
 ) -> dict[str, Any]:
-    """Submit a file; once this is answered, it will be judged."""
+    """Submit a file. After this answer it is certain to be judged."""
     submission = take(platform, caller, file, leaderboard, gpu, mode, now)
     if web_id:
-        response.status_code = 200  # the existing web site takes any other for a failure
+        response.status_code = 200  # the existing web site treats any other status as a failure
     view = show_submission(platform.db, submission.id, viewer=caller)
     return {
         "status": "accepted",
@@ -51,7 +51,7 @@ def submit_in_background(
 def take(
     platform: Platform, caller: Actor, file: UploadFile, leaderboard: str, gpu: str, mode: Mode, now: Now
 ) -> Submission:
-    """Store what was sent."""
+    """Store the submission."""
     access.require(caller, Scope.SUBMIT)
     return submit(
         platform.db,

@@ -122,7 +122,7 @@ def _list_of(fields: FormData) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidValue(f"The list is no UTF-8 text: byte {error.start}.") from error
+        raise InvalidValue(f"The list is not UTF-8 text: byte {error.start}.") from error
 
 
 def _rows(found: list[MemberProgress]) -> Iterator[list[object]]:

@@ -119,12 +119,12 @@ def _options(platform: Platform, sent: Mapping[str, Any], *, preview: bool, now:
 def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> str:
     upload = upload_of(fields)
     if upload is None:
-        raise InvalidValue("Choose the task: a .zip of its folder, or one older .py.")
+        raise InvalidValue("Choose the task: a .zip of its folder, or one old-style .py.")
     task = task_of(upload)
     settings = settings_of(values_of_fields(fields))
     devices = settings.pop("devices", None) or task.devices
     if not devices:
-        raise InvalidValue("Say which devices: the task proposes none.")
+        raise InvalidValue("Name the devices: the task proposes none.")
     made = boards.make_board(
         platform.db,
         name=text_of(fields, "name") or task.name,

@@ -74,7 +74,9 @@ def decide(
 ) -> Response:
     """Accept a result into the ranking, or reject it."""
     if not note.strip():
-        return _page(request, db, actor, review_id, "Say why: its author and the log are told.", 400)
+        return _page(
+            request, db, actor, review_id, "Give a reason: it goes to the author and into the log.", 400
+        )
     try:
         reviews.decide(db, actor, review_id, decision=decision, note=note.strip(), now=now)
     except InvalidValue as error:
