@@ -197,7 +197,7 @@ class Sample(Input):
         return None if comparing.structure_fault(self.expected, narrowed) else narrowed
 
     def advice(self, answer: Answer, *, right: bool) -> str:
-        """Return what to do about an answer that was accepted."""
+        """Return the suggestion for an answer that was accepted."""
         from kernelcup_harness import lint_advice
 
         return lint_advice.advice(
@@ -347,7 +347,7 @@ class BlindSample(Input):
         return False
 
     def advice(self, answer: Answer, *, right: bool) -> str:
-        """Return what to do about an answer that was accepted."""
+        """Return the suggestion for an answer that was accepted."""
         assert not right
         if answer.null is Null.COPY_OF_INPUT:
             return "if the input is a right answer, waive this null with the reason"

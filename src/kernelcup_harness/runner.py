@@ -65,7 +65,7 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Crew | None = None) -> Ru
 
 
 def cannot_run(spec: JobSpec, *, boxed: bool) -> str | None:
-    """Return what this machine lacks for a job, None if it can run it."""
+    """Return the reason why this machine cannot run a job, None if it can."""
     if spec.sandbox is SandboxPolicy.REQUIRED and not boxed:
         return (
             "this job asks for a sandbox and the machine has none; `kernelcup doctor` explains how to get one"

@@ -93,7 +93,7 @@ def measure(make: Make, seed: int) -> Measured:
 
 
 def loss(known: Sequence[Measured], tried: Measured) -> str:
-    """Return what an input lacks compared with the known ones, empty if it lacks nothing."""
+    """Return the deficit of an input compared with the known ones, empty if there is none."""
     for path, found in tried.items():
         like = [each[path] for each in known if path in each]
         if not like:
@@ -149,7 +149,7 @@ class Trial:
         self._below, self.poor = min(self._below, FEWEST_SEEDS), True
 
     def _fault(self, name: str, bound: int, known: Sequence[Measured], make: Make) -> str:
-        """Return what seeds of the upper half below a bound do to an input, empty if nothing."""
+        """Return the fault of inputs whose seeds are in the upper half below a bound, empty if there is none."""
         tried = []
         for number in range(TRIES):
             half = bound // 2

@@ -1,4 +1,4 @@
-"""What the whole protocol is made with: its version, the types of a case's values, its one error."""
+"""Basics of the protocol: its version, the types of case values, and its error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job and its report say with a fixed set of words."""
+"""Enumerations of the protocol: the fixed values in jobs and reports."""
 
 from __future__ import annotations
 
