@@ -57,7 +57,7 @@ class BoardChanges:
 SETTINGS = tuple(field.name for field in dataclasses.fields(BoardChanges))
 
 RANKS_BY = ("trust", "duel", "judging")
-"""What of a leaderboard decides about ranks."""
+"""The settings of a leaderboard that decide about ranks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -30,7 +30,7 @@ _DUEL = case(
 JUDGED_ALIKE = and_(
     RunRow.judging == LeaderboardRow.judging, RunRow.clock.not_in([clock.value for clock in PAST])
 )
-"""What was judged as the leaderboard judges now: the same task but for its texts, by the same harness and clock."""
+"""The condition for runs judged as the leaderboard judges now: same task except texts, same harness and clock."""
 
 COLUMNS = ("run_id", "submission_id", "score_s", "low_s", "high_s", "raw_s", "at_floor", "duel")
 """The columns of a best, in addition to its key.

@@ -518,7 +518,7 @@ class BestRow(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     submission_id: Mapped[int]
     score_s: Mapped[float]
-    """What it is ranked by: the run's ``rank_s``, else its score."""
+    """The time that it is ranked by: the run's ``rank_s``, else its score."""
     low_s: Mapped[float | None]
     """Ends of its interval, moved to that."""
     high_s: Mapped[float | None]
@@ -541,7 +541,7 @@ class FrozenBestRow(Base):
     run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
     submission_id: Mapped[int]
     score_s: Mapped[float]
-    """What it is ranked by: the run's ``rank_s``, else its score."""
+    """The time that it is ranked by: the run's ``rank_s``, else its score."""
     low_s: Mapped[float | None]
     """Ends of its interval, moved to that."""
     high_s: Mapped[float | None]
