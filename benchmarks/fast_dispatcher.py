@@ -19,7 +19,7 @@ from fakes import answer
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchCancelled
 from kernelcup.launchers.base import Event, LaunchResult
-from kernelcup.services.dispatch import Dispatcher
+from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Backend, JobSpec
 

@@ -35,8 +35,8 @@ from kernelcup.config import Config
 from kernelcup.http import auth
 from kernelcup.http.app import create_app
 from kernelcup.http.platform import Platform
-from kernelcup.services import tokens
-from kernelcup.services.users import actor_of
+from kernelcup.services.people import tokens
+from kernelcup.services.people.user_names import actor_of
 from kernelcup.storage.database import Database
 from kernelcup.storage.tables import BestRow, JobRow, RunRow
 from kernelcup_harness.protocol import to_json

@@ -25,11 +25,12 @@ from sqlalchemy import select
 
 from builders import make_report
 from kernelcup.domain import OPERATOR, Device
-from kernelcup.services import dispatchers, queue
-from kernelcup.services.rank import standings
-from kernelcup.services.rejudge import rejudge_board
-from kernelcup.services.submissions import list_submissions
-from kernelcup.services.waiting import queue_status, waiting_of
+from kernelcup.services.machines import dispatchers
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.queue.estimates import queue_status, waiting_of
+from kernelcup.services.results.rejudge import rejudge_board
+from kernelcup.services.results.standings import standings
+from kernelcup.services.submissions.submissions import list_submissions
 from kernelcup.storage import jobs
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
@@ -71,14 +72,14 @@ def measure(db: Database, rounds: int) -> dict[str, dict[str, float]]:
     leases: list[Lease] = []
 
     def claim() -> None:
-        lease = queue.claim_next(db, owner="bench", lease_s=3600, devices=["H100"], now=now)
+        lease = lifecycle.claim_next(db, owner="bench", lease_s=3600, devices=["H100"], now=now)
         assert lease is not None
         leases.append(lease)
 
     def finish() -> None:
         later = now + timedelta(seconds=3)
         report = make_report([1000.0] * 5)
-        queue.finish(db, leases.pop(), report=report, harness_hash="", machine="m", now=later)
+        lifecycle.finish(db, leases.pop(), report=report, harness_hash="", machine="m", now=later)
 
     first, last = _ends(db)
     questions: dict[str, Callable[[], Any]] = {
@@ -92,7 +93,7 @@ def measure(db: Database, rounds: int) -> dict[str, dict[str, float]]:
         "waiting, near the front": lambda: waiting_of(db, first, now),
         "waiting, at the end": lambda: waiting_of(db, last, now),
         "queue status": lambda: queue_status(db, now),
-        "reclaim": lambda: queue.reclaim(db, now=now),
+        "reclaim": lambda: lifecycle.reclaim(db, now=now),
     }
     found = {name: _time(name, question, rounds) for name, question in questions.items()}
     begun = time.perf_counter()

@@ -22,7 +22,7 @@ from fill_database import DEVICES, fill
 from results import machine_facts, percentile
 
 from builders import make_report
-from kernelcup.services import queue
+from kernelcup.services.queue import lifecycle
 from kernelcup.storage.database import Database
 
 
@@ -46,11 +46,11 @@ def main() -> None:
 def cost(db: Database) -> tuple[float, float]:
     """Return the processor time of claiming a job and of storing its result, in ms."""
     before = time.thread_time()
-    lease = queue.claim_next(db, owner="cost", lease_s=60, devices=DEVICES[:1], now=datetime.now(UTC))
+    lease = lifecycle.claim_next(db, owner="cost", lease_s=60, devices=DEVICES[:1], now=datetime.now(UTC))
     claimed = time.thread_time()
     assert lease is not None
     report = make_report([1000.0] * 5)
-    queue.finish(db, lease, report=report, harness_hash="f", machine="m", now=datetime.now(UTC))
+    lifecycle.finish(db, lease, report=report, harness_hash="f", machine="m", now=datetime.now(UTC))
     return (claimed - before) * 1000, (time.thread_time() - claimed) * 1000
 
 

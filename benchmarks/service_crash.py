@@ -37,8 +37,8 @@ from results import ROOT, machine_facts
 
 from builders import make_board, make_task
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.services.accounts import make_user
-from kernelcup.services.tokens import create_token
+from kernelcup.services.people.accounts import make_user
+from kernelcup.services.people.tokens import create_token
 from kernelcup.storage import schema
 from kernelcup.storage.database import Database
 

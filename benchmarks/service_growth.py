@@ -30,8 +30,9 @@ from results import ROOT, machine_facts, percentile
 from builders import make_actor, make_board, make_submission
 from kernelcup.domain import NOBODY, OPERATOR
 from kernelcup.http.popcorn.leaderboards import count
-from kernelcup.services import limits, rank
-from kernelcup.services.submissions import delete_submission
+from kernelcup.services.results import standings
+from kernelcup.services.rules import limits
+from kernelcup.services.submissions.submissions import delete_submission
 from kernelcup.storage import schema
 from kernelcup.storage.database import Database
 
@@ -94,10 +95,10 @@ def measure(db: Database, *, entries: int, deleted: int) -> dict[str, Any]:
     counts = times_ms(lambda: count("double", "H100", db, NOBODY))
     last = max(entries - 1000, 0)
     first_s = time.perf_counter()
-    rank.standings(db, "double", "H100", viewer=NOBODY, limit=100, offset=last)
+    standings.standings(db, "double", "H100", viewer=NOBODY, limit=100, offset=last)
     first_ms = (time.perf_counter() - first_s) * 1000
-    pages = times_ms(lambda: rank.standings(db, "double", "H100", viewer=NOBODY, limit=100, offset=last))
-    own = times_ms(lambda: rank.personal_best(db, "double", "H100", f"u{FIRST + last}"))
+    pages = times_ms(lambda: standings.standings(db, "double", "H100", viewer=NOBODY, limit=100, offset=last))
+    own = times_ms(lambda: standings.personal_best(db, "double", "H100", f"u{FIRST + last}"))
     changed = [changed_page_ms(db, place, last) for place in range(10, last, max(last // CHANGES, 1))]
     return {
         "accept_before_p50_ms": round(percentile(before, 50), 2),
@@ -120,7 +121,7 @@ def changed_page_ms(db: Database, place: int, offset: int) -> tuple[float, float
         better = "UPDATE bests SET score_s = score_s * 0.99999, low_s = low_s * 0.9999 WHERE user_id = :user"
         session.execute(text(better), {"user": FIRST + place})
     begun, used = time.perf_counter(), time.process_time()
-    rank.standings(db, "double", "H100", viewer=NOBODY, limit=100, offset=offset)
+    standings.standings(db, "double", "H100", viewer=NOBODY, limit=100, offset=offset)
     return (time.perf_counter() - begun) * 1000, (time.process_time() - used) * 1000
 
 

@@ -36,8 +36,8 @@ from results import ROOT, machine_facts, percentile, processor_s
 
 from builders import make_report
 from kernelcup.domain import OPERATOR, Scope
-from kernelcup.services import queue
-from kernelcup.services.tokens import create_token
+from kernelcup.services.people.tokens import create_token
+from kernelcup.services.queue import lifecycle
 from kernelcup.storage.database import Database
 
 CODE_BYTES = 8000
@@ -127,10 +127,12 @@ def work(url: str, stop: Any, out: str) -> None:
         while not stop.is_set():
             begun = time.perf_counter()
             now = datetime.now(UTC)
-            lease = queue.claim_next(db, owner="load", lease_s=60, devices=DEVICES[:1], now=now)
+            lease = lifecycle.claim_next(db, owner="load", lease_s=60, devices=DEVICES[:1], now=now)
             taken.append((time.perf_counter() - begun) * 1000)
             if lease is not None:
-                queue.finish(db, lease, report=report, harness_hash="f", machine="m", now=datetime.now(UTC))
+                lifecycle.finish(
+                    db, lease, report=report, harness_hash="f", machine="m", now=datetime.now(UTC)
+                )
             time.sleep(0.2)
     Path(out).write_text(json.dumps(summary(taken)))
 

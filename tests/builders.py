@@ -13,9 +13,9 @@ from sqlalchemy import update
 from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Submission, Task
 from kernelcup.scoring import Entry
 from kernelcup.screen import Screening
-from kernelcup.services.boards import create_board
-from kernelcup.services.submissions import get_code
-from kernelcup.services.submit import submit
+from kernelcup.services.boards.boards import create_board
+from kernelcup.services.submissions.submissions import get_code
+from kernelcup.services.submissions.submit import submit
 from kernelcup.storage import screenings, users
 from kernelcup.storage.database import Database
 from kernelcup.storage.tables import UserRow
@@ -35,7 +35,7 @@ from kernelcup_harness.protocol import (
 )
 
 if TYPE_CHECKING:
-    from kernelcup.services.screening import Look
+    from kernelcup.services.submissions.screening import Look
 
 NOW = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
@@ -183,7 +183,7 @@ def make_submission(db: Database, **overrides: Any) -> Submission:
 
 def look_at(db: Database, submission: Submission, look: Look | None = None) -> Screening:
     """Have the static screen look at a submission, as dispatchers do while it is judged."""
-    from kernelcup.services.screening import screen_file  # not there on commits that `--base` names
+    from kernelcup.services.submissions.screening import screen_file
 
     found = (look or screen_file)(submission.file_name, get_code(db, submission.id))
     with db.write() as session:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 from builders import make_audit, make_case, make_report, make_stage, make_submission
 from fakes import FakeClock
 from kernelcup.domain import OPERATOR, Job, Run, Submission
-from kernelcup.services import queue, reviews
-from kernelcup.services.rank import standings
-from kernelcup.services.submissions import get_code, show_submission
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import reviews
+from kernelcup.services.results.standings import standings
+from kernelcup.services.submissions.screening import screen_file
+from kernelcup.services.submissions.submissions import get_code, show_submission
 from kernelcup.storage.database import Database
 from kernelcup.storage.jobs import Lease
 from kernelcup.storage.reviews import Review
@@ -32,7 +33,7 @@ class Judging:
 
     def claim(self, device: str = "H100", **overrides: Any) -> Lease | None:
         values: dict[str, Any] = {"owner": "me", "lease_s": 60.0, "devices": [device], "now": self.clock()}
-        return queue.claim_next(self.db, **(values | overrides))
+        return lifecycle.claim_next(self.db, **(values | overrides))
 
     def finish(self, lease: Lease | None, time_ns: float = 1000.0, **overrides: Any) -> Run:
         assert lease is not None
@@ -42,11 +43,8 @@ class Judging:
             "machine": "box",
             "now": self.clock(),
         }
-        if find_spec("kernelcup.services.screening") is not None:  # older commits look before they judge
-            from kernelcup.services.screening import screen_file
-
-            values["screening"] = screen_file("kernel.py", get_code(self.db, lease.job.submission_id))
-        return queue.finish(self.db, lease, **(values | overrides))
+        values["screening"] = screen_file("kernel.py", get_code(self.db, lease.job.submission_id))
+        return lifecycle.finish(self.db, lease, **(values | overrides))
 
     def judge(self, time_ns: float = 1000.0, user: str = "ada", **overrides: Any) -> Submission:
         """Submit and judge at once."""

@@ -20,7 +20,7 @@ from kernelcup.domain import Actor, Role, Scope
 from kernelcup.http.app import create_app
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen, url_of
-from kernelcup.services.tokens import create_token
+from kernelcup.services.people.tokens import create_token
 from kernelcup.storage.database import Database
 
 SECRET = "a-secret-that-signs-the-cookies-of-tests"

@@ -25,9 +25,9 @@ from kernelcup.domain import Device, Leaderboard, Role, Scope
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen, url_of
 from kernelcup.launchers.base import Launcher
-from kernelcup.services.accounts import sign_in
-from kernelcup.services.dispatch import Dispatcher
-from kernelcup.services.tokens import create_token
+from kernelcup.services.people.accounts import sign_in
+from kernelcup.services.people.tokens import create_token
+from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.storage import accounts
 from kernelcup.storage.database import Database
 

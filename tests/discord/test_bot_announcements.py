@@ -16,9 +16,9 @@ from hand_judging import Judging
 from kernelcup.bot import announcements, forum
 from kernelcup.bot.app import KernelCupBot
 from kernelcup.domain import OPERATOR, Visibility
-from kernelcup.services.board_changes import BoardChanges, update_board
+from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.news import moments
-from kernelcup.services.rank import freeze, unveil
+from kernelcup.services.results.standings import freeze, unveil
 
 pytestmark = pytest.mark.anyio
 

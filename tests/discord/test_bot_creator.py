@@ -12,7 +12,7 @@ from stage import Stage, staged
 from builders import make_device, zip_of
 from kernelcup.bot.creator import sync_text
 from kernelcup.domain import OPERATOR, Visibility
-from kernelcup.services.boards import get_board, list_boards
+from kernelcup.services.boards.boards import get_board, list_boards
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from stage import Stage, connected, staged
 from builders import NOW, make_device, make_task
 from kernelcup.bot import boards_text, forum
 from kernelcup.domain import OPERATOR, Visibility
-from kernelcup.services.board_changes import BoardChanges, update_board
-from kernelcup.services.boards import delete_board
+from kernelcup.services.boards.boards import delete_board
+from kernelcup.services.boards.changes import BoardChanges, update_board
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from stage import Stage, connected, staged
 from builders import make_device
 from kernelcup.bot import checkup, roles
 from kernelcup.domain import OPERATOR, Role
-from kernelcup.services import accounts
+from kernelcup.services.people import accounts
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,10 @@ from stage import Stage, staged
 
 from builders import SUBMISSION, make_actor, make_board, make_device, make_report, make_submission, make_task
 from kernelcup.domain import OPERATOR, Visibility
-from kernelcup.services import accounts, linking, queue
-from kernelcup.services.rank import freeze
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.people import account_linking, accounts
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.standings import freeze
+from kernelcup.services.submissions.submissions import show_submission
 
 pytestmark = pytest.mark.anyio
 
@@ -44,10 +45,10 @@ async def ask(stage: Stage, who: Member, command: str, **options: object) -> Int
 def judge(stage: Stage, time_ns: float = 1000.0) -> None:
     """Judge what is next in the queue."""
     now = stage.discord.clock.now()
-    lease = queue.claim_next(stage.db, owner="test", lease_s=60, devices=["H100", "MI300"], now=now)
+    lease = lifecycle.claim_next(stage.db, owner="test", lease_s=60, devices=["H100", "MI300"], now=now)
     assert lease is not None
     report = make_report([time_ns])
-    queue.finish(stage.db, lease, report=report, harness_hash="f" * 64, machine="m", now=now)
+    lifecycle.finish(stage.db, lease, report=report, harness_hash="f" * 64, machine="m", now=now)
 
 
 def files_of(asked: Interaction) -> dict[str, str]:
@@ -213,7 +214,7 @@ async def test_accounts_are_joined_by_a_code_and_parted_again(stage: Stage, ada:
     assert actor.user_id is not None
     user = accounts.get_user(stage.db, OPERATOR, "lovelace")
     assert user.id == web
-    made = linking.make_link_code(stage.db, _actor(user), now=now)
+    made = account_linking.make_link_code(stage.db, _actor(user), now=now)
     wrong = await ask(stage, ada, "link", code="BBBB-BBBB")
     await wrong.wait_text("unknown, expired or used")
     asked = await ask(stage, ada, "link", code=made.code.lower())
@@ -228,7 +229,7 @@ async def test_accounts_are_joined_by_a_code_and_parted_again(stage: Stage, ada:
 
 def _actor(user: accounts.User):  # type: ignore[no-untyped-def]
     from kernelcup.domain import Actor
-    from kernelcup.services.tokens import scopes_of
+    from kernelcup.services.people.tokens import scopes_of
 
     return Actor(user_id=user.id, name=user.name, role=user.role, scopes=scopes_of(user.role))
 

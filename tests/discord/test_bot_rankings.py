@@ -12,8 +12,8 @@ from stage import Stage, connected, staged
 
 from builders import make_actor, make_device, make_report, make_submission
 from kernelcup.domain import OPERATOR
-from kernelcup.services import queue
-from kernelcup.services.board_changes import BoardChanges, update_board
+from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.queue import lifecycle
 from older_clocks import set_apart
 
 pytestmark = pytest.mark.anyio
@@ -37,10 +37,10 @@ def enter(stage: Stage, user: str, time_ns: float) -> None:
     now = stage.discord.clock.now()
     make_actor(stage.db, user)
     make_submission(stage.db, board=LONGEST_NAME, user=user, devices=["H100"], now=now)
-    lease = queue.claim_next(stage.db, owner="test", lease_s=60, devices=["H100"], now=now)
+    lease = lifecycle.claim_next(stage.db, owner="test", lease_s=60, devices=["H100"], now=now)
     assert lease is not None
     report = make_report([time_ns])
-    queue.finish(stage.db, lease, report=report, harness_hash="f" * 64, machine="m", now=now)
+    lifecycle.finish(stage.db, lease, report=report, harness_hash="f" * 64, machine="m", now=now)
 
 
 async def shown(stage: Stage, ada: Member) -> Interaction:

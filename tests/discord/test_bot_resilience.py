@@ -19,8 +19,9 @@ from kernelcup.bot.app import KernelCupBot
 from kernelcup.domain import OPERATOR
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen
-from kernelcup.services import pauses, queue
-from kernelcup.services.submissions import delete_submission, list_views
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.rules import pauses
+from kernelcup.services.submissions.submissions import delete_submission, list_views
 
 pytestmark = pytest.mark.anyio
 
@@ -51,9 +52,9 @@ async def submit(stage: Stage, who: Member) -> Interaction:
 def judge(stage: Stage) -> None:
     """Judge what is next in the queue."""
     now = stage.discord.clock.now()
-    lease = queue.claim_next(stage.db, owner="test", lease_s=60, devices=["H100"], now=now)
+    lease = lifecycle.claim_next(stage.db, owner="test", lease_s=60, devices=["H100"], now=now)
     assert lease is not None
-    queue.finish(stage.db, lease, report=make_report(), harness_hash="f" * 64, machine="m", now=now)
+    lifecycle.finish(stage.db, lease, report=make_report(), harness_hash="f" * 64, machine="m", now=now)
 
 
 async def said(stage: Stage, channel: Channel, text: str) -> None:

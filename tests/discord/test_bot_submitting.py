@@ -20,9 +20,11 @@ from builders import (
 )
 from kernelcup.bot.api import Api
 from kernelcup.domain import OPERATOR, Visibility
-from kernelcup.services import events, pauses, queue
-from kernelcup.services.board_changes import BoardChanges, update_board
-from kernelcup.services.submissions import list_views
+from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.rules import pauses
+from kernelcup.services.submissions import events
+from kernelcup.services.submissions.submissions import list_views
 from kernelcup_harness.protocol import (
     CapturedOutput,
     Difference,
@@ -57,9 +59,9 @@ def ada(stage: Stage) -> Member:
 def judge(stage: Stage, report: RunReport | None = None, rival: int | None = None) -> None:
     """Judge what is next in the queue."""
     now = stage.discord.clock.now()
-    lease = queue.claim_next(stage.db, owner="test", lease_s=60, devices=["H100", "MI300", "T4"], now=now)
+    lease = lifecycle.claim_next(stage.db, owner="test", lease_s=60, devices=["H100", "MI300", "T4"], now=now)
     assert lease is not None
-    queue.finish(
+    lifecycle.finish(
         stage.db,
         lease,
         report=report or make_report(),

@@ -21,8 +21,11 @@ from builders import (
     make_task,
 )
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services import limits, membership, pauses, queue, reviews
-from kernelcup.services.submissions import cancel_submission
+from kernelcup.services.boards import membership
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import reviews
+from kernelcup.services.rules import limits, pauses
+from kernelcup.services.submissions.submissions import cancel_submission
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Mode, RunReport, StageName, Verdict
 
@@ -82,9 +85,9 @@ PEOPLE = {
 
 def judge(db: Database, report: RunReport | None = None, device: str = "H100") -> int:
     """Judge the job that is next and return its number."""
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=[device], now=NOW)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=[device], now=NOW)
     assert lease is not None
-    queue.finish(db, lease, report=report or make_report(), harness_hash="f", machine="m", now=NOW)
+    lifecycle.finish(db, lease, report=report or make_report(), harness_hash="f", machine="m", now=NOW)
     return lease.job.id
 
 

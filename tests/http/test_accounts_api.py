@@ -6,7 +6,7 @@ import pytest
 
 from builders import NOW
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.services import accounts
+from kernelcup.services.people import accounts
 
 
 @pytest.mark.parametrize(

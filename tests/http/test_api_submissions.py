@@ -10,10 +10,10 @@ import pytest
 
 from builders import NOW, SUBMISSION, make_board, make_case, make_report, make_stage, make_task
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services import queue
-from kernelcup.services.board_changes import update_board
-from kernelcup.services.rank import freeze
-from kernelcup.services.submissions import cancel_submission
+from kernelcup.services.boards.changes import update_board
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.standings import freeze
+from kernelcup.services.submissions.submissions import cancel_submission
 from kernelcup_harness.protocol import DuelResult, Timing, Work
 
 
@@ -34,9 +34,9 @@ def submit(client, who, **changes):
 
 
 def judge(db, report=None, now=NOW):
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=now)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=now)
     assert lease is not None
-    return queue.finish(
+    return lifecycle.finish(
         db, lease, report=report or make_report(), harness_hash="f" * 64, machine="m", now=now
     )
 

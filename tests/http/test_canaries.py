@@ -32,7 +32,10 @@ from kernelcup.http import logs
 from kernelcup.http.app import create_app
 from kernelcup.http.platform import Platform
 from kernelcup.providers import SignInSection
-from kernelcup.services import membership, pauses, queue, rejudge, reviews
+from kernelcup.services.boards import membership
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import rejudge, reviews
+from kernelcup.services.rules import pauses
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import (
     Audit,
@@ -266,7 +269,7 @@ def test_a_bug_tells_its_cause_to_the_log_only(client, scene, monkeypatch) -> No
     def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError(f"SELECT {CODE} FROM {HIDDEN_CASE} {CLIENT_SECRET}")
 
-    monkeypatch.setattr("kernelcup.services.boards.list_boards", fail)
+    monkeypatch.setattr("kernelcup.services.boards.boards.list_boards", fail)
     for address in ("/api/v1/leaderboards", "/leaderboards"):
         answer = client.get(address)
         assert answer.status_code == 500
@@ -309,7 +312,7 @@ def test_the_seed_of_a_job_that_waits_again_is_not_told(db, client, scene) -> No
     for _ in range(2):  # it waits, then it runs
         for path in ("/api/v1/submissions/2", "/api/v1/runs/2", "/user/submissions/2"):
             assert SEED_OF_DONE not in client.get(path, headers=headers_of(scene, "ada")).text
-        queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
+        lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
 
 
 def test_what_is_kept_of_who_did_what_has_no_secret(client, scene) -> None:

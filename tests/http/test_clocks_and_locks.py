@@ -17,8 +17,8 @@ from hand_judging import Judging
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import RateLimited
 from kernelcup.http import live
-from kernelcup.services import limits
-from kernelcup.services.submissions import delete_submission
+from kernelcup.services.rules import limits
+from kernelcup.services.submissions.submissions import delete_submission
 from kernelcup.storage import paces
 from kernelcup.storage.tables import PaceRow
 from kernelcup_harness.protocol import Mode

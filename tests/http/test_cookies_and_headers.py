@@ -24,7 +24,7 @@ from kernelcup.http import auth, signin
 from kernelcup.http.app import create_app
 from kernelcup.http.pages import routes as pages
 from kernelcup.http.platform import Platform
-from kernelcup.services.login_links import make_login_link
+from kernelcup.services.people.login_links import make_login_link
 
 pytestmark = pytest.mark.parametrize("db_url", [STRICTEST], indirect=True)
 
@@ -299,7 +299,7 @@ def test_every_answer_has_the_headers_that_keep_browsers_safe(app, client, scene
 
 
 def test_a_bug_has_these_headers_too(client, person, monkeypatch) -> None:
-    monkeypatch.setattr("kernelcup.services.boards.list_boards", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("kernelcup.services.boards.boards.list_boards", lambda *_, **__: 1 / 0)
     answer = client.get("/api/v1/leaderboards")
     assert answer.status_code == 500
     check_headers(answer)

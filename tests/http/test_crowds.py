@@ -22,7 +22,7 @@ from kernelcup.domain import Role
 from kernelcup.errors import Overloaded, RateLimited, StorageUnavailable
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen, url_of
-from kernelcup.services import problem_sync
+from kernelcup.services.boards import problem_sync
 from kernelcup.storage.database import Database
 
 FILES = 512
@@ -148,7 +148,7 @@ def test_a_server_that_is_short_of_files_says_so(client, monkeypatch: pytest.Mon
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr("kernelcup.http.api.queues.queue_status", short, raising=False)
-    monkeypatch.setattr("kernelcup.services.waiting.queue_status", short, raising=False)
+    monkeypatch.setattr("kernelcup.services.queue.estimates.queue_status", short, raising=False)
     answer = client.get("/api/v1/queue")
     assert (answer.status_code, answer.json()["error"]["code"]) == (503, "overloaded")
     assert "Retry-After" in answer.headers

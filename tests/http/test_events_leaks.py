@@ -10,8 +10,9 @@ from scenes import PEOPLE, judge, play
 
 from builders import NOW, make_board, make_case, make_report, make_stage, make_submission, make_task
 from kernelcup.domain import OPERATOR
-from kernelcup.services import events as service
-from kernelcup.services import membership, reviews
+from kernelcup.services.boards import membership
+from kernelcup.services.results import reviews
+from kernelcup.services.submissions import events as service
 from kernelcup_harness.protocol import StageName, Verdict
 
 HIDDEN = "918273645"

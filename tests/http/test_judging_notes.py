@@ -11,8 +11,8 @@ from fastapi.testclient import TestClient
 
 from kernelcup.domain import Role
 from kernelcup.http.platform import Platform
-from kernelcup.services import boards
-from kernelcup.services.task_trial import Tried
+from kernelcup.services.boards import boards
+from kernelcup.services.boards.task_trial import Tried
 from kernelcup_harness.protocol import HarnessKind
 
 YML = """\

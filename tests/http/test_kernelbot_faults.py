@@ -26,8 +26,8 @@ from kernelcup.errors import SignInNeeded
 from kernelcup.http import popcorn
 from kernelcup.http.app import create_app
 from kernelcup.http.platform import Platform
-from kernelcup.services import accounts, tokens
-from kernelcup.services.dispatch import Dispatcher
+from kernelcup.services.people import accounts, tokens
+from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.storage import tables
 from kernelcup_harness.protocol import Verdict, to_json
 
@@ -271,7 +271,7 @@ def test_10_1_9_an_error_of_the_database_is_not_told(client, monkeypatch, caplog
         def fail(*_: Any, kind: Any = kind, **__: Any) -> None:
             raise kind("SELECT secret FROM users", {}, Exception("relation users"))
 
-        monkeypatch.setattr("kernelcup.services.boards.list_boards", fail)
+        monkeypatch.setattr("kernelcup.services.boards.boards.list_boards", fail)
         with caplog.at_level(logging.CRITICAL):
             for path in ("/api/v1/leaderboards", "/leaderboards"):
                 answer = client.get(path)

@@ -11,8 +11,8 @@ from builders import NOW, make_actor
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.http.throttle import RETRY_S
-from kernelcup.services import accounts, linking, login_links
-from kernelcup.services.tokens import make_session
+from kernelcup.services.people import account_linking, accounts, login_links
+from kernelcup.services.people.tokens import make_session
 from kernelcup.storage.identities import Identity
 
 API = "/api/v1"
@@ -33,12 +33,12 @@ def bot(person):
 def code(db):
     """A code of somebody who signs in with GitHub."""
     accounts.sign_in(db, provider="github", subject="1", login="lovelace", now=NOW)
-    return linking.make_link_code(db, actor_of(db, "lovelace"), now=NOW).code
+    return account_linking.make_link_code(db, actor_of(db, "lovelace"), now=NOW).code
 
 
 def actor_of(db, name):
     from kernelcup.domain import Actor
-    from kernelcup.services.tokens import scopes_of
+    from kernelcup.services.people.tokens import scopes_of
 
     user = accounts.get_user(db, OPERATOR, name)
     return Actor(user_id=user.id, name=user.name, role=user.role, scopes=scopes_of(user.role))
@@ -59,7 +59,7 @@ def test_a_code_joins_two_accounts_once(client, bot, code, db) -> None:
 
 
 def test_a_code_ends_after_a_quarter_of_an_hour(client, bot, code, clock) -> None:
-    clock.advance(linking.LASTS.total_seconds())
+    clock.advance(account_linking.LASTS.total_seconds())
     assert client.post(f"{API}/link", json={"code": code}, headers=bot(7, "ada")).status_code == 404
 
 
@@ -100,20 +100,20 @@ def test_a_joined_account_can_be_parted_again(client, bot, code) -> None:
 def test_an_account_that_is_reached_by_a_token_can_be_parted(db, person) -> None:
     ada = person("ada").actor
     identity = Identity(provider="discord", subject="7", login="ada")
-    code = linking.make_link_code(db, ada, now=NOW).code
+    code = account_linking.make_link_code(db, ada, now=NOW).code
     accounts.sign_in(db, provider="discord", subject="7", login="zoe", now=NOW)
-    linking.link(db, actor_of(db, "zoe"), code, identity, now=NOW)
-    linking.unlink(db, ada, identity, now=NOW)
+    account_linking.link(db, actor_of(db, "zoe"), code, identity, now=NOW)
+    account_linking.unlink(db, ada, identity, now=NOW)
     with pytest.raises(NotFound):
-        linking.unlink(db, ada, identity, now=NOW)
+        account_linking.unlink(db, ada, identity, now=NOW)
 
 
 def test_nobody_joins_themself(db) -> None:
     accounts.sign_in(db, provider="discord", subject="7", login="zoe", now=NOW)
     zoe = actor_of(db, "zoe")
-    code = linking.make_link_code(db, zoe, now=NOW).code
+    code = account_linking.make_link_code(db, zoe, now=NOW).code
     with pytest.raises(Conflict, match="your account already"):
-        linking.link(db, zoe, code, Identity(provider="discord", subject="7", login="zoe"), now=NOW)
+        account_linking.link(db, zoe, code, Identity(provider="discord", subject="7", login="zoe"), now=NOW)
 
 
 def test_a_code_is_given_to_browsers_only(client, db, person, bot) -> None:

@@ -9,8 +9,10 @@ from route_rules import PREFIX, ROUTES, Route, Who
 
 from builders import NOW, SUBMISSION, make_board, make_report, make_submission, make_task
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.services import compare, limits, pauses, queue, reviews
-from kernelcup.services.users import actor_of
+from kernelcup.services.people.user_names import actor_of
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import comparisons, reviews
+from kernelcup.services.rules import limits, pauses
 
 PEOPLE = ("nobody", "bob", "eve", "ada", "grace", "root")
 """A stranger, a participant, another leaderboard's creator, the author, the creator, an admin."""
@@ -45,8 +47,8 @@ def play(db, person):
     person("hal")
     make_board(db, task=make_task(templates={"Python": SUBMISSION}))
     make_submission(db)
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
-    queue.finish(db, lease, report=make_report(), harness_hash="f", machine="m", now=NOW)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
+    lifecycle.finish(db, lease, report=make_report(), harness_hash="f", machine="m", now=NOW)
     make_submission(db)
     limits.add_limit(db, OPERATOR, text="1000/hour", now=NOW)
     return people
@@ -87,7 +89,7 @@ def prepare(db, method: str, path: str) -> None:
     if "/reviews/" in path:
         reviews.quarantine(db, OPERATOR, 1, reason="a test", evidence={}, now=NOW)
     if path == "/compare/{comparison_id}":
-        compare.start(db, actor_of(db, "ada"), 1, 2, now=NOW)
+        comparisons.start(db, actor_of(db, "ada"), 1, 2, now=NOW)
     if method == "DELETE" and path.startswith("/pauses/"):
         scope, key = ("service", "") if path.endswith("service") else ("leaderboard", "double")
         pauses.pause(db, OPERATOR, scope=scope, key=key, reason="a test", now=NOW)

@@ -14,8 +14,8 @@ from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
 from kernelcup.config import Config
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.providers import SignInSection
-from kernelcup.services import accounts, login_links, tokens
-from kernelcup.services.device_login import start_device_login
+from kernelcup.services.people import accounts, login_links, tokens
+from kernelcup.services.people.device_login import start_device_login
 
 HERE = {"Sec-Fetch-Site": "same-origin"}
 BASE = "http://127.0.0.1:8000"

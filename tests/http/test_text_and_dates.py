@@ -18,7 +18,7 @@ from kernelcup.cli.board import moment
 from kernelcup.domain import Role
 from kernelcup.errors import InvalidValue
 from kernelcup.launchers.local import _last_report
-from kernelcup.services.accounts import make_user
+from kernelcup.services.people.accounts import make_user
 from kernelcup.storage.database import Database, make_engine
 from kernelcup_harness.protocol import CapturedOutput, dumps
 

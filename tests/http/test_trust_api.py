@@ -11,9 +11,10 @@ from builders import NOW, make_board, make_device
 from hand_judging import Judging, decide, flagged
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import UnfitDevice
-from kernelcup.services import dispatchers, fitness, pauses
-from kernelcup.services.rank import freeze, unveil
-from kernelcup.services.submissions import delete_submission
+from kernelcup.services.machines import dispatchers, outages
+from kernelcup.services.results.standings import freeze, unveil
+from kernelcup.services.rules import pauses
+from kernelcup.services.submissions.submissions import delete_submission
 
 STATUS, DOCKET = "/api/v1/status", "/api/v1/docket"
 
@@ -123,7 +124,7 @@ def test_the_status_has_devices_queues_and_incidents_and_names_no_machine(client
     pauses.pause(db, OPERATOR, scope="service", reason="move to another room", now=clock())
     pauses.pause(db, OPERATOR, scope="leaderboard", key="double", reason="private words", now=clock())
     out = UnfitDevice("GPU 0: its clocks are throttled", gpus=["0"])
-    fitness.take_out(db, out, device="H100", now=clock(), machine="box-7")
+    outages.take_out(db, out, device="H100", now=clock(), machine="box-7")
     answer = client.get(STATUS)
     found = answer.json()
     assert found["paused"] == "move to another room"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from kernelcup.domain import Device
-from kernelcup.services.dispatch import Dispatcher
+from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Backend
 

@@ -7,11 +7,11 @@ import pytest
 from builders import make_actor, make_board, make_case, make_report, make_stage
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR
-from kernelcup.services.best import beside
-from kernelcup.services.profile import show_profile
-from kernelcup.services.rank import freeze, personal_best, places_of_submission
-from kernelcup.services.result_facts import Remembered
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.results.facts import Remembered
+from kernelcup.services.results.leader import beside
+from kernelcup.services.results.profile import show_profile
+from kernelcup.services.results.standings import freeze, personal_best, places_of_submission
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage import result_facts
 from kernelcup_harness.protocol import Timing
 
@@ -56,7 +56,7 @@ def test_the_report_of_the_first_place_is_decoded_once(judging, monkeypatch) -> 
     view = show_submission(judging.db, judging.judge(2000).id)
     decoded = []
     reports = result_facts.reports
-    monkeypatch.setattr("kernelcup.services.result_facts._TIMES", Remembered(10))
+    monkeypatch.setattr("kernelcup.services.results.facts._TIMES", Remembered(10))
     monkeypatch.setattr(result_facts, "reports", lambda *given: decoded.append(given) or reports(*given))
     for _ in range(3):
         (told,) = beside(judging.db, view).values()

@@ -8,10 +8,11 @@ from builders import NOW, make_actor, make_board, make_device
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR
 from kernelcup.errors import Forbidden
-from kernelcup.services import docket, pauses, reviews
-from kernelcup.services.rank import freeze
+from kernelcup.services.results import docket, reviews
+from kernelcup.services.results.standings import freeze
+from kernelcup.services.rules import pauses
 from kernelcup.services.status import IncidentKind, read_status
-from kernelcup.services.submissions import delete_submission
+from kernelcup.services.submissions.submissions import delete_submission
 
 
 @pytest.fixture

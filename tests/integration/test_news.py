@@ -10,12 +10,14 @@ from builders import NOW, make_actor, make_board, make_case, make_report, make_s
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Scope, Visibility
 from kernelcup.errors import InvalidValue, NotFound
-from kernelcup.services import accounts, membership, reviews
-from kernelcup.services.board_changes import BoardChanges, update_board
+from kernelcup.services.boards import membership
+from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.news import moments, stream
-from kernelcup.services.rank import freeze, standings, unveil
-from kernelcup.services.rejudge import rejudge_submission
-from kernelcup.services.submissions import delete_submission
+from kernelcup.services.people import accounts
+from kernelcup.services.results import reviews
+from kernelcup.services.results.rejudge import rejudge_submission
+from kernelcup.services.results.standings import freeze, standings, unveil
+from kernelcup.services.submissions.submissions import delete_submission
 from kernelcup.storage.news import NewsKind
 from kernelcup_harness.protocol import Finding, Timing
 

@@ -11,13 +11,14 @@ from builders import NOW, make_report, make_submission
 from fakes import FakeClock
 from kernelcup.clocks import PAST, Clock, clock_of
 from kernelcup.domain import NOBODY, OPERATOR, DuelOutcome, TrustRule
-from kernelcup.services import duels, queue, reviews
-from kernelcup.services.best import beside
-from kernelcup.services.boards import check_proofs, delete_board, get_board
-from kernelcup.services.duel_list import list_duels
-from kernelcup.services.rank import history, older_standings, personal_best, standings, unveil
-from kernelcup.services.rejudge import rejudge_board
-from kernelcup.services.submissions import delete_submission, list_submissions, show_submission
+from kernelcup.services.boards.boards import check_proofs, delete_board, get_board
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import duels, reviews
+from kernelcup.services.results.duel_list import list_duels
+from kernelcup.services.results.leader import beside
+from kernelcup.services.results.rejudge import rejudge_board
+from kernelcup.services.results.standings import history, older_standings, personal_best, standings, unveil
+from kernelcup.services.submissions.submissions import delete_submission, list_submissions, show_submission
 from kernelcup.storage import audit, schema
 from kernelcup.storage.database import Database
 from kernelcup.storage.tables import OlderBestRow, RunRow
@@ -41,7 +42,7 @@ def told(places) -> list[tuple[int, str, int]]:
 
 def judge_next(db: Database, clock: FakeClock, device: str, time_ns: float, **facts) -> int:
     """Judge what is next, as this version does it, and return its submission."""
-    lease = queue.claim_next(db, owner="me", lease_s=60.0, devices=[device], now=clock())
+    lease = lifecycle.claim_next(db, owner="me", lease_s=60.0, devices=[device], now=clock())
     assert lease is not None
     submission = show_submission(db, lease.job.submission_id).submission
     with db.read() as session:
@@ -49,7 +50,7 @@ def judge_next(db: Database, clock: FakeClock, device: str, time_ns: float, **fa
     assert rival is None
     clock.advance(3)
     facts = {"backend": Backend.CPU, "trust": TrustLevel.WALL_CLOCK} | facts
-    queue.finish(
+    lifecycle.finish(
         db, lease, report=make_report([time_ns], **facts), harness_hash="", machine="box", now=clock()
     )
     return submission.id

@@ -12,16 +12,16 @@ from fakes import FakeClock, FakeLauncher
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role, TrustRule
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded, UnknownDevice
-from kernelcup.services import compare, duels, reviews
-from kernelcup.services.attempt import Attempt
-from kernelcup.services.board_changes import BoardChanges, update_board
-from kernelcup.services.boards import delete_board, get_board
-from kernelcup.services.rank import freeze, history, personal_best, standings
-from kernelcup.services.rank_changes import rank_changes
-from kernelcup.services.rejudge import rejudge_submission
-from kernelcup.services.reports import WITHHELD
-from kernelcup.services.submissions import delete_submission, list_views, show_submission
-from kernelcup.services.users import actor_of
+from kernelcup.services.boards.boards import delete_board, get_board
+from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.boards.rank_changes import rank_changes
+from kernelcup.services.people.user_names import actor_of
+from kernelcup.services.queue.attempt import Attempt
+from kernelcup.services.results import comparisons, duels, reviews
+from kernelcup.services.results.rejudge import rejudge_submission
+from kernelcup.services.results.standings import freeze, history, personal_best, standings
+from kernelcup.services.submissions.redaction import WITHHELD
+from kernelcup.services.submissions.submissions import delete_submission, list_views, show_submission
 from kernelcup.storage import submissions
 from kernelcup.storage.database import Database
 from kernelcup.storage.tables import BestRow
@@ -317,7 +317,7 @@ def test_an_attempt_carries_the_code_of_who_is_first(judging) -> None:
 
 
 def judging_code(judging: Judging, submission_id: int) -> str:
-    from kernelcup.services.submissions import get_code
+    from kernelcup.services.submissions.submissions import get_code
 
     return get_code(judging.db, submission_id)
 
@@ -333,7 +333,7 @@ def pair(judging: Judging):
 
 def start(judging: Judging, first, second, who: str = "ada", **options):
     actor = make_actor(judging.db, who) if who == "eve" else actor_of(judging.db, who)
-    return compare.start(judging.db, actor, first.id, second.id, now=judging.clock(), **options)
+    return comparisons.start(judging.db, actor, first.id, second.id, now=judging.clock(), **options)
 
 
 def test_a_comparison_is_measured_like_a_ranked_run_and_ranks_nowhere(judging, pair) -> None:
@@ -355,7 +355,7 @@ def test_a_comparison_is_measured_like_a_ranked_run_and_ranks_nowhere(judging, p
         judging_code(judging, first.id),
         "x = 1\n",
     )
-    done = compare.show(judging.db, made.id, viewer=actor_of(judging.db, "ada"))
+    done = comparisons.show(judging.db, made.id, viewer=actor_of(judging.db, "ada"))
     assert (done.state, done.verdict, done.duel) == (JobState.DONE, Verdict.ACCEPTED, FASTER)
     assert done.sentence.startswith(f"#{first.id} is 3.1 % faster than #{second.id}")
     assert ranking(judging) == before
@@ -364,14 +364,14 @@ def test_a_comparison_is_measured_like_a_ranked_run_and_ranks_nowhere(judging, p
 def test_two_of_ones_own_may_be_compared_and_any_by_managers(judging, pair) -> None:
     first, second = pair
     root = make_actor(judging.db, "root", Role.ADMIN)
-    assert compare.start(judging.db, root, first.id, second.id, now=judging.clock()).id
+    assert comparisons.start(judging.db, root, first.id, second.id, now=judging.clock()).id
     other = judging.submit("bob")
     with pytest.raises(Forbidden, match="another user"):
         start(judging, first, other)
     with pytest.raises(Forbidden):
         start(judging, first, second, "eve")
     with pytest.raises(SignInNeeded):
-        compare.start(judging.db, OPERATOR, first.id, second.id, now=judging.clock())
+        comparisons.start(judging.db, OPERATOR, first.id, second.id, now=judging.clock())
 
 
 def test_what_cannot_be_compared_is_refused(judging, pair) -> None:
@@ -385,16 +385,16 @@ def test_what_cannot_be_compared_is_refused(judging, pair) -> None:
     with pytest.raises(UnknownDevice):
         start(judging, first, second, device="MI300")
     with pytest.raises(NotFound):
-        compare.start(judging.db, actor_of(judging.db, "ada"), first.id, 99, now=judging.clock())
+        comparisons.start(judging.db, actor_of(judging.db, "ada"), first.id, 99, now=judging.clock())
 
 
 def test_a_comparison_is_seen_by_who_asked_and_managers(judging, pair) -> None:
     made = start(judging, *pair)
     with pytest.raises(Forbidden):
-        compare.show(judging.db, made.id, viewer=make_actor(judging.db, "bob"))
-    assert compare.show(judging.db, made.id, viewer=OPERATOR).id == made.id
+        comparisons.show(judging.db, made.id, viewer=make_actor(judging.db, "bob"))
+    assert comparisons.show(judging.db, made.id, viewer=OPERATOR).id == made.id
     with pytest.raises(NotFound):
-        compare.show(judging.db, pair[0].id, viewer=OPERATOR)
+        comparisons.show(judging.db, pair[0].id, viewer=OPERATOR)
 
 
 # ---- what is told to whom
@@ -416,7 +416,7 @@ def test_why_ones_own_code_failed_in_a_comparison_is_told(judging, pair) -> None
     made = start(judging, *pair)
     judging.finish(judging.claim())
     attempt(judging, FakeLauncher(make_report([100], duel=FAILED)))
-    done = compare.show(judging.db, made.id, viewer=actor_of(judging.db, "ada"))
+    done = comparisons.show(judging.db, made.id, viewer=actor_of(judging.db, "ada"))
     assert done.duel == FAILED
     assert done.sentence == f"#{pair[1].id} could not be measured: it was wrong."
 
@@ -510,7 +510,7 @@ def test_a_comparison_with_a_submission_that_was_deleted_is_cancelled_at_once(ju
     view = show_submission(judging.db, made.id)
     assert view.jobs[0].job.state is JobState.CANCELLED
     assert "was deleted" in view.jobs[0].job.reason
-    done = compare.show(judging.db, made.id, viewer=OPERATOR)
+    done = comparisons.show(judging.db, made.id, viewer=OPERATOR)
     assert (done.second, done.verdict, done.sentence) == (None, None, "")
 
 
@@ -541,7 +541,7 @@ def test_a_leaderboard_with_comparisons_can_be_deleted(judging, pair) -> None:
     made = start(judging, *pair)
     delete_board(judging.db, "double", now=judging.clock())
     with pytest.raises(NotFound):
-        compare.show(judging.db, made.id, viewer=OPERATOR)
+        comparisons.show(judging.db, made.id, viewer=OPERATOR)
 
 
 @pytest.mark.parametrize("hidden", [True, False])

@@ -13,9 +13,11 @@ from builders import make_board, make_report
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import StaleLease
-from kernelcup.services import events, queue, reviews
-from kernelcup.services.rejudge import rejudge_submission
-from kernelcup.services.submissions import cancel_submission, delete_submission
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import reviews
+from kernelcup.services.results.rejudge import rejudge_submission
+from kernelcup.services.submissions import events
+from kernelcup.services.submissions.submissions import cancel_submission, delete_submission
 from kernelcup.storage.tables import BestRow, EventRow
 
 
@@ -53,8 +55,8 @@ def at_once(*works: Callable[[], object]) -> list[BaseException | None]:
 
 def test_a_submission_tells_its_way(judging) -> None:
     submission = judging.submit()
-    queue.fail_attempt(judging.db, judging.claim(), reason="lost", now=judging.clock())
-    queue.hand_back(judging.db, judging.claim(), reason="stopped", now=judging.clock())
+    lifecycle.fail_attempt(judging.db, judging.claim(), reason="lost", now=judging.clock())
+    lifecycle.hand_back(judging.db, judging.claim(), reason="stopped", now=judging.clock())
     judging.finish(judging.claim())
     assert kinds(judging, submission) == [
         *("started", "queued"),

@@ -8,8 +8,8 @@ from sqlalchemy import event
 from builders import make_board
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Priority
-from kernelcup.services import queue
-from kernelcup.services.rejudge import rejudge_submission
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.storage import pauses
 from kernelcup.storage.pauses import Pause, PauseScope
 from kernelcup_harness.protocol import Mode
@@ -67,7 +67,7 @@ def test_a_job_that_waits_again_comes_first_and_pulls_no_newcomer_with_it(judgin
     lost = judging.claim()
     assert [judging.claim().job.submission_id for _ in range(2)] == ada[1:3]
     bob = judging.submit("bob").id
-    queue.hand_back(judging.db, lost, reason="stopped", now=judging.clock())
+    lifecycle.hand_back(judging.db, lost, reason="stopped", now=judging.clock())
     cyn = judging.submit("cyn").id
     assert claim_all(judging) == [ada[0], ada[3], bob, cyn]
 
@@ -110,7 +110,7 @@ def test_the_position_follows_the_order_and_not_the_arrival(judging) -> None:
     first, second = judging.job(judging.submit("ada")), judging.job(judging.submit("ada"))
     practice = judging.job(judging.submit("bob", mode=Mode.TEST))
     bob = judging.job(judging.submit("bob"))
-    places = [queue.position(judging.db, job.id) for job in (first, bob, second, practice)]
+    places = [lifecycle.position(judging.db, job.id) for job in (first, bob, second, practice)]
     assert places == [1, 2, 3, 4]
 
 
@@ -137,7 +137,7 @@ def test_what_runs_is_read_from_the_index_of_what_runs(judging) -> None:
         seen.append(statement)
 
     event.listen(judging.db.engine, "before_cursor_execute", note)
-    assert queue.reclaim(judging.db, now=judging.clock()) == []
+    assert lifecycle.reclaim(judging.db, now=judging.clock()) == []
     event.remove(judging.db.engine, "before_cursor_execute", note)
     (query,) = [statement for statement in seen if "FROM jobs" in statement]
     with judging.db.read() as session:

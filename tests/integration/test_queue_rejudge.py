@@ -9,9 +9,11 @@ from builders import make_actor, make_board, make_report, make_task
 from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Priority, Role
 from kernelcup.errors import Forbidden, NotFound, SignInNeeded, StaleLease, UnknownDevice
-from kernelcup.services import audit, events, queue
-from kernelcup.services.rejudge import rejudge_board, rejudge_submission
-from kernelcup.services.submissions import cancel_submission
+from kernelcup.services.people import audit_log
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.rejudge import rejudge_board, rejudge_submission
+from kernelcup.services.submissions import events
+from kernelcup.services.submissions.submissions import cancel_submission
 from kernelcup.storage import tasks
 from kernelcup.storage.tables import FrozenBestRow, LeaderboardRow, RecordRow, RunRow
 from kernelcup_harness.protocol import Mode, Verdict
@@ -118,9 +120,9 @@ def test_machines_that_fail_leave_the_old_result(judging) -> None:
     submission = judging.judge(1000)
     rejudge(judging, submission)
     for attempt in (3, 4):
-        assert queue.fail_attempt(judging.db, judging.claim(), reason="lost", now=judging.clock()) is None
+        assert lifecycle.fail_attempt(judging.db, judging.claim(), reason="lost", now=judging.clock()) is None
         assert judging.job(submission).attempt == attempt
-    run = queue.fail_attempt(judging.db, judging.claim(), reason="lost", now=judging.clock())
+    run = lifecycle.fail_attempt(judging.db, judging.claim(), reason="lost", now=judging.clock())
     assert run.verdict is Verdict.INTERNAL_ERROR
     assert "in 3 attempts" in run.report.message
     assert judging.run(submission).attempt == 1
@@ -155,7 +157,7 @@ def test_a_dry_run_changes_nothing_and_tells_the_same(judging) -> None:
     assert (told.jobs, told.standing, told.dry_run) == (2, 2, True)
     assert told.estimated_gpu_s == pytest.approx(2 * judging.pace_s)
     assert judging.claim() is None
-    assert audit.entries(judging.db, OPERATOR, action="board.rejudge") == []
+    assert audit_log.entries(judging.db, OPERATOR, action="board.rejudge") == []
 
 
 def test_a_board_is_judged_anew_with_turns_between_users(judging) -> None:
@@ -192,7 +194,7 @@ def test_who_manages_the_leaderboard_may_and_it_is_written_down(judging) -> None
     submission = judging.judge()
     grace = make_actor(judging.db, "grace", Role.CREATOR)
     rejudge_submission(judging.db, grace, submission.id, now=judging.clock())
-    (entry,) = audit.entries(judging.db, OPERATOR, action="submission.rejudge")
+    (entry,) = audit_log.entries(judging.db, OPERATOR, action="submission.rejudge")
     assert (entry.actor, entry.target) == ("grace", "board:double")
     assert entry.detail == {"submission": submission.id, "submissions": 1, "jobs": 1}
 

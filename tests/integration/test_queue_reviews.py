@@ -15,11 +15,13 @@ from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
 from kernelcup.http.popcorn.failures import failure
-from kernelcup.services import audit, events, reviews
-from kernelcup.services.best import beside
-from kernelcup.services.boards import get_board
-from kernelcup.services.rejudge import rejudge_board, rejudge_submission
-from kernelcup.services.submissions import delete_submission, screening_of, show_submission
+from kernelcup.services.boards.boards import get_board
+from kernelcup.services.people import audit_log
+from kernelcup.services.results import reviews
+from kernelcup.services.results.leader import beside
+from kernelcup.services.results.rejudge import rejudge_board, rejudge_submission
+from kernelcup.services.submissions import events
+from kernelcup.services.submissions.submissions import delete_submission, screening_of, show_submission
 from kernelcup.storage import boards
 from kernelcup.storage.tables import LeaderboardRow
 from kernelcup.wording import remark
@@ -437,6 +439,6 @@ def test_what_is_not_there_is_not_found_and_decisions_have_names(judging) -> Non
 
 def test_both_steps_are_written_down(judging) -> None:
     decide(judging, quarantine(judging, judging.judge()), "rejected", note="replays")
-    found = audit.entries(judging.db, OPERATOR, target="board:double")
+    found = audit_log.entries(judging.db, OPERATOR, target="board:double")
     assert [entry.action for entry in found][:2] == ["review.decide", "review.open"]
     assert (found[0].detail["decision"], found[0].detail["note"]) == ("rejected", "replays")

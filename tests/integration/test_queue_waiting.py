@@ -8,9 +8,10 @@ from builders import make_board, make_device
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import UnfitDevice
-from kernelcup.services import dispatchers, fitness, waiting
-from kernelcup.services.submissions import cancel_submission
-from kernelcup.services.waiting import queue_status, waiting_of
+from kernelcup.services.machines import dispatchers, outages
+from kernelcup.services.queue import estimates
+from kernelcup.services.queue.estimates import queue_status, waiting_of
+from kernelcup.services.submissions.submissions import cancel_submission
 from kernelcup.storage import faults, jobs, pauses
 from kernelcup.storage.faults import DeviceFault
 from kernelcup.storage.pauses import Pause, PauseScope
@@ -138,7 +139,7 @@ def test_gpus_out_of_service_are_the_reason_once_no_slot_is_left(judging) -> Non
     (info,) = dispatchers.list_alive(judging.db, judging.clock())
     for gpu, reason in (("0", "next to start"), ("1", "H100 is out of service: GPU 1: smoke")):
         error = UnfitDevice(f"GPU {gpu}: smoke", gpus=[gpu])
-        fitness.take_out(judging.db, error, device="H100", now=judging.clock(), machine=info.machine)
+        outages.take_out(judging.db, error, device="H100", now=judging.clock(), machine=info.machine)
         judging.clock.advance(1)
         assert look(judging, submission).reason == reason
     with judging.db.read() as session:
@@ -167,7 +168,7 @@ def test_slots_that_others_use_make_the_wait_longer(judging) -> None:
 
 def test_a_long_queue_is_not_counted_to_its_end(judging, monkeypatch) -> None:
     monkeypatch.setattr(jobs, "MOST_COUNTED", 2)
-    monkeypatch.setattr(waiting, "MOST_COUNTED", 2)
+    monkeypatch.setattr(estimates, "MOST_COUNTED", 2)
     serve(judging)
     last = [judging.submit(user) for user in ("ada", "bob", "cyn", "dan")][-1]
     found = look(judging, last)

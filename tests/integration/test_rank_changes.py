@@ -7,10 +7,12 @@ import pytest
 from builders import NOW, make_actor, make_board, make_report, make_submission, make_task
 from kernelcup.domain import OPERATOR, Role, TrustRule
 from kernelcup.errors import Forbidden
-from kernelcup.services import audit, boards, queue
-from kernelcup.services.board_changes import BoardChanges, update_board
-from kernelcup.services.rank import standings
-from kernelcup.services.rank_changes import rank_changes
+from kernelcup.services.boards import boards
+from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.boards.rank_changes import rank_changes
+from kernelcup.services.people import audit_log
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.standings import standings
 from kernelcup_harness.protocol import TrustLevel
 
 AUDITED = BoardChanges(trust=TrustRule.AUDITED)
@@ -25,10 +27,10 @@ def judged(db, clock):
         user: str, time_ns: float, *, device: str = "H100", trust: TrustLevel = TrustLevel.AUDITED
     ) -> None:
         make_submission(db, user=user, devices=[device], now=clock())
-        lease = queue.claim_next(db, owner="me", lease_s=60, devices=[device], now=clock())
+        lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=[device], now=clock())
         assert lease is not None
         report = make_report([time_ns], trust=trust)
-        queue.finish(db, lease, report=report, harness_hash="", machine="box", now=clock())
+        lifecycle.finish(db, lease, report=report, harness_hash="", machine="box", now=clock())
         clock.advance(1)
 
     return judge
@@ -66,9 +68,9 @@ def test_a_stricter_rule_names_those_who_leave_and_those_who_move(db, judged) ->
 
 def test_looking_changes_nothing(db, judged) -> None:
     judged("eve", 1000, trust=TrustLevel.SELF_MEASURED)
-    before = boards.get_board(db, "double"), ranks(db), audit.entries(db, OPERATOR)
+    before = boards.get_board(db, "double"), ranks(db), audit_log.entries(db, OPERATOR)
     assert moves(db, changes=AUDITED) == [("eve", 1, None)]
-    assert (boards.get_board(db, "double"), ranks(db), audit.entries(db, OPERATOR)) == before
+    assert (boards.get_board(db, "double"), ranks(db), audit_log.entries(db, OPERATOR)) == before
 
 
 def test_of_a_long_list_the_first_are_named_and_all_are_counted(db, judged) -> None:

@@ -13,9 +13,9 @@ from builders import make_board, make_report
 from hand_judging import Judging
 from kernelcup import scoring
 from kernelcup.domain import Standing
-from kernelcup.services.best import beside
-from kernelcup.services.rank import history, personal_best, standings
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.results.leader import beside
+from kernelcup.services.results.standings import history, personal_best, standings
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.tables import BestRow
 from kernelcup_harness.protocol import TrustLevel
 

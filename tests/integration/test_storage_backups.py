@@ -8,8 +8,8 @@ import pytest
 from builders import NOW, make_board, make_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import Conflict, InvalidValue, NotFound
-from kernelcup.services.boards import list_boards
-from kernelcup.services.submissions import delete_submission, list_submissions
+from kernelcup.services.boards.boards import list_boards
+from kernelcup.services.submissions.submissions import delete_submission, list_submissions
 from kernelcup.storage import backups
 
 

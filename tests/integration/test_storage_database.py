@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError, StatementError
 
 from builders import NOW, make_board
 from kernelcup.errors import ConfigError, StorageUnavailable
-from kernelcup.services.boards import delete_board
+from kernelcup.services.boards.boards import delete_board
 from kernelcup.storage import users
 from kernelcup.storage.database import Database
 from kernelcup.storage.tables import JobRow, UserRow

@@ -13,7 +13,7 @@ from sqlalchemy import event, text
 
 from builders import NOW, make_board, make_report, make_submission
 from kernelcup.errors import StorageUnavailable
-from kernelcup.services import queue
+from kernelcup.services.queue import lifecycle
 from kernelcup.storage.wal import WalSync
 
 COMMIT = "commit"
@@ -107,7 +107,7 @@ def test_a_disk_that_fails_once_fails_those_who_waited_and_nobody_later(tmp_path
 def test_a_stored_result_waits_for_the_disk(db, steps) -> None:
     make_board(db)
     make_submission(db)
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
     steps.clear()
-    queue.finish(db, lease, report=make_report(), harness_hash="f", machine="m", now=NOW)
+    lifecycle.finish(db, lease, report=make_report(), harness_hash="f", machine="m", now=NOW)
     assert steps == expected(db)

@@ -11,8 +11,8 @@ from sqlalchemy import func, select
 from builders import make_board, make_device, make_submission
 from fakes import FakeLauncher
 from kernelcup.domain import JobState
-from kernelcup.services.dispatch import Dispatcher
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.queue.dispatcher import Dispatcher
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.tables import RunRow
 
 SCRIPT = Path(__file__).with_name("dispatch_until_killed.py")

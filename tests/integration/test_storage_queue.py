@@ -10,9 +10,9 @@ from sqlalchemy.exc import IntegrityError
 from builders import NOW, make_board, make_report, make_submission
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import NotFound, StaleLease
-from kernelcup.services import queue
-from kernelcup.services.submissions import cancel_submission, delete_submission, show_submission
-from kernelcup.services.users import actor_of
+from kernelcup.services.people.user_names import actor_of
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.submissions.submissions import cancel_submission, delete_submission, show_submission
 from kernelcup.storage import runs
 from kernelcup.storage.jobs import Lease
 from kernelcup.storage.tables import JobRow, RunRow
@@ -32,12 +32,12 @@ def submit(db, **overrides):
 
 def claim(db, clock, **overrides) -> Lease | None:
     values = {"owner": "me", "lease_s": 60.0, "devices": H100, "now": clock()}
-    return queue.claim_next(db, **(values | overrides))
+    return lifecycle.claim_next(db, **(values | overrides))
 
 
 def finish(db, clock, lease: Lease, **overrides):
     values = {"report": make_report(), "harness_hash": "f" * 64, "machine": "box", "now": clock()}
-    return queue.finish(db, lease, **(values | overrides))
+    return lifecycle.finish(db, lease, **(values | overrides))
 
 
 def only_job(db, submission):
@@ -104,14 +104,14 @@ def test_nothing_can_be_done_with_a_lease_that_is_gone(db, clock, board, act: st
     submit(db)
     old = claim(db, clock, owner="old")
     clock.advance(61)
-    assert queue.reclaim(db, now=clock()) == [old.job.id]
+    assert lifecycle.reclaim(db, now=clock()) == [old.job.id]
     new = claim(db, clock, owner="new")
     assert new.job.attempt == 2
     acts = {
-        "renew": lambda: queue.renew(db, old, lease_s=60, now=clock()),
+        "renew": lambda: lifecycle.renew(db, old, lease_s=60, now=clock()),
         "finish": lambda: finish(db, clock, old),
-        "hand_back": lambda: queue.hand_back(db, old, now=clock()),
-        "fail_attempt": lambda: queue.fail_attempt(db, old, reason="lost", now=clock()),
+        "hand_back": lambda: lifecycle.hand_back(db, old, now=clock()),
+        "fail_attempt": lambda: lifecycle.fail_attempt(db, old, reason="lost", now=clock()),
     }
     with pytest.raises(StaleLease):
         acts[act]()
@@ -123,22 +123,22 @@ def test_a_lease_that_is_renewed_is_not_reclaimed(db, clock, board) -> None:
     submit(db)
     lease = claim(db, clock)
     clock.advance(59)
-    queue.renew(db, lease, lease_s=60, now=clock())
+    lifecycle.renew(db, lease, lease_s=60, now=clock())
     clock.advance(59)
-    assert queue.reclaim(db, now=clock()) == []
+    assert lifecycle.reclaim(db, now=clock()) == []
 
 
 def test_a_job_of_a_dead_process_is_reclaimed_before_its_lease_ends(db, clock, board) -> None:
     submit(db)
     submit(db)
     dead, alive = claim(db, clock, owner="dead"), claim(db, clock, owner="alive")
-    assert queue.reclaim(db, now=clock(), gone=lambda owner: owner == "dead") == [dead.job.id]
-    queue.renew(db, alive, lease_s=60, now=clock())
+    assert lifecycle.reclaim(db, now=clock(), gone=lambda owner: owner == "dead") == [dead.job.id]
+    lifecycle.renew(db, alive, lease_s=60, now=clock())
 
 
 def test_a_job_that_is_handed_back_keeps_its_attempt(db, clock, board) -> None:
     submission = submit(db)
-    queue.hand_back(db, claim(db, clock), reason="stopped", now=clock())
+    lifecycle.hand_back(db, claim(db, clock), reason="stopped", now=clock())
     job = only_job(db, submission)
     assert (job.state, job.attempt, job.reason) == (JobState.QUEUED, 1, "stopped")
 
@@ -146,9 +146,9 @@ def test_a_job_that_is_handed_back_keeps_its_attempt(db, clock, board) -> None:
 def test_a_failed_launch_is_tried_again_until_it_is_given_up(db, clock, board) -> None:
     submission = submit(db)
     for attempt in (2, 3):
-        assert queue.fail_attempt(db, claim(db, clock), reason="lost", now=clock()) is None
+        assert lifecycle.fail_attempt(db, claim(db, clock), reason="lost", now=clock()) is None
         assert only_job(db, submission).attempt == attempt
-    run = queue.fail_attempt(db, claim(db, clock), reason="lost\0", now=clock(), backend=Backend.CPU)
+    run = lifecycle.fail_attempt(db, claim(db, clock), reason="lost\0", now=clock(), backend=Backend.CPU)
     assert run.verdict is Verdict.INTERNAL_ERROR
     assert run.score_s is None
     assert (run.attempt, run.report.backend, run.report.job_id) == (3, Backend.CPU, f"{run.job_id}.3")
@@ -162,7 +162,7 @@ def test_a_job_that_outlives_ten_dispatchers_is_given_up(db, clock, board) -> No
     for _ in range(10):
         assert claim(db, clock) is not None
         clock.advance(61)
-        queue.reclaim(db, now=clock())
+        lifecycle.reclaim(db, now=clock())
     assert claim(db, clock) is None
     (view,) = show_submission(db, submission.id).jobs
     assert view.run.verdict is Verdict.INTERNAL_ERROR
@@ -170,7 +170,7 @@ def test_a_job_that_outlives_ten_dispatchers_is_given_up(db, clock, board) -> No
 
 def test_a_waiting_job_can_be_cancelled(db, clock, board) -> None:
     submission = submit(db)
-    assert queue.cancel(db, only_job(db, submission).id, now=clock(), reason="no need")
+    assert lifecycle.cancel(db, only_job(db, submission).id, now=clock(), reason="no need")
     job = only_job(db, submission)
     assert (job.state, job.reason) == (JobState.CANCELLED, "no need")
     assert claim(db, clock) is None
@@ -181,7 +181,7 @@ def test_the_holder_of_a_cancelled_job_notices(db, clock, board) -> None:
     lease = claim(db, clock)
     assert cancel_submission(db, submission.id, by=actor_of(db, "ada"), now=clock()) == 1
     with pytest.raises(StaleLease):
-        queue.renew(db, lease, lease_s=60, now=clock())
+        lifecycle.renew(db, lease, lease_s=60, now=clock())
     with pytest.raises(StaleLease):
         finish(db, clock, lease)
     assert only_job(db, submission).state is JobState.CANCELLED
@@ -205,17 +205,17 @@ def test_the_holder_of_a_deleted_job_notices(db, clock, board) -> None:
 
 def test_an_unknown_job_is_not_found(db, clock) -> None:
     with pytest.raises(NotFound):
-        queue.cancel(db, 7, now=clock())
+        lifecycle.cancel(db, 7, now=clock())
     with pytest.raises(NotFound):
-        queue.position(db, 7)
+        lifecycle.position(db, 7)
 
 
 def test_the_position_counts_who_waits_before_on_the_same_device(db, clock, board) -> None:
     ids = [only_job(db, submit(db)).id for _ in range(3)]
     other = only_job(db, submit(db, devices=["A100"])).id
-    assert [queue.position(db, job) for job in [*ids, other]] == [1, 2, 3, 1]
+    assert [lifecycle.position(db, job) for job in [*ids, other]] == [1, 2, 3, 1]
     claim(db, clock)
-    assert [queue.position(db, job) for job in ids] == [None, 1, 2]
+    assert [lifecycle.position(db, job) for job in ids] == [None, 1, 2]
 
 
 def test_the_database_itself_lets_one_run_of_a_job_count(db, clock, board) -> None:

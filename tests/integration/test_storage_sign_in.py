@@ -9,8 +9,8 @@ from typing import Any
 from builders import NOW, make_actor
 from kernelcup.domain import OPERATOR, Scope
 from kernelcup.errors import NotFound
-from kernelcup.services import accounts, login_links, tokens
-from kernelcup.services.device_login import approve_device_login, poll_device_login, start_device_login
+from kernelcup.services.people import accounts, login_links, tokens
+from kernelcup.services.people.device_login import approve_device_login, poll_device_login, start_device_login
 
 AT_ONCE = 8
 

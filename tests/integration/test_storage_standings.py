@@ -6,17 +6,17 @@ from builders import NOW, make_board, make_case, make_report, make_stage, make_s
 from kernelcup import errors
 from kernelcup.domain import NOBODY, OPERATOR, TrustRule
 from kernelcup.lessons import Best
-from kernelcup.services import queue
-from kernelcup.services.best import beside
-from kernelcup.services.board_changes import BoardChanges, update_board
-from kernelcup.services.rank import freeze, personal_best, standings
-from kernelcup.services.submissions import (
+from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.people.user_names import actor_of
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.leader import beside
+from kernelcup.services.results.standings import freeze, personal_best, standings
+from kernelcup.services.submissions.submissions import (
     delete_submission,
     get_code,
     list_submissions,
     show_submission,
 )
-from kernelcup.services.users import actor_of
 from kernelcup_harness.protocol import Mode, Timing, TrustLevel, Verdict
 
 
@@ -31,9 +31,9 @@ def judged(db, clock, board):
 
     def judge(time_ns: float = 1000.0, *, device: str = "H100", report=None, **overrides):
         submission = make_submission(db, **({"devices": [device], "now": clock()} | overrides))
-        lease = queue.claim_next(db, owner="me", lease_s=60, devices=[device], now=clock())
+        lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=[device], now=clock())
         found = report or make_report([time_ns])
-        queue.finish(db, lease, report=found, harness_hash="", machine="box", now=clock())
+        lifecycle.finish(db, lease, report=found, harness_hash="", machine="box", now=clock())
         clock.advance(1)
         return submission
 

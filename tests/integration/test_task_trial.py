@@ -11,7 +11,7 @@ from builders import make_device, make_task
 from kernelcup.domain import Task
 from kernelcup.launchers.local import LocalLauncher
 from kernelcup.launchers.slots import Slots
-from kernelcup.services.task_trial import LocalTrial, Tried
+from kernelcup.services.boards.task_trial import LocalTrial, Tried
 from kernelcup_harness.protocol import Backend, HarnessKind
 
 GROWS = """\

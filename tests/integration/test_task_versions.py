@@ -9,11 +9,11 @@ from sqlalchemy import insert, text
 from builders import make_board, make_task
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, RankingBy, StageLimits
-from kernelcup.services import rank
-from kernelcup.services.best import beside
-from kernelcup.services.board_changes import BoardChanges, update_board
-from kernelcup.services.rejudge import rejudge_board
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.results import standings
+from kernelcup.services.results.leader import beside
+from kernelcup.services.results.rejudge import rejudge_board
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage import schema
 from kernelcup.storage.tables import BestRow
 from kernelcup_harness.protocol import HarnessKind
@@ -43,8 +43,8 @@ def test_results_of_an_earlier_task_version_leave_the_standings(judging) -> None
     assert judging.ranking() == []
     judging.judge(9000, user="bob")
     assert judging.ranking() == [("bob", 9000)]
-    assert rank.personal_best(judging.db, "double", "H100", "ada") is None
-    assert [each.user for each in rank.history(judging.db, "double", "H100")] == ["bob"]
+    assert standings.personal_best(judging.db, "double", "H100", "ada") is None
+    assert [each.user for each in standings.history(judging.db, "double", "H100")] == ["bob"]
 
 
 @pytest.mark.first_contact(11, "results come back into the standings as they are judged again")

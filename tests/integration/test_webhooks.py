@@ -23,11 +23,12 @@ from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound
 from kernelcup.http.outgoing import HttpSender
-from kernelcup.services import audit, membership
+from kernelcup.services.boards import membership
 from kernelcup.services.news import webhooks
 from kernelcup.services.news.delivery import PAUSES_S, DeliveryFailed, Postman
 from kernelcup.services.news.newsroom import EVERY_S, Newsroom
-from kernelcup.services.rank import freeze
+from kernelcup.services.people import audit_log
+from kernelcup.services.results.standings import freeze
 
 URL = "https://hooks.example.org/cup"
 PROMISED_S = 15
@@ -315,7 +316,7 @@ def test_who_manages_a_board_manages_its_webhooks_and_nobody_else(db) -> None:
         webhooks.remove_webhook(db, OPERATOR, "closed", made.webhook.id, now=NOW)
     webhooks.remove_webhook(db, grace, "double", made.webhook.id, now=NOW)
     assert webhooks.list_webhooks(db, grace, "double") == []
-    entries = [each for each in audit.entries(db, OPERATOR) if each.action.startswith("webhook.")]
+    entries = [each for each in audit_log.entries(db, OPERATOR) if each.action.startswith("webhook.")]
     assert [each.action for each in entries] == ["webhook.remove", "webhook.add"]
     assert all(each.detail == {"webhook": 1, "host": "hooks.example.org"} for each in entries)
 

@@ -16,8 +16,9 @@ from typing import Any
 from builders import NOW, make_board, make_report, make_submission, make_task
 from fakes import FakeClock
 from kernelcup.domain import OPERATOR, Leaderboard, TrustRule
-from kernelcup.services import duels, queue
-from kernelcup.services.rank import freeze
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import duels
+from kernelcup.services.results.standings import freeze
 from kernelcup.storage import schema
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, TrustLevel
@@ -55,14 +56,14 @@ class Old:
         self._clock.advance(60)
         values = {"board": board.name, "devices": [device], "user": user, "now": self._clock()}
         submission = make_submission(self._db, **values)
-        lease = queue.claim_next(self._db, owner="me", lease_s=60.0, devices=[device], now=self._clock())
+        lease = lifecycle.claim_next(self._db, owner="me", lease_s=60.0, devices=[device], now=self._clock())
         assert lease is not None
         with self._db.read() as session:
             rival = duels.find_rival(session, lease.job, submission, board)
         duel = TIED if rival is not None else None
         report = make_report([time_ns], backend=BACKENDS[device], duel=duel, **facts)
         self._clock.advance(3)
-        queue.finish(
+        lifecycle.finish(
             self._db,
             lease,
             report=report,

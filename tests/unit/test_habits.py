@@ -62,7 +62,7 @@ def test_a_changed_module_asks_for_the_tests_that_import_it() -> None:
 
 
 def test_a_module_is_found_by_its_name_among_others_of_its_package() -> None:
-    assert "tests/unit/services/test_accounts.py" in chosen("src/kernelcup/services/audit.py")
+    assert "tests/unit/services/test_accounts.py" in chosen("src/kernelcup/services/people/audit_log.py")
 
 
 def test_a_changed_test_asks_for_itself() -> None:

@@ -19,7 +19,8 @@ from builders import (
     make_task,
 )
 from kernelcup.domain import OPERATOR, CodePolicy, RankingBy, Role, Visibility
-from kernelcup.services import membership, queue
+from kernelcup.services.boards import membership
+from kernelcup.services.queue import lifecycle
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import DuelResult, RunReport, Timing, TrustLevel, Verdict, Work
 
@@ -136,9 +137,9 @@ def gray_report(
 
 def judge(db: Database, report: RunReport, *, at: datetime, rival: int | None = None) -> None:
     """Judge the job that is next."""
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=at)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=at)
     assert lease is not None
-    queue.finish(
+    lifecycle.finish(
         db,
         lease,
         report=report,

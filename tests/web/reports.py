@@ -11,7 +11,7 @@ from typing import Any
 
 from builders import NOW, make_audit, make_case, make_report, make_stage, make_submission
 from kernelcup.domain import Submission
-from kernelcup.services import queue
+from kernelcup.services.queue import lifecycle
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import (
     CapturedOutput,
@@ -211,8 +211,10 @@ def judged(db: Database, report: RunReport, **overrides: Any) -> Submission:
 
 def finish(db: Database, report: RunReport) -> None:
     """Judge what is next on the H100."""
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW + timedelta(seconds=0.3))
+    lease = lifecycle.claim_next(
+        db, owner="test", lease_s=60, devices=["H100"], now=NOW + timedelta(seconds=0.3)
+    )
     assert lease is not None
-    queue.finish(
+    lifecycle.finish(
         db, lease, report=report, harness_hash="f", machine="h100-3", now=NOW + timedelta(seconds=3.7)
     )

@@ -11,8 +11,12 @@ from playwright.sync_api import expect
 
 from builders import NOW, make_board, make_report, make_submission
 from kernelcup.domain import OPERATOR, Role
-from kernelcup.services import accounts, audit, calibrations, limits, pauses, queue, reviews, tokens
-from kernelcup.services.rank import standings
+from kernelcup.services.machines import calibrations
+from kernelcup.services.people import accounts, audit_log, tokens
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import reviews
+from kernelcup.services.results.standings import standings
+from kernelcup.services.rules import limits, pauses
 from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend, Mode
 
@@ -44,9 +48,9 @@ FOR_CREATORS = (
 def judged(db, user: str) -> int:
     """Submit and judge something ranked; return its job."""
     make_submission(db, board="double", user=user, mode=Mode.LEADERBOARD)
-    lease = queue.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
     assert lease is not None
-    queue.finish(db, lease, report=make_report([2000.0]), harness_hash="f", machine="m", now=NOW)
+    lifecycle.finish(db, lease, report=make_report([2000.0]), harness_hash="f", machine="m", now=NOW)
     return lease.job.id
 
 
@@ -206,7 +210,7 @@ def test_the_log_has_what_was_done_and_comes_in_pages(client, people, signed_in,
     second = client.get(older.replace("&amp;", "&")).text
     assert "user:user-54" in first
     assert "user:user-0<" in second
-    assert len(audit.entries(db, OPERATOR, action="user.create", limit=100)) == 55
+    assert len(audit_log.entries(db, OPERATOR, action="user.create", limit=100)) == 55
 
 
 def test_forms_of_admins_do_nothing_for_others(client, people, signed_in, db) -> None:

@@ -13,7 +13,7 @@ from test_admin_pages import EVIL, HTML, judged, post
 from builders import NOW, make_board
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import SignInNeeded
-from kernelcup.services import tokens
+from kernelcup.services.people import tokens
 
 FIGURES = "/admin/figures"
 OF_BOARD = "/admin/figures?leaderboard=double"

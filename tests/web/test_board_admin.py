@@ -14,8 +14,10 @@ from builders import NOW, REFERENCE, make_board, make_report, make_submission, m
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import NotFound
 from kernelcup.http.pages.admin import manage
-from kernelcup.services import boards, pauses, queue
-from kernelcup.services.rank import standings
+from kernelcup.services.boards import boards
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.standings import standings
+from kernelcup.services.rules import pauses
 from kernelcup.tasks.writing import files_of
 from kernelcup_harness.protocol import Mode, TrustLevel
 
@@ -140,10 +142,10 @@ def test_each_rank_that_changes_is_shown_before_and_after(
     visitor, people, db, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_submission(db, board="double", user="<b>fox", mode=Mode.LEADERBOARD)
-    lease = queue.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
     assert lease is not None
     report = make_report([1000.0], trust=TrustLevel.SELF_MEASURED)
-    queue.finish(db, lease, report=report, harness_hash="f", machine="m", now=NOW)
+    lifecycle.finish(db, lease, report=report, harness_hash="f", machine="m", now=NOW)
 
     def preview() -> Any:
         page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double")

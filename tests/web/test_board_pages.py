@@ -16,7 +16,7 @@ from looks import WIDTHS, check_page, check_width
 from builders import NOW, make_board
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.http.pages import board_live
-from kernelcup.services import rank
+from kernelcup.services.results import standings
 
 PAGES = (
     "/",
@@ -127,7 +127,7 @@ def test_frozen_board_shows_nothing_from_after_its_freeze(client, person, signed
 
 
 def test_unveiled_board_shows_all(client, db, competition) -> None:
-    rank.unveil(db, OPERATOR, "matmul-fp8", now=NOW)
+    standings.unveil(db, OPERATOR, "matmul-fp8", now=NOW)
     assert "ken" in client.get("/b/matmul-fp8").text
 
 

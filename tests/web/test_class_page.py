@@ -13,7 +13,8 @@ from test_admin_pages import HTML, judged, post
 
 from builders import NOW, make_board
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services import accounts, membership
+from kernelcup.services.boards import membership
+from kernelcup.services.people import accounts
 
 PAGE = "/admin/boards/double/class"
 LIST = "user,label,pseudonym\nada,Ada L.,quiet fox\n,<script>alert(1)</script>,\n"

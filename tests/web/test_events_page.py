@@ -11,8 +11,8 @@ from builders import NOW, make_board
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import InvalidValue
-from kernelcup.services.board_changes import BoardChanges, update_board
-from kernelcup.services.rank import freeze
+from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.results.standings import freeze
 
 
 def test_an_event_shows_its_boards_and_who_is_first(client, db, clock) -> None:

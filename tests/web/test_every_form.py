@@ -15,8 +15,11 @@ from builders import NOW, make_submission
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.http import signin
 from kernelcup.http.pages import routes
-from kernelcup.services import accounts, exceptions, limits, login_links, membership, reviews
-from kernelcup.services.submissions import list_views
+from kernelcup.services.boards import late_exceptions, membership
+from kernelcup.services.people import accounts, login_links
+from kernelcup.services.results import reviews
+from kernelcup.services.rules import limits
+from kernelcup.services.submissions.submissions import list_views
 
 HERE = {"Origin": "http://127.0.0.1:8000", "Accept": "text/html"}
 SHOWN_AFTER_A_FORM = {
@@ -78,7 +81,7 @@ def root(client: TestClient, competition: None, person, signed_in, db) -> Any:
     accounts.ban(db, OPERATOR, "banned", reason="spam", now=NOW)
     limits.add_limit(db, OPERATOR, text="10/hour", now=NOW)
     membership.make_invites(db, OPERATOR, ["class-2026"], count=1, label="", now=NOW)
-    exceptions.grant_late(db, OPERATOR, "grayscale", "ada", NOW.replace(year=NOW.year + 1), now=NOW)
+    late_exceptions.grant_late(db, OPERATOR, "grayscale", "ada", NOW.replace(year=NOW.year + 1), now=NOW)
     judged = list_views(db, user="niklaus")[0]
     reviews.quarantine(db, OPERATOR, judged.jobs[0].job.id, reason="look", now=NOW)
     for _ in range(2):

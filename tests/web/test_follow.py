@@ -14,9 +14,9 @@ from PIL import Image
 from builders import NOW, make_actor, make_board
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services import membership
+from kernelcup.services.boards import membership
 from kernelcup.services.news import moments
-from kernelcup.services.rank import freeze, unveil
+from kernelcup.services.results.standings import freeze, unveil
 
 ATOM = "{http://www.w3.org/2005/Atom}"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,7 +12,7 @@ from builders import make_board
 from kernelcup.domain import Role
 from kernelcup.http import signin
 from kernelcup.http.pages import routes
-from kernelcup.services.accounts import make_user
+from kernelcup.services.people.accounts import make_user
 
 HERE = {"Origin": "http://127.0.0.1:8000"}
 HTML = {"Accept": "text/html"}

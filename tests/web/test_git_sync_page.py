@@ -15,9 +15,9 @@ from test_admin_pages import EVIL, judged, post
 
 from builders import REFERENCE
 from kernelcup.domain import OPERATOR, Actor, Role
-from kernelcup.services import boards, problem_sync
-from kernelcup.services.rank import standings
-from kernelcup.services.task_git import fetch_here
+from kernelcup.services.boards import boards, problem_sync
+from kernelcup.services.boards.git_source import fetch_here
+from kernelcup.services.results.standings import standings
 from kernelcup_harness.protocol import HarnessKind
 
 PAGE = "/admin/boards/new"

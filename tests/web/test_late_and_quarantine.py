@@ -12,8 +12,10 @@ from test_admin_pages import EVIL, HTML, judged, post
 
 from builders import NOW, make_board, make_submission
 from kernelcup.domain import OPERATOR, Role
-from kernelcup.services import accounts, exceptions, reviews
-from kernelcup.services.rank import standings
+from kernelcup.services.boards import late_exceptions
+from kernelcup.services.people import accounts
+from kernelcup.services.results import reviews
+from kernelcup.services.results.standings import standings
 
 LATE = "/admin/boards/double/late"
 
@@ -34,7 +36,7 @@ def people(db, person) -> dict[str, Any]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_fit_and_axe_finds_nothing(visitor, people, db, width) -> None:
-    exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
+    late_exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
     somebody = visitor(people["grace"], width=width, dark=width == 768)
     page = somebody.open(LATE)
     check_page(page)
@@ -51,11 +53,11 @@ def test_an_exception_is_added_changed_and_removed(visitor, people, db) -> None:
         page.get_by_label("Until").fill(day)
         page.get_by_role("button", name="Add").click()
         expect(page.get_by_role("region", name="Late exceptions")).to_contain_text(shown)
-    (each,) = exceptions.late_exceptions(db, OPERATOR, "double")
+    (each,) = late_exceptions.late_exceptions(db, OPERATOR, "double")
     assert (each.user, f"{each.until:%Y-%m-%d %H:%M:%S}") == ("ada", "2030-02-28 23:59:59")
     page.get_by_role("button", name="Remove the exception of ada").click()
     expect(page.get_by_text("None.")).to_be_visible()
-    assert exceptions.late_exceptions(db, OPERATOR, "double") == []
+    assert late_exceptions.late_exceptions(db, OPERATOR, "double") == []
 
 
 @pytest.mark.parametrize(
@@ -76,13 +78,13 @@ def test_an_exception_that_cannot_be_is_told_and_kept_in_the_form(
     assert answer.status_code == 400
     assert text in answer.text
     assert EVIL not in answer.text
-    assert exceptions.late_exceptions(db, OPERATOR, "double") == []
+    assert late_exceptions.late_exceptions(db, OPERATOR, "double") == []
 
 
 def test_a_name_with_a_script_is_text_in_the_list(client, people, signed_in, db) -> None:
     name = "<img src=x onerror=alert(1)>"
     accounts.make_user(db, OPERATOR, name, role=Role.PARTICIPANT, now=NOW)
-    exceptions.grant_late(db, OPERATOR, "double", name, NOW + timedelta(days=9), now=NOW)
+    late_exceptions.grant_late(db, OPERATOR, "double", name, NOW + timedelta(days=9), now=NOW)
     client.cookies.update(signed_in(people["grace"]))
     page = client.get(LATE).text
     assert name not in page
@@ -91,13 +93,13 @@ def test_a_name_with_a_script_is_text_in_the_list(client, people, signed_in, db)
 
 def test_late_exceptions_are_for_those_who_manage_the_leaderboard(client, people, signed_in, db) -> None:
     assert client.get(LATE, headers=HTML).status_code == 401
-    exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
+    late_exceptions.grant_late(db, OPERATOR, "double", "ada", NOW + timedelta(days=9), now=NOW)
     for name in ("ada", "eve"):
         client.cookies.update(signed_in(people[name]))
         assert client.get(LATE, headers=HTML).status_code == 403
         assert post(client, LATE, user="eve", until="2030-01-31").status_code == 403
         assert post(client, f"{LATE}/revoke", user="ada").status_code == 403
-    assert [each.user for each in exceptions.late_exceptions(db, OPERATOR, "double")] == ["ada"]
+    assert [each.user for each in late_exceptions.late_exceptions(db, OPERATOR, "double")] == ["ada"]
     client.cookies.update(signed_in(people["root"]))
     assert client.get(LATE, headers=HTML).status_code == 200
 

@@ -15,7 +15,7 @@ from builders import make_board, make_device, make_submission, make_task
 from kernelcup.config import Config
 from kernelcup.http.platform import Platform
 from kernelcup.launchers.local import LocalLauncher
-from kernelcup.services.dispatch import Dispatcher
+from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup_harness.protocol import Backend
 
 DEVICE = make_device(name="emulated", backend=Backend.EMULATED, launcher="local")

@@ -16,7 +16,9 @@ from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
 from kernelcup.config import Config
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.providers import SignInSection
-from kernelcup.services import accounts, membership, queue
+from kernelcup.services.boards import membership
+from kernelcup.services.people import accounts
+from kernelcup.services.queue import lifecycle
 from kernelcup_harness.protocol import Mode
 
 HERE = {"Origin": "http://127.0.0.1:8000"}
@@ -46,10 +48,10 @@ def config(config: Config, provider: FakeProvider) -> Config:
 def judged(db, user: str, board: str = "double", seconds: float = 1e-6) -> int:
     """Submit and judge something ranked."""
     sent = make_submission(db, board=board, user=user, mode=Mode.LEADERBOARD)
-    lease = queue.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="t", lease_s=60, devices=["H100"], now=NOW)
     assert lease is not None
     report = make_report([seconds * 1e9])
-    queue.finish(db, lease, report=report, harness_hash="f", machine="m", now=NOW)
+    lifecycle.finish(db, lease, report=report, harness_hash="f", machine="m", now=NOW)
     return sent.id
 
 
@@ -141,7 +143,7 @@ def test_profile_of_others_leaves_out_where_they_have_a_pseudonym(client, person
 
 def accounts_person(db, name: str):
     """Return somebody who is there already, as ``signed_in`` takes them."""
-    from kernelcup.services.users import actor_of
+    from kernelcup.services.people.user_names import actor_of
     from service import Person
 
     return Person(actor=actor_of(db, name), token="")
@@ -174,7 +176,7 @@ def test_unknown_user_is_told_so(client) -> None:
 
 
 def test_own_submission_says_why_it_does_not_rank(client, person, db, signed_in) -> None:
-    from kernelcup.services import reviews
+    from kernelcup.services.results import reviews
 
     ada = person("ada")
     make_board(db)
@@ -260,7 +262,7 @@ def test_a_participant_gets_no_token_with_more_than_their_role(client, person, s
 
 
 def test_a_token_of_somebody_else_is_not_there(client, person, signed_in, db) -> None:
-    from kernelcup.services import tokens
+    from kernelcup.services.people import tokens
 
     bob = person("bob", Role.PARTICIPANT)
     (theirs,) = tokens.list_tokens(db, OPERATOR, now=NOW, for_user="bob")

@@ -11,9 +11,11 @@ from builders import NOW, make_board, make_device
 from hand_judging import Judging, decide, flagged
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.errors import UnfitDevice
-from kernelcup.services import dispatchers, fitness, pauses, reviews
-from kernelcup.services.rank import freeze, unveil
-from kernelcup.services.submissions import delete_submission
+from kernelcup.services.machines import dispatchers, outages
+from kernelcup.services.results import reviews
+from kernelcup.services.results.standings import freeze, unveil
+from kernelcup.services.rules import pauses
+from kernelcup.services.submissions.submissions import delete_submission
 from kernelcup.storage.tables import DeviceCalibrationRow
 
 OTHER_CODE = b"def custom_kernel(data):\n    return data + data\n"
@@ -163,7 +165,7 @@ def test_maintenance_drifts_and_outages_are_listed_and_name_no_machine(client, d
                     machine="box-7", gpu="0", device="H100", at=at, fits=fits, fresh=False, found={}
                 )
             )
-    fitness.take_out(
+    outages.take_out(
         db,
         UnfitDevice("GPU 0: its clocks are throttled", gpus=["0"]),
         device="H100",

@@ -12,8 +12,8 @@ from looks import WIDTHS, check_page
 
 from builders import NOW, make_board, make_case, make_stage, make_submission
 from kernelcup.domain import CodePolicy, Role
-from kernelcup.services import queue
-from kernelcup.services.progress import ProgressNotes
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.queue.progress import ProgressNotes
 from kernelcup_harness.protocol import CapturedOutput, Difference, Mode, StageName, TrustLevel, Verdict
 
 OURS = {"Origin": "http://127.0.0.1:8000"}
@@ -255,13 +255,13 @@ def test_page_follows_a_run_to_its_verdict_without_reload(db, visitor, ada) -> N
     page = visitor(ada).open("/s/1")
     page.evaluate("window.first = true")
     assert page.get_by_text("number 1 in the queue").is_visible()
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
     assert lease is not None
     notes = ProgressNotes(db, lease.job, clock=lambda: NOW)
     notes.take({"event": "stage", "stage": "ranked", "cases": 5})
     notes.take({"event": "case", "stage": "ranked", "case": 2})
     page.get_by_text("3 of 5").wait_for()
-    queue.finish(db, lease, report=reports.ranked(), harness_hash="f", machine="m", now=NOW)
+    lifecycle.finish(db, lease, report=reports.ranked(), harness_hash="f", machine="m", now=NOW)
     page.get_by_text("Of peak").wait_for()
     assert page.locator("h1 .verdict").inner_text() == "accepted"
     assert page.get_by_role("button", name="Cancel it").count() == 0
@@ -278,13 +278,13 @@ def test_page_of_a_run_works_without_javascript(db, visitor, ada) -> None:
 
 def test_steps_are_of_the_latest_attempt(db, client, ada) -> None:
     make_submission(db, devices=["H100"], mode=Mode.TEST)
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=NOW)
     assert lease is not None
     notes = ProgressNotes(db, lease.job, clock=lambda: NOW)
     notes.take({"event": "stage", "stage": "test", "cases": 10})
     notes.take({"event": "stage_end", "stage": "test", "verdict": "accepted"})
     assert "10 of 10" in client.get("/s/1").text
-    queue.hand_back(db, lease, reason="the machine is lost", now=NOW)
+    lifecycle.hand_back(db, lease, reason="the machine is lost", now=NOW)
     page = client.get("/s/1").text
     assert "10 of 10" not in page
     assert "number 1 in the queue" in page

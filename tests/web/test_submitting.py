@@ -13,8 +13,8 @@ from looks import WIDTHS, check_page
 from builders import NOW, SUBMISSION, make_board, make_submission, make_task
 from kernelcup.domain import OPERATOR, Language
 from kernelcup.http.pages.assets import assets
-from kernelcup.services import pauses
-from kernelcup.services.submissions import get_code, list_views
+from kernelcup.services.rules import pauses
+from kernelcup.services.submissions.submissions import get_code, list_views
 from kernelcup_harness.protocol import HarnessKind, Mode
 
 ROOT = Path(__file__).resolve().parents[2]

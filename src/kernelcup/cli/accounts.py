@@ -15,9 +15,9 @@ from kernelcup.cli.place import Place, given, path_of, reader
 if TYPE_CHECKING:
     from kernelcup.client_api import Api
     from kernelcup.domain import Role, Scope
-    from kernelcup.services.accounts import User
-    from kernelcup.services.audit import AuditEntry
-    from kernelcup.services.tokens import Token
+    from kernelcup.services.people.accounts import User
+    from kernelcup.services.people.audit_log import AuditEntry
+    from kernelcup.services.people.tokens import Token
     from kernelcup.storage.database import Database
 
 user = typer.Typer(help="Create, list and change users.", no_args_is_help=True)
@@ -39,7 +39,7 @@ def list_users(
 ) -> None:
     """List users."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import accounts
+    from kernelcup.services.people import accounts
 
     found = place.ask(
         lambda db: accounts.list_users(db, OPERATOR, after_id=after, limit=limit, query=query),
@@ -68,7 +68,7 @@ def add(
 ) -> None:
     """Create a user who signs in with tokens."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import accounts
+    from kernelcup.services.people import accounts
 
     wanted = read_role(role)
     made = place.ask(
@@ -92,7 +92,7 @@ def change_role(
 ) -> None:
     """Change a user's role. Tokens lose at once the scopes that the new role does not allow."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import accounts
+    from kernelcup.services.people import accounts
 
     wanted = read_role(role)
     changed = place.ask(
@@ -114,7 +114,7 @@ def ban(
 ) -> None:
     """Ban a user: the user can still read, and nothing else."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import accounts
+    from kernelcup.services.people import accounts
 
     banned = place.ask(
         lambda db: accounts.ban(db, OPERATOR, name, reason=reason, now=_now()),
@@ -130,7 +130,7 @@ def ban(
 def unban(place: Place, name: UserArgument, as_json: JsonOption = False) -> None:
     """Lift a ban."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import accounts
+    from kernelcup.services.people import accounts
 
     freed = place.ask(
         lambda db: accounts.unban(db, OPERATOR, name, now=_now()),
@@ -176,7 +176,7 @@ def create_token(
 def list_tokens(place: Place, name: UserArgument, as_json: JsonOption = False) -> None:
     """List a user's usable tokens, including browser sessions."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import tokens
+    from kernelcup.services.people import tokens
 
     found = place.ask(
         lambda db: tokens.list_tokens(db, OPERATOR, now=_now(), for_user=name),
@@ -200,7 +200,7 @@ def revoke_token(
 ) -> None:
     """Revoke a token."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import tokens
+    from kernelcup.services.people import tokens
 
     place.do(
         lambda db: tokens.revoke_token(db, OPERATOR, token_id, _now()),
@@ -230,7 +230,7 @@ def audit(
     """Show the audit log: who used which right, newest first."""
     from kernelcup.cli.texts import plain
     from kernelcup.domain import OPERATOR
-    from kernelcup.services.audit import AuditEntry, entries
+    from kernelcup.services.people.audit_log import AuditEntry, entries
 
     found = place.ask(
         lambda db: entries(db, OPERATOR, target=target, action=action, before_id=before, limit=limit),
@@ -344,7 +344,7 @@ def _token_here(
     db: Database, name: str, label: str, wanted: frozenset[Scope] | None, days: int
 ) -> tuple[Token, str]:
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import accounts, tokens
+    from kernelcup.services.people import accounts, tokens
 
     now = _now()
     return tokens.create_token(
@@ -361,7 +361,7 @@ def _token_here(
 def _token_there(
     api: Api, name: str, label: str, wanted: frozenset[Scope] | None, days: int
 ) -> tuple[Token, str]:
-    from kernelcup.services import accounts
+    from kernelcup.services.people import accounts
 
     if wanted is None:
         wanted = _usual_scopes(api.ask(reader(accounts.User), "GET", path_of("users", name)).role)
@@ -371,13 +371,13 @@ def _token_there(
 
 def token_of(body: dict[str, Any]) -> Token:
     """Read a token from a server's form; revoked ones are not in its lists."""
-    from kernelcup.services.tokens import Token
+    from kernelcup.services.people.tokens import Token
 
     return reader(Token)({**body, "revoked_at": None})
 
 
 def _usual_scopes(role: Role) -> frozenset[Scope]:
     from kernelcup.domain import Scope
-    from kernelcup.services import tokens
+    from kernelcup.services.people import tokens
 
     return tokens.scopes_of(role) - {Scope.ACT}

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kernelcup.cli.venue import Update, Venue
-    from kernelcup.services.board_changes import Affected, UpdatePreview
-    from kernelcup.services.problem_sync import SyncOptions, SyncResult
+    from kernelcup.services.boards.changes import Affected, UpdatePreview
+    from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
     from kernelcup.services.stats import Stats
     from kernelcup.storage.database import Database
 
@@ -190,7 +190,7 @@ def taking(each: Affected) -> str:
 def setting(value: object) -> str:
     """Return a setting as people read it."""
     from kernelcup.cli.board import moment
-    from kernelcup.services.board_changes import as_json
+    from kernelcup.services.boards.changes import as_json
 
     if value is None:
         return "none"
@@ -204,7 +204,7 @@ def setting(value: object) -> str:
 
 def preview_object(seen: UpdatePreview) -> dict[str, Any]:
     """Return a preview as ``--json`` prints it."""
-    from kernelcup.services.board_changes import as_json
+    from kernelcup.services.boards.changes import as_json
 
     settings = {
         name: {"old": as_json(old), "new": as_json(new)} for name, (old, new) in seen.settings.items()
@@ -264,9 +264,9 @@ def sync(
     """
     from kernelcup.cli import exits, options
     from kernelcup.domain import Visibility
-    from kernelcup.services.board_changes import KEEP
-    from kernelcup.services.deadlines import parse_deadline
-    from kernelcup.services.problem_sync import SyncOptions
+    from kernelcup.services.boards.changes import KEEP
+    from kernelcup.services.boards.deadlines import parse_deadline
+    from kernelcup.services.boards.problem_sync import SyncOptions
 
     kind = options.read_harness(harness)
     until = None if deadline in (None, settings_of.NONE) else parse_deadline(deadline, datetime.now(UTC))
@@ -303,8 +303,8 @@ def work_sync(
     from kernelcup.cli import platform
     from kernelcup.client_api import LONG_S
     from kernelcup.domain import OPERATOR
-    from kernelcup.services.board_changes import Keep
-    from kernelcup.services.problem_sync import SyncResult, sync_problem_set
+    from kernelcup.services.boards.changes import Keep
+    from kernelcup.services.boards.problem_sync import SyncResult, sync_problem_set
 
     def here(db: Database) -> SyncResult:
         options = dataclasses.replace(
@@ -394,7 +394,7 @@ def stats(
     from datetime import timedelta
 
     from kernelcup.domain import OPERATOR
-    from kernelcup.services.board_changes import as_json as plain_value
+    from kernelcup.services.boards.changes import as_json as plain_value
     from kernelcup.services.stats import Stats
     from kernelcup.services.stats import stats as figures
 

@@ -79,7 +79,7 @@ def read(
 ) -> dict[str, Any]:
     """Return the settings that were given; the word none becomes None. Raise ``InvalidValue``."""
     from kernelcup.domain import Visibility
-    from kernelcup.services.deadlines import parse_deadline, parse_opening
+    from kernelcup.services.boards.deadlines import parse_deadline, parse_opening
 
     found: dict[str, Any] = {}
     if deadline is not None:

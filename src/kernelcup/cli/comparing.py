@@ -96,7 +96,7 @@ def compare_files(
 ) -> None:
     """Compare two files on this machine."""
     from kernelcup.cli import platform
-    from kernelcup.services.submit import read_code
+    from kernelcup.services.submissions.submit import read_code
 
     settings = platform.load_config(config)
     chosen = check_device(platform.pick_device(settings, device), settings)
@@ -123,7 +123,8 @@ def check_device(device: Device, settings: Config) -> Device:
 def compare_stored(venue: LocalVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
     """Compare two submissions of this machine's database, without a queue."""
     from kernelcup.cli import platform
-    from kernelcup.services import boards, rank
+    from kernelcup.services.boards import boards
+    from kernelcup.services.results import standings
 
     views = [venue.submission(number) for number in (first, second)]
     names = {view.leaderboard for view in views}
@@ -135,7 +136,7 @@ def compare_stored(venue: LocalVenue, first: int, second: int, device: str | Non
     if device is None and len(board.devices) > 1:
         text = f"{board.name} has several devices: choose one with --device: {', '.join(board.devices)}"
         raise DeviceNeeded(text, leaderboard=board.name, devices=board.devices)
-    wanted = board.devices[0] if device is None else rank.board_device(board, device)
+    wanted = board.devices[0] if device is None else standings.board_device(board, device)
     chosen = check_device(platform.pick_device(venue.config, wanted), venue.config)
     codes = [venue.code(number) for number in (first, second)]
     found = boards.get_task(venue.db, board.name)

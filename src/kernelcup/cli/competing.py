@@ -93,7 +93,7 @@ def submit(
 
 def warn_near_misses(code: str) -> None:
     """Warn on stderr about comments that look like a directive but are not read as one."""
-    from kernelcup.services.directives import near_misses
+    from kernelcup.services.submissions.directives import near_misses
 
     for text in near_misses(code):
         typer.echo(plain(f"warning: {text}"), err=True)

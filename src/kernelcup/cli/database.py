@@ -145,7 +145,7 @@ def check_idle(db: Database) -> None:
     from datetime import UTC, datetime
 
     from kernelcup.errors import Conflict
-    from kernelcup.services import dispatchers
+    from kernelcup.services.machines import dispatchers
     from kernelcup.storage import schema
 
     if schema.current_revision(db) != schema.newest_revision():

@@ -85,8 +85,8 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
     from kernelcup.domain import OPERATOR, Scope
     from kernelcup.http.platform import Platform
     from kernelcup.http.static_site import write_site
-    from kernelcup.services import tokens
-    from kernelcup.services.submissions import list_submissions
+    from kernelcup.services.people import tokens
+    from kernelcup.services.submissions.submissions import list_submissions
 
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     platform = Platform(db=db, config=settings, secret=secrets.token_hex())
@@ -147,7 +147,7 @@ def clear(folder: Path) -> None:
 def make_boards(db: Database, settings: Config, device: Device) -> None:
     """Make both leaderboards."""
     from kernelcup.cli import platform
-    from kernelcup.services.boards import create_board
+    from kernelcup.services.boards.boards import create_board
 
     for name in BOARDS:
         create_board(
@@ -164,8 +164,8 @@ def make_boards(db: Database, settings: Config, device: Device) -> None:
 def compete(out: Console, db: Database, settings: Config, device: Device) -> Submission:
     """Submit and judge everything; return a submission that is wrong."""
     from kernelcup.cli import platform, render
-    from kernelcup.services.progress import JobFinished, JobProgress, JobStarted, Progress
-    from kernelcup.services.submit import submit
+    from kernelcup.services.queue.progress import JobFinished, JobProgress, JobStarted, Progress
+    from kernelcup.services.submissions.submit import submit
     from kernelcup_harness.protocol import Backend, Mode
 
     entries = [entry for entry in ENTRIES if device.backend is Backend.CUDA or not entry[3]]
@@ -209,9 +209,9 @@ def title(submission: Submission) -> str:
 def show_results(out: Console, db: Database, device: Device, wrong: Submission) -> None:
     """Print both standings and the report of the wrong submission."""
     from kernelcup.cli import render
-    from kernelcup.services.boards import get_board
-    from kernelcup.services.rank import standings
-    from kernelcup.services.submissions import show_submission
+    from kernelcup.services.boards.boards import get_board
+    from kernelcup.services.results.standings import standings
+    from kernelcup.services.submissions.submissions import show_submission
 
     for name in BOARDS:
         out.print()

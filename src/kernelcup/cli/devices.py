@@ -53,8 +53,8 @@ def devices(
 def list_here(db: Database, settings: Config, history: int, *, as_json: bool) -> None:
     """Print this machine's devices."""
     from kernelcup.cli import calibration_text
-    from kernelcup.services import calibrations
-    from kernelcup.services.fitness import outages
+    from kernelcup.services.machines import calibrations
+    from kernelcup.services.machines.outages import outages
 
     out = outages(db, now=datetime.now(UTC))
     known = [
@@ -203,7 +203,7 @@ def device_up(
     from kernelcup.cli import platform
     from kernelcup.cli.texts import plain
     from kernelcup.errors import NotFound
-    from kernelcup.services.fitness import bring_back
+    from kernelcup.services.machines.outages import bring_back
 
     with platform.pointing_to(f"kernelcup devices{place.option}", NotFound):
         back = place.ask(

@@ -202,7 +202,7 @@ def levels(config: Config) -> Finding:
     from kernelcup.cli import platform
     from kernelcup.domain import TrustRule
     from kernelcup.errors import KernelCupError
-    from kernelcup.services.boards import list_boards, without_gpu_of
+    from kernelcup.services.boards.boards import list_boards, without_gpu_of
 
     try:
         with platform.open_database(config) as db:
@@ -224,7 +224,7 @@ def out_of_service(config: Config) -> Finding:
     """The GPUs that failed their checks, on all machines of this database."""
     from kernelcup.cli import platform
     from kernelcup.errors import KernelCupError
-    from kernelcup.services.fitness import outage_text, outages
+    from kernelcup.services.machines.outages import outage_text, outages
 
     try:
         with platform.open_database(config) as db:

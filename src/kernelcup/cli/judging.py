@@ -71,7 +71,7 @@ def run(
     from kernelcup.cli import exits, options, platform
     from kernelcup.cli.competing import warn_near_misses
     from kernelcup.cli.task_argument import Where, find_task
-    from kernelcup.services.submit import read_code
+    from kernelcup.services.submissions.submit import read_code
 
     settings = platform.load_config(config)
     chosen = platform.pick_device(settings, device)
@@ -131,8 +131,8 @@ def judge(
 
 def check_as_submitted(code: str, file: Path, task: Task) -> None:
     """Raise the error for which any leaderboard with that task would refuse the file."""
-    from kernelcup.services.admission import check_file_type
-    from kernelcup.services.directives import parse_directives
+    from kernelcup.services.submissions.admission import check_file_type
+    from kernelcup.services.submissions.directives import parse_directives
 
     parse_directives(code)
     check_file_type(file.name, task.lang)

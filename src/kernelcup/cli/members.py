@@ -19,7 +19,7 @@ from kernelcup.cli.texts import plain
 if TYPE_CHECKING:
     from kernelcup.client_forms import BudgetInfo
     from kernelcup.domain import Actor
-    from kernelcup.services.membership import ImportResult, Invite
+    from kernelcup.services.boards.membership import ImportResult, Invite
     from kernelcup.storage.database import Database
 
 invite = typer.Typer(help="Invite codes for closed leaderboards.", no_args_is_help=True)
@@ -60,7 +60,7 @@ def create_invites(
 def make_invites(place: Place, boards: list[str], *, count: int, label: str) -> list[str]:
     """Create codes."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import membership
+    from kernelcup.services.boards import membership
 
     wanted = {"leaderboards": boards, "count": count, "label": label}
     return place.ask(
@@ -76,8 +76,8 @@ def make_invites(place: Place, boards: list[str], *, count: int, label: str) -> 
 def list_invites(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List a leaderboard's codes and their users."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import membership
-    from kernelcup.services.membership import Invite
+    from kernelcup.services.boards import membership
+    from kernelcup.services.boards.membership import Invite
 
     named = place.board(board).name
     found = place.ask(
@@ -103,7 +103,7 @@ def revoke_invite(place: Place, code: CodeArgument, as_json: JsonOption = False)
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import membership
+    from kernelcup.services.boards import membership
 
     with platform.pointing_to(f"kernelcup admin invite list BOARD{place.option}", NotFound):
         was_claimed = place.ask(
@@ -122,8 +122,8 @@ def revoke_invite(place: Place, code: CodeArgument, as_json: JsonOption = False)
 def list_members(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the members of a leaderboard."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import membership
-    from kernelcup.services.membership import Member
+    from kernelcup.services.boards import membership
+    from kernelcup.services.boards.membership import Member
 
     named = place.board(board).name
     found: list[Member] = place.ask(
@@ -157,7 +157,7 @@ def add_member(
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import membership
+    from kernelcup.services.boards import membership
 
     named = place.board(board).name
     with platform.pointing_to(PEOPLE, NotFound):
@@ -185,7 +185,7 @@ def remove_member(
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import membership
+    from kernelcup.services.boards import membership
 
     named = place.board(board).name
     with platform.pointing_to(f"kernelcup admin members list {named}{place.option}", NotFound):
@@ -236,8 +236,8 @@ def import_members(
 def import_list(place: Place, board: str, text: str) -> ImportResult:
     """Import a class list."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import membership
-    from kernelcup.services.membership import ImportResult
+    from kernelcup.services.boards import membership
+    from kernelcup.services.boards.membership import ImportResult
 
     path = path_of("leaderboards", board, "members", "import")
     return place.ask(
@@ -251,7 +251,7 @@ def join(place: Place, code: CodeArgument, user: UserOption = None, as_json: Jso
     """Join the leaderboards that an invite code opens."""
     from kernelcup.cli import platform
     from kernelcup.errors import Conflict, NotFound
-    from kernelcup.services import membership
+    from kernelcup.services.boards import membership
 
     again = "ask the person who gave you the code for a new one"
     with (
@@ -312,8 +312,8 @@ def local_budget(db: Database, user: str | None, board: str, device: str) -> lis
     """Return how much a user may still submit, from this machine's database."""
     from kernelcup.cli import platform
     from kernelcup.client_forms import BudgetInfo
-    from kernelcup.services import limits
-    from kernelcup.services.users import actor_of
+    from kernelcup.services.people.user_names import actor_of
+    from kernelcup.services.rules import limits
 
     who = actor_of(db, platform.user_name(user))
     return [
@@ -325,7 +325,7 @@ def local_budget(db: Database, user: str | None, board: str, device: str) -> lis
 def account(db: Database, user: str | None) -> Actor:
     """Return the local user, creating the account if needed."""
     from kernelcup.cli import platform
-    from kernelcup.services.users import actor_of, ensure_user
+    from kernelcup.services.people.user_names import actor_of, ensure_user
 
     return actor_of(db, ensure_user(db, platform.user_name(user), now=_now()))
 

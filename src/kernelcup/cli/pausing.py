@@ -42,7 +42,7 @@ def pause(
     Jobs for a paused device stay in the queue.
     """
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import pauses
+    from kernelcup.services.rules import pauses
 
     check_pausable(what, name)
     check_reason(reason)
@@ -77,7 +77,7 @@ def start(
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import pauses
+    from kernelcup.services.rules import pauses
 
     check_pausable(what, name)
     key = key_of(place, what, name)
@@ -95,7 +95,7 @@ def start(
 @with_place
 def list_pauses(place: Place, as_json: JsonOption = False) -> None:
     """List the pauses and their reasons."""
-    from kernelcup.services import pauses
+    from kernelcup.services.rules import pauses
     from kernelcup.storage.pauses import Pause
 
     found = place.ask(

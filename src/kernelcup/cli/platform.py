@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from kernelcup.launchers.base import Launcher
     from kernelcup.launchers.hygiene import Hygiene
     from kernelcup.launchers.local import LocalLauncher
-    from kernelcup.services.dispatch import Dispatcher
-    from kernelcup.services.progress import Progress
-    from kernelcup.services.task_trial import LocalTrial
+    from kernelcup.services.boards.task_trial import LocalTrial
+    from kernelcup.services.queue.dispatcher import Dispatcher
+    from kernelcup.services.queue.progress import Progress
     from kernelcup.storage.database import Database
 
 LOCAL = "local"
@@ -176,7 +176,7 @@ def make_launcher(config: Config) -> LocalLauncher:
 def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTrial | None:
     """Return the trial that runs tasks on this machine, None if PyTorch is missing."""
     from kernelcup.launchers.slots import Slots
-    from kernelcup.services.task_trial import LocalTrial
+    from kernelcup.services.boards.task_trial import LocalTrial
 
     if find_spec("torch") is None:
         return None
@@ -226,8 +226,8 @@ def make_dispatcher(
     """
     from kernelcup.cli.screening import second_opinion
     from kernelcup.screen.bounded import BoundedScreen
-    from kernelcup.services.dispatch import Dispatcher
-    from kernelcup.services.screening import is_native
+    from kernelcup.services.queue.dispatcher import Dispatcher
+    from kernelcup.services.submissions.screening import is_native
 
     check_devices(config)
     launcher = make_launcher(config)
@@ -312,7 +312,7 @@ def read_file(path: Path) -> bytes:
 
     Raise ``NotFound`` if it cannot be read, ``FileTooLarge`` if it is too large.
     """
-    from kernelcup.services.submit import LARGEST_FILE_BYTES
+    from kernelcup.services.submissions.submit import LARGEST_FILE_BYTES
 
     try:
         with path.open("rb") as file:
@@ -328,7 +328,7 @@ def read_file(path: Path) -> bytes:
 
 def creator_name(db: Database, given: str | None) -> str:
     """Return a new leaderboard's owner: the given name, or the login's user."""
-    from kernelcup.services.users import creator_here
+    from kernelcup.services.people.user_names import creator_here
 
     return given if given is not None else creator_here(db, user_name(None))
 

@@ -20,10 +20,10 @@ from kernelcup.client_api import Api
 from kernelcup.client_forms import BoardInfo, SubmissionInfo, TaskInfo, moment
 from kernelcup.client_tasks import pack
 from kernelcup.errors import InvalidValue, ServerUnavailable
-from kernelcup.services.board_changes import Affected, UpdatePreview
-from kernelcup.services.boards import check_board_name
-from kernelcup.services.submit import read_code
-from kernelcup.services.task_changes import CaseChange, FileChange
+from kernelcup.services.boards.boards import check_board_name
+from kernelcup.services.boards.changes import Affected, UpdatePreview
+from kernelcup.services.boards.task_diff import CaseChange, FileChange
+from kernelcup.services.submissions.submit import read_code
 
 if TYPE_CHECKING:
     from kernelcup.client import Client

@@ -13,7 +13,7 @@ from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
     from kernelcup.client_api import Api
-    from kernelcup.services.replay import FoundRun
+    from kernelcup.services.results.replay import FoundRun
     from kernelcup_harness.protocol import JobSpec, RunReport, StageName
 
 STAGES = ("test", "benchmark", "ranked")
@@ -65,7 +65,7 @@ def replay(
     from kernelcup.cli import exits, platform
     from kernelcup.cli.place import open_place
     from kernelcup.errors import NotFound
-    from kernelcup.services.replay import find_run, replay_job
+    from kernelcup.services.results.replay import find_run, replay_job
 
     if twin and input_number is None:
         raise InvalidValue("--twin: name its input with --input")
@@ -98,7 +98,7 @@ def replay(
 def find_there(api: Api, run_id: int) -> FoundRun:
     """Return a server's run with its submission and task. Raise ``NotFound`` or ``InvalidValue``."""
     from kernelcup.cli.place import path_of
-    from kernelcup.services.replay import FoundRun
+    from kernelcup.services.results.replay import FoundRun
     from kernelcup_harness.protocol import RunReport, from_json
 
     report, name, task_hash, submission, device = api.ask(

@@ -15,8 +15,8 @@ from kernelcup.cli.place import Place, json_object, path_of, reader
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
-    from kernelcup.services.rejudge import RejudgePlan
-    from kernelcup.services.reviews import Review
+    from kernelcup.services.results.rejudge import RejudgePlan
+    from kernelcup.services.results.reviews import Review
 
 reviews = typer.Typer(help="Results that wait for a decision.", no_args_is_help=True)
 
@@ -100,8 +100,8 @@ def rejudge_board(
     """Judge a leaderboard's results again, or return the plan."""
     from kernelcup.client_api import LONG_S
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import rejudge as service
-    from kernelcup.services.rejudge import RejudgePlan
+    from kernelcup.services.results import rejudge as service
+    from kernelcup.services.results.rejudge import RejudgePlan
 
     return place.ask(
         lambda db: service.rejudge_board(
@@ -122,8 +122,8 @@ def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> Re
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import rejudge as service
-    from kernelcup.services.rejudge import RejudgePlan
+    from kernelcup.services.results import rejudge as service
+    from kernelcup.services.results.rejudge import RejudgePlan
 
     with platform.pointing_to(f"kernelcup submissions list{place.option}", NotFound):
         return place.ask(
@@ -149,8 +149,8 @@ def list_reviews(
 ) -> None:
     """List the results that wait for a decision, oldest first."""
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import reviews as service
-    from kernelcup.services.reviews import Review
+    from kernelcup.services.results import reviews as service
+    from kernelcup.services.results.reviews import Review
 
     named = None if board is None else place.board(board).name
     params = {} if named is None else {"leaderboard": named}
@@ -177,8 +177,8 @@ def show_review(place: Place, review_id: ReviewArgument, as_json: JsonOption = F
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.lesson_text import evidence_lines
-    from kernelcup.services import reviews as service
-    from kernelcup.services.reviews import Review
+    from kernelcup.services.results import reviews as service
+    from kernelcup.services.results.reviews import Review
 
     with platform.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound):
         found = place.ask(
@@ -212,8 +212,8 @@ def decide(
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import InvalidValue, NotFound
-    from kernelcup.services import reviews as service
-    from kernelcup.services.reviews import Review
+    from kernelcup.services.results import reviews as service
+    from kernelcup.services.results.reviews import Review
 
     word = decision.lower()
     if word not in ("released", "rejected"):
@@ -248,8 +248,8 @@ def quarantine(
     from kernelcup.cli.pausing import check_reason
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import reviews as service
-    from kernelcup.services.reviews import Review
+    from kernelcup.services.results import reviews as service
+    from kernelcup.services.results.reviews import Review
 
     check_reason(reason)
     with (

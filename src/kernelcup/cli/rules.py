@@ -15,8 +15,8 @@ from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
     from kernelcup.client_forms import BoardInfo
-    from kernelcup.services.exceptions import LateException
-    from kernelcup.services.limits import Limit
+    from kernelcup.services.boards.late_exceptions import LateException
+    from kernelcup.services.rules.limits import Limit
 
 limit = typer.Typer(help="Limits on submissions in a period of time.", no_args_is_help=True)
 late = typer.Typer(help="Users who may submit after the deadline.", no_args_is_help=True)
@@ -51,8 +51,8 @@ def add_limit(
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import limits
-    from kernelcup.services.limits import Limit
+    from kernelcup.services.rules import limits
+    from kernelcup.services.rules.limits import Limit
 
     named = None if board is None else place.board(board).name
     body = {
@@ -95,8 +95,8 @@ def list_limits(
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import Forbidden
-    from kernelcup.services import limits
-    from kernelcup.services.limits import Limit
+    from kernelcup.services.rules import limits
+    from kernelcup.services.rules.limits import Limit
 
     with platform.pointing_to("name a leaderboard with --board", Forbidden):
         named = None if board is None else place.board(board).name
@@ -128,7 +128,7 @@ def remove_limit(
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import limits
+    from kernelcup.services.rules import limits
 
     with platform.pointing_to(f"kernelcup admin limit list{place.option}", NotFound):
         place.do(
@@ -158,14 +158,14 @@ def grant_late(
     from kernelcup.cli.board import moment
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import exceptions
-    from kernelcup.services.deadlines import parse_deadline
+    from kernelcup.services.boards import late_exceptions
+    from kernelcup.services.boards.deadlines import parse_deadline
 
     end = parse_deadline(until, _now())
     named = place.board(board).name
     with platform.pointing_to(PEOPLE, NotFound):
         place.do(
-            lambda db: exceptions.grant_late(db, OPERATOR, named, user, end, now=_now()),
+            lambda db: late_exceptions.grant_late(db, OPERATOR, named, user, end, now=_now()),
             lambda api: api.tell(
                 "PUT",
                 path_of("leaderboards", named, "late", user),
@@ -185,12 +185,12 @@ def revoke_late(place: Place, board: BoardArgument, user: UserArgument, as_json:
     from kernelcup.cli import platform
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.services import exceptions
+    from kernelcup.services.boards import late_exceptions
 
     named = place.board(board).name
     with platform.pointing_to(f"kernelcup admin late list {named}{place.option}", NotFound):
         place.do(
-            lambda db: exceptions.revoke_late(db, OPERATOR, named, user, now=_now()),
+            lambda db: late_exceptions.revoke_late(db, OPERATOR, named, user, now=_now()),
             lambda api: api.tell("DELETE", path_of("leaderboards", named, "late", user)),
         )
     if as_json:
@@ -205,12 +205,12 @@ def list_late(place: Place, board: BoardArgument, as_json: JsonOption = False) -
     """List the users who may submit after the deadline."""
     from kernelcup.cli.board import moment
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import exceptions
-    from kernelcup.services.exceptions import LateException
+    from kernelcup.services.boards import late_exceptions
+    from kernelcup.services.boards.late_exceptions import LateException
 
     named = place.board(board).name
     found: list[LateException] = place.ask(
-        lambda db: exceptions.late_exceptions(db, OPERATOR, named),
+        lambda db: late_exceptions.late_exceptions(db, OPERATOR, named),
         lambda api: api.ask(reader(list[LateException]), "GET", path_of("leaderboards", named, "late")),
     )
     if as_json:
@@ -240,14 +240,14 @@ def freeze(
     from kernelcup.cli.board import moment
     from kernelcup.client_forms import BoardInfo
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import rank
-    from kernelcup.services.deadlines import parse_opening
+    from kernelcup.services.boards.deadlines import parse_opening
+    from kernelcup.services.results import standings
 
     wanted = None if at is None else parse_opening(at)
     now = _now()
     named = place.board(board).name
     found = place.ask(
-        lambda db: BoardInfo.of(rank.freeze(db, OPERATOR, named, wanted or now, now)),
+        lambda db: BoardInfo.of(standings.freeze(db, OPERATOR, named, wanted or now, now)),
         lambda api: api.ask(
             BoardInfo.of_json,
             "POST",
@@ -268,11 +268,11 @@ def unveil(place: Place, board: BoardArgument, as_json: JsonOption = False) -> N
     """Show everyone the current standings of a frozen leaderboard."""
     from kernelcup.client_forms import BoardInfo
     from kernelcup.domain import OPERATOR
-    from kernelcup.services import rank
+    from kernelcup.services.results import standings
 
     named = place.board(board).name
     found = place.ask(
-        lambda db: BoardInfo.of(rank.unveil(db, OPERATOR, named, _now())),
+        lambda db: BoardInfo.of(standings.unveil(db, OPERATOR, named, _now())),
         lambda api: api.ask(BoardInfo.of_json, "POST", path_of("leaderboards", named, "unveil")),
     )
     if as_json:

@@ -27,8 +27,8 @@ def screen(file: SubmissionFile, as_json: JsonOption = False, config: ConfigOpti
     The file is only read, never run. No tag changes a verdict or this command's exit code.
     """
     from kernelcup.cli import platform, render
-    from kernelcup.services.screening import screen_file
-    from kernelcup.services.submit import read_code
+    from kernelcup.services.submissions.screening import screen_file
+    from kernelcup.services.submissions.submit import read_code
 
     opinion = second_opinion(platform.load_config(config))
     code = read_code(platform.read_file(file))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kernelcup.config import Config
     from kernelcup.http.platform import Platform
     from kernelcup.http.serving import WebServer, Workers
-    from kernelcup.services.progress import Progress
+    from kernelcup.services.queue.progress import Progress
     from kernelcup.storage.database import Database
 
 WATCH_S = 1.0
@@ -166,9 +166,9 @@ class Service:
         from dataclasses import replace
 
         from kernelcup.http.outgoing import HttpSender
-        from kernelcup.services.dispatch import utc_now
         from kernelcup.services.news.delivery import Postman
         from kernelcup.services.news.newsroom import Newsroom
+        from kernelcup.services.queue.dispatcher import utc_now
 
         postman = Postman(
             db=self._db,
@@ -281,7 +281,7 @@ def offer_sign_in(settings: Config, db: Database, url: str) -> None:
 
     Only if the server is reachable from this machine alone.
     """
-    from kernelcup.services.login_links import make_admin_link
+    from kernelcup.services.people.login_links import make_admin_link
 
     if settings.signin:
         return
@@ -321,7 +321,7 @@ def log(progress: Progress) -> None:
 
 def step_text(progress: Progress) -> str | None:
     """Describe a step; None if it is not worth a line."""
-    from kernelcup.services import progress as steps
+    from kernelcup.services.queue import progress as steps
 
     match progress:
         case steps.JobStarted():

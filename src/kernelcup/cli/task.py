@@ -106,7 +106,7 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, n
     from kernelcup.cli.working import working
     from kernelcup.launchers import lint
     from kernelcup.launchers.slots import Slots
-    from kernelcup.services.task_trial import trial_spec
+    from kernelcup.services.boards.task_trial import trial_spec
     from kernelcup.tasks.loader import load_task
     from kernelcup.tasks.nulls import weigh
 

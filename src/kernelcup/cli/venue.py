@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kernelcup.client_forms import BoardInfo, SubmissionInfo, TaskInfo
     from kernelcup.domain import Standing, Task
     from kernelcup.screen import Screening
-    from kernelcup.services.board_changes import UpdatePreview
+    from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup_harness.protocol import Mode
 
 LOCAL_NAMES = ("KERNELCUP_HOME", "KERNELCUP_CONFIG", "KERNELCUP_DATABASE")

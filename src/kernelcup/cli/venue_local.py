@@ -17,21 +17,22 @@ from kernelcup.cli.venue import Ask, Changed, Update
 from kernelcup.client_forms import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
 from kernelcup.domain import OPERATOR, DuelOutcome, JobState
 from kernelcup.errors import Forbidden
-from kernelcup.services import board_changes, boards, rank
-from kernelcup.services import submissions as service
-from kernelcup.services.best import Beside, beside
-from kernelcup.services.fitness import outage_text, outages
-from kernelcup.services.handing_out import hand_out, templates_of
-from kernelcup.services.progress import GpuOut, JobProgress, Progress
-from kernelcup.services.submissions import JobView, SubmissionView
-from kernelcup.services.submit import submit
-from kernelcup.services.users import actor_of
+from kernelcup.services.boards import boards, changes
+from kernelcup.services.machines.outages import outage_text, outages
+from kernelcup.services.people.user_names import actor_of
+from kernelcup.services.queue.progress import GpuOut, JobProgress, Progress
+from kernelcup.services.results import standings as rank
+from kernelcup.services.results.leader import Beside, beside
+from kernelcup.services.submissions import submissions as service
+from kernelcup.services.submissions.handout import hand_out, templates_of
+from kernelcup.services.submissions.submissions import JobView, SubmissionView
+from kernelcup.services.submissions.submit import submit
 
 if TYPE_CHECKING:
     from kernelcup.config import Config
     from kernelcup.domain import Standing, Task
     from kernelcup.screen import Screening
-    from kernelcup.services.board_changes import UpdatePreview
+    from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup.storage.database import Database
     from kernelcup.storage.faults import DeviceFault
 
@@ -208,11 +209,11 @@ class LocalVenue:
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return what an update would change."""
-        return board_changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
+        return changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
 
     def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
         """Change a leaderboard as previewed."""
-        done = board_changes.update_board(
+        done = changes.update_board(
             self._db,
             OPERATOR,
             update.board,
@@ -227,7 +228,7 @@ class LocalVenue:
     def _arguments(self, update: Update) -> dict[str, Any]:
         return {
             "task": None if update.task is None else platform.find_task(update.task),
-            "changes": board_changes.BoardChanges(**update.settings),
+            "changes": changes.BoardChanges(**update.settings),
             "known_devices": self._config.devices,
             "now": datetime.now(UTC),
         }

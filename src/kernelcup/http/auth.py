@@ -10,7 +10,8 @@ from starlette.responses import Response
 
 from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
-from kernelcup.services import access, tokens
+from kernelcup.services import access
+from kernelcup.services.people import tokens
 from kernelcup.storage.database import Database
 from kernelcup.storage.identities import Identity
 

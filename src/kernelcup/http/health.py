@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 
 from kernelcup.errors import KernelCupError, StorageUnavailable
 from kernelcup.http.platform import Platform
-from kernelcup.services import dispatchers
+from kernelcup.services.machines import dispatchers
 from kernelcup.storage import schema
 
 router = APIRouter(include_in_schema=False)

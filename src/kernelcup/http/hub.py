@@ -13,7 +13,7 @@ from datetime import datetime
 from anyio import to_thread
 
 from kernelcup.errors import RateLimited, StorageUnavailable
-from kernelcup.services import events
+from kernelcup.services.submissions import events
 from kernelcup.storage.database import Database
 from kernelcup.storage.events import Event
 

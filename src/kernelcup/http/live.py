@@ -13,8 +13,9 @@ from anyio import to_thread
 from kernelcup.http.platform import Platform
 from kernelcup.http.results import WaitingOut
 from kernelcup.http.schemas import EventOut
-from kernelcup.services import events, waiting
-from kernelcup.services.submissions import has_ended
+from kernelcup.services.queue import estimates
+from kernelcup.services.submissions import events
+from kernelcup.services.submissions.submissions import has_ended
 from kernelcup.storage.events import Event
 
 PING_S = 15
@@ -103,7 +104,7 @@ def _is_over(platform: Platform, submission_id: int) -> bool:
 async def _waiting(platform: Platform, submission_id: int) -> Message | None:
     """Return the queue places of a submission's jobs, None if no job waits."""
     now = platform.clock()
-    found = await to_thread.run_sync(waiting.waiting_of, platform.db, submission_id, now)
+    found = await to_thread.run_sync(estimates.waiting_of, platform.db, submission_id, now)
     if not found:
         return None
     jobs = {job_id: WaitingOut.of(each).model_dump() for job_id, each in found.items()}

@@ -13,8 +13,8 @@ from kernelcup.config import Config
 from kernelcup.errors import ConfigError
 from kernelcup.http.hub import EventHub
 from kernelcup.http.room import Room
-from kernelcup.services.dispatch import utc_now
-from kernelcup.services.task_trial import TaskTrial
+from kernelcup.services.boards.task_trial import TaskTrial
+from kernelcup.services.queue.dispatcher import utc_now
 from kernelcup.storage.database import Database
 
 SECRET_VARIABLE = "KERNELCUP_SECRET"

@@ -9,10 +9,10 @@ from pydantic import BaseModel, Field
 
 from kernelcup.domain import DuelOutcome, Standing, Submission
 from kernelcup.lessons import Best, as_objects
-from kernelcup.services.best import Beside
-from kernelcup.services.runs import ShownRun
-from kernelcup.services.submissions import JobView, SubmissionView
-from kernelcup.services.waiting import Waiting
+from kernelcup.services.queue.estimates import Waiting
+from kernelcup.services.results.leader import Beside
+from kernelcup.services.results.runs import ShownRun
+from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import Mode, to_json
 
 

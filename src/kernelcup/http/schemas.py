@@ -15,9 +15,9 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.errors import InvalidValue
-from kernelcup.services.boards import VisibleTask
-from kernelcup.services.handing_out import HandedOut, templates_of
-from kernelcup.services.waiting import DeviceQueue
+from kernelcup.services.boards.boards import VisibleTask
+from kernelcup.services.queue.estimates import DeviceQueue
+from kernelcup.services.submissions.handout import HandedOut, templates_of
 from kernelcup.storage.events import Event
 from kernelcup_harness.protocol import HarnessKind, Mode, to_json
 

@@ -22,7 +22,7 @@ from kernelcup.http.platform import Platform
 from kernelcup.http.schemas import ERRORS
 from kernelcup.http.throttle import throttled
 from kernelcup.providers import SignInProvider
-from kernelcup.services import accounts, device_login, login_links, tokens
+from kernelcup.services.people import accounts, device_login, login_links, tokens
 
 HOME = "/auth/login"
 NEXT, LINKING = "next", "linking"

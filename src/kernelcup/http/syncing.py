@@ -9,8 +9,8 @@ from anyio import CapacityLimiter, to_thread
 
 from kernelcup.domain import Actor
 from kernelcup.http.platform import Platform
-from kernelcup.services import problem_sync
-from kernelcup.services.problem_sync import SyncOptions, SyncResult
+from kernelcup.services.boards import problem_sync
+from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
 
 
 async def sync_aside(

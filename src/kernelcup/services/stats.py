@@ -8,7 +8,7 @@ from datetime import datetime
 from kernelcup.domain import Actor, JobState, Role, Scope
 from kernelcup.errors import InvalidValue
 from kernelcup.services import access
-from kernelcup.services.boards import find_managed
+from kernelcup.services.boards.boards import find_managed
 from kernelcup.storage import stats as figures
 from kernelcup.storage.database import Database
 from kernelcup.storage.stats import DeviceStats, UserTime

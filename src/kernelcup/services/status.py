@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from kernelcup.domain import Device
-from kernelcup.services import fitness
-from kernelcup.services.waiting import DeviceQueue, queue_status
+from kernelcup.services.machines import outages
+from kernelcup.services.queue.estimates import DeviceQueue, queue_status
 from kernelcup.storage import pauses, status
 from kernelcup.storage.database import Database
 from kernelcup.storage.faults import DeviceFault
@@ -78,7 +78,7 @@ def read_status(db: Database, configured: Sequence[Device], now: datetime) -> St
     told = {each.name: each.description for each in configured}
     for name in told:
         queues.setdefault(name, DeviceQueue(device=name))
-    out = fitness.outages(db, now=now)
+    out = outages.outages(db, now=now)
     with db.read() as session:
         steps = status.steps(session, devices=list(queues), since=since)
         measured = status.measured(session, since=since)

@@ -17,7 +17,7 @@ import pytest
 from builders import make_board, make_report
 from fakes import FakeClock
 from kernelcup.domain import Leaderboard, Role
-from kernelcup.services import queue
+from kernelcup.services.queue import lifecycle
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import RunReport
 from popcorn_client import Exchange, PopcornAdmin, PopcornClient
@@ -40,9 +40,9 @@ def finish(db: Database, clock: FakeClock) -> Finish:
     """Return what gives the next job its report, two seconds later."""
 
     def give(report: RunReport | None = None) -> None:
-        lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=clock())
+        lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=clock())
         assert lease is not None
-        queue.finish(
+        lifecycle.finish(
             db,
             lease,
             report=report or make_report(),

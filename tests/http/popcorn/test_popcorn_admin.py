@@ -21,9 +21,10 @@ from builders import (
 from kernelcup.config import Config
 from kernelcup.domain import Role, Scope, Visibility
 from kernelcup.errors import ConfigError
-from kernelcup.services import audit, boards, problem_sync
-from kernelcup.services.accounts import get_user
-from kernelcup.services.membership import join
+from kernelcup.services.boards import boards, problem_sync
+from kernelcup.services.boards.membership import join
+from kernelcup.services.people import audit_log
+from kernelcup.services.people.accounts import get_user
 from kernelcup_harness.protocol import Mode
 from popcorn_client import ApplicationError, PopcornAdmin, PopcornClient
 
@@ -374,7 +375,7 @@ def test_what_admins_do_is_in_the_audit_log(db, board, admin, person) -> None:
     admin.start()
     admin._ask("POST", "/admin/leaderboards/double/visibility", json={"visibility": "closed"})
     admin.delete_leaderboard("double")
-    log = audit.entries(db, make_actor(db, "root", Role.ADMIN))
+    log = audit_log.entries(db, make_actor(db, "root", Role.ADMIN))
     actions = [entry.action for entry in log if entry.actor == "root"]
     assert {"service.pause", "service.unpause", "board.delete"} <= set(actions)
 

@@ -18,7 +18,7 @@ from builders import (
     make_task,
 )
 from kernelcup.domain import Role, Visibility
-from kernelcup.services import queue
+from kernelcup.services.queue import lifecycle
 from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Verdict
 from popcorn_client import ApplicationError, PopcornClient, form
 
@@ -98,10 +98,10 @@ def test_10_1_5_the_ranked_stage_is_no_secret_run_and_nothing_printed_is_shown(
 def test_10_2_1_a_submission_outlives_the_process_that_took_it(db, board, cli, finish) -> None:
     headers, body = form("kernel.py", CODE)
     sent = cli._wire.ask("POST", "/submission/double/H100/test", timeout_s=60, headers=headers, content=body)
-    lease = queue.claim_next(db, owner="gone@nowhere", lease_s=60, devices=["H100"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="gone@nowhere", lease_s=60, devices=["H100"], now=NOW)
     assert lease is not None
     assert cli.show_submission(sent["details"]["id"])["job"]["status"] == "running"
-    queue.hand_back(db, lease, reason="the dispatcher ended", now=NOW)
+    lifecycle.hand_back(db, lease, reason="the dispatcher ended", now=NOW)
     assert cli.show_submission(sent["details"]["id"])["job"]["status"] == "pending"
     finish(make_report(mode=Mode.TEST, stages=[make_stage([make_case()], name=StageName.TEST)]))
     assert cli.show_submission(sent["details"]["id"])["job"] == {"status": "succeeded", "error": None}

@@ -14,9 +14,9 @@ import pytest
 from builders import NOW, SUBMISSION, make_case, make_report, make_stage, make_task
 from kernelcup.domain import OPERATOR, JobState, TrustRule
 from kernelcup.http.popcorn import results
-from kernelcup.services.board_changes import BoardChanges, update_board
-from kernelcup.services.rank import freeze
-from kernelcup.services.submissions import cancel_submission, show_submission
+from kernelcup.services.boards.changes import BoardChanges, update_board
+from kernelcup.services.results.standings import freeze
+from kernelcup.services.submissions.submissions import cancel_submission, show_submission
 from kernelcup_harness.protocol import CapturedOutput, Mode, StageName, Timing, TrustLevel, Verdict
 from popcorn_client import ApplicationError, PopcornClient, form
 

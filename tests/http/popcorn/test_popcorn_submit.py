@@ -6,10 +6,12 @@ import pytest
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_case, make_report, make_stage, make_task
 from kernelcup.domain import Role, Visibility
-from kernelcup.services import pauses, queue, reviews
-from kernelcup.services.accounts import ban
-from kernelcup.services.boards import delete_board
-from kernelcup.services.submissions import cancel_submission, show_submission
+from kernelcup.services.boards.boards import delete_board
+from kernelcup.services.people.accounts import ban
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import reviews
+from kernelcup.services.rules import pauses
+from kernelcup.services.submissions.submissions import cancel_submission, show_submission
 from kernelcup_harness.protocol import Difference, Mismatch, Mode, StageName, Verdict
 from popcorn_client import ApplicationError, PopcornClient
 
@@ -140,9 +142,9 @@ def test_an_import_that_fails_is_told(board, waiting_cli, finish) -> None:
 
 def test_a_machine_that_failed_for_good_ends_the_loop(db, board, waiting_cli, clock) -> None:
     def lose() -> None:
-        lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=clock())
+        lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=clock())
         assert lease is not None
-        queue.fail_attempt(db, lease, reason="the machine burnt", now=clock(), max_attempts=1)
+        lifecycle.fail_attempt(db, lease, reason="the machine burnt", now=clock(), max_attempts=1)
 
     with pytest.raises(ApplicationError, match=r"Submission 1 failed: H100: internal_error.*burnt"):
         waiting_cli(lose).submit("kernel.py", CODE, **SENT, mode="test")

@@ -17,10 +17,10 @@ from kernelcup.cli.credentials import Credentials
 from kernelcup.domain import Role, TaskForm, Visibility
 from kernelcup.errors import UnfitDevice
 from kernelcup.launchers.base import LaunchResult
-from kernelcup.services import accounts
-from kernelcup.services.directives import near_misses, parse_directives, write_directives
-from kernelcup.services.fitness import outages, take_out
-from kernelcup.services.tokens import create_token, scopes_of
+from kernelcup.services.machines.outages import outages, take_out
+from kernelcup.services.people import accounts
+from kernelcup.services.people.tokens import create_token, scopes_of
+from kernelcup.services.submissions.directives import near_misses, parse_directives, write_directives
 from kernelcup.storage.database import Database
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.starting import made_template

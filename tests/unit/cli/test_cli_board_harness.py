@@ -9,7 +9,7 @@ import pytest
 
 from kernelcup.cli import platform
 from kernelcup.cli.entry import execute
-from kernelcup.services.task_trial import Tried
+from kernelcup.services.boards.task_trial import Tried
 
 OWN_ONLY = "def other(): ...\n"
 REFERENCE = """\

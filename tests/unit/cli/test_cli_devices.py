@@ -17,10 +17,10 @@ from kernelcup.cli.entry import execute
 from kernelcup.cli.serving import log
 from kernelcup.cli.venue_local import progress_text
 from kernelcup.errors import UnfitDevice
-from kernelcup.services import calibrations
-from kernelcup.services.fitness import outages, take_out
-from kernelcup.services.progress import GpuBack, GpuOut, JobReturned
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.machines import calibrations
+from kernelcup.services.machines.outages import outages, take_out
+from kernelcup.services.queue.progress import GpuBack, GpuOut, JobReturned
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.database import Database
 from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend

@@ -36,9 +36,9 @@ from kernelcup.cli.venue_local import LocalVenue
 from kernelcup.domain import RankingBy, Standing
 from kernelcup.errors import WaitOver
 from kernelcup.lessons import Best, lessons
-from kernelcup.services import dispatchers
-from kernelcup.services.progress import JobProgress
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.machines import dispatchers
+from kernelcup.services.queue.progress import JobProgress
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.calibrations import CalibrationRecord
 from kernelcup.storage.database import Database
 from kernelcup_harness.calibration_protocol import DeviceCalibration

@@ -9,7 +9,7 @@ from test_cli_commands import Command, command, home
 
 from builders import NOW, make_board, make_report, make_submission
 from kernelcup.domain import TrustRule
-from kernelcup.services import queue
+from kernelcup.services.queue import lifecycle
 from kernelcup.storage.database import Database
 from older_clocks import set_apart
 
@@ -32,9 +32,9 @@ def older(db: Database) -> None:
         if user == "bob":
             set_apart(db)
         make_submission(db, user=user, devices=["cpu"])
-        lease = queue.claim_next(db, owner="me", lease_s=60, devices=["cpu"], now=NOW)
+        lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=["cpu"], now=NOW)
         assert lease is not None
-        queue.finish(db, lease, report=make_report([1500.0]), harness_hash="", machine="m", now=NOW)
+        lifecycle.finish(db, lease, report=make_report([1500.0]), harness_hash="", machine="m", now=NOW)
 
 
 def test_standings_show_older_results_apart_with_the_command(command: Command, older) -> None:

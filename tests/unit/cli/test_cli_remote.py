@@ -28,13 +28,14 @@ from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import Conflict, InvalidTask, NotFound, Paused, ServerUnavailable
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen, url_of
-from kernelcup.services import limits, queue
-from kernelcup.services.boards import get_board, list_boards
-from kernelcup.services.progress import ProgressNotes
-from kernelcup.services.rank import freeze
-from kernelcup.services.submissions import cancel_submission, list_submissions, show_submission
-from kernelcup.services.task_upload import load_upload
-from kernelcup.services.tokens import create_token
+from kernelcup.services.boards.boards import get_board, list_boards
+from kernelcup.services.boards.upload import load_upload
+from kernelcup.services.people.tokens import create_token
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.queue.progress import ProgressNotes
+from kernelcup.services.results.standings import freeze
+from kernelcup.services.rules import limits
+from kernelcup.services.submissions.submissions import cancel_submission, list_submissions, show_submission
 from kernelcup.storage.database import Database
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import DuelResult, Mode, RunReport, Verdict
@@ -112,13 +113,13 @@ def on_event(monkeypatch: pytest.MonkeyPatch) -> Callable[[OnEvent], None]:
 
 def judge(db: Database, report: RunReport | None = None) -> None:
     """Judge what is next in the queue, noting its stages on the way."""
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100", "MI300"], now=NOW)
     assert lease is not None
     notes = ProgressNotes(db, lease.job, clock=lambda: NOW, monotonic=lambda: 0.0)
     notes.take({"event": "stage", "stage": "test", "cases": 3})
     notes.take({"event": "case", "stage": "test", "case": 0})
     notes.take({"event": "stage_end", "stage": "test", "verdict": "accepted"})
-    queue.finish(db, lease, report=report or make_report(), harness_hash="f" * 64, machine="m", now=NOW)
+    lifecycle.finish(db, lease, report=report or make_report(), harness_hash="f" * 64, machine="m", now=NOW)
 
 
 def wrong_answer() -> RunReport:
@@ -360,8 +361,8 @@ def test_a_freeze_is_told_with_the_standings(command, ada, board, db, clock) -> 
     command("submit", "kernel.py", "--board", board, "--no-wait")
     freeze(db, OPERATOR, board, NOW, clock())
     clock.advance(5)
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=clock())
-    queue.finish(db, lease, report=make_report(), harness_hash="f" * 64, machine="m", now=clock())
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=clock())
+    lifecycle.finish(db, lease, report=make_report(), harness_hash="f" * 64, machine="m", now=clock())
     shown = command("standings", board)
     assert "double on H100: no one is ranked yet" in shown.out
     assert "Frozen since 2026-06-01 12:00:00 UTC; later results are not shown until the end." in shown.out

@@ -16,11 +16,11 @@ from builders import NOW, make_actor, make_board, make_submission
 from kernelcup.cli.credentials import Credentials
 from kernelcup.client import Client
 from kernelcup.domain import Role, Scope
-from kernelcup.services import problem_sync
-from kernelcup.services.boards import get_board
-from kernelcup.services.problem_sync import Skipped, SyncError, SyncResult
-from kernelcup.services.submissions import show_submission
-from kernelcup.services.tokens import create_token
+from kernelcup.services.boards import problem_sync
+from kernelcup.services.boards.boards import get_board
+from kernelcup.services.boards.problem_sync import Skipped, SyncError, SyncResult
+from kernelcup.services.people.tokens import create_token
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.database import Database
 
 __all__ = ["command", "home", "server"]

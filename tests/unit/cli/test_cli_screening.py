@@ -18,7 +18,7 @@ from kernelcup.cli.screening import NO_VERDICT, print_screening, second_opinion
 from kernelcup.config import Config
 from kernelcup.screen import Finding, Screening
 from kernelcup.screen.kernelguard import KernelGuard
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.database import Database
 
 CHEAT = "import sys\nsys._getframe(1)\n" + SUBMISSION

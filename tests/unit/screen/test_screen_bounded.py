@@ -6,7 +6,7 @@ import pytest
 
 from kernelcup.screen import screen
 from kernelcup.screen.bounded import BoundedScreen
-from kernelcup.services.screening import is_native
+from kernelcup.services.submissions.screening import is_native
 
 CHEAT = "import sys\nsys._getframe(1)\n# \u2014 \U0001f600\nexec('x')\n"
 

@@ -7,8 +7,9 @@ import pytest
 from builders import NOW, make_actor, make_board
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Scope
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
-from kernelcup.services import access, accounts, audit
-from kernelcup.services.users import ensure_user
+from kernelcup.services import access
+from kernelcup.services.people import accounts, audit_log
+from kernelcup.services.people.user_names import ensure_user
 from kernelcup.storage.database import Database
 
 
@@ -182,7 +183,7 @@ def test_an_admins_token_without_the_scope_reads_no_audit_log(db) -> None:
     root = make_actor(db, "root", Role.ADMIN)
     weak = dataclasses.replace(root, scopes=frozenset({Scope.READ, Scope.MANAGE}))
     with pytest.raises(ScopeMissing, match="--scope admin"):
-        audit.entries(db, weak)
+        audit_log.entries(db, weak)
 
 
 def test_an_admin_makes_users_once_for_each_name(db) -> None:
@@ -225,7 +226,7 @@ def test_what_admins_do_is_in_the_audit_log(db) -> None:
     accounts.set_role(db, root, "ada", Role.CREATOR, now=NOW)
     accounts.ban(db, root, "ada", reason="spam", now=NOW)
     accounts.unban(db, OPERATOR, "ada", now=NOW)
-    entries = audit.entries(db, root, target="user:ada")
+    entries = audit_log.entries(db, root, target="user:ada")
     assert [(each.actor, each.action) for each in entries] == [
         ("operator", "user.unban"),
         ("root", "user.ban"),
@@ -234,9 +235,9 @@ def test_what_admins_do_is_in_the_audit_log(db) -> None:
     ]
     assert entries[1].detail == {"reason": "spam"}
     assert entries[2].detail == {"before": "participant", "role": "creator"}
-    older = audit.entries(db, root, before_id=entries[1].id, limit=1)
+    older = audit_log.entries(db, root, before_id=entries[1].id, limit=1)
     assert [each.action for each in older] == ["user.role"]
-    assert [each.action for each in audit.entries(db, root, action="user.ban")] == ["user.ban"]
+    assert [each.action for each in audit_log.entries(db, root, action="user.ban")] == ["user.ban"]
 
 
 def test_a_creator_sees_what_was_done_to_the_own_boards(db) -> None:
@@ -244,12 +245,12 @@ def test_a_creator_sees_what_was_done_to_the_own_boards(db) -> None:
     make_board(db, name="other", creator="hopper")
     with db.write() as session:
         for target in ("board:double", "board:other", "user:grace"):
-            audit.record(session, OPERATOR, "test", target, {}, NOW)
+            audit_log.record(session, OPERATOR, "test", target, {}, NOW)
     grace = make_actor(db, "grace", Role.CREATOR)
-    assert {each.target for each in audit.entries(db, grace, action="test")} == {f"board:{board.name}"}
+    assert {each.target for each in audit_log.entries(db, grace, action="test")} == {f"board:{board.name}"}
     for actor in (NOBODY, make_actor(db, "ada")):
         with pytest.raises((SignInNeeded, Forbidden)):
-            audit.entries(db, actor)
+            audit_log.entries(db, actor)
 
 
 def test_nobody_is_no_admin() -> None:

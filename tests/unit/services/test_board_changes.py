@@ -26,8 +26,10 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
-from kernelcup.services import boards, events, queue
-from kernelcup.services.board_changes import BoardChanges, preview_update, update_board
+from kernelcup.services.boards import boards
+from kernelcup.services.boards.changes import BoardChanges, preview_update, update_board
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.submissions import events
 from kernelcup.storage import jobs, paces
 from kernelcup.storage.tables import AuditRow, FrozenBestRow, LeaderboardRow, TaskVersionRow
 from kernelcup_harness.protocol import HarnessKind, Mode
@@ -42,9 +44,9 @@ def judge(db) -> Callable[..., Submission]:
 
     def run(device: str = "H100", **overrides: Any) -> Submission:
         submission = make_submission(db, devices=[device], **overrides)
-        lease = queue.claim_next(db, owner="me", lease_s=60, devices=[device], now=NOW)
+        lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=[device], now=NOW)
         assert lease is not None
-        queue.finish(db, lease, report=make_report(), harness_hash="", machine="box", now=NOW)
+        lifecycle.finish(db, lease, report=make_report(), harness_hash="", machine="box", now=NOW)
         return submission
 
     return run
@@ -205,7 +207,7 @@ def test_a_board_that_changed_since_the_preview_is_left_alone(db) -> None:
 def test_what_waits_is_judged_against_the_new_version(db) -> None:
     make_board(db)
     make_submission(db)
-    running = queue.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=NOW)
+    running = lifecycle.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=NOW)
     assert running is not None
     waiting = make_submission(db, user="bob")
     update(db, task=OTHER)

@@ -19,8 +19,8 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
-from kernelcup.services import boards
-from kernelcup.services.board_changes import BoardChanges, update_board
+from kernelcup.services.boards import boards
+from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.storage.tables import AuditRow, Base, MemberRow, UserRow
 from kernelcup_harness.protocol import Backend, HarnessKind
 

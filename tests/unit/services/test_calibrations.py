@@ -16,8 +16,8 @@ from kernelcup.domain import Device
 from kernelcup.errors import LaunchError
 from kernelcup.launchers.base import LaunchResult
 from kernelcup.launchers.calibrating import Place
-from kernelcup.services import calibrations
-from kernelcup.services.calibrations import (
+from kernelcup.services.machines import calibrations
+from kernelcup.services.machines.calibrations import (
     LONGEST_HOLD,
     PATIENCE,
     PUBLISH_EVERY,
@@ -25,9 +25,9 @@ from kernelcup.services.calibrations import (
     RETRY,
     Calibrations,
 )
-from kernelcup.services.dispatch import Dispatcher
-from kernelcup.services.fitness import bring_back, outages
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.machines.outages import bring_back, outages
+from kernelcup.services.queue.dispatcher import Dispatcher
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage import calibrations as stored
 from kernelcup_harness import physics
 from kernelcup_harness.calibration_protocol import DeviceCalibration

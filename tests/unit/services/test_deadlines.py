@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kernelcup.errors import InvalidValue
-from kernelcup.services.deadlines import parse_deadline, parse_opening
+from kernelcup.services.boards.deadlines import parse_deadline, parse_opening
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 

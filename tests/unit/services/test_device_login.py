@@ -9,8 +9,8 @@ import pytest
 from builders import NOW, make_actor
 from kernelcup.domain import NOBODY, OPERATOR, Role, Scope
 from kernelcup.errors import InvalidValue, NotFound, ScopeMissing, SignInNeeded
-from kernelcup.services import device_login, tokens
-from kernelcup.services.device_login import (
+from kernelcup.services.people import device_login, tokens
+from kernelcup.services.people.device_login import (
     DeviceLogin,
     approve_device_login,
     find_device_login,

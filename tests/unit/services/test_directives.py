@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelcup.errors import InvalidDirective
-from kernelcup.services.directives import Directives, parse_directives
+from kernelcup.services.submissions.directives import Directives, parse_directives
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,15 @@ from builders import NOW, make_board, make_device, make_report, make_submission
 from fakes import FakeGpuLauncher, FakeLauncher, FakeSeconds
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import BadReport, ConfigError, LaunchError, StorageUnavailable, UnfitDevice
-from kernelcup.services import attempt, dispatch, dispatchers, events, fitness, queue
-from kernelcup.services.dispatch import Dispatcher
-from kernelcup.services.fitness import SHORTEST_PAUSE, outages, take_out
-from kernelcup.services.progress import (
+from kernelcup.services.machines import dispatchers
+from kernelcup.services.machines import outages as fitness
+from kernelcup.services.machines.outages import SHORTEST_PAUSE, outages, take_out
+from kernelcup.services.people.user_names import actor_of
+from kernelcup.services.queue import attempt, lifecycle
+from kernelcup.services.queue import dispatcher as dispatch
+from kernelcup.services.queue.dispatcher import Dispatcher
+from kernelcup.services.queue.estimates import waiting_of
+from kernelcup.services.queue.progress import (
     GpuBack,
     GpuOut,
     JobDropped,
@@ -26,9 +31,8 @@ from kernelcup.services.progress import (
     JobStarted,
     ProgressNotes,
 )
-from kernelcup.services.submissions import cancel_submission, delete_submission, show_submission
-from kernelcup.services.users import actor_of
-from kernelcup.services.waiting import waiting_of
+from kernelcup.services.submissions import events
+from kernelcup.services.submissions.submissions import cancel_submission, delete_submission, show_submission
 from kernelcup.storage import events as storage_events
 from kernelcup.storage import pauses
 from kernelcup.storage.pauses import Pause, PauseScope
@@ -424,14 +428,14 @@ def test_a_device_without_its_launcher_is_found_at_the_start(db) -> None:
 
 
 def test_a_result_is_stored_once_the_database_answers_again(stage, monkeypatch, caplog) -> None:
-    finish, failures = queue.finish, [StorageUnavailable("locked")] * 2
+    finish, failures = lifecycle.finish, [StorageUnavailable("locked")] * 2
 
     def unsteady(*args, **options):
         if failures:
             raise failures.pop()
         return finish(*args, **options)
 
-    monkeypatch.setattr(queue, "finish", unsteady)
+    monkeypatch.setattr(lifecycle, "finish", unsteady)
     monkeypatch.setattr(attempt, "STORE_RETRY_S", (0.0, 0.0, 0.0))
     submission = stage.submit()
     stage.dispatcher(FakeLauncher()).run_until_idle()
@@ -439,7 +443,7 @@ def test_a_result_is_stored_once_the_database_answers_again(stage, monkeypatch, 
 
 
 def test_a_dispatcher_outlives_a_database_that_does_not_answer(stage, monkeypatch, caplog) -> None:
-    claim, failures = queue.claim_next, [StorageUnavailable("gone")] * 3
+    claim, failures = lifecycle.claim_next, [StorageUnavailable("gone")] * 3
     stop = threading.Event()
 
     def unsteady(*args, **options):
@@ -451,7 +455,7 @@ def test_a_dispatcher_outlives_a_database_that_does_not_answer(stage, monkeypatc
         if isinstance(progress, JobFinished):
             stop.set()
 
-    monkeypatch.setattr(queue, "claim_next", unsteady)
+    monkeypatch.setattr(lifecycle, "claim_next", unsteady)
     submission = stage.submit()
     with caplog.at_level(logging.CRITICAL):
         stage.dispatcher(FakeLauncher(), on_progress=on_progress).run_forever(stop)
@@ -582,9 +586,11 @@ def test_a_dispatcher_is_seen_while_it_works_and_gone_at_its_end(stage) -> None:
 def test_a_job_whose_dispatcher_fell_silent_elsewhere_runs_again_within_two_leases(stage) -> None:
     submission = stage.submit()
     began = stage.clock()
-    lost = queue.claim_next(stage.db, owner="elsewhere:boot:ns:1:1", lease_s=60, devices=["H100"], now=began)
+    lost = lifecycle.claim_next(
+        stage.db, owner="elsewhere:boot:ns:1:1", lease_s=60, devices=["H100"], now=began
+    )
     stage.clock.advance(59)
-    queue.renew(stage.db, lost, lease_s=60, now=stage.clock())  # its last sign of life
+    lifecycle.renew(stage.db, lost, lease_s=60, now=stage.clock())  # its last sign of life
     silent_since = stage.clock()
     gate, running_again = threading.Event(), []
     launcher = FakeLauncher(gate=gate)

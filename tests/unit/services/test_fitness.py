@@ -7,7 +7,7 @@ import pytest
 from builders import NOW, make_device
 from fakes import FakeGpuLauncher, FakeLauncher
 from kernelcup.errors import LaunchError, NotFound, StorageUnavailable, UnfitDevice
-from kernelcup.services.fitness import (
+from kernelcup.services.machines.outages import (
     LONGEST_PAUSE,
     OVERDUE,
     SHORTEST_PAUSE,
@@ -17,7 +17,7 @@ from kernelcup.services.fitness import (
     outages,
     take_out,
 )
-from kernelcup.services.progress import GpuBack, GpuOut
+from kernelcup.services.queue.progress import GpuBack, GpuOut
 from kernelcup.storage import faults
 
 SMOKE = UnfitDevice("GPU 0: smoke", gpus=["0"])

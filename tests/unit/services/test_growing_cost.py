@@ -22,8 +22,9 @@ from kernelcup import scoring
 from kernelcup.domain import NOBODY, OPERATOR, Standing
 from kernelcup.errors import RateLimited
 from kernelcup.http.popcorn import leaderboards as popcorn
-from kernelcup.services import limits, rank
-from kernelcup.services.submissions import delete_submission
+from kernelcup.services.results import standings
+from kernelcup.services.rules import limits
+from kernelcup.services.submissions.submissions import delete_submission
 from kernelcup.storage.database import Database
 
 
@@ -130,21 +131,21 @@ def test_submission_count_costs_the_same_for_a_long_ranking(db: Database, clock)
 
 @pytest.mark.first_contact(32, "a far page of a ranking is worked out once, not for each request")
 def test_a_far_page_costs_what_a_near_one_does(db: Database, clock, monkeypatch) -> None:
-    from kernelcup.services import places
+    from kernelcup.services.results import places
 
     make_board(db)
     judging = Judging(db, clock)
     for number in range(60):
         judging.judge(1000 + number % 7, user=f"user-{number}")
     monkeypatch.setattr(places, "NEAR", 5)
-    near = calls_of(lambda: rank.standings(db, "double", "H100", viewer=NOBODY, limit=4))
-    far = calls_of(lambda: rank.standings(db, "double", "H100", viewer=NOBODY, limit=4, offset=55))
+    near = calls_of(lambda: standings.standings(db, "double", "H100", viewer=NOBODY, limit=4))
+    far = calls_of(lambda: standings.standings(db, "double", "H100", viewer=NOBODY, limit=4, offset=55))
     assert far < 1.3 * near
 
 
 @pytest.mark.first_contact(32, "a far page follows each change of the ranking", held=True)
 def test_remembered_ranks_follow_the_ranking(db: Database, clock, monkeypatch) -> None:
-    from kernelcup.services import places
+    from kernelcup.services.results import places
 
     make_board(db)
     judging = Judging(db, clock)
@@ -154,15 +155,15 @@ def test_remembered_ranks_follow_the_ranking(db: Database, clock, monkeypatch) -
         paged = [
             each
             for offset in range(0, number + 1, 2)
-            for each in rank.standings(db, "double", "H100", limit=2, offset=offset)
+            for each in standings.standings(db, "double", "H100", limit=2, offset=offset)
         ]
         monkeypatch.setattr(places, "NEAR", 1000)
-        assert paged == rank.standings(db, "double", "H100")
+        assert paged == standings.standings(db, "double", "H100")
 
 
 @pytest.mark.first_contact(32, "a far page is as exact after a change as one that is worked out anew")
 def test_remembered_parts_follow_each_change(db: Database, clock, monkeypatch) -> None:
-    from kernelcup.services import places
+    from kernelcup.services.results import places
 
     monkeypatch.setattr(places, "PART", 4)
     monkeypatch.setattr(places, "NEAR", 0)
@@ -175,16 +176,18 @@ def test_remembered_parts_follow_each_change(db: Database, clock, monkeypatch) -
             delete_submission(db, sent.pop(chance.randrange(len(sent))).id, by=OPERATOR, now=NOW)
         else:
             sent.append(judging.judge(chance.randrange(1000, 1400, 5), user=f"user-{step}"))
-        remembered = rank.standings(db, "double", "H100")
+        remembered = standings.standings(db, "double", "H100")
         anew = scoring.standings(as_entry(each) for each in remembered)
         assert [(each.rank, each.tied) for each in remembered] == [(each.rank, each.tied) for each in anew]
-        own = {each.user: rank.personal_best(db, "double", "H100", each.user) for each in remembered[::3]}
+        own = {
+            each.user: standings.personal_best(db, "double", "H100", each.user) for each in remembered[::3]
+        }
         assert all(own[each.user] == each for each in remembered[::3])
 
 
 @pytest.mark.first_contact(32, "after a change a far page and one's own place read what changed")
 def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkeypatch) -> None:
-    from kernelcup.services import places
+    from kernelcup.services.results import places
     from kernelcup.storage import ranking
 
     monkeypatch.setattr(places, "PART", 10)
@@ -193,7 +196,7 @@ def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkey
     judging = Judging(db, clock)
     for number in range(100):
         judging.judge(1000 + 10 * number, user=f"user-{number}")
-    rank.standings(db, "double", "H100", limit=4, offset=90)
+    standings.standings(db, "double", "H100", limit=4, offset=90)
     judging.judge(1502, user="late")
     read = []
     original = ranking.spans
@@ -203,8 +206,8 @@ def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkey
         return read[-1]
 
     monkeypatch.setattr(ranking, "spans", spans)
-    rank.standings(db, "double", "H100", limit=4, offset=90)
-    mine = rank.personal_best(db, "double", "H100", "user-95")
+    standings.standings(db, "double", "H100", limit=4, offset=90)
+    mine = standings.personal_best(db, "double", "H100", "user-95")
     assert mine is not None
     assert mine.rank == 97
     assert sum(map(len, read)) < 30

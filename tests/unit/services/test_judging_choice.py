@@ -11,10 +11,10 @@ import pytest
 from builders import NOW, make_actor, make_task
 from kernelcup.domain import OPERATOR, Role, Task
 from kernelcup.errors import Conflict, OwnHarnessNeeded
-from kernelcup.services import boards
-from kernelcup.services.board_changes import update_board
-from kernelcup.services.judging import MadeBoard
-from kernelcup.services.task_trial import Tried
+from kernelcup.services.boards import boards
+from kernelcup.services.boards.changes import update_board
+from kernelcup.services.boards.judging import MadeBoard
+from kernelcup.services.boards.task_trial import Tried
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode
 

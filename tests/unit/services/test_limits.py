@@ -9,9 +9,9 @@ from sqlalchemy import func, select
 from builders import NOW, make_actor, make_board, make_report, make_submission
 from kernelcup import errors
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.services import queue
-from kernelcup.services.limits import add_limit, budget, list_limits, parse_limit, remove_limit
-from kernelcup.services.submissions import cancel_submission, delete_submission
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.rules.limits import add_limit, budget, list_limits, parse_limit, remove_limit
+from kernelcup.services.submissions.submissions import cancel_submission, delete_submission
 from kernelcup.storage.limits import Quantity
 from kernelcup.storage.tables import AuditRow, PaceRow, SubmissionRow
 from kernelcup_harness.protocol import Mode
@@ -36,10 +36,10 @@ def refused(db, **overrides) -> int:
 
 
 def judge(db, *, start, seconds: float, device: str = "H100") -> None:
-    lease = queue.claim_next(db, owner="me", lease_s=9999, devices=[device], now=start)
-    report = make_report(job_id=queue.job_name(lease))
+    lease = lifecycle.claim_next(db, owner="me", lease_s=9999, devices=[device], now=start)
+    report = make_report(job_id=lifecycle.job_name(lease))
     end = start + timedelta(seconds=seconds)
-    queue.finish(db, lease, report=report, harness_hash="", machine="box", now=end)
+    lifecycle.finish(db, lease, report=report, harness_hash="", machine="box", now=end)
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_gpu_seconds_of_a_cancelled_run_count(db) -> None:
     limit(db, "50 gpu-seconds/hour")
     ada = make_actor(db, "ada")
     submission = make_submission(db, user=ada)
-    queue.claim_next(db, owner="me", lease_s=9999, devices=["H100"], now=NOW)
+    lifecycle.claim_next(db, owner="me", lease_s=9999, devices=["H100"], now=NOW)
     cancel_submission(db, submission.id, by=ada, now=NOW + MINUTE)
     assert refused(db, user=ada, now=NOW + MINUTE) == 3600
 

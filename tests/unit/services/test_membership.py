@@ -8,9 +8,8 @@ import pytest
 from builders import NOW, make_actor, make_board, make_submission
 from kernelcup import errors
 from kernelcup.domain import NOBODY, OPERATOR, Role, Visibility
-from kernelcup.services.audit import entries
-from kernelcup.services.boards import list_boards
-from kernelcup.services.membership import (
+from kernelcup.services.boards.boards import list_boards
+from kernelcup.services.boards.membership import (
     HIDDEN_CODE,
     add_member,
     import_members,
@@ -21,6 +20,7 @@ from kernelcup.services.membership import (
     remove_member,
     revoke_invite,
 )
+from kernelcup.services.people.audit_log import entries
 from kernelcup.storage.tables import UserRow
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kernelcup.services.owners import current_owner, is_gone
+from kernelcup.services.machines.process_identity import current_owner, is_gone
 
 HERE = current_owner()
 
@@ -17,7 +17,8 @@ def owner_of(process: subprocess.Popen[bytes]) -> str:
 
 @pytest.fixture
 def process():
-    code = "from kernelcup.services.owners import current_owner; print(current_owner(), flush=True); input()"
+    module = "kernelcup.services.machines.process_identity"
+    code = f"from {module} import current_owner; print(current_owner(), flush=True); input()"
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

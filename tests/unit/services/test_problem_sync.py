@@ -12,9 +12,10 @@ from sqlalchemy import select
 from builders import NOW, make_actor, make_board, make_device, make_report, make_submission
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Visibility
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, SignInNeeded
-from kernelcup.services import boards, problem_sync, queue
-from kernelcup.services.problem_sync import SyncOptions, SyncResult, sync_problem_set
-from kernelcup.services.task_git import fetch_here, fetch_problems
+from kernelcup.services.boards import boards, problem_sync
+from kernelcup.services.boards.git_source import fetch_here, fetch_problems
+from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult, sync_problem_set
+from kernelcup.services.queue import lifecycle
 from kernelcup.storage.tables import AuditRow
 from kernelcup_harness.protocol import Backend, HarnessKind
 
@@ -91,9 +92,9 @@ def sync(
 
 def judged(db, board: str) -> None:
     make_submission(db, board=board, devices=["H100"])
-    lease = queue.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=NOW)
     assert lease is not None
-    queue.finish(db, lease, report=make_report(), harness_hash="", machine="box", now=NOW)
+    lifecycle.finish(db, lease, report=make_report(), harness_hash="", machine="box", now=NOW)
 
 
 def skipped(result: SyncResult) -> dict[str, str]:

@@ -7,9 +7,9 @@ import pytest
 from builders import SUBMISSION, make_board, make_case, make_device, make_report, make_stage, make_submission
 from fakes import FakeLauncher
 from kernelcup.errors import InvalidValue, NotFound
-from kernelcup.services.dispatch import Dispatcher
-from kernelcup.services.replay import FoundRun, find_run, replay_job
-from kernelcup.services.submissions import show_submission
+from kernelcup.services.queue.dispatcher import Dispatcher
+from kernelcup.services.results.replay import FoundRun, find_run, replay_job
+from kernelcup.services.submissions.submissions import show_submission
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,

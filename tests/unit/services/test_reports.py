@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from builders import make_case, make_report, make_stage
-from kernelcup.services.reports import WITHHELD, WITHHELD_RANKED, outline, redact
+from kernelcup.services.submissions.redaction import WITHHELD, WITHHELD_RANKED, outline, redact
 from kernelcup_harness.protocol import (
     CapturedOutput,
     HarnessKind,

@@ -18,9 +18,11 @@ from builders import (
 )
 from kernelcup.domain import NOBODY, OPERATOR, RankingBy, Visibility
 from kernelcup.scoring import beside_s
-from kernelcup.services import membership, overview, queue, rank
-from kernelcup.services.overview import summary_of
-from kernelcup.services.result_facts import Remembered, facts_of
+from kernelcup.services.boards import membership
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import overview, standings
+from kernelcup.services.results.facts import Remembered, facts_of
+from kernelcup.services.results.overview import summary_of
 from kernelcup_harness.protocol import Verdict
 
 
@@ -38,9 +40,9 @@ def report_of(*, references=(4000.0, 8000.0), floors=(500.0, 1000.0), **override
 def enter(db, user="ada", *, report=None, at=NOW, **submission):
     """Submit and judge, and return the submission's number."""
     made = make_submission(db, user=user, now=at, **({"board": "double"} | submission))
-    lease = queue.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=at)
+    lease = lifecycle.claim_next(db, owner="test", lease_s=60, devices=["H100"], now=at)
     assert lease is not None
-    queue.finish(db, lease, report=report or report_of(), harness_hash="f", machine="m", now=at)
+    lifecycle.finish(db, lease, report=report or report_of(), harness_hash="f", machine="m", now=at)
     return made.id
 
 
@@ -61,7 +63,7 @@ def test_other_time_is_unknown_where_a_case_that_counts_has_none() -> None:
 def test_place_has_share_speedup_and_what_it_is_made_of(db) -> None:
     make_board(db)
     enter(db, content=b"import triton\nx = 1\n")
-    places = rank.standings(db, "double", "H100")
+    places = standings.standings(db, "double", "H100")
     facts = facts_of(db, "double", "H100", places)[places[0].submission_id]
     assert facts.speedup(places[0].score_s) == pytest.approx(4.0)
     assert facts.share(places[0].score_s) == pytest.approx(0.5)
@@ -74,7 +76,7 @@ def test_pseudonymous_board_tells_what_ones_own_is_made_of_only(db) -> None:
     for name in ("ada", "bob"):
         enter(db, name)
     ada = make_actor(db, "ada")
-    places = rank.standings(db, "double", "H100", viewer=ada)
+    places = standings.standings(db, "double", "H100", viewer=ada)
     facts = facts_of(db, "double", "H100", places, viewer=ada)
     assert {each.user: facts[each.submission_id].made_of is None for each in places}["ada"] is False
     assert sum(each.made_of is None for each in facts.values()) == 1

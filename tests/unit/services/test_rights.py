@@ -12,17 +12,13 @@ from builders import NOW, SUBMISSION, make_actor, make_board, make_submission, m
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Actor, CodePolicy, Role, Scope
 from kernelcup.errors import Conflict, Forbidden, NotFound, ScopeMissing
-from kernelcup.services import accounts, audit, reviews, tokens
-from kernelcup.services.board_changes import BoardChanges, preview_update, update_board
-from kernelcup.services.boards import delete_board, get_board, get_task
-from kernelcup.services.rank import standings
-from kernelcup.services.runs import show_run
-from kernelcup.services.submissions import (
-    get_code,
-    list_views,
-    screening_of,
-    show_submission,
-)
+from kernelcup.services.boards.boards import delete_board, get_board, get_task
+from kernelcup.services.boards.changes import BoardChanges, preview_update, update_board
+from kernelcup.services.people import accounts, audit_log, tokens
+from kernelcup.services.results import reviews
+from kernelcup.services.results.runs import show_run
+from kernelcup.services.results.standings import standings
+from kernelcup.services.submissions.submissions import get_code, list_views, screening_of, show_submission
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Mode
 
@@ -127,14 +123,14 @@ def test_the_log_of_a_deleted_board_stays_closed(db: Database) -> None:
     make_board(db, creator=grace)
     update_board(db, grace, "double", changes=BoardChanges(deadline=NOW + timedelta(days=1)), now=NOW)
     delete_board(db, "double", grace, confirm="double", now=NOW)
-    assert audit.entries(db, eve) == []
+    assert audit_log.entries(db, eve) == []
     make_board(db, creator=eve)
     update_board(db, eve, "double", changes=BoardChanges(max_file_bytes=9), now=NOW)
-    assert [(each.actor, each.action) for each in audit.entries(db, eve)] == [
+    assert [(each.actor, each.action) for each in audit_log.entries(db, eve)] == [
         ("eve", "board.update"),
         ("eve", "board.create"),
     ]
-    assert len(audit.entries(db, OPERATOR, target="board:double")) == 5
+    assert len(audit_log.entries(db, OPERATOR, target="board:double")) == 5
 
 
 @pytest.mark.first_contact(
@@ -162,7 +158,7 @@ def test_a_promise_is_not_broken_in_silence(db: Database, before, change, told) 
     board = update_board(db, grace, "double", changes=changes, force=True, now=NOW).board
     assert getattr(board, next(iter(change))) == next(iter(change.values()))
     assert get_board(db, "double").notice == f"{told}: grace changed that on 2026-06-01 12:00 UTC."
-    assert audit.entries(db, OPERATOR, action="board.update")[0].detail["reveals"]
+    assert audit_log.entries(db, OPERATOR, action="board.update")[0].detail["reveals"]
 
 
 @pytest.mark.first_contact(
@@ -186,7 +182,7 @@ def test_a_name_that_is_taken_changes_nothing(db: Database) -> None:
     with pytest.raises(Conflict):
         accounts.change(db, OPERATOR, "bob", new_name="ada", role=Role.ADMIN, now=NOW)
     assert accounts.get_user(db, OPERATOR, "bob").role is Role.PARTICIPANT
-    assert audit.entries(db, OPERATOR) == []
+    assert audit_log.entries(db, OPERATOR) == []
     both = accounts.change(db, OPERATOR, "bob", new_name="bobby", role=Role.CREATOR, now=NOW)
     assert (both.name, both.role) == ("bobby", Role.CREATOR)
 

@@ -14,11 +14,17 @@ from fakes import FakeLauncher
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import Banned, DeadlinePassed, NotFound, RateLimited
 from kernelcup.screen import RULES_VERSION, Finding, Screening, Tag
-from kernelcup.services import limits, queue
-from kernelcup.services.accounts import ban
-from kernelcup.services.dispatch import Dispatcher
-from kernelcup.services.screening import screen_file
-from kernelcup.services.submissions import delete_submission, list_submissions, screening_of, show_submission
+from kernelcup.services.people.accounts import ban
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.queue.dispatcher import Dispatcher
+from kernelcup.services.rules import limits
+from kernelcup.services.submissions.screening import screen_file
+from kernelcup.services.submissions.submissions import (
+    delete_submission,
+    list_submissions,
+    screening_of,
+    show_submission,
+)
 from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow
 
 CHEAT = "import sys\nsys._getframe(1)\nexec('x')\n" + SUBMISSION
@@ -57,10 +63,10 @@ def run(db, clock, **options) -> None:
 
 def finish(db, screening: Screening | None = None) -> JobState:
     """Judge the next job by hand and return what became of it."""
-    lease = queue.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=NOW)
+    lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=NOW)
     assert lease is not None
     more = {} if screening is None else {"screening": screening}
-    queue.finish(db, lease, report=make_report(), harness_hash="", machine="box", now=NOW, **more)
+    lifecycle.finish(db, lease, report=make_report(), harness_hash="", machine="box", now=NOW, **more)
     return show_submission(db, lease.job.submission_id).jobs[0].job.state
 
 

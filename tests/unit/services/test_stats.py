@@ -9,7 +9,7 @@ import pytest
 from builders import NOW, make_actor, make_board, make_report, make_submission
 from kernelcup.domain import NOBODY, OPERATOR, Role, Scope
 from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
-from kernelcup.services import queue
+from kernelcup.services.queue import lifecycle
 from kernelcup.services.stats import stats
 from kernelcup.storage.stats import UserTime
 from kernelcup_harness.protocol import Verdict
@@ -24,9 +24,9 @@ def at(seconds: float) -> datetime:
 def judge(db, *, made: float, starts: float, ends: float, device: str = "H100", **overrides: Any) -> None:
     report = overrides.pop("report", make_report())
     make_submission(db, devices=[device], now=at(made), **overrides)
-    lease = queue.claim_next(db, owner="me", lease_s=600, devices=[device], now=at(starts))
+    lease = lifecycle.claim_next(db, owner="me", lease_s=600, devices=[device], now=at(starts))
     assert lease is not None
-    queue.finish(db, lease, report=report, harness_hash="", machine="box", now=at(ends))
+    lifecycle.finish(db, lease, report=report, harness_hash="", machine="box", now=at(ends))
 
 
 @pytest.fixture

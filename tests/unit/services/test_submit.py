@@ -8,8 +8,8 @@ from sqlalchemy import func, select
 from builders import NOW, SUBMISSION, make_board, make_submission, make_task
 from kernelcup import errors
 from kernelcup.domain import JobState, Language
-from kernelcup.services.submissions import get_code, show_submission
-from kernelcup.services.submit import LARGEST_FILE_BYTES
+from kernelcup.services.submissions.submissions import get_code, show_submission
+from kernelcup.services.submissions.submit import LARGEST_FILE_BYTES
 from kernelcup.storage.tables import CodeRow, JobRow, SubmissionRow
 from kernelcup_harness.protocol import HarnessKind, Mode
 

@@ -10,9 +10,9 @@ from sqlalchemy import func, select, update
 from builders import NOW, SUBMISSION, make_actor, make_board, make_device, make_submission
 from kernelcup import errors
 from kernelcup.domain import OPERATOR, Role, Scope, Visibility
-from kernelcup.services import dispatchers
-from kernelcup.services.exceptions import grant_late, late_exceptions, revoke_late
-from kernelcup.services.pauses import all_pauses, pause, unpause
+from kernelcup.services.boards.late_exceptions import grant_late, late_exceptions, revoke_late
+from kernelcup.services.machines import dispatchers
+from kernelcup.services.rules.pauses import all_pauses, pause, unpause
 from kernelcup.storage import boards, exceptions, users
 from kernelcup.storage.tables import EventRow, JobRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode

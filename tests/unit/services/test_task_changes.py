@@ -4,13 +4,13 @@ import pytest
 
 from builders import REFERENCE, make_task
 from kernelcup.domain import RankingBy, StageLimits
-from kernelcup.services import task_changes
-from kernelcup.services.task_changes import compare
+from kernelcup.services.boards import task_diff
+from kernelcup.services.boards.task_diff import compare
 
 
 def test_equal_tasks_have_no_differences() -> None:
     changes = compare(make_task(), make_task(name="another"))
-    assert changes == task_changes.TaskChanges(settings={}, files=(), cases=(), hidden={}, reasons=())
+    assert changes == task_diff.TaskChanges(settings={}, files=(), cases=(), hidden={}, reasons=())
 
 
 def test_a_changed_file_is_shown_with_its_lines() -> None:
@@ -31,7 +31,7 @@ def test_a_removed_file_is_shown() -> None:
 
 
 def test_long_files_are_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_changes, "LONGEST_DIFF_LINES", 3)
+    monkeypatch.setattr(task_diff, "LONGEST_DIFF_LINES", 3)
     (change,) = compare(make_task(), make_task(sources={"reference.py": "a\nb\nc\nd\n"})).files
     assert (change.added, change.diff) == (4, "")
 

@@ -24,8 +24,8 @@ from repositories import AUTHOR, repository
 from builders import make_actor
 from kernelcup.domain import NOBODY, OPERATOR, Role
 from kernelcup.errors import InvalidValue, NotFound
-from kernelcup.services import task_git
-from kernelcup.services.task_git import fetch_here, fetch_problems
+from kernelcup.services.boards import git_source
+from kernelcup.services.boards.git_source import fetch_here, fetch_problems
 
 
 def odd_repository(folder: Path, entries: list[tuple[bytes, int, bytes]]) -> str:
@@ -109,14 +109,14 @@ def test_what_is_no_repository_is_said_to_be_none(tmp_path) -> None:
 
 def test_a_large_repository_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = repository(tmp_path / "src", {"a.yaml": "a" * 1000})
-    monkeypatch.setattr(task_git, "MAX_BYTES", 100)
+    monkeypatch.setattr(git_source, "MAX_BYTES", 100)
     with pytest.raises(InvalidValue, match="larger than"):
         fetch_here(source, "main", tmp_path / "out")
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = repository(tmp_path / "src", {"a.yaml": "a" * 100_000})
-    monkeypatch.setattr(task_git, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(git_source, "MAX_BYTES", 10_000)
     with pytest.raises(InvalidValue, match="it has more than"):
         fetch_here(source, "main", tmp_path / "out")
 
@@ -157,7 +157,7 @@ def test_only_plain_https_urls_are_asked(tmp_path, url: str) -> None:
 
 @pytest.mark.parametrize("repository", ["/srv/repo", "repo", "~/repo", "https://example.org:8443/x"])
 def test_paths_and_ports_are_for_the_operator_only(db, tmp_path, repository: str) -> None:
-    task_git.check_repository(OPERATOR, repository)
+    git_source.check_repository(OPERATOR, repository)
     with pytest.raises(InvalidValue):
         fetch_problems(make_actor(db, "root", Role.ADMIN), repository, "main", tmp_path / "out")
 
@@ -180,7 +180,7 @@ def test_a_host_without_an_address_is_not_called_private(db, addresses: list[str
 
     root = make_actor(db, "root", Role.ADMIN)
     with pytest.raises(InvalidValue, match=told):
-        task_git.check_repository(root, "https://example.org/x", resolve=resolve)
+        git_source.check_repository(root, "https://example.org/x", resolve=resolve)
 
 
 @pytest.fixture
@@ -201,7 +201,7 @@ def served(tmp_path) -> Iterator[str]:
 
 
 def test_a_repository_is_fetched_over_the_network(served, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_git, "check_repository", lambda *_: None)
+    monkeypatch.setattr(git_source, "check_repository", lambda *_: None)
     fetch_problems(OPERATOR, f"{served}/set", "main", tmp_path / "out")
     assert found(tmp_path / "out") == {"a.yaml": "a", "b.yaml": "b" * 5000}
     with pytest.raises(InvalidValue, match="cannot be fetched"):
@@ -243,7 +243,7 @@ def pack_of(*objects: bytes) -> bytes:
 def test_what_a_broken_server_sends_is_refused(
     tmp_path, monkeypatch: pytest.MonkeyPatch, pack: bytes
 ) -> None:
-    monkeypatch.setattr(task_git, "_client", lambda *_: (Liar(pack), "/"))
+    monkeypatch.setattr(git_source, "_client", lambda *_: (Liar(pack), "/"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # dulwich leaves files of broken packs open
         with pytest.raises(InvalidValue, match="cannot be fetched"):
@@ -259,15 +259,15 @@ def test_what_unpacks_to_more_memory_than_a_sync_may_have_is_refused(
 ) -> None:
     entries = [(b"a.yaml", stat.S_IFREG | 0o644, bytes(160 << 20))]
     source = odd_repository(tmp_path / "src", entries)
-    monkeypatch.setattr(task_git, "MEMORY_BYTES", 300 << 20, raising=False)
+    monkeypatch.setattr(git_source, "MEMORY_BYTES", 300 << 20, raising=False)
     with pytest.raises(InvalidValue, match="cannot be fetched"):
         fetch_problems(OPERATOR, source, "main", tmp_path / "out")
 
 
 @pytest.mark.first_contact(31, "a sync that hangs ends at its limit of time")
 def test_a_server_that_says_nothing_is_not_waited_for(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_git, "check_repository", lambda *_: None)
-    monkeypatch.setattr(task_git, "LIMIT_S", 0.5, raising=False)
+    monkeypatch.setattr(git_source, "check_repository", lambda *_: None)
+    monkeypatch.setattr(git_source, "LIMIT_S", 0.5, raising=False)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/set"
         with pytest.raises(InvalidValue, match=r"longer than 0\.5 s"):

@@ -9,8 +9,8 @@ import pytest
 
 from builders import zip_of
 from kernelcup.errors import InvalidTask
-from kernelcup.services import task_upload
-from kernelcup.services.task_upload import load_upload
+from kernelcup.services.boards import upload as task_upload
+from kernelcup.services.boards.upload import load_upload
 
 YML = """\
 files:

@@ -10,8 +10,8 @@ from sqlalchemy import text
 from builders import NOW, make_actor
 from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Scope
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
-from kernelcup.services import accounts, login_links, tokens
-from kernelcup.services.tokens import authenticate, create_token
+from kernelcup.services.people import accounts, login_links, tokens
+from kernelcup.services.people.tokens import authenticate, create_token
 from kernelcup.storage.database import Database
 
 READ, SUBMIT = frozenset({Scope.READ}), frozenset({Scope.READ, Scope.SUBMIT})

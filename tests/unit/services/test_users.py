@@ -5,7 +5,12 @@ import pytest
 from builders import make_actor
 from kernelcup.domain import Role
 from kernelcup.errors import InvalidValue
-from kernelcup.services.users import check_account_name, check_user_name, creator_here, ensure_user
+from kernelcup.services.people.user_names import (
+    check_account_name,
+    check_user_name,
+    creator_here,
+    ensure_user,
+)
 
 
 def test_a_user_keeps_the_name_as_it_was_first_written(db, clock) -> None:

@@ -28,14 +28,15 @@ from kernelcup.domain import (
     Submission,
     Visibility,
 )
-from kernelcup.services import queue
-from kernelcup.services.audit import entries
-from kernelcup.services.best import beside
-from kernelcup.services.exceptions import grant_late
-from kernelcup.services.membership import add_member
-from kernelcup.services.rank import freeze, history, personal_best, standings, unveil
-from kernelcup.services.reviews import quarantine
-from kernelcup.services.submissions import (
+from kernelcup.services.boards.late_exceptions import grant_late
+from kernelcup.services.boards.membership import add_member
+from kernelcup.services.boards.visibility import find_shown
+from kernelcup.services.people.audit_log import entries
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.results.leader import beside
+from kernelcup.services.results.reviews import quarantine
+from kernelcup.services.results.standings import freeze, history, personal_best, standings, unveil
+from kernelcup.services.submissions.submissions import (
     cancel_submission,
     check_follows,
     delete_submission,
@@ -45,7 +46,6 @@ from kernelcup.services.submissions import (
     screening_of,
     show_submission,
 )
-from kernelcup.services.visibility import find_shown
 from kernelcup_harness.protocol import CapturedOutput, Mode, dumps
 
 HOUR = timedelta(hours=1)
@@ -59,10 +59,10 @@ def play(db, clock):
     def submit_and_judge(user: str, time_ns: float = 1000.0, *, report=None, **overrides):
         submission = make_submission(db, **({"user": user, "now": clock()} | overrides))
         clock.advance(1)
-        lease = queue.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=clock())
+        lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=clock())
         found = report or make_report([time_ns])
         clock.advance(1)
-        queue.finish(db, lease, report=found, harness_hash="", machine=SECRET, now=clock())
+        lifecycle.finish(db, lease, report=found, harness_hash="", machine=SECRET, now=clock())
         clock.advance(1)
         return submission
 

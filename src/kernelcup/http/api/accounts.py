@@ -14,9 +14,9 @@ from kernelcup.http import auth
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Done, Form, Page, Reason
-from kernelcup.services import accounts, audit, tokens
-from kernelcup.services.accounts import User
-from kernelcup.services.tokens import Token
+from kernelcup.services.people import accounts, audit_log, tokens
+from kernelcup.services.people.accounts import User
+from kernelcup.services.people.tokens import Token
 
 router = APIRouter(route_class=ApiRoute)
 
@@ -266,7 +266,7 @@ def list_audit(
     action: Annotated[str | None, Query(max_length=100)] = None,
 ) -> Page[AuditOut]:
     """List the audit log, newest first: everything for admins, their boards for creators."""
-    found = audit.entries(db, actor, target=target, action=action, before_id=after, limit=limit)
+    found = audit_log.entries(db, actor, target=target, action=action, before_id=after, limit=limit)
     items = [AuditOut(**{name: getattr(each, name) for name in AuditOut.model_fields}) for each in found]
     return Page(items=items, next=found[-1].id if len(found) == limit else None)
 

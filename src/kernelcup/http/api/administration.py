@@ -13,9 +13,10 @@ from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, Platfor
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Form, Moment, Page
 from kernelcup.http.syncing import sync_aside
-from kernelcup.services import rejudge, reviews, stats
-from kernelcup.services.board_changes import KEEP
-from kernelcup.services.problem_sync import SyncOptions
+from kernelcup.services import stats
+from kernelcup.services.boards.changes import KEEP
+from kernelcup.services.boards.problem_sync import SyncOptions
+from kernelcup.services.results import rejudge, reviews
 from kernelcup_harness.protocol import HarnessKind
 
 router = APIRouter(tags=["administration"], route_class=ApiRoute)

@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Form
-from kernelcup.services import compare
-from kernelcup.services.compare import Comparison
+from kernelcup.services.results import comparisons
+from kernelcup.services.results.comparisons import Comparison
 from kernelcup_harness.protocol import to_json
 
 router = APIRouter(prefix="/compare", tags=["comparisons"], route_class=ApiRoute)
@@ -63,7 +63,7 @@ def start(
     It waits in the queue like an unranked run. Follow it as the submission with the same number.
     """
     known = platform.config.devices
-    found = compare.start(
+    found = comparisons.start(
         db, actor, body.first, body.second, device=body.device, now=now, known_devices=known
     )
     response.headers["Location"] = f"/api/v1/compare/{found.id}"
@@ -73,4 +73,4 @@ def start(
 @router.get("/{comparison_id}")
 def show(comparison_id: Number, db: Db, actor: ActorDep) -> ComparisonOut:
     """Show a comparison that you requested, or one of a leaderboard that you manage."""
-    return ComparisonOut.of(compare.show(db, comparison_id, viewer=actor))
+    return ComparisonOut.of(comparisons.show(db, comparison_id, viewer=actor))

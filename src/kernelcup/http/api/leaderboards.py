@@ -14,10 +14,12 @@ from kernelcup.http import schemas
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import CreatedOut, Done, LeaderboardOut, Moment, Page, moment
-from kernelcup.services import access, board_changes, boards, rank, rejudge
-from kernelcup.services.board_changes import BoardChanges
-from kernelcup.services.deadlines import parse_end, parse_opening
-from kernelcup.services.task_upload import load_upload
+from kernelcup.services import access
+from kernelcup.services.boards import boards, changes
+from kernelcup.services.boards.changes import BoardChanges
+from kernelcup.services.boards.deadlines import parse_end, parse_opening
+from kernelcup.services.boards.upload import load_upload
+from kernelcup.services.results import rejudge, standings
 from kernelcup_harness.protocol import HarnessKind
 
 router = APIRouter(prefix="/leaderboards", tags=["leaderboards"], route_class=ApiRoute)
@@ -149,7 +151,7 @@ def change(
 
     Results under another harness leave the standings until they are judged again.
     """
-    updated = board_changes.update_board(
+    updated = changes.update_board(
         platform.db,
         actor,
         name,
@@ -172,7 +174,7 @@ def preview(
 ) -> dict[str, Any]:
     """Preview an update's changes to settings, files, cases and ranking. Nothing is changed."""
     boards.check_manages(platform.db, actor, name)
-    found = board_changes.preview_update(
+    found = changes.preview_update(
         platform.db,
         actor,
         name,
@@ -203,7 +205,7 @@ def replace_task(
     Results that are not comparable with new ones leave the standings until they are judged again.
     """
     boards.check_manages(platform.db, actor, name)
-    updated = board_changes.update_board(
+    updated = changes.update_board(
         platform.db,
         actor,
         name,
@@ -234,14 +236,14 @@ def delete(
 @router.post("/{name}/freeze")
 def freeze(name: str, body: FreezeIn, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
     """Freeze the ranking that others see, now or at a given time."""
-    rank.freeze(db, actor, name, body.at or now, now=now)
+    standings.freeze(db, actor, name, body.at or now, now=now)
     return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
 
 
 @router.post("/{name}/unveil")
 def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> LeaderboardOut:
     """Show everyone the current ranking."""
-    rank.unveil(db, actor, name, now=now)
+    standings.unveil(db, actor, name, now=now)
     return LeaderboardOut.of(boards.get_board(db, name, viewer=actor))
 
 

@@ -14,7 +14,8 @@ from kernelcup.http.deps import ActorDep, Db, Now
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Done, Form
 from kernelcup.http.throttle import throttled_by
-from kernelcup.services import access, linking
+from kernelcup.services import access
+from kernelcup.services.people import account_linking
 from kernelcup.storage.identities import Identity
 
 router = APIRouter(tags=["account"], route_class=ApiRoute)
@@ -55,7 +56,7 @@ def acting_as(request: Request, actor: Actor) -> Identity:
 def make_code(request: Request, db: Db, actor: ActorDep, now: Now) -> LinkCodeOut:
     """Get a code; giving it to the Discord bot with `/link` links that Discord account to this account."""
     auth.check_settings(request, actor)
-    made = linking.make_link_code(db, actor, now=now)
+    made = account_linking.make_link_code(db, actor, now=now)
     return LinkCodeOut(code=made.code, expires_at=made.expires_at)
 
 
@@ -64,11 +65,11 @@ def link(request: Request, body: LinkIn, db: Db, actor: ActorDep, now: Now) -> L
     """Link the account that the bot vouches for to the account that made the code."""
     identity = acting_as(request, actor)
     slowly(request)
-    return LinkedOut(user=linking.link(db, actor, body.code, identity, now=now).name)
+    return LinkedOut(user=account_linking.link(db, actor, body.code, identity, now=now).name)
 
 
 @router.post("/unlink")
 def unlink(request: Request, db: Db, actor: ActorDep, now: Now) -> Done:
     """Unlink the account that the bot vouches for from its user."""
-    linking.unlink(db, actor, acting_as(request, actor), now=now)
+    account_linking.unlink(db, actor, acting_as(request, actor), now=now)
     return Done()

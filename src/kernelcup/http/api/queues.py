@@ -11,8 +11,9 @@ from kernelcup.domain import Role, Scope
 from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import QueueOut
-from kernelcup.services import access, fitness
-from kernelcup.services.waiting import queue_status
+from kernelcup.services import access
+from kernelcup.services.machines import outages
+from kernelcup.services.queue.estimates import queue_status
 from kernelcup.storage.faults import DeviceFault
 
 router = APIRouter(tags=["queue"], route_class=ApiRoute)
@@ -69,11 +70,11 @@ def list_devices(platform: PlatformDep) -> list[DeviceOut]:
 def list_outages(db: Db, actor: ActorDep, now: Now) -> list[OutageOut]:
     """List the GPUs that are out of service. For admins."""
     access.require(actor, Scope.ADMIN, role=Role.ADMIN)
-    return [OutageOut.of(each) for each in fitness.outages(db, now=now)]
+    return [OutageOut.of(each) for each in outages.outages(db, now=now)]
 
 
 @router.post("/devices/{name}/up")
 def bring_up(name: str, db: Db, actor: ActorDep, now: Now, machine: str | None = None) -> list[OutageOut]:
     """Put a device's GPUs back into service; you vouch for them. For admins."""
-    back = fitness.bring_back(db, name, machine=machine, actor=actor, now=now)
+    back = outages.bring_back(db, name, machine=machine, actor=actor, now=now)
     return [OutageOut.of(each) for each in back]

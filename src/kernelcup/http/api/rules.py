@@ -12,7 +12,8 @@ from pydantic import BaseModel, Field
 from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Done, Form, Reason, Until
-from kernelcup.services import exceptions, limits, membership, pauses
+from kernelcup.services.boards import late_exceptions, membership
+from kernelcup.services.rules import limits, pauses
 
 router = APIRouter(tags=["rules"], route_class=ApiRoute)
 
@@ -229,18 +230,18 @@ def import_members(name: str, body: ImportIn, db: Db, actor: ActorDep, now: Now)
 @router.get("/leaderboards/{name}/late")
 def list_late(name: str, db: Db, actor: ActorDep) -> list[dict[str, Any]]:
     """List the users who may submit after the deadline."""
-    return [dataclasses.asdict(each) for each in exceptions.late_exceptions(db, actor, name)]
+    return [dataclasses.asdict(each) for each in late_exceptions.late_exceptions(db, actor, name)]
 
 
 @router.put("/leaderboards/{name}/late/{user}")
 def grant_late(name: str, user: str, body: Until, db: Db, actor: ActorDep, now: Now) -> Done:
     """Let a user submit after the deadline."""
-    exceptions.grant_late(db, actor, name, user, body.until, now=now)
+    late_exceptions.grant_late(db, actor, name, user, body.until, now=now)
     return Done()
 
 
 @router.delete("/leaderboards/{name}/late/{user}")
 def revoke_late(name: str, user: str, db: Db, actor: ActorDep, now: Now) -> Done:
     """Revoke a late exception."""
-    exceptions.revoke_late(db, actor, name, user, now=now)
+    late_exceptions.revoke_late(db, actor, name, user, now=now)
     return Done()

@@ -10,7 +10,7 @@ from kernelcup.errors import NotFound
 from kernelcup.http.deps import ActorDep, Db, Number
 from kernelcup.http.results import RunOut
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.runs import show_run
+from kernelcup.services.results.runs import show_run
 from kernelcup_harness.protocol import dumps
 
 router = APIRouter(prefix="/runs/{run_id}", tags=["runs"], route_class=ApiRoute)

@@ -12,7 +12,7 @@ from kernelcup.errors import SignInDenied, SignInExpired, SignInPending, SlowDow
 from kernelcup.http.deps import PlatformDep
 from kernelcup.http.schemas import Form
 from kernelcup.http.throttle import address_of, throttled
-from kernelcup.services import device_login
+from kernelcup.services.people import device_login
 
 router = APIRouter(prefix="/auth/device", tags=["sign-in"])
 

@@ -12,7 +12,7 @@ from kernelcup.http.deps import ActorDep, After, Db, Limit, Now
 from kernelcup.http.results import StandingOut
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Page
-from kernelcup.services import rank
+from kernelcup.services.results import standings
 
 router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["standings"], route_class=ApiRoute)
 
@@ -45,10 +45,10 @@ def show_standings(
 ) -> StandingsPage:
     """Show the ranking, fastest first. Indistinguishable results share a rank."""
     offset = after or 0
-    found = rank.standings(db, name, device, viewer=actor, limit=limit + 1, offset=offset)
+    found = standings.standings(db, name, device, viewer=actor, limit=limit + 1, offset=offset)
     page = [StandingOut.of(each) for each in found[:limit]]
-    since = rank.frozen_since(db, name, viewer=actor, now=now)
-    older = [] if offset else rank.older_standings(db, name, device, viewer=actor)
+    since = standings.frozen_since(db, name, viewer=actor, now=now)
+    older = [] if offset else standings.older_standings(db, name, device, viewer=actor)
     return StandingsPage(
         items=page,
         next=offset + limit if len(found) > limit else None,
@@ -60,7 +60,7 @@ def show_standings(
 @router.get("/me")
 def show_mine(name: str, device: str, db: Db, actor: ActorDep) -> StandingOut | None:
     """Show your own place; null without one. In a frozen ranking, the place at the time of the freeze."""
-    found = rank.personal_best(db, name, device, actor.name, viewer=actor)
+    found = standings.personal_best(db, name, device, actor.name, viewer=actor)
     return None if found is None else StandingOut.of(found)
 
 
@@ -75,7 +75,7 @@ def show_history(
     limit: Limit = 100,
 ) -> Page[RecordOut]:
     """Show how users' bests improved, newest first."""
-    found = rank.history(db, name, device, viewer=actor, user=user, before_id=after, limit=limit + 1)
+    found = standings.history(db, name, device, viewer=actor, user=user, before_id=after, limit=limit + 1)
     items = [
         RecordOut(id=each.id, user=each.user, score_s=each.score_s, submission=each.submission_id, at=each.at)
         for each in found[:limit]

@@ -16,10 +16,11 @@ from kernelcup.http.results import SubmissionOut
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
 from kernelcup.http.throttle import watcher_of
-from kernelcup.services import events, waiting
-from kernelcup.services import submissions as service
-from kernelcup.services.best import beside
-from kernelcup.services.submit import submit
+from kernelcup.services.queue import estimates
+from kernelcup.services.results.leader import beside
+from kernelcup.services.submissions import events
+from kernelcup.services.submissions import submissions as service
+from kernelcup.services.submissions.submit import submit
 
 router = APIRouter(prefix="/submissions", tags=["submissions"], route_class=ApiRoute)
 
@@ -180,5 +181,5 @@ def delete(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
 
 def _show(db: Db, submission_id: int, actor: ActorDep, now: Now) -> SubmissionOut:
     view = service.show_submission(db, submission_id, viewer=actor)
-    known = {} if view.ended else waiting.waiting_of(db, submission_id, now)
+    known = {} if view.ended else estimates.waiting_of(db, submission_id, now)
     return SubmissionOut.of(view, known, with_report=True, beside=beside(db, view, viewer=actor))

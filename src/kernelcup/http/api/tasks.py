@@ -9,8 +9,8 @@ from kernelcup.errors import NotFound
 from kernelcup.http.deps import ActorDep, Db
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import TEXT, DefinitionOut, FileOut, TaskOut
-from kernelcup.services import boards
-from kernelcup.services.handing_out import hand_out
+from kernelcup.services.boards import boards
+from kernelcup.services.submissions.handout import hand_out
 from kernelcup.tasks.judging_code import judging_code
 
 router = APIRouter(prefix="/leaderboards/{name}", tags=["tasks"], route_class=ApiRoute)

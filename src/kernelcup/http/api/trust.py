@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Page, QueueOut
-from kernelcup.services import docket
-from kernelcup.services.docket import CaseFigures, Entry
+from kernelcup.services.results import docket
+from kernelcup.services.results.docket import CaseFigures, Entry
 from kernelcup.services.status import DeviceState, Incident, IncidentKind, Status, read_status
 
 router = APIRouter(tags=["trust"], route_class=ApiRoute)

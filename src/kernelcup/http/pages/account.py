@@ -15,7 +15,8 @@ from kernelcup.http.deps import ActorDep, Db, Now, Number
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.platform import Platform
-from kernelcup.services import accounts, linking, membership, tokens
+from kernelcup.services.boards import membership
+from kernelcup.services.people import account_linking, accounts, tokens
 
 router = APIRouter(route_class=PageRoute)
 
@@ -77,7 +78,7 @@ def unlink(request: Request, db: Db, actor: ActorDep, now: Now, provider: Text, 
 def make_link_code(request: Request, db: Db, actor: ActorDep, now: Now) -> Response:
     """Show a code to tell the Discord bot."""
     auth.check_settings(request, actor)
-    return account_page(request, actor, link_code=linking.make_link_code(db, actor, now=now))
+    return account_page(request, actor, link_code=account_linking.make_link_code(db, actor, now=now))
 
 
 @router.post("/account/direct-messages")

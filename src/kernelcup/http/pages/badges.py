@@ -18,7 +18,8 @@ from kernelcup.http.pages.cards import Card, Line, draw_card
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.files import file_of
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import boards, rank
+from kernelcup.services.boards import boards
+from kernelcup.services.results import standings
 from kernelcup.wording import rank_text, time_text
 
 router = APIRouter(route_class=PageRoute)
@@ -41,8 +42,8 @@ def show_badge(
     """Send a picture of somebody's place and time."""
     board = boards.get_board(db, name, viewer=NOBODY)
     chosen = device or board.devices[0]
-    place = rank.personal_best(db, board.name, chosen, user, viewer=NOBODY)
-    label = f"{board.name} · {rank.board_device(board, chosen)}"
+    place = standings.personal_best(db, board.name, chosen, user, viewer=NOBODY)
+    label = f"{board.name} · {standings.board_device(board, chosen)}"
     text = "not ranked" if place is None else f"{_rank(place)} · {_time(place)}"
     return file_of(request, "image/svg+xml", lambda: _svg(label, text).encode(), facts=(label, text))
 
@@ -51,14 +52,14 @@ def show_badge(
 def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery = None) -> Response:
     """Send a picture of the first five, which other sites show beside a link."""
     board = boards.get_board(db, name, viewer=NOBODY)
-    chosen = rank.board_device(board, device or board.devices[0])
-    places = rank.standings(db, board.name, chosen, viewer=NOBODY, limit=SHOWN)
+    chosen = standings.board_device(board, device or board.devices[0])
+    places = standings.standings(db, board.name, chosen, viewer=NOBODY, limit=SHOWN)
     scale = TimeScale.of(each.score_s for each in places)
-    since = rank.frozen_since(db, board.name, viewer=NOBODY, now=now)
+    since = standings.frozen_since(db, board.name, viewer=NOBODY, now=now)
     card = Card(
         board=board.name,
         device=chosen,
-        count=rank.count_places(db, board.name, chosen, viewer=NOBODY),
+        count=standings.count_places(db, board.name, chosen, viewer=NOBODY),
         lines=tuple(
             Line(
                 rank=_rank(each),

@@ -18,7 +18,7 @@ from kernelcup.http.deps import ActorDep, PlatformDep
 from kernelcup.http.live import PING_S, Message
 from kernelcup.http.platform import Platform
 from kernelcup.http.throttle import watcher_of
-from kernelcup.services import rank
+from kernelcup.services.results import standings
 from kernelcup.storage.ranking import State
 
 POLL_S = 2.0
@@ -37,7 +37,7 @@ class Looks:
     locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
 
     async def state(self, platform: Platform, board: str, device: str, viewer: Actor) -> State:
-        """Return in which state a ranking is, as of a moment ago. It raises what ``rank.state`` does."""
+        """Return in which state a ranking is, as of a moment ago. It raises what ``standings.state`` does."""
         # Who manages no leaderboard sees what everybody sees.
         manages = viewer.role in (Role.CREATOR, Role.ADMIN)
         key = (board.lower(), device.lower(), viewer.user_id if manages else None)
@@ -45,7 +45,7 @@ class Looks:
             at, state = self.states.get(key, (0.0, None))
             if state is None or time.monotonic() - at > POLL_S / 2:
                 state = await to_thread.run_sync(
-                    lambda: rank.state(platform.db, board, device, viewer=viewer)
+                    lambda: standings.state(platform.db, board, device, viewer=viewer)
                 )
                 self.states[key] = (time.monotonic(), state)
             return state
@@ -64,7 +64,7 @@ async def follow(
     watcher = watcher_of(request, actor)
     platform.hub.check_room(watcher)
     looks = _looks(request)
-    first = await to_thread.run_sync(lambda: rank.state(platform.db, name, device, viewer=actor))
+    first = await to_thread.run_sync(lambda: standings.state(platform.db, name, device, viewer=actor))
     stream = _changes(platform, looks, name, device, actor, watcher, last_event_id or _name(first))
     return EventSourceResponse(stream, ping=PING_S, headers={"Cache-Control": "no-store"})
 

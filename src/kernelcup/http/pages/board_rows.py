@@ -8,7 +8,7 @@ from functools import cached_property
 
 from kernelcup.domain import DuelOutcome, Standing
 from kernelcup.http.pages.figures import TimeScale
-from kernelcup.services.result_facts import NOTHING, ResultFacts
+from kernelcup.services.results.facts import NOTHING, ResultFacts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from kernelcup.http.pages import wording
 from kernelcup.http.pages.boards import head_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.handing_out import hand_out
+from kernelcup.services.submissions.handout import hand_out
 from kernelcup.tasks.writing import files_of, template_files
 from kernelcup_harness.protocol import Parameters, Work
 

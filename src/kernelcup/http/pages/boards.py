@@ -20,10 +20,12 @@ from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.plots import Point, Strip, best_over_time, ratios, strips
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import access, duel_list, overview, rank, visibility
-from kernelcup.services.overview import BoardSummary
-from kernelcup.services.result_facts import facts_of
-from kernelcup.services.submissions import list_views
+from kernelcup.services import access
+from kernelcup.services.boards import visibility
+from kernelcup.services.results import duel_list, overview, standings
+from kernelcup.services.results.facts import facts_of
+from kernelcup.services.results.overview import BoardSummary
+from kernelcup.services.submissions.submissions import list_views
 from kernelcup.storage.database import Database
 from kernelcup.wording import duel_remark
 
@@ -98,7 +100,7 @@ def head_of(db: Database, name: str, device: str, *, viewer: Actor, now: datetim
     since = visibility.hidden_since(board, viewer)
     return Head(
         summary=summary,
-        device=rank.board_device(board, device) if device else board.devices[0],
+        device=standings.board_device(board, device) if device else board.devices[0],
         phase=wording.phase(board, now),
         masked=visibility.is_masked(board, viewer),
         manages=access.manages_board(viewer, board),
@@ -135,7 +137,7 @@ def show_board(
         own=own,
         gap=_gap(db, head, actor, own, table, after),
         latest=_latest(db, head, actor, own),
-        older=() if after else rank.older_standings(db, head.board.name, head.device, viewer=actor),
+        older=() if after else standings.older_standings(db, head.board.name, head.device, viewer=actor),
         rejudge=rejudge_command(head.board.name),
         plot=best_over_time(points[0], before_s=points[1]),
     )
@@ -145,7 +147,7 @@ def show_board(
 def download_standings(name: str, db: Db, actor: ActorDep, now: Now, device: DeviceName = "") -> Response:
     """Send a ranking as a table for other programs."""
     head = head_of(db, name, device, viewer=actor, now=now)
-    places = rank.standings(db, head.board.name, head.device, viewer=actor, limit=MOST_IN_CSV)
+    places = standings.standings(db, head.board.name, head.device, viewer=actor, limit=MOST_IN_CSV)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["rank", "user", "seconds", "low_s", "high_s", "submission", "submitted_at", "trust"])
@@ -219,11 +221,11 @@ def show_duel(
 
 def _table(db: Database, head: Head, viewer: Actor, own: Standing | None, after: int) -> Table | None:
     board, device = head.board.name, head.device
-    places = rank.standings(db, board, device, viewer=viewer, limit=PAGE + 1, offset=after)
+    places = standings.standings(db, board, device, viewer=viewer, limit=PAGE + 1, offset=after)
     if not places:
         return None
     shown, follows = places[:PAGE], places[PAGE] if len(places) > PAGE else None
-    first = shown[0] if after == 0 else rank.standings(db, board, device, viewer=viewer, limit=1)[0]
+    first = shown[0] if after == 0 else standings.standings(db, board, device, viewer=viewer, limit=1)[0]
     return table_of(
         shown,
         facts_of(db, board, device, shown, viewer=viewer),
@@ -237,7 +239,7 @@ def _table(db: Database, head: Head, viewer: Actor, own: Standing | None, after:
 def _own_place(db: Database, head: Head, viewer: Actor) -> Standing | None:
     if viewer.user_id is None:
         return None
-    return rank.personal_best(db, head.board.name, head.device, viewer.name, viewer=viewer)
+    return standings.personal_best(db, head.board.name, head.device, viewer.name, viewer=viewer)
 
 
 def _gap(
@@ -249,7 +251,7 @@ def _gap(
     at = own.rank - 2
     if table is not None and after <= at < after + len(table.rows):
         return table.rows[at - after].place
-    above = rank.standings(db, head.board.name, head.device, viewer=viewer, limit=1, offset=at)
+    above = standings.standings(db, head.board.name, head.device, viewer=viewer, limit=1, offset=at)
     return above[0] if above else None
 
 

@@ -13,7 +13,7 @@ from kernelcup.http.pages import report_words
 from kernelcup.http.pages.figures import MINUS, NS, TimeScale
 from kernelcup.http.pages.texts import coloured
 from kernelcup.lessons import Lesson, lessons
-from kernelcup.services.submissions import SubmissionView
+from kernelcup.services.submissions.submissions import SubmissionView
 from kernelcup_harness.protocol import CaseResult, StageName
 
 MOST_LINES = 3000

@@ -11,7 +11,7 @@ from kernelcup.domain import LARGEST_ID
 from kernelcup.http.deps import ActorDep, Db
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import docket
+from kernelcup.services.results import docket
 
 router = APIRouter(route_class=PageRoute)
 

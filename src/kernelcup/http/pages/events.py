@@ -9,8 +9,8 @@ from kernelcup.http.deps import ActorDep, Db, Now
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import rank
-from kernelcup.services.board_events import boards_of_event
+from kernelcup.services.boards.board_events import boards_of_event
+from kernelcup.services.results import standings
 
 router = APIRouter(route_class=PageRoute)
 
@@ -22,7 +22,7 @@ def show_event(name: str, request: Request, db: Db, actor: ActorDep, now: Now) -
     """Show the leaderboards of an event with who is first on each device."""
     found = boards_of_event(db, name, actor)
     firsts = {
-        (board.name, device): rank.standings(db, board.name, device, viewer=actor, limit=SHOWN)
+        (board.name, device): standings.standings(db, board.name, device, viewer=actor, limit=SHOWN)
         for board in found
         for device in board.devices
     }

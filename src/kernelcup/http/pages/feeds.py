@@ -15,7 +15,7 @@ from kernelcup.http.deps import ActorDep, Db
 from kernelcup.http.pages.figures import machine_time
 from kernelcup.http.pages.files import PRIVATE, absolute, file_of
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import boards
+from kernelcup.services.boards import boards
 from kernelcup.services.news import stream
 from kernelcup.services.news.stream import Item
 

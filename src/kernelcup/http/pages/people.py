@@ -12,9 +12,9 @@ from kernelcup.http.deps import ActorDep, Db
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import boards, visibility
-from kernelcup.services.profile import show_profile
-from kernelcup.services.submissions import JobView, SubmissionView, list_views
+from kernelcup.services.boards import boards, visibility
+from kernelcup.services.results.profile import show_profile
+from kernelcup.services.submissions.submissions import JobView, SubmissionView, list_views
 from kernelcup.wording import remark
 
 router = APIRouter(route_class=PageRoute)

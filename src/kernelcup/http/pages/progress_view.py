@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kernelcup.http.pages import report_plots
 from kernelcup.http.pages.report_words import stage_text
-from kernelcup.services.events import Event
+from kernelcup.services.submissions.events import Event
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from kernelcup.http.deps import Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services.waiting import DeviceQueue, queue_status
+from kernelcup.services.queue.estimates import DeviceQueue, queue_status
 
 router = APIRouter(route_class=PageRoute)
 

@@ -15,9 +15,9 @@ from kernelcup.http.pages.close_up import CloseUp, close_up
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.progress_view import Step
 from kernelcup.lessons import Lesson, lessons
-from kernelcup.services.best import Beside
-from kernelcup.services.submissions import JobView
-from kernelcup.services.waiting import Waiting
+from kernelcup.services.queue.estimates import Waiting
+from kernelcup.services.results.leader import Beside
+from kernelcup.services.submissions.submissions import JobView
 from kernelcup.wording import duel_sentence, times_as_fast, trust_text
 from kernelcup_harness.protocol import CaseResult, Mismatch, RunReport, StageReport, Verdict
 

@@ -24,11 +24,15 @@ from kernelcup.http.pages.report_view import JobPage, job_page
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.texts import LARGEST_COLOURED
 from kernelcup.made_of import made_of
-from kernelcup.services import access, boards, compare, events, rank, waiting
-from kernelcup.services import submissions as service
-from kernelcup.services.best import beside
-from kernelcup.services.events import Event
-from kernelcup.services.submissions import SubmissionView
+from kernelcup.services import access
+from kernelcup.services.boards import boards
+from kernelcup.services.queue import estimates
+from kernelcup.services.results import comparisons, standings
+from kernelcup.services.results.leader import beside
+from kernelcup.services.submissions import events
+from kernelcup.services.submissions import submissions as service
+from kernelcup.services.submissions.events import Event
+from kernelcup.services.submissions.submissions import SubmissionView
 from kernelcup.storage.database import Database
 
 EARLIER = 6
@@ -111,7 +115,7 @@ def show_difference(
 @router.post("/s/{number}/diff/{earlier}")
 def measure_both(number: Number, earlier: Earlier, platform: PlatformDep, actor: ActorDep) -> Response:
     """Measure two submissions in turns, which is more precise than comparing their times."""
-    made = compare.start(
+    made = comparisons.start(
         platform.db,
         actor,
         number,
@@ -162,7 +166,7 @@ def delete(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
 def _jobs(
     db: Database, view: SubmissionView, actor: Actor, found: list[Event], now: datetime
 ) -> list[JobPage]:
-    waits = {} if view.ended else waiting.waiting_of(db, view.submission.id, now)
+    waits = {} if view.ended else estimates.waiting_of(db, view.submission.id, now)
     told = beside(db, view, viewer=actor)
     places = _places(db, view, actor)
     pages = []
@@ -188,7 +192,7 @@ def _places(db: Database, view: SubmissionView, actor: Actor) -> dict[str, Stand
     if not scored:
         return {}
     submission = view.submission
-    return rank.places_of_submission(db, submission.leaderboard, scored, submission.id, viewer=actor)
+    return standings.places_of_submission(db, submission.leaderboard, scored, submission.id, viewer=actor)
 
 
 def _manages(db: Database, submission: Submission, actor: Actor) -> bool:
@@ -237,11 +241,11 @@ def _earlier(db: Database, submission: Submission, actor: Actor) -> list[Submiss
     )
 
 
-def _comparison(db: Database, view: SubmissionView, actor: Actor) -> compare.Comparison | None:
+def _comparison(db: Database, view: SubmissionView, actor: Actor) -> comparisons.Comparison | None:
     """Return the comparison of a submission, None if it is not one."""
     if view.submission.client != "compare":
         return None
-    return compare.show(db, view.submission.id, viewer=actor)
+    return comparisons.show(db, view.submission.id, viewer=actor)
 
 
 def _check_pair(new: Submission, old: Submission) -> None:

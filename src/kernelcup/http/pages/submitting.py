@@ -18,10 +18,11 @@ from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.pages.submissions import LIVE_EVENTS, Followed, followed
-from kernelcup.services import boards, handing_out
-from kernelcup.services import submissions as service
-from kernelcup.services.admission import ENDINGS
-from kernelcup.services.submit import LARGEST_FILE_BYTES, submit
+from kernelcup.services.boards import boards
+from kernelcup.services.submissions import handout
+from kernelcup.services.submissions import submissions as service
+from kernelcup.services.submissions.admission import ENDINGS
+from kernelcup.services.submissions.submit import LARGEST_FILE_BYTES, submit
 from kernelcup.storage.database import Database
 from kernelcup_harness.protocol import Mode, canonical_hash
 
@@ -61,7 +62,7 @@ def show_form(
     board = boards.get_board(platform.db, name, actor)
     if actor.role is Role.NOBODY:
         raise SignInNeeded("Sign in first: a submission needs an account.")
-    task = handing_out.hand_out(platform.db, name, actor).task
+    task = handout.hand_out(platform.db, name, actor).task
     devices = _devices(board, device)
     if source is not None or after is not None:
         filled = _of_earlier(platform.db, source or after or 0, actor, devices=devices, mode=mode)
@@ -111,7 +112,7 @@ def send(
             devices=tuple(device or ()),
             mode=mode,
         )
-        task = handing_out.hand_out(db, name, actor).task
+        task = handout.hand_out(db, name, actor).task
         return _render(request, board, task, filled, error=error)
     return RedirectResponse(
         f"/b/{board.name}/submit?after={made.id}" if then == STAY else f"/s/{made.id}", 303

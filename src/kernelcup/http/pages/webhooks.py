@@ -12,7 +12,7 @@ from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import boards
+from kernelcup.services.boards import boards
 from kernelcup.services.news import webhooks
 from kernelcup.storage.database import Database
 

@@ -16,8 +16,8 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.providers import title_of
-from kernelcup.services.duel_list import ShownDuel
-from kernelcup.services.submissions import JobView, SubmissionView
+from kernelcup.services.results.duel_list import ShownDuel
+from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup.wording import duel_remark, duel_sentence, remark
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
 

@@ -17,9 +17,13 @@ from kernelcup.http.popcorn.identity import Admin
 from kernelcup.http.popcorn.route import PopcornRoute
 from kernelcup.http.popcorn.submissions import check_page, show_in_full
 from kernelcup.http.schemas import Body
-from kernelcup.services import accounts, board_changes, boards, limits, pauses, stats
-from kernelcup.services import submissions as service
-from kernelcup.services.board_changes import BoardChanges
+from kernelcup.services import stats
+from kernelcup.services.boards import boards
+from kernelcup.services.boards import changes as board_changes
+from kernelcup.services.boards.changes import BoardChanges
+from kernelcup.services.people import accounts
+from kernelcup.services.rules import limits, pauses
+from kernelcup.services.submissions import submissions as service
 from kernelcup.storage.limits import Limit
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kernelcup.domain import JobState, Run, is_rejected
-from kernelcup.services.submissions import JobView
+from kernelcup.services.submissions.submissions import JobView
 from kernelcup_harness.protocol import CaseResult, Difference, RunReport, StageName, StageReport, Verdict
 
 LONGEST_MESSAGE = 2000

@@ -11,7 +11,8 @@ from fastapi.dependencies.models import Dependant
 from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.platform import Platform
-from kernelcup.services import access, tokens
+from kernelcup.services import access
+from kernelcup.services.people import tokens
 
 HOW = "run `kernelcup login --popcorn`, which writes it to ~/.popcorn.yaml"
 

@@ -13,8 +13,9 @@ from kernelcup.http.popcorn import shapes
 from kernelcup.http.popcorn.identity import Visitor
 from kernelcup.http.popcorn.route import PopcornRoute
 from kernelcup.http.popcorn.submissions import check_page
-from kernelcup.services import boards, rank
-from kernelcup.services.boards import VisibleTask
+from kernelcup.services.boards import boards
+from kernelcup.services.boards.boards import VisibleTask
+from kernelcup.services.results import standings
 
 router = APIRouter(route_class=PopcornRoute)
 
@@ -46,11 +47,11 @@ def show_ranking(
     """Show a ranking, each user's best; behind its end, without a rank, what an older clock measured."""
     check_page(limit, offset, largest=LARGEST_PAGE)
     board = boards.get_board(db, leaderboard, viewer=visitor)
-    found = rank.standings(db, board.name, gpu, viewer=visitor, limit=limit, offset=offset)
+    found = standings.standings(db, board.name, gpu, viewer=visitor, limit=limit, offset=offset)
     device = _device(board, gpu)
     entries = [_entry(board, device, standing) for standing in found]
     if len(found) < limit:
-        older = rank.older_standings(db, board.name, gpu, viewer=visitor)
+        older = standings.older_standings(db, board.name, gpu, viewer=visitor)
         entries += [{**_entry(board, device, each), "rank": None, "note": OLDER_CLOCK} for each in older]
     return entries
 
@@ -65,8 +66,8 @@ def count(
 ) -> dict[str, int]:
     """Count the users of a ranking, or one user's improvements."""
     if user_id is None:
-        return {"count": rank.count_places(db, leaderboard, gpu, viewer=visitor)}
-    found = rank.history(db, leaderboard, gpu, viewer=visitor, user=user_id, limit=LARGEST_PAGE)
+        return {"count": standings.count_places(db, leaderboard, gpu, viewer=visitor)}
+    found = standings.history(db, leaderboard, gpu, viewer=visitor, user=user_id, limit=LARGEST_PAGE)
     return {"count": len(found)}
 
 

@@ -18,10 +18,11 @@ from kernelcup.http.popcorn.identity import Admin
 from kernelcup.http.popcorn.route import PopcornRoute
 from kernelcup.http.schemas import Body
 from kernelcup.http.syncing import sync_aside
-from kernelcup.services import board_changes, boards
-from kernelcup.services.board_changes import BoardChanges
-from kernelcup.services.judging import MadeBoard
-from kernelcup.services.problem_sync import SyncOptions
+from kernelcup.services.boards import boards
+from kernelcup.services.boards import changes as board_changes
+from kernelcup.services.boards.changes import BoardChanges
+from kernelcup.services.boards.judging import MadeBoard
+from kernelcup.services.boards.problem_sync import SyncOptions
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import HarnessKind
 

@@ -13,8 +13,8 @@ from typing import Any
 from kernelcup.domain import JobState, Run
 from kernelcup.http.popcorn.failures import failure, one_line
 from kernelcup.http.popcorn.shapes import MODES, iso
-from kernelcup.services.reports import was_ranked
-from kernelcup.services.submissions import JobView, SubmissionView
+from kernelcup.services.submissions.redaction import was_ranked
+from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup.wording import trust_text
 from kernelcup_harness.protocol import (
     CaseResult,

@@ -7,8 +7,8 @@ from typing import Any
 
 from kernelcup.domain import Job, JobState, Run
 from kernelcup.http.popcorn.failures import summary
-from kernelcup.services.submissions import JobView, SubmissionView
-from kernelcup.services.waiting import Waiting
+from kernelcup.services.queue.estimates import Waiting
+from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import Mode, StageName, Verdict
 
 SERVICE = "KernelCup"

@@ -32,8 +32,8 @@ from kernelcup.http.popcorn.results import full_result, is_result, report_text
 from kernelcup.http.popcorn.route import PopcornRoute, told
 from kernelcup.http.popcorn.submitting import take
 from kernelcup.http.throttle import watcher_of
-from kernelcup.services.best import beside
-from kernelcup.services.submissions import SubmissionView, show_submission
+from kernelcup.services.results.leader import beside
+from kernelcup.services.submissions.submissions import SubmissionView, show_submission
 from kernelcup_harness.protocol import Mode
 
 

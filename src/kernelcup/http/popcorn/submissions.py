@@ -14,8 +14,10 @@ from kernelcup.http.popcorn import shapes
 from kernelcup.http.popcorn.identity import Caller
 from kernelcup.http.popcorn.route import PopcornRoute
 from kernelcup.http.schemas import Body
-from kernelcup.services import access, membership, waiting
-from kernelcup.services import submissions as service
+from kernelcup.services import access
+from kernelcup.services.boards import membership
+from kernelcup.services.queue import estimates
+from kernelcup.services.submissions import submissions as service
 
 router = APIRouter(prefix="/user", route_class=PopcornRoute)
 
@@ -77,7 +79,7 @@ def show_own(db: Db, submission_id: int, actor: Actor, now: Now) -> dict[str, An
 def show_in_full(db: Db, view: service.SubmissionView, actor: Actor, now: Now) -> dict[str, Any]:
     """Return a submission with its code and its place in the queue."""
     submission = view.submission
-    waits = {} if view.ended else waiting.waiting_of(db, submission.id, now)
+    waits = {} if view.ended else estimates.waiting_of(db, submission.id, now)
     code = service.get_code(db, submission.id, viewer=actor, now=now)
     return shapes.of_submission(view, code, waits, board_id=submission.leaderboard_id)
 

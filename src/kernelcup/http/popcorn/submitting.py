@@ -13,9 +13,10 @@ from kernelcup.http.popcorn import shapes
 from kernelcup.http.popcorn.addresses import ANY_MODE, BOARD
 from kernelcup.http.popcorn.identity import Caller, WebId
 from kernelcup.http.popcorn.route import PopcornRoute
-from kernelcup.services import access, waiting
-from kernelcup.services.submissions import SubmissionView, show_submission
-from kernelcup.services.submit import submit
+from kernelcup.services import access
+from kernelcup.services.queue import estimates
+from kernelcup.services.submissions.submissions import SubmissionView, show_submission
+from kernelcup.services.submissions.submit import submit
 from kernelcup_harness.protocol import Mode
 
 router = APIRouter(route_class=PopcornRoute)
@@ -67,4 +68,4 @@ def take(
 
 
 def _queue(platform: Platform, view: SubmissionView, now: Now) -> dict[str, Any] | None:
-    return shapes.queue_of(view, waiting.waiting_of(platform.db, view.submission.id, now))
+    return shapes.queue_of(view, estimates.waiting_of(platform.db, view.submission.id, now))

@@ -14,8 +14,9 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
-from kernelcup.services import access, visibility
-from kernelcup.services.boards import find_board
+from kernelcup.services import access
+from kernelcup.services.boards import visibility
+from kernelcup.services.boards.boards import find_board
 from kernelcup.storage import accounts, boards, identities, news
 from kernelcup.storage.database import Database
 from kernelcup.storage.news import News, NewsKind

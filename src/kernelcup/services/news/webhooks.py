@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Actor, Leaderboard
 from kernelcup.errors import Conflict, InvalidValue, NotFound
-from kernelcup.services.boards import check_manages, find_managed
+from kernelcup.services.boards.boards import check_manages, find_managed
 from kernelcup.services.outgoing import Network, Resolve, addresses_of, is_inside
 from kernelcup.storage import audit, boards, webhooks
 from kernelcup.storage.database import Database

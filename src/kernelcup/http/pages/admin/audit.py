@@ -12,7 +12,7 @@ from kernelcup.http.deps import ActorDep, Db
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import audit
+from kernelcup.services.people import audit_log
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 
@@ -29,7 +29,7 @@ def show_audit(
     before: Annotated[int, Query(ge=0, le=LARGEST_ID)] = 0,
 ) -> Response:
     """List what was done, the newest first."""
-    found = audit.entries(
+    found = audit_log.entries(
         db,
         actor,
         target=target or None,

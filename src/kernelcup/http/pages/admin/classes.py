@@ -19,8 +19,8 @@ from kernelcup.http.pages.admin.forms import Fields, text_of
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import boards, membership
-from kernelcup.services.class_progress import MemberProgress, progress_of
+from kernelcup.services.boards import boards, membership
+from kernelcup.services.results.class_progress import MemberProgress, progress_of
 from kernelcup.storage.database import Database
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)

@@ -13,8 +13,10 @@ from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import access, calibrations, fitness, pauses
-from kernelcup.services.waiting import queue_status
+from kernelcup.services import access
+from kernelcup.services.machines import calibrations, outages
+from kernelcup.services.queue.estimates import queue_status
+from kernelcup.services.rules import pauses
 from kernelcup.storage.pauses import PauseScope
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
@@ -39,7 +41,7 @@ def show_devices(request: Request, platform: PlatformDep, db: Db, actor: ActorDe
         told={each.name: each.description for each in platform.config.devices},
         pauses={each.key: each for each in paused if each.scope is PauseScope.DEVICE},
         service=next((each for each in paused if each.scope is PauseScope.SERVICE), None),
-        outages=fitness.outages(db, now=now),
+        outages=outages.outages(db, now=now),
         calibrations=newest,
         scale=TimeScale.of(each.found.canary_ns / 1e9 for each in newest),
     )
@@ -89,7 +91,7 @@ def bring_up(
     device: str, db: Db, actor: ActorDep, now: Now, machine: Annotated[str, Form(max_length=200)] = ""
 ) -> Response:
     """Put a device's GPUs back into service; the admin vouches for them."""
-    fitness.bring_back(db, device, machine=machine or None, actor=actor, now=now)
+    outages.bring_back(db, device, machine=machine or None, actor=actor, now=now)
     return RedirectResponse(PAGE, 303)
 
 

@@ -15,9 +15,9 @@ from starlette.datastructures import FormData, UploadFile
 from kernelcup.domain import CodePolicy, Leaderboard, Task, TrustRule, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api.leaderboards import SettingsIn
-from kernelcup.services.board_changes import BoardChanges
-from kernelcup.services.deadlines import parse_opening
-from kernelcup.services.task_upload import load_upload
+from kernelcup.services.boards.changes import BoardChanges
+from kernelcup.services.boards.deadlines import parse_opening
+from kernelcup.services.boards.upload import load_upload
 from kernelcup_harness.protocol import HarnessKind
 
 MOMENTS = ("opens_at", "deadline", "freeze_at")

@@ -8,7 +8,10 @@ from kernelcup.domain import Role, Scope
 from kernelcup.http.deps import ActorDep, Db, Now
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import access, boards, pauses, reviews
+from kernelcup.services import access
+from kernelcup.services.boards import boards
+from kernelcup.services.results import reviews
+from kernelcup.services.rules import pauses
 
 router = APIRouter(route_class=PageRoute)
 

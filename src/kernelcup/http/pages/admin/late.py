@@ -12,8 +12,8 @@ from kernelcup.http.deps import ActorDep, Db, Now
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import boards, exceptions
-from kernelcup.services.deadlines import parse_deadline
+from kernelcup.services.boards import boards, late_exceptions
+from kernelcup.services.boards.deadlines import parse_deadline
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 
@@ -34,7 +34,7 @@ def grant_late(
     """Let a user submit until a moment, or until another one than before."""
     boards.check_manages(db, actor, name)
     try:
-        exceptions.grant_late(db, actor, name, user.strip(), parse_deadline(until, now), now=now)
+        late_exceptions.grant_late(db, actor, name, user.strip(), parse_deadline(until, now), now=now)
     except (InvalidValue, NotFound) as error:
         return _page(request, db, actor, now, name, problem=str(error), user=user, until=until)
     return RedirectResponse(address("/admin/boards", name, "late"), 303)
@@ -43,7 +43,7 @@ def grant_late(
 @router.post("/{name}/late/revoke")
 def revoke_late(name: str, db: Db, actor: ActorDep, now: Now, user: Text = "") -> Response:
     """Take an exception back."""
-    exceptions.revoke_late(db, actor, name, user, now=now)
+    late_exceptions.revoke_late(db, actor, name, user, now=now)
     return RedirectResponse(address("/admin/boards", name, "late"), 303)
 
 
@@ -58,7 +58,7 @@ def _page(
     user: str = "",
     until: str = "",
 ) -> Response:
-    found = exceptions.late_exceptions(db, actor, name)
+    found = late_exceptions.late_exceptions(db, actor, name)
     return render(
         request,
         "admin/late.html",

@@ -12,7 +12,8 @@ from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import boards, limits
+from kernelcup.services.boards import boards
+from kernelcup.services.rules import limits
 from kernelcup.storage.limits import ModeGroup
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)

@@ -27,9 +27,12 @@ from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.platform import Platform
-from kernelcup.services import access, board_changes, boards, pauses, rank, rejudge
-from kernelcup.services.board_changes import UpdatePreview, as_json
-from kernelcup.services.rank_changes import RankChanges, rank_changes
+from kernelcup.services import access
+from kernelcup.services.boards import boards, changes
+from kernelcup.services.boards.changes import UpdatePreview, as_json
+from kernelcup.services.boards.rank_changes import RankChanges, rank_changes
+from kernelcup.services.results import rejudge, standings
+from kernelcup.services.rules import pauses
 from kernelcup.storage.pauses import PauseScope
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
@@ -59,7 +62,7 @@ def preview(
             "now": now,
             "known_devices": platform.config.devices,
         }
-        found = board_changes.preview_update(platform.db, actor, board.name, **wanted)
+        found = changes.preview_update(platform.db, actor, board.name, **wanted)
         moving = rank_changes(platform.db, actor, board.name, most=MOST_MOVES, **wanted)
     except (InvalidTask, InvalidValue, Conflict) as error:
         return _refused(request, platform, actor, board, fields, error)
@@ -74,7 +77,7 @@ def update(
     board = _managed(platform, actor, name)
     try:
         upload = upload_of(fields)
-        board_changes.update_board(
+        changes.update_board(
             platform.db,
             actor,
             board.name,
@@ -131,14 +134,14 @@ def ask_unveil(name: str, request: Request, db: Db, actor: ActorDep) -> Response
 @router.post("/{name}/unveil")
 def unveil(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
     """Show everybody the ranking as it is."""
-    rank.unveil(db, actor, name, now=now)
+    standings.unveil(db, actor, name, now=now)
     return RedirectResponse(address("/admin/boards", name), 303)
 
 
 @router.post("/{name}/freeze")
 def freeze(name: str, db: Db, actor: ActorDep, now: Now) -> Response:
     """Freeze the ranking that others see, now."""
-    rank.freeze(db, actor, name, now, now=now)
+    standings.freeze(db, actor, name, now, now=now)
     return RedirectResponse(address("/admin/boards", name), 303)
 
 

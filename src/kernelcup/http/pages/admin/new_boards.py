@@ -28,10 +28,11 @@ from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.platform import Platform
 from kernelcup.http.syncing import sync_aside
-from kernelcup.services import access, boards
-from kernelcup.services.board_changes import KEEP, Keep
-from kernelcup.services.deadlines import parse_deadline
-from kernelcup.services.problem_sync import SyncOptions
+from kernelcup.services import access
+from kernelcup.services.boards import boards
+from kernelcup.services.boards.changes import KEEP, Keep
+from kernelcup.services.boards.deadlines import parse_deadline
+from kernelcup.services.boards.problem_sync import SyncOptions
 from kernelcup_harness.protocol import HarnessKind
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)

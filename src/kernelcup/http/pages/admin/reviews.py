@@ -15,8 +15,8 @@ from kernelcup.http.deps import ActorDep, Db, Now, Number
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import reviews
-from kernelcup.services.submissions import get_code, show_submission
+from kernelcup.services.results import reviews
+from kernelcup.services.submissions.submissions import get_code, show_submission
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

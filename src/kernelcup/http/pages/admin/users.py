@@ -14,7 +14,8 @@ from kernelcup.http.deps import ActorDep, Db, Now, Number
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.services import access, accounts, tokens
+from kernelcup.services import access
+from kernelcup.services.people import accounts, tokens
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

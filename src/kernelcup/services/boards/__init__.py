@@ -1,0 +1,1 @@
+"""Leaderboards: their tasks, settings, members and names."""

@@ -1,0 +1,1 @@
+"""The machines that judge: dispatchers, outages, calibrations."""

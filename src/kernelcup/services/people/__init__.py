@@ -1,0 +1,1 @@
+"""People: accounts, names, sign-in, tokens, and who used which right."""

@@ -1,0 +1,1 @@
+"""Jobs on their way: claimed, judged by launchers, finished, tried again."""

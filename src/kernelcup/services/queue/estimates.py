@@ -1,0 +1,173 @@
+"""Why and how long jobs wait: positions, estimates from measured times, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Job, JobState, Priority
+from kernelcup.services.machines import dispatchers
+from kernelcup.services.queue.lifecycle import paused_devices
+from kernelcup.storage import faults, jobs, paces
+from kernelcup.storage.database import Database
+from kernelcup.storage.dispatchers import DispatcherInfo
+from kernelcup.storage.faults import DeviceFault
+from kernelcup.storage.jobs import MOST_COUNTED, Backlog
+from kernelcup_harness.protocol import Mode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """Why a job waits, and how long it may still take."""
+
+    position: int | None
+    """Position in the queue of its device, 1 for the next; None if too many are ahead to be counted."""
+    ahead_s: float | None
+    """Estimated seconds until it starts, from recent similar jobs; None if there were none."""
+    run_s: float | None
+    """Estimated seconds that it will run."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceQueue:
+    """The queue of a device; the defaults are those of an idle device that no dispatcher serves."""
+
+    device: str
+    queued: int = 0
+    running: int = 0
+    slots: int = 0
+    """The number of jobs that its dispatchers run at once."""
+    oldest_queued_at: datetime | None = None
+    estimated_wait_s: float | None = None
+    """Estimated seconds until a new job would start, behind all others."""
+    dispatchers: int = 0
+    """The number of dispatchers that serve it and accept new jobs."""
+    paused: str | None = None
+    """Why it is paused; None if it is not."""
+
+
+def waiting_of(db: Database, submission_id: int, now: datetime) -> dict[int, Waiting]:
+    """Return the state of each waiting job of a submission, by the job's id."""
+    with db.read() as session:
+        found = jobs.of_submission(session, submission_id)
+        queued = [job for job in found if job.state is JobState.QUEUED]
+        if not queued:
+            return {}
+        looker = _Looker(session, now)
+        return {job.id: looker.look(job) for job in queued}
+
+
+def queue_status(db: Database, now: datetime) -> list[DeviceQueue]:
+    """Return the queue of each device that has waiting or running jobs or is served by a dispatcher."""
+    with db.read() as session:
+        looker = _Looker(session, now)
+        waiting = jobs.backlogs(session)
+        running = {lease.job.device for lease in jobs.running(session)}
+        served = {device for info in looker.alive for device in info.devices}
+        names = sorted({backlog.device for backlog in waiting} | running | served)
+        return [looker.queue(name, [each for each in waiting if each.device == name]) for name in names]
+
+
+class _Looker:
+    """The state that is shared by all jobs at one moment."""
+
+    def __init__(self, session: Session, now: datetime) -> None:
+        self._session, self._now = session, now
+        self.alive = [info for info in dispatchers.alive(session, now) if not info.draining]
+        self._paused = paused_devices(session)
+        self._faults = faults.all_faults(session)
+
+    def look(self, job: Job) -> Waiting:
+        """Return why a job waits, and for how long."""
+        pace = paces.of_device(self._session, job.device)
+        ahead = jobs.ahead(self._session, job)
+        before = sum(ahead.values())
+        countable = before <= MOST_COUNTED
+        return Waiting(
+            position=before + 1 if countable else None,
+            ahead_s=self._until_start(job.device, pace, ahead) if countable else None,
+            run_s=pace.get(job.mode),
+            reason=self._obstacle(job.device) or _place(before),
+        )
+
+    def queue(self, device: str, waiting: Sequence[Backlog]) -> DeviceQueue:
+        """Return the state of a device's queue."""
+        serving = _serving(self.alive, device)
+        running = jobs.under_way(self._session, device=device)
+        return DeviceQueue(
+            device=device,
+            queued=sum(backlog.count for backlog in waiting),
+            running=len(running),
+            slots=sum(info.devices[device] for info in serving),
+            oldest_queued_at=min((backlog.oldest_queued_at for backlog in waiting), default=None),
+            estimated_wait_s=self._wait_of_newcomer(device, waiting),
+            dispatchers=len(serving),
+            paused=self._paused.get(device.lower()),
+        )
+
+    def _wait_of_newcomer(self, device: str, waiting: Sequence[Backlog]) -> float | None:
+        pace = paces.of_device(self._session, device)
+        # Waiting jobs are not counted by mode: practice is assumed to take as long as its slowest mode.
+        practice = max(
+            (mode for mode in pace if mode is not Mode.LEADERBOARD), key=pace.__getitem__, default=None
+        )
+        modes: dict[Mode, int] = {}
+        for backlog in waiting:
+            mode = Mode.LEADERBOARD if backlog.priority is not Priority.PRACTICE else practice or Mode.TEST
+            modes[mode] = modes.get(mode, 0) + backlog.count
+        return self._until_start(device, pace, modes)
+
+    def _until_start(
+        self, device: str, pace: Mapping[Mode, float], ahead: Mapping[Mode, int]
+    ) -> float | None:
+        """Return the estimated seconds until a slot is free for a job, None if that is unknown."""
+        if self._obstacle(device) is not None:
+            return None
+        slots = sum(
+            info.devices[device] - info.in_use.get(device, 0) for info in _serving(self.alive, device)
+        )
+        running = jobs.under_way(self._session, device=device)
+        if sum(ahead.values()) + len(running) < slots:
+            return 0.0
+        if any(mode not in pace for mode in [*ahead, *(mode for mode, _ in running)]):
+            return None
+        left_s = sum(
+            max(pace[mode] - (self._now - started_at).total_seconds(), 0.0) for mode, started_at in running
+        )
+        return (left_s + sum(pace[mode] * count for mode, count in ahead.items())) / slots
+
+    def _obstacle(self, device: str) -> str | None:
+        """Return the reason why no job of a device can start, None if there is none."""
+        if device.lower() in self._paused:
+            return f"the device is paused: {self._paused[device.lower()] or 'no reason was given'}"
+        serving = _serving(self.alive, device)
+        slots = sum(info.devices[device] for info in serving)
+        if not slots:
+            return f"no dispatcher serves {device} now"
+        machines = {info.machine for info in serving}
+        out = [fault for fault in self._faults if fault.machine in machines and fault.device == device]
+        if len(out) >= slots:
+            return f"{device} is out of service: {_worst(out)}"
+        if sum(info.in_use.get(device, 0) for info in serving) >= slots:
+            return f"{device} is in use by another program of its machine, or being calibrated"
+        return None
+
+
+def _serving(alive: Sequence[DispatcherInfo], device: str) -> list[DispatcherInfo]:
+    return [info for info in alive if info.devices.get(device, 0) > 0]
+
+
+def _worst(out: Sequence[DeviceFault]) -> str:
+    return max(out, key=lambda fault: fault.since).reason
+
+
+def _place(before: int) -> str:
+    if before > MOST_COUNTED:
+        return f"more than {MOST_COUNTED} jobs are ahead"
+    if before == 0:
+        return "next to start"
+    return "1 job is ahead" if before == 1 else f"{before} jobs are ahead"

@@ -1,0 +1,1 @@
+"""What judging leads to: runs, standings, duels, reviews, what stands beside a time."""

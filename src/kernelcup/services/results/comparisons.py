@@ -1,0 +1,196 @@
+"""Measure two submissions in turns on one device, to find out which is faster.
+
+A comparison is a submission of its own, made by the actor with the first one's code: it is queued,
+watched, cancelled and deleted like any other, counts as practice for limits, and never ranks. Like
+practice it leaves out hidden cases: otherwise any code could be tried on them, past the limits of
+ranked submissions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Actor, Device, JobState, Leaderboard, Scope, Submission
+from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded
+from kernelcup.services import access
+from kernelcup.services.boards.boards import emulated_of, find_board
+from kernelcup.services.results.standings import board_device
+from kernelcup.services.rules import pauses
+from kernelcup.services.rules.limits import check_limits
+from kernelcup.services.submissions import admission
+from kernelcup.services.submissions.submissions import show_submission
+from kernelcup.storage import comparisons, events, submissions
+from kernelcup.storage.database import Database
+from kernelcup.wording import duel_sentence
+from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Comparison:
+    """Two submissions on one device, and which is faster."""
+
+    id: int
+    """The number of the comparison's own submission."""
+    leaderboard: str
+    device: str
+    first: int | None
+    second: int | None
+    """The two submissions' numbers; None once a submission is deleted."""
+    state: JobState
+    verdict: Verdict | None
+    """The verdict on the first submission's code; there is no result unless it is ``accepted``."""
+    duel: DuelResult | None
+    sentence: str
+    """The result in words; empty while there is none."""
+
+
+def start(
+    db: Database,
+    actor: Actor,
+    first: int,
+    second: int,
+    *,
+    device: str | None = None,
+    now: datetime,
+    known_devices: Sequence[Device] | None = None,
+) -> Comparison:
+    """Queue a comparison of two submissions, and return it.
+
+    Managers of the leaderboard may compare any two; others two of their own.
+
+    Args:
+        db: The database.
+        actor: The user who asks, and who will own the comparison.
+        first: A submission.
+        second: Another one of the same leaderboard.
+        device: One of the leaderboard's devices; may be None if it has only one.
+        now: The time.
+        known_devices: The configured devices, to refuse emulated ones; None if unknown.
+
+    Raises:
+        NotFound: One of them does not exist for the actor.
+        Forbidden: One of them belongs to another user.
+        InvalidValue: They are of different leaderboards, are the same, or cannot be compared.
+        DeviceNeeded, UnknownDevice, Paused, NotOpenYet, DeadlinePassed, RateLimited: As for any submission.
+    """
+    access.require(actor, Scope.SUBMIT)
+    if actor.user_id is None:
+        raise SignInNeeded("A comparison belongs to the user who asks for it: sign in first.")
+    with db.write(durable=True) as session:
+        _, board = _find(session, actor, first)
+        submissions.share_board(session, board.name)
+        admission.check_author(session, actor, lock=True)
+        submissions.keep(session, [first, second])
+        # Read again: a submission or the leaderboard may have changed while we waited for the locks.
+        one, board = _find(session, actor, first)
+        other, _ = _find(session, actor, second)
+        _check_pair(board, one, other)
+        chosen = _device(session, board, device, actor, now=now)
+        if emulated_of([chosen], known_devices):
+            raise InvalidValue(f"{chosen} is an emulated device, which has no times to compare.")
+        check_limits(session, board, [chosen], person=actor, mode=Mode.BENCHMARK, now=now, lock=True)
+        made = _store(session, actor, board, one, other, chosen, now=now)
+    return show(db, made, viewer=actor)
+
+
+def show(db: Database, comparison_id: int, *, viewer: Actor) -> Comparison:
+    """Return a comparison; its owner and the leaderboard's managers may see it.
+
+    Raises:
+        NotFound: No comparison of that number exists for the viewer.
+        Forbidden: It belongs to another user.
+    """
+    with db.read() as session:
+        found = comparisons.of_submission(session, comparison_id)
+    if found is None:
+        raise NotFound(f"There is no comparison {comparison_id}.")
+    job_id, pair = found
+    view = show_submission(db, comparison_id, viewer=viewer)
+    (each,) = [each for each in view.jobs if each.job.id == job_id]
+    duel = each.run.report.duel if each.run is not None else None
+    return Comparison(
+        id=comparison_id,
+        leaderboard=view.submission.leaderboard,
+        device=each.job.device,
+        first=pair.first_id,
+        second=pair.second_id,
+        state=each.job.state,
+        verdict=each.run.verdict if each.run is not None else None,
+        duel=duel,
+        sentence="" if duel is None else duel_sentence(duel, _name(pair.first_id), _name(pair.second_id)),
+    )
+
+
+def _find(session: Session, actor: Actor, submission_id: int) -> tuple[Submission, Leaderboard]:
+    """Return a submission that the actor may compare, and its leaderboard."""
+    submission = submissions.find(session, submission_id)
+    board = None if submission is None else find_board(session, submission.leaderboard)
+    if submission is None or board is None or not access.sees_board(session, actor, board):
+        raise NotFound(f"There is no submission {submission_id}.")
+    if actor.user_id != submission.user_id and not access.inspects_board(actor, board):
+        raise Forbidden(f"Submission {submission_id} belongs to another user: you can compare only your own.")
+    return submission, board
+
+
+def _check_pair(board: Leaderboard, one: Submission, other: Submission) -> None:
+    if one.leaderboard_id != other.leaderboard_id:
+        raise InvalidValue(f"#{one.id} and #{other.id} belong to different leaderboards.")
+    if one.id == other.id:
+        raise InvalidValue(f"#{one.id} cannot be compared with itself.")
+    if board.harness is not HarnessKind.STANDARD:
+        raise InvalidValue(
+            f"Leaderboard {board.name!r} is judged by its own harness, which measures one at a time."
+        )
+
+
+def _device(session: Session, board: Leaderboard, device: str | None, actor: Actor, *, now: datetime) -> str:
+    """Return the device in the leaderboard's spelling. Raise if nothing may be submitted there now."""
+    if device is None and len(board.devices) > 1:
+        raise DeviceNeeded(
+            f"Which device? Leaderboard {board.name!r} has {', '.join(board.devices)}.",
+            leaderboard=board.name,
+            devices=board.devices,
+        )
+    chosen = board_device(board, device if device is not None else board.devices[0])
+    stops = pauses.look(session)
+    stops.check_service()
+    stops.check_board(board)
+    stops.check_devices([chosen])
+    admission.check_open(session, board, person=actor, mode=Mode.BENCHMARK, now=now)
+    return chosen
+
+
+def _store(
+    session: Session,
+    actor: Actor,
+    board: Leaderboard,
+    one: Submission,
+    other: Submission,
+    device: str,
+    *,
+    now: datetime,
+) -> int:
+    assert actor.user_id is not None
+    made, (job,) = submissions.insert(
+        session,
+        board=board,
+        user_id=actor.user_id,
+        code=submissions.code(session, one.id),
+        file_name=f"compare-{one.id}-{other.id}.py",
+        mode=Mode.BENCHMARK,
+        devices=[device],
+        now=now,
+        client="compare",
+    )
+    comparisons.insert(session, job_id=job.id, first_id=one.id, second_id=other.id)
+    accepted = {"devices": [device], "mode": Mode.BENCHMARK.value}
+    events.record_first(session, made, "accepted", accepted, None, now)
+    return made
+
+
+def _name(submission_id: int | None) -> str:
+    return "a deleted submission" if submission_id is None else f"#{submission_id}"

@@ -1,0 +1,143 @@
+"""News of results, recorded in the transaction that changes a ranking.
+
+While a leaderboard is frozen nothing is recorded, so nothing can leak. When it is unveiled, the first places
+that changed meanwhile are announced at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import Leaderboard
+from kernelcup.services.results.places import PLACES
+from kernelcup.storage import frozen, news, ranking
+from kernelcup.storage.news import Fact, NewsKind
+from kernelcup.storage.ranking import Leader, Ranked
+
+TOP = 10
+"""The owners of this many top places are notified when they are overtaken."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Before:
+    """The state of a ranking before a result changed it."""
+
+    board: Leaderboard
+    device: str
+    user_id: int
+    leader: Leader | None
+    ranked_s: float | None
+    """The time that the user's own best was ranked by, in seconds."""
+
+
+def look(session: Session, board: Leaderboard, *, device: str, user_id: int) -> Before:
+    """Return the state of a ranking; the leaderboard has to stay locked until :func:`note` is called."""
+    mine = ranking.entries(session, board_id=board.id, device=device, user_id=user_id)
+    return Before(
+        board=board,
+        device=device,
+        user_id=user_id,
+        leader=ranking.leader(session, board_id=board.id, device=device),
+        ranked_s=mine[0].entry.ranked_s if mine else None,
+    )
+
+
+def note(session: Session, before: Before, now: datetime) -> None:
+    """Record whether a user's new result is first, and which of the top places it overtook."""
+    board, device = before.board, before.device
+    if is_frozen(board, now):
+        return
+    top = ranking.entries(session, board_id=board.id, device=device, limit=TOP + 1)
+    place = next((at for at, each in enumerate(top) if each.user_id == before.user_id), None)
+    if place is None or (before.ranked_s is not None and top[place].entry.ranked_s >= before.ranked_s):
+        return
+    ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=False, until=len(top) + 1)
+    leader = ranking.leader(session, board_id=board.id, device=device)
+    if leader is not None and leader.user_id == before.user_id and not _led(before):
+        news.add(session, _first_place(before, top[place], ranks, now), now)
+    for at in range(place + 1, len(top)):
+        stood_ahead = before.ranked_s is None or top[at].entry.ranked_s < before.ranked_s
+        if stood_ahead and ranks[at] > ranks[place]:
+            news.add(session, _overtaken(board, device, by=top[place], whom=top[at], now=now), now)
+
+
+def unveil(session: Session, board: Leaderboard, now: datetime) -> None:
+    """Record that a freeze ends, and who became first during it. The frozen copy must still exist."""
+    if not is_frozen(board, now):
+        return
+    assert board.freeze_at is not None
+    key = f"unveiled:{board.id}:{board.freeze_at.isoformat()}"
+    news.add(session, Fact(key=key, kind=NewsKind.UNVEILED, at=now, board_id=board.id), now)
+    if not frozen.is_kept(session, board.id):
+        return
+    for device in board.devices:
+        _unveil_first(session, board, device, now)
+
+
+def is_frozen(board: Leaderboard, now: datetime) -> bool:
+    """Return whether a leaderboard is frozen for everyone but its managers."""
+    return board.freeze_at is not None and board.freeze_at <= now
+
+
+def _unveil_first(session: Session, board: Leaderboard, device: str, now: datetime) -> None:
+    shown = ranking.entries(session, board_id=board.id, device=device, frozen=True, limit=1)
+    top = ranking.entries(session, board_id=board.id, device=device, limit=2)
+    leader = ranking.leader(session, board_id=board.id, device=device)
+    if not top or leader is None or (shown and shown[0].user_id == leader.user_id):
+        return
+    ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=False, until=len(top) + 1)
+    old = (
+        Leader(
+            user_id=shown[0].user_id,
+            submission_id=shown[0].entry.submission_id,
+            ranked_s=shown[0].entry.ranked_s,
+        )
+        if shown
+        else None
+    )
+    before = Before(board=board, device=device, user_id=leader.user_id, leader=old, ranked_s=None)
+    news.add(session, _first_place(before, top[0], ranks, now), now)
+    if shown:
+        news.add(session, _overtaken(board, device, by=top[0], whom=shown[0], now=now), now)
+
+
+def _led(before: Before) -> bool:
+    return before.leader is not None and before.leader.user_id == before.user_id
+
+
+def _first_place(before: Before, first: Ranked, ranks: Sequence[int], now: datetime) -> Fact:
+    old = before.leader
+    return Fact(
+        key=f"first:{before.board.id}:{before.device}:{first.entry.submission_id}:{now.isoformat()}",
+        kind=NewsKind.FIRST_PLACE,
+        at=now,
+        board_id=before.board.id,
+        device=before.device,
+        submission_id=first.entry.submission_id,
+        user_id=first.user_id,
+        score_s=first.entry.score_s,
+        tied=list(ranks).count(1) > 1,
+        other_id=None if old is None else old.user_id,
+        other_submission_id=None if old is None else old.submission_id,
+    )
+
+
+def _overtaken(board: Leaderboard, device: str, *, by: Ranked, whom: Ranked, now: datetime) -> Fact:
+    pair = f"{by.entry.submission_id}:{whom.entry.submission_id}"
+    return Fact(
+        key=f"overtaken:{board.id}:{device}:{pair}:{now.isoformat()}",
+        kind=NewsKind.OVERTAKEN,
+        at=now,
+        board_id=board.id,
+        device=device,
+        submission_id=by.entry.submission_id,
+        user_id=by.user_id,
+        score_s=by.entry.score_s,
+        other_id=whom.user_id,
+        other_submission_id=whom.entry.submission_id,
+        recipient_id=whom.user_id,
+    )

@@ -1,0 +1,1 @@
+"""How much may be submitted, and what takes no submissions now."""

@@ -1,0 +1,1 @@
+"""Submissions: taken in, looked at, shown as far as somebody may see them."""

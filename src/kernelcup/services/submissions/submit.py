@@ -1,0 +1,261 @@
+"""Accept a submission: all checks in a fixed order, in the transaction that stores it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Submission
+from kernelcup.errors import (
+    EmptyFile,
+    FileTooLarge,
+    IdempotencyMismatch,
+    InvalidSubmission,
+    InvalidValue,
+    NotText,
+    SignInNeeded,
+)
+from kernelcup.services import access
+from kernelcup.services.people.user_names import check_user_name
+from kernelcup.services.rules import pauses
+from kernelcup.services.rules.limits import check_limits
+from kernelcup.services.rules.pauses import Stops
+from kernelcup.services.submissions.admission import Wish, admit, base_name, check_author
+from kernelcup.services.submissions.directives import parse_directives
+from kernelcup.storage import events, submissions, users
+from kernelcup.storage.database import Database
+from kernelcup_harness.protocol import Mode, canonical_hash
+
+LARGEST_FILE_BYTES = 1_000_000
+LONGEST_KEY = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Request:
+    """A request to submit, with its idempotency key."""
+
+    user: str | Actor
+    name: str
+    key: str | None
+    file_name: str
+    content: bytes
+    mode: Mode
+    board: str | None
+    devices: Sequence[str]
+    client: str
+    now: datetime
+
+    @cached_property
+    def hash(self) -> str:
+        """A hash of the request, so that a key cannot be reused for another one."""
+        said: list[object] = [base_name(self.file_name), hashlib.sha256(self.content).hexdigest()]
+        said += [self.mode.value, None if self.board is None else users.name_key(self.board)]
+        return canonical_hash([*said, sorted(device.lower() for device in self.devices)])
+
+
+def submit(
+    db: Database,
+    *,
+    user: str | Actor,
+    file_name: str,
+    content: bytes,
+    mode: Mode,
+    now: datetime,
+    board: str | None = None,
+    devices: Sequence[str] = (),
+    idempotency_key: str | None = None,
+    client: str = "",
+) -> Submission:
+    """Accept a file: once this returns, it will be judged.
+
+    Checks happen in this order: identity, bans, the key, a pause of the service, size and encoding, directives,
+    leaderboard and access to it, its size limit and pause, file type, opening and deadline, devices and their
+    pauses, limits. Each refusal is a ``UserError`` with a code of its own. The checks happen in the transaction
+    that stores the submission, which excludes other submissions of the same user; before it, only the file is
+    read. The static screen runs while the submission is judged.
+
+    Args:
+        user: The actor who submits, or the name of the user for whom the operator submits, who is created if
+            needed.
+        board: The leaderboard; by default the file's directive, else the only leaderboard.
+        devices: The devices; by default the file's directive, else the leaderboard's only device.
+        now: When the file arrived.
+        idempotency_key: The same request with the same key returns the first submission again.
+        client: The name of the client that it came from.
+    """
+    ask = _Request(
+        user=user,
+        name=_check_person(user),
+        key=None if idempotency_key is None else _check_key(idempotency_key),
+        file_name=file_name,
+        content=content,
+        mode=mode,
+        board=board,
+        devices=devices,
+        client=client,
+        now=now,
+    )
+    try:
+        code, wish = _read(ask)
+    except InvalidSubmission:
+        first = _refuse_early(db, ask)
+        if first is not None:
+            return first
+        raise
+    try:
+        with db.write(durable=True) as session:
+            return _store(session, ask, wish, code)
+    except IntegrityError:
+        with db.read() as session:
+            first = _first(session, _person(session, ask), ask)
+        if first is None:
+            raise
+        return first  # stored by a concurrent transaction with the same key
+
+
+def _refuse_early(db: Database, ask: _Request) -> Submission | None:
+    """Make the checks that come before those of the file; return the key's earlier submission, if any."""
+    with db.read() as session:
+        person = _person(session, ask)
+        check_author(session, person)
+        first = _first(session, person, ask)
+        if first is None:
+            pauses.look(session).check_service()
+        return first
+
+
+def _read(ask: _Request) -> tuple[str, Wish]:
+    """Return a file's text and the parsed request. Raise ``InvalidSubmission``."""
+    code = read_code(ask.content)
+    wish = Wish(
+        file_name=ask.file_name,
+        size=len(ask.content),
+        directives=parse_directives(code),
+        mode=ask.mode,
+        board=ask.board,
+        devices=ask.devices,
+    )
+    return code, wish
+
+
+def read_code(content: bytes) -> str:
+    """Return a submission's text. Raise ``EmptyFile``, ``FileTooLarge`` or ``NotText``."""
+    if len(content) > LARGEST_FILE_BYTES:
+        raise FileTooLarge(f"The file has {len(content):,} bytes; {LARGEST_FILE_BYTES:,} are allowed.")
+    if not content.strip():
+        raise EmptyFile("The file is empty.")
+    try:
+        code = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotText(f"The file is not UTF-8 text: byte {error.start} cannot be decoded.") from error
+    if "\0" in code:
+        raise NotText("The file is not text: it contains a NUL byte.")
+    return code
+
+
+def _check_person(user: str | Actor) -> str:
+    if not isinstance(user, Actor):
+        return check_user_name(user)
+    access.require(user, Scope.SUBMIT)
+    if user.user_id is None:
+        raise SignInNeeded("Name the user: the operator has no account to submit with.")
+    return user.name
+
+
+def _check_key(key: str) -> str:
+    if not 1 <= len(key) <= LONGEST_KEY or not all(" " <= character <= "~" for character in key):
+        raise InvalidValue(f"Idempotency key: expected 1 to {LONGEST_KEY} printable ASCII characters.")
+    return key
+
+
+def _store(session: Session, ask: _Request, wish: Wish, code: str) -> Submission:
+    """Make all checks, and store the submission."""
+    _share_board(session, wish)
+    if not isinstance(ask.user, Actor):
+        users.get_or_create(session, ask.name, now=ask.now)
+    person = _person(session, ask)
+    assert person.user_id is not None
+    check_author(session, person, lock=True)
+    first = _first(session, person, ask)
+    if first is not None:
+        return first
+    stops = pauses.look(session)
+    stops.check_service()
+    target, chosen = _admit(session, ask, wish, person, stops)
+    submission_id, queued = submissions.insert(
+        session,
+        board=target,
+        user_id=person.user_id,
+        code=code,
+        file_name=base_name(wish.file_name),
+        mode=wish.mode,
+        devices=chosen,
+        now=ask.now,
+        client=ask.client,
+        idempotency_key=ask.key,
+        request_hash=ask.hash if ask.key is not None else None,
+    )
+    accepted = {"devices": chosen, "mode": wish.mode.value}
+    events.record_first(session, submission_id, "accepted", accepted, None, ask.now)
+    return Submission(
+        id=submission_id,
+        leaderboard=target.name,
+        leaderboard_id=target.id,
+        user=person.name,
+        user_id=person.user_id,
+        mode=wish.mode,
+        devices=tuple(chosen),
+        file_name=base_name(wish.file_name),
+        code_hash=submissions.hash_of(code),
+        created_at=ask.now,
+        client=ask.client,
+        new_jobs=tuple(queued),
+    )
+
+
+def _share_board(session: Session, wish: Wish) -> None:
+    """Lock the leaderboard before the user, in the same order as ranking does; access to it is checked later."""
+    name = wish.board or wish.directives.leaderboard
+    if name is not None:
+        submissions.share_board(session, name)
+
+
+def _person(session: Session, ask: _Request) -> Actor:
+    """Return the author of the submission, without an id if the operator names a new user."""
+    if isinstance(ask.user, Actor):
+        return ask.user
+    new = Actor(user_id=None, name=ask.name, role=Role.PARTICIPANT, scopes=access.ALL_SCOPES)
+    return users.find_actor(session, ask.name) or new
+
+
+def _first(session: Session, person: Actor, ask: _Request) -> Submission | None:
+    """Return the submission that the key was used for before, None if there is none.
+
+    Raise ``IdempotencyMismatch`` if the request was another one.
+    """
+    if ask.key is None or person.user_id is None:
+        return None
+    used = submissions.of_key(session, user_id=person.user_id, key=ask.key)
+    if used is None:
+        return None
+    submission_id, earlier = used
+    if earlier != ask.hash:
+        raise IdempotencyMismatch(
+            f"The idempotency key {ask.key!r} was used for submission {submission_id}, another request."
+        )
+    return submissions.find(session, submission_id)
+
+
+def _admit(
+    session: Session, ask: _Request, wish: Wish, person: Actor, stops: Stops
+) -> tuple[Leaderboard, list[str]]:
+    viewer = ask.user if isinstance(ask.user, Actor) else OPERATOR
+    target, chosen = admit(session, wish, stops, person=person, viewer=viewer, now=ask.now)
+    check_limits(session, target, chosen, person=person, mode=wish.mode, now=ask.now, lock=True)
+    return target, chosen
