@@ -21,8 +21,8 @@ from results import ROOT, machine_facts, percentile
 
 from builders import make_board, make_submission
 from kernelcup.screen import screen
-from kernelcup.storage import schema
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine import migrate
+from kernelcup.storage.engine.database import Database
 
 FILES = {
     "two lines": "def custom_kernel(data):\n    return data * 2\n",
@@ -39,7 +39,7 @@ def main() -> None:
     given = parser.parse_args()
     found: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as folder, Database.open(f"sqlite:///{folder}/cup.db") as db:
-        schema.upgrade(db)
+        migrate.upgrade(db)
         make_board(db)
         for name, text in FILES.items():
             accepts = [cost(lambda text=text, n=n: accept(db, text, n)) for n in range(given.count)]

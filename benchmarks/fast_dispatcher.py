@@ -20,7 +20,7 @@ from kernelcup.domain import Device
 from kernelcup.errors import LaunchCancelled
 from kernelcup.launchers.base import Event, LaunchResult
 from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Backend, JobSpec
 
 

@@ -19,8 +19,8 @@ from sqlalchemy.orm import Session
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from builders import make_board, make_report, make_task
-from kernelcup.storage import schema
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine import migrate
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import to_json
 
 BOARDS = 20
@@ -46,7 +46,7 @@ def main() -> None:
 
 def fill(db: Database, *, submissions: int, queued: int) -> None:
     """Fill an empty database."""
-    schema.upgrade(db)
+    migrate.upgrade(db)
     now = datetime.now(UTC).replace(microsecond=0)
     for number in range(BOARDS):
         make_board(db, name=f"board-{number}", task=make_task(), devices=list(DEVICES), now=now)

@@ -37,7 +37,7 @@ from kernelcup.http.app import create_app
 from kernelcup.http.platform import Platform
 from kernelcup.services.people import tokens
 from kernelcup.services.people.user_names import actor_of
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup.storage.tables import BestRow, JobRow, RunRow
 from kernelcup_harness.protocol import to_json
 

@@ -31,9 +31,9 @@ from kernelcup.services.queue.estimates import queue_status, waiting_of
 from kernelcup.services.results.rejudge import rejudge_board
 from kernelcup.services.results.standings import standings
 from kernelcup.services.submissions.submissions import list_submissions
-from kernelcup.storage import jobs
-from kernelcup.storage.database import Database
-from kernelcup.storage.jobs import Lease
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue import jobs
+from kernelcup.storage.queue.jobs import Lease
 from kernelcup.storage.tables import JobRow
 from kernelcup_harness.protocol import Backend
 

@@ -39,7 +39,7 @@ from service_load import (
     wait_for_url,
 )
 
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 SHARE = {
     "accept": 1.0,

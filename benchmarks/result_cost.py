@@ -23,7 +23,7 @@ from results import machine_facts, percentile
 
 from builders import make_report
 from kernelcup.services.queue import lifecycle
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 
 def main() -> None:

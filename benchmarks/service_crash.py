@@ -39,8 +39,8 @@ from builders import make_board, make_task
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.services.people.accounts import make_user
 from kernelcup.services.people.tokens import create_token
-from kernelcup.storage import schema
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine import migrate
+from kernelcup.storage.engine.database import Database
 
 USERS = 8
 CLIENTS = 4
@@ -107,7 +107,7 @@ def main() -> None:
 
 def prepare(db: Database) -> list[str]:
     """Make a board and people; return their tokens."""
-    schema.upgrade(db)
+    migrate.upgrade(db)
     now = datetime.now(UTC)
     task = make_task(sources={"reference.py": REFERENCE})
     make_board(db, name="double", task=task, devices=[FAST, REAL], now=now)

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from http_client import Connection
 from service_crash import CODE, free_port, prepare
 
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 DISK_MB = 12
 

@@ -33,8 +33,8 @@ from kernelcup.http.popcorn.leaderboards import count
 from kernelcup.services.results import standings
 from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import delete_submission
-from kernelcup.storage import schema
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine import migrate
+from kernelcup.storage.engine.database import Database
 
 REPEATS = 40
 CHANGES = 10
@@ -67,7 +67,7 @@ def main() -> int:
         tempfile.TemporaryDirectory(prefix="kernelcup-growth-") as folder,
         Database.open(database_url(given.database, Path(folder))) as db,
     ):
-        schema.upgrade(db)
+        migrate.upgrade(db)
         found = measure(db, entries=given.entries, deleted=given.deleted)
     kept = {name: found[name] <= bound for name, bound in BOUNDS.items()}
     result = {"database": given.database, "entries": given.entries, "deleted": given.deleted}

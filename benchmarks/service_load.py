@@ -38,7 +38,7 @@ from builders import make_report
 from kernelcup.domain import OPERATOR, Scope
 from kernelcup.services.people.tokens import create_token
 from kernelcup.services.queue import lifecycle
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 CODE_BYTES = 8000
 CODE = (ROOT / "src/kernelcup_harness/measure.py").read_text()[:CODE_BYTES]

@@ -16,8 +16,9 @@ from kernelcup.screen import Screening
 from kernelcup.services.boards.boards import create_board
 from kernelcup.services.submissions.submissions import get_code
 from kernelcup.services.submissions.submit import submit
-from kernelcup.storage import screenings, users
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import users
+from kernelcup.storage.submissions import screenings
 from kernelcup.storage.tables import UserRow
 from kernelcup_harness.protocol import (
     Audit,

@@ -22,8 +22,8 @@ from database_kinds import (
     postgres_database,
 )
 from fakes import FakeClock
-from kernelcup.storage import schema
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine import migrate
+from kernelcup.storage.engine.database import Database
 from quick_engines import share_statements
 from warm_harness import Run, waiting
 
@@ -108,7 +108,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated file to copy: quicker than migrating each time."""
     path = tmp_path_factory.mktemp("template") / "template.db"
     with Database.open(f"sqlite:///{path}") as database:
-        schema.upgrade(database)
+        migrate.upgrade(database)
         with database.engine.connect() as connection:
             connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
     return path
@@ -119,7 +119,7 @@ def postgres_with_tables() -> Iterator[PostgresDatabase]:
     """A migrated database of this worker, emptied after each test that had it."""
     with postgres_database() as url, autocommitting(url) as connection:
         with Database.open(url) as database:
-            schema.upgrade(database)
+            migrate.upgrade(database)
         yield PostgresDatabase(url, connection)
 
 

@@ -12,9 +12,9 @@ from kernelcup.services.results import reviews
 from kernelcup.services.results.standings import standings
 from kernelcup.services.submissions.screening import screen_file
 from kernelcup.services.submissions.submissions import get_code, show_submission
-from kernelcup.storage.database import Database
-from kernelcup.storage.jobs import Lease
-from kernelcup.storage.reviews import Review
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue.jobs import Lease
+from kernelcup.storage.results.reviews import Review
 from kernelcup_harness.protocol import Finding, Timing
 
 

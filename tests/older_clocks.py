@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from builders import NOW
 from kernelcup.clocks import Clock
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup.storage.tables import RunRow
 
 FOLDER = Path(__file__).parent / "old_database"

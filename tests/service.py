@@ -21,7 +21,7 @@ from kernelcup.http.app import create_app
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen, url_of
 from kernelcup.services.people.tokens import create_token
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 SECRET = "a-secret-that-signs-the-cookies-of-tests"
 

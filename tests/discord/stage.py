@@ -28,8 +28,8 @@ from kernelcup.launchers.base import Launcher
 from kernelcup.services.people.accounts import sign_in
 from kernelcup.services.people.tokens import create_token
 from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.storage import accounts
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import accounts
 
 SECRET = "a-secret-that-signs-the-cookies-of-tests"
 SCOPES = frozenset({Scope.READ, Scope.SUBMIT, Scope.ACT, Scope.ADMIN})

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from scenes import Fill, Scenes
 
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from service import MakePerson, Person, app, client, config, db_url, http, person, platform, server_url
 
 __all__ = ["app", "client", "config", "db_url", "http", "person", "platform", "server_url"]

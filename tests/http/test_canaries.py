@@ -36,7 +36,7 @@ from kernelcup.services.boards import membership
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import rejudge, reviews
 from kernelcup.services.rules import pauses
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import (
     Audit,
     CapturedOutput,

@@ -19,7 +19,7 @@ from kernelcup.errors import RateLimited
 from kernelcup.http import live
 from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import delete_submission
-from kernelcup.storage import paces
+from kernelcup.storage.queue import job_durations
 from kernelcup.storage.tables import PaceRow
 from kernelcup_harness.protocol import Mode
 
@@ -37,7 +37,7 @@ def test_a_job_that_ends_before_it_began_has_no_pace(db, clock) -> None:
     clock.advance(-86_400)
     judging.finish(lease)
     with db.read() as session:
-        assert paces.of_device(session, "H100") == {Mode.LEADERBOARD: pytest.approx(3.0)}
+        assert job_durations.of_device(session, "H100") == {Mode.LEADERBOARD: pytest.approx(3.0)}
 
 
 @pytest.mark.first_contact(34, "a step back of the clock opens no GPU-second limit")

@@ -23,7 +23,7 @@ from kernelcup.errors import Overloaded, RateLimited, StorageUnavailable
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen, url_of
 from kernelcup.services.boards import problem_sync
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 FILES = 512
 SUBMISSIONS = "/api/v1/submissions"

@@ -13,7 +13,7 @@ from kernelcup.errors import Conflict, NotFound
 from kernelcup.http.throttle import RETRY_S
 from kernelcup.services.people import account_linking, accounts, login_links
 from kernelcup.services.people.tokens import make_session
-from kernelcup.storage.identities import Identity
+from kernelcup.storage.people.identities import Identity
 
 API = "/api/v1"
 

@@ -19,7 +19,7 @@ from kernelcup.domain import Role
 from kernelcup.errors import InvalidValue
 from kernelcup.launchers.local import _last_report
 from kernelcup.services.people.accounts import make_user
-from kernelcup.storage.database import Database, make_engine
+from kernelcup.storage.engine.database import Database, make_engine
 from kernelcup_harness.protocol import CapturedOutput, dumps
 
 ODD = {"a\0b": "a\ufffdb", "half \ud800 pair": "half \ufffd pair", "\udcff": "\ufffd"}

@@ -9,7 +9,7 @@ import sys
 
 from kernelcup.domain import Device
 from kernelcup.services.queue.dispatcher import Dispatcher
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Backend
 
 

@@ -12,7 +12,7 @@ from kernelcup.services.results.leader import beside
 from kernelcup.services.results.profile import show_profile
 from kernelcup.services.results.standings import freeze, personal_best, places_of_submission
 from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage import result_facts
+from kernelcup.storage.results import facts
 from kernelcup_harness.protocol import Timing
 
 
@@ -55,9 +55,9 @@ def test_the_report_of_the_first_place_is_decoded_once(judging, monkeypatch) -> 
     judging.finish(judging.claim(), report=make_report(stages=[make_stage([*cases, hidden])]))
     view = show_submission(judging.db, judging.judge(2000).id)
     decoded = []
-    reports = result_facts.reports
+    reports = facts.reports
     monkeypatch.setattr("kernelcup.services.results.facts._TIMES", Remembered(10))
-    monkeypatch.setattr(result_facts, "reports", lambda *given: decoded.append(given) or reports(*given))
+    monkeypatch.setattr(facts, "reports", lambda *given: decoded.append(given) or reports(*given))
     for _ in range(3):
         (told,) = beside(judging.db, view).values()
         assert told.best is not None

@@ -18,7 +18,7 @@ from kernelcup.services.results import reviews
 from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.services.results.standings import freeze, standings, unveil
 from kernelcup.services.submissions.submissions import delete_submission
-from kernelcup.storage.news import NewsKind
+from kernelcup.storage.news.news import NewsKind
 from kernelcup_harness.protocol import Finding, Timing
 
 

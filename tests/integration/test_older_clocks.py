@@ -19,8 +19,9 @@ from kernelcup.services.results.leader import beside
 from kernelcup.services.results.rejudge import rejudge_board
 from kernelcup.services.results.standings import history, older_standings, personal_best, standings, unveil
 from kernelcup.services.submissions.submissions import delete_submission, list_submissions, show_submission
-from kernelcup.storage import audit, schema
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine import migrate
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
 from kernelcup.storage.tables import OlderBestRow, RunRow
 from kernelcup_harness.protocol import Backend, HarnessKind, TrustLevel
 from older_clocks import load_old_database
@@ -31,8 +32,8 @@ def db(empty_url: str) -> Iterator[Database]:
     """A database that the code of 7def2fc has made, upgraded."""
     load_old_database(empty_url)
     with Database.open(empty_url) as found:
-        assert schema.current_revision(found) == "0006"
-        schema.upgrade(found)
+        assert migrate.current_revision(found) == "0006"
+        migrate.upgrade(found)
         yield found
 
 
@@ -58,7 +59,7 @@ def judge_next(db: Database, clock: FakeClock, device: str, time_ns: float, **fa
 
 def log_of(db: Database, board: str) -> dict[str, object]:
     with db.read() as session:
-        (entry,) = audit.page(
+        (entry,) = audit_log.page(
             session,
             target=f"board:{board}",
             action="board.older_clock",
@@ -205,7 +206,7 @@ def test_what_is_deleted_or_held_stands_apart_no_more(db) -> None:
 
 def test_boards_that_lose_nothing_have_no_entry_in_their_log(db) -> None:
     with db.read() as session:
-        entries = audit.page(
+        entries = audit_log.page(
             session, target="board:own", action=None, before_id=None, limit=9, of_creator=None
         )
     assert [each.action for each in entries] == ["board.create"]

@@ -10,8 +10,8 @@ from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Priority
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.rejudge import rejudge_submission
-from kernelcup.storage import pauses
-from kernelcup.storage.pauses import Pause, PauseScope
+from kernelcup.storage.rules import pauses
+from kernelcup.storage.rules.pauses import Pause, PauseScope
 from kernelcup_harness.protocol import Mode
 
 

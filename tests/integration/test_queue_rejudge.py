@@ -14,7 +14,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.rejudge import rejudge_board, rejudge_submission
 from kernelcup.services.submissions import events
 from kernelcup.services.submissions.submissions import cancel_submission
-from kernelcup.storage import tasks
+from kernelcup.storage.boards import task_versions
 from kernelcup.storage.tables import FrozenBestRow, LeaderboardRow, RecordRow, RunRow
 from kernelcup_harness.protocol import Mode, Verdict
 
@@ -47,7 +47,7 @@ def records(judging: Judging) -> list[tuple[int, int]]:
 
 def change_task(judging: Judging) -> str:
     with judging.db.write() as session:
-        task_hash = tasks.save(session, make_task(description="New."), now=judging.clock())
+        task_hash = task_versions.save(session, make_task(description="New."), now=judging.clock())
         session.execute(update(LeaderboardRow).values(task_hash=task_hash))
     return task_hash
 

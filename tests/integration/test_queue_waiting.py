@@ -12,9 +12,11 @@ from kernelcup.services.machines import dispatchers, outages
 from kernelcup.services.queue import estimates
 from kernelcup.services.queue.estimates import queue_status, waiting_of
 from kernelcup.services.submissions.submissions import cancel_submission
-from kernelcup.storage import faults, jobs, pauses
-from kernelcup.storage.faults import DeviceFault
-from kernelcup.storage.pauses import Pause, PauseScope
+from kernelcup.storage.machines import outages as faults
+from kernelcup.storage.machines.outages import DeviceFault
+from kernelcup.storage.queue import jobs
+from kernelcup.storage.rules import pauses
+from kernelcup.storage.rules.pauses import Pause, PauseScope
 from kernelcup_harness.protocol import Mode
 
 

@@ -10,7 +10,7 @@ from kernelcup.domain import OPERATOR
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.services.boards.boards import list_boards
 from kernelcup.services.submissions.submissions import delete_submission, list_submissions
-from kernelcup.storage import backups
+from kernelcup.storage.engine import backups
 
 
 @pytest.fixture

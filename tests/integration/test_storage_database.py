@@ -10,10 +10,10 @@ from sqlalchemy.exc import IntegrityError, StatementError
 from builders import NOW, make_board
 from kernelcup.errors import ConfigError, StorageUnavailable
 from kernelcup.services.boards.boards import delete_board
-from kernelcup.storage import users
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.engine.sqlite_write_queue import Turns
+from kernelcup.storage.people import users
 from kernelcup.storage.tables import JobRow, UserRow
-from kernelcup.storage.turns import Turns
 
 
 def is_sqlite(db: Database) -> bool:

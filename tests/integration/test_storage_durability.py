@@ -14,7 +14,7 @@ from sqlalchemy import event, text
 from builders import NOW, make_board, make_report, make_submission
 from kernelcup.errors import StorageUnavailable
 from kernelcup.services.queue import lifecycle
-from kernelcup.storage.wal import WalSync
+from kernelcup.storage.engine.sqlite_group_commit import WalSync
 
 COMMIT = "commit"
 

@@ -13,8 +13,8 @@ from kernelcup.errors import NotFound, StaleLease
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.submissions.submissions import cancel_submission, delete_submission, show_submission
-from kernelcup.storage import runs
-from kernelcup.storage.jobs import Lease
+from kernelcup.storage.queue.jobs import Lease
+from kernelcup.storage.results import runs
 from kernelcup.storage.tables import JobRow, RunRow
 from kernelcup_harness.protocol import Backend, Verdict
 

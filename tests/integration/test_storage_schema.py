@@ -9,8 +9,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect, text
 
 from kernelcup.errors import ConfigError
-from kernelcup.storage import schema
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine import migrate
+from kernelcup.storage.engine.database import Database
 from kernelcup.storage.tables import Base
 
 
@@ -21,14 +21,14 @@ def empty(empty_url):
 
 
 def test_an_upgrade_from_nothing_makes_the_tables_that_the_code_expects(empty) -> None:
-    schema.upgrade(empty)
+    migrate.upgrade(empty)
     with empty.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Base.metadata) == []
 
 
 def test_an_upgrade_makes_the_partial_index_that_lets_one_run_count(empty) -> None:
-    schema.upgrade(empty)
+    migrate.upgrade(empty)
     (index,) = [
         index for index in inspect(empty.engine).get_indexes("runs") if index["name"] == "uq_runs_counted_job"
     ]
@@ -37,10 +37,10 @@ def test_an_upgrade_makes_the_partial_index_that_lets_one_run_count(empty) -> No
 
 
 def test_an_upgrade_of_the_newest_changes_nothing(empty) -> None:
-    assert schema.current_revision(empty) is None
-    schema.upgrade(empty)
-    schema.upgrade(empty)
-    assert schema.current_revision(empty) == schema.newest_revision()
+    assert migrate.current_revision(empty) is None
+    migrate.upgrade(empty)
+    migrate.upgrade(empty)
+    assert migrate.current_revision(empty) == migrate.newest_revision()
 
 
 def test_two_upgrades_at_once_do_not_disturb_each_other(empty) -> None:
@@ -48,7 +48,7 @@ def test_two_upgrades_at_once_do_not_disturb_each_other(empty) -> None:
 
     def upgrade() -> None:
         try:
-            schema.upgrade(empty)
+            migrate.upgrade(empty)
         except BaseException as error:
             errors.append(error)
 
@@ -58,15 +58,15 @@ def test_two_upgrades_at_once_do_not_disturb_each_other(empty) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    assert schema.current_revision(empty) == schema.newest_revision()
+    assert migrate.current_revision(empty) == migrate.newest_revision()
 
 
 def test_a_database_from_a_newer_version_is_refused(db) -> None:
     with db.write() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(ConfigError, match="newer version"):
-        schema.upgrade(db)
+        migrate.upgrade(db)
 
 
 def test_there_is_one_newest_migration() -> None:
-    assert len(ScriptDirectory(str(schema.MIGRATIONS)).get_heads()) == 1
+    assert len(ScriptDirectory(str(migrate.MIGRATIONS)).get_heads()) == 1

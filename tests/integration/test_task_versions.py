@@ -14,7 +14,7 @@ from kernelcup.services.results import standings
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.rejudge import rejudge_board
 from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage import schema
+from kernelcup.storage.engine import migrate
 from kernelcup.storage.tables import BestRow
 from kernelcup_harness.protocol import HarnessKind
 
@@ -142,7 +142,7 @@ def test_an_upgrade_ends_mixed_standings(judging) -> None:
         session.execute(insert(BestRow).values(**values, submission_id=kept.id))
         for table in ("runs", "leaderboards"):
             session.execute(text(f"UPDATE {table} SET judging = ''"))
-    migration = ScriptDirectory(str(schema.MIGRATIONS)).get_revision("0008").module
+    migration = ScriptDirectory(str(migrate.MIGRATIONS)).get_revision("0008").module
     with db.write() as session:
         migration.fill(session.connection())
     assert judging.ranking() == [("bob", 5000)]

@@ -19,8 +19,8 @@ from kernelcup.domain import OPERATOR, Leaderboard, TrustRule
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import duels
 from kernelcup.services.results.standings import freeze
-from kernelcup.storage import schema
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine import migrate
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, TrustLevel
 
 REFERENCE = """\
@@ -120,7 +120,7 @@ def judge(url: str) -> None:
 def main(url: str) -> None:
     """Make the tables and fill them."""
     with Database.open(url) as db:
-        schema.upgrade(db)
+        migrate.upgrade(db)
         fill(db)
     judge(url)  # all that waits
     with Database.open(url) as db:

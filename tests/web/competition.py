@@ -21,7 +21,7 @@ from builders import (
 from kernelcup.domain import OPERATOR, CodePolicy, RankingBy, Role, Visibility
 from kernelcup.services.boards import membership
 from kernelcup.services.queue import lifecycle
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import DuelResult, RunReport, Timing, TrustLevel, Verdict, Work
 
 TRITON = """\

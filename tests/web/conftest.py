@@ -18,7 +18,7 @@ from builders import NOW
 from kernelcup.http import auth
 from kernelcup.http.platform import Platform
 from kernelcup.services.people import tokens
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from service import MakePerson, Person, app, client, config, db_url, http, person, platform, server_url
 
 __all__ = ["app", "client", "config", "db_url", "http", "person", "platform", "server_url"]

@@ -12,7 +12,7 @@ from typing import Any
 from builders import NOW, make_audit, make_case, make_report, make_stage, make_submission
 from kernelcup.domain import Submission
 from kernelcup.services.queue import lifecycle
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,

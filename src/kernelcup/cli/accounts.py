@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernelcup.services.people.accounts import User
     from kernelcup.services.people.audit_log import AuditEntry
     from kernelcup.services.people.tokens import Token
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
 user = typer.Typer(help="Create, list and change users.", no_args_is_help=True)
 token = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kernelcup.services.boards.changes import Affected, UpdatePreview
     from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
     from kernelcup.services.stats import Stats
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show what would change.")]
 RejudgeOption = Annotated[

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kernelcup.storage.calibrations import CalibrationRecord
+    from kernelcup.storage.machines.calibrations import CalibrationRecord
 
 RIGHT = ("copy GB/s", "read GB/s", "launch us", "canary us", "C")
 

@@ -12,7 +12,7 @@ from kernelcup.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
     from kernelcup.config import Config
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
 app = typer.Typer(help="Bring the database up to date, back it up, restore it.", no_args_is_help=True)
 
@@ -24,12 +24,12 @@ def upgrade(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     Every command upgrades a SQLite file; only this one upgrades a PostgreSQL database.
     """
     from kernelcup.cli import platform
-    from kernelcup.storage import schema
+    from kernelcup.storage.engine import migrate
 
     with platform.open_database(platform.load_config(config), upgrade=False) as db, platform.refusals(db):
-        before = schema.current_revision(db)
-        schema.upgrade(db)
-        after = schema.current_revision(db)
+        before = migrate.current_revision(db)
+        migrate.upgrade(db)
+        after = migrate.current_revision(db)
     if as_json:
         typer.echo(json.dumps({"before": before, "after": after}))
     elif before == after:
@@ -74,7 +74,7 @@ def state_of(settings: Config) -> str:
 
     from kernelcup.cli import platform
     from kernelcup.errors import ConfigError
-    from kernelcup.storage import schema
+    from kernelcup.storage.engine import migrate
 
     missing = missing_file(settings.database_url)
     if missing is not None:
@@ -83,8 +83,8 @@ def state_of(settings: Config) -> str:
             raise ConfigError(f"database: {missing} does not exist, and {folder} is not writable")
         return "does not exist yet; the first command that needs it creates it"
     with platform.open_database(settings, upgrade=False) as db, platform.refusals(db):
-        current, upgrades_itself = schema.current_revision(db), db.engine.dialect.name == "sqlite"
-    if current == schema.newest_revision():
+        current, upgrades_itself = migrate.current_revision(db), db.engine.dialect.name == "sqlite"
+    if current == migrate.newest_revision():
         return f"answers, up to date (revision {current})"
     then = (
         "the next command that needs it brings it up to date"
@@ -102,7 +102,7 @@ def backup(
 ) -> None:
     """Write a copy of the database to FILE. The service may keep running."""
     from kernelcup.cli import platform
-    from kernelcup.storage import backups
+    from kernelcup.storage.engine import backups
 
     settings = platform.load_config(config)
     check_is_there(settings.database_url)
@@ -127,13 +127,13 @@ def restore(
     that is not empty is replaced only with --yes.
     """
     from kernelcup.cli import platform
-    from kernelcup.storage import backups, schema
+    from kernelcup.storage.engine import backups, migrate
 
     with platform.open_database(platform.load_config(config), upgrade=False) as db, platform.refusals(db):
         check_idle(db)
         backups.restore(db, file, replace=yes)
-        revision = schema.current_revision(db)
-        schema.upgrade(db)
+        revision = migrate.current_revision(db)
+        migrate.upgrade(db)
     if as_json:
         typer.echo(json.dumps({"file": str(file), "revision": revision}))
     else:
@@ -146,9 +146,9 @@ def check_idle(db: Database) -> None:
 
     from kernelcup.errors import Conflict
     from kernelcup.services.machines import dispatchers
-    from kernelcup.storage import schema
+    from kernelcup.storage.engine import migrate
 
-    if schema.current_revision(db) != schema.newest_revision():
+    if migrate.current_revision(db) != migrate.newest_revision():
         return  # another version's, or empty: no dispatcher of this version uses it
     alive = dispatchers.list_alive(db, datetime.now(UTC))
     if alive:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kernelcup.config import Config
     from kernelcup.domain import Device, Submission
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
 # Leaderboard, user, and one of the task's files; GPU-only submissions are too slow to interpret.
 ENTRIES = (

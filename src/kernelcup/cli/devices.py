@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kernelcup.client_api import Api
     from kernelcup.config import Config
     from kernelcup.domain import Device
-    from kernelcup.storage.database import Database
-    from kernelcup.storage.faults import DeviceFault
+    from kernelcup.storage.engine.database import Database
+    from kernelcup.storage.machines.outages import DeviceFault
 
 admin = typer.Typer(help="Commands for operators and leaderboard managers.", no_args_is_help=True)
 
@@ -102,7 +102,7 @@ def list_there(api: Api, history: int, *, as_json: bool) -> None:
 def outages_there(api: Api) -> list[DeviceFault] | None:
     """Return the GPUs that are out of service at a server; None if only its admins may know."""
     from kernelcup.errors import Forbidden, ScopeMissing, SignInNeeded
-    from kernelcup.storage.faults import DeviceFault
+    from kernelcup.storage.machines.outages import DeviceFault
 
     try:
         return api.ask(reader(list[DeviceFault]), "GET", "/devices/outages")
@@ -219,7 +219,7 @@ def device_up(
 
 def bring_back_there(api: Api, device: str, machine: str | None) -> list[DeviceFault]:
     """Have a server put a device's GPUs back into service."""
-    from kernelcup.storage.faults import DeviceFault
+    from kernelcup.storage.machines.outages import DeviceFault
 
     only = {} if machine is None else {"machine": machine}
     return api.ask(reader(list[DeviceFault]), "POST", path_of("devices", device, "up"), params=only)

@@ -187,7 +187,7 @@ def database(config: Config) -> Finding:
     """The database and its schema."""
     from kernelcup.cli import platform
     from kernelcup.errors import KernelCupError
-    from kernelcup.storage.schema import current_revision
+    from kernelcup.storage.engine.migrate import current_revision
 
     try:
         with platform.open_database(config) as db:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kernelcup.client_forms import BudgetInfo
     from kernelcup.domain import Actor
     from kernelcup.services.boards.membership import ImportResult, Invite
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
 invite = typer.Typer(help="Invite codes for closed leaderboards.", no_args_is_help=True)
 members = typer.Typer(help="Members of closed leaderboards.", no_args_is_help=True)

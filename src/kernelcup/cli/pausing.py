@@ -14,7 +14,7 @@ from kernelcup.cli.place import Place, json_object, path_of, reader
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
-    from kernelcup.storage.pauses import Pause
+    from kernelcup.storage.rules.pauses import Pause
 
 SERVICE, LEADERBOARD, DEVICE = "service", "leaderboard", "device"
 
@@ -96,7 +96,7 @@ def start(
 def list_pauses(place: Place, as_json: JsonOption = False) -> None:
     """List the pauses and their reasons."""
     from kernelcup.services.rules import pauses
-    from kernelcup.storage.pauses import Pause
+    from kernelcup.storage.rules.pauses import Pause
 
     found = place.ask(
         lambda db: pauses.all_pauses(db), lambda api: api.ask(reader(list[Pause]), "GET", "/pauses")

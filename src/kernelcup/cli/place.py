@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kernelcup.client_api import Api
     from kernelcup.client_forms import BoardInfo
     from kernelcup.config import Config
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
 T = TypeVar("T")
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kernelcup.services.boards.task_trial import LocalTrial
     from kernelcup.services.queue.dispatcher import Dispatcher
     from kernelcup.services.queue.progress import Progress
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
 LOCAL = "local"
 
@@ -62,7 +62,7 @@ def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]
         StorageUnavailable: The database cannot be reached, read or written.
     """
     from kernelcup.cli import logs
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
     logs.set_up()
     with Database.open(config.database_url) as db:
@@ -74,12 +74,12 @@ def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]
 
 def prepare(db: Database) -> None:
     """Upgrade a SQLite file; raise ``ConfigError`` for a server's database that is not up to date."""
-    from kernelcup.storage import schema
+    from kernelcup.storage.engine import migrate
 
     if db.engine.dialect.name == "sqlite":
-        schema.upgrade(db)
+        migrate.upgrade(db)
         return
-    current, newest = schema.current_revision(db), schema.newest_revision()
+    current, newest = migrate.current_revision(db), migrate.newest_revision()
     if current != newest:
         state = "has no tables yet" if current is None else f"is at revision {current}, not {newest}"
         raise ConfigError(f"{db.engine.url!r} {state}; run: kernelcup db upgrade")

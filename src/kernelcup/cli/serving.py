@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kernelcup.http.platform import Platform
     from kernelcup.http.serving import WebServer, Workers
     from kernelcup.services.queue.progress import Progress
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
 WATCH_S = 1.0
 HTTP_PATIENCE_S = 5.0
@@ -229,7 +229,7 @@ class Service:
 
 def open_for_http(settings: Config) -> Database:
     """Return the database for HTTP requests."""
-    from kernelcup.storage.database import Database
+    from kernelcup.storage.engine.database import Database
 
     return Database.open(settings.database_url, patience_s=HTTP_PATIENCE_S)
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from kernelcup.domain import Standing, Task
     from kernelcup.screen import Screening
     from kernelcup.services.boards.changes import UpdatePreview
-    from kernelcup.storage.database import Database
-    from kernelcup.storage.faults import DeviceFault
+    from kernelcup.storage.engine.database import Database
+    from kernelcup.storage.machines.outages import DeviceFault
 
 POLL_INTERVAL_S = 0.5
 

@@ -14,7 +14,7 @@ from kernelcup.cli.place import Place, json_object, path_of, reader
 from kernelcup.cli.texts import plain
 
 if TYPE_CHECKING:
-    from kernelcup.storage.webhooks import Webhook
+    from kernelcup.storage.news.webhooks import Webhook
 
 app = typer.Typer(help="Send a leaderboard's news to an https address.", no_args_is_help=True)
 
@@ -60,7 +60,7 @@ def list_all(place: Place, board: BoardArgument, as_json: JsonOption = False) ->
     """List the webhooks of a leaderboard, and whether they work."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
-    from kernelcup.storage.webhooks import Webhook
+    from kernelcup.storage.news.webhooks import Webhook
 
     name = place.board(board).name
     found = place.ask(

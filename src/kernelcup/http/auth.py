@@ -12,8 +12,8 @@ from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
 from kernelcup.services import access
 from kernelcup.services.people import tokens
-from kernelcup.storage.database import Database
-from kernelcup.storage.identities import Identity
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people.identities import Identity
 
 COOKIE = "kernelcup_session"
 ACT_FOR = "X-KernelCup-Act-For"

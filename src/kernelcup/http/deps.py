@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from kernelcup.domain import LARGEST_ID, Actor
 from kernelcup.http import auth
 from kernelcup.http.platform import Platform
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 
 async def refuse_nul(connection: HTTPConnection) -> None:

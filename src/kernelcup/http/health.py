@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from kernelcup.errors import KernelCupError, StorageUnavailable
 from kernelcup.http.platform import Platform
 from kernelcup.services.machines import dispatchers
-from kernelcup.storage import schema
+from kernelcup.storage.engine import migrate
 
 router = APIRouter(include_in_schema=False)
 
@@ -46,8 +46,8 @@ def checks_of(platform: Platform) -> dict[str, str]:
     """Check the database, and that a dispatcher is alive."""
     checks: dict[str, str] = {}
     try:
-        current = schema.current_revision(platform.db)
-        checks["database"] = "ok" if current == schema.newest_revision() else f"at revision {current}"
+        current = migrate.current_revision(platform.db)
+        checks["database"] = "ok" if current == migrate.newest_revision() else f"at revision {current}"
         alive = dispatchers.list_alive(platform.db, platform.clock())
         checks["dispatcher"] = "ok" if alive else "no dispatcher gave a sign of life"
         if platform.db.write_trouble is not None:

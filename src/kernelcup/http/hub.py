@@ -14,8 +14,8 @@ from anyio import to_thread
 
 from kernelcup.errors import RateLimited, StorageUnavailable
 from kernelcup.services.submissions import events
-from kernelcup.storage.database import Database
-from kernelcup.storage.events import Event
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.submissions.events import Event
 
 POLL_S = 0.25
 PAGE = 2000

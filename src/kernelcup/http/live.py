@@ -16,7 +16,7 @@ from kernelcup.http.schemas import EventOut
 from kernelcup.services.queue import estimates
 from kernelcup.services.submissions import events
 from kernelcup.services.submissions.submissions import has_ended
-from kernelcup.storage.events import Event
+from kernelcup.storage.submissions.events import Event
 
 PING_S = 15
 """Interval of keep-alive messages: proxies close silent streams."""

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from kernelcup.errors import StorageUnavailable
 from kernelcup.services.queue.estimates import queue_status
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0)
 

@@ -15,7 +15,7 @@ from kernelcup.http.hub import EventHub
 from kernelcup.http.room import Room
 from kernelcup.services.boards.task_trial import TaskTrial
 from kernelcup.services.queue.dispatcher import utc_now
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 SECRET_VARIABLE = "KERNELCUP_SECRET"
 SECRET_BYTES = 32

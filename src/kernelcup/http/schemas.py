@@ -18,7 +18,7 @@ from kernelcup.errors import InvalidValue
 from kernelcup.services.boards.boards import VisibleTask
 from kernelcup.services.queue.estimates import DeviceQueue
 from kernelcup.services.submissions.handout import HandedOut, templates_of
-from kernelcup.storage.events import Event
+from kernelcup.storage.submissions.events import Event
 from kernelcup_harness.protocol import HarnessKind, Mode, to_json
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope, Visibility
 from kernelcup.errors import Forbidden, NotFound, ScopeMissing, SignInNeeded
-from kernelcup.storage import boards, members
-from kernelcup.storage.boards import Door
+from kernelcup.storage.boards import boards, members
+from kernelcup.storage.boards.boards import Door
 
 ALL_SCOPES = frozenset(Scope)
 

@@ -9,9 +9,9 @@ from kernelcup.domain import Actor, JobState, Role, Scope
 from kernelcup.errors import InvalidValue
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_managed
-from kernelcup.storage import stats as figures
-from kernelcup.storage.database import Database
-from kernelcup.storage.stats import DeviceStats, UserTime
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.submissions import stats as figures
+from kernelcup.storage.submissions.stats import DeviceStats, UserTime
 
 TOP_USERS = 10
 

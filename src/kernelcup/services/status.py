@@ -13,11 +13,12 @@ from enum import StrEnum
 from kernelcup.domain import Device
 from kernelcup.services.machines import outages
 from kernelcup.services.queue.estimates import DeviceQueue, queue_status
-from kernelcup.storage import pauses, status
-from kernelcup.storage.database import Database
-from kernelcup.storage.faults import DeviceFault
-from kernelcup.storage.pauses import PauseScope
-from kernelcup.storage.status import Measured, Step
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines import status
+from kernelcup.storage.machines.outages import DeviceFault
+from kernelcup.storage.machines.status import Measured, Step
+from kernelcup.storage.rules import pauses
+from kernelcup.storage.rules.pauses import PauseScope
 
 LOOKS_BACK = timedelta(days=14)
 

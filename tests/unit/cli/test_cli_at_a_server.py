@@ -21,7 +21,7 @@ from kernelcup.services.machines.outages import outages, take_out
 from kernelcup.services.people import accounts
 from kernelcup.services.people.tokens import create_token, scopes_of
 from kernelcup.services.submissions.directives import near_misses, parse_directives, write_directives
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.starting import made_template
 from kernelcup.tasks.writing import write_task

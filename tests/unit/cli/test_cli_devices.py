@@ -21,7 +21,7 @@ from kernelcup.services.machines import calibrations
 from kernelcup.services.machines.outages import outages, take_out
 from kernelcup.services.queue.progress import GpuBack, GpuOut, JobReturned
 from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend
 

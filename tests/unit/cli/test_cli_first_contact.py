@@ -39,8 +39,8 @@ from kernelcup.lessons import Best, lessons
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.queue.progress import JobProgress
 from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.calibrations import CalibrationRecord
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines.calibrations import CalibrationRecord
 from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend, DuelResult, RunReport, StageName, Timing
 

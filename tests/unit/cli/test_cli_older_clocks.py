@@ -10,7 +10,7 @@ from test_cli_commands import Command, command, home
 from builders import NOW, make_board, make_report, make_submission
 from kernelcup.domain import TrustRule
 from kernelcup.services.queue import lifecycle
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from older_clocks import set_apart
 
 __all__ = ["command", "home"]

@@ -21,7 +21,7 @@ from kernelcup.services.boards.boards import get_board
 from kernelcup.services.boards.problem_sync import Skipped, SyncError, SyncResult
 from kernelcup.services.people.tokens import create_token
 from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 __all__ = ["command", "home", "server"]
 

@@ -19,7 +19,7 @@ from kernelcup.config import Config
 from kernelcup.screen import Finding, Screening
 from kernelcup.screen.kernelguard import KernelGuard
 from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 CHEAT = "import sys\nsys._getframe(1)\n" + SUBMISSION
 DEVICE = """\

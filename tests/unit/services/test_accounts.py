@@ -10,7 +10,7 @@ from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound
 from kernelcup.services import access
 from kernelcup.services.people import accounts, audit_log
 from kernelcup.services.people.user_names import ensure_user
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 
 def signed_in(db: Database, **overrides: str) -> Actor:

@@ -30,7 +30,7 @@ from kernelcup.services.boards import boards
 from kernelcup.services.boards.changes import BoardChanges, preview_update, update_board
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.submissions import events
-from kernelcup.storage import jobs, paces
+from kernelcup.storage.queue import job_durations, jobs
 from kernelcup.storage.tables import AuditRow, FrozenBestRow, LeaderboardRow, TaskVersionRow
 from kernelcup_harness.protocol import HarnessKind, Mode
 
@@ -129,8 +129,10 @@ def test_a_preview_says_what_would_have_to_be_judged_again(db, judge) -> None:
     judge("H100", user="ada", mode=Mode.TEST)
     with db.write() as session:
         for device in ("H100", "A100"):
-            paces.add(session, device=device, mode=Mode.LEADERBOARD, seconds=0)
-        pace = {device: paces.of_device(session, device)[Mode.LEADERBOARD] for device in ("H100", "A100")}
+            job_durations.add(session, device=device, mode=Mode.LEADERBOARD, seconds=0)
+        pace = {
+            device: job_durations.of_device(session, device)[Mode.LEADERBOARD] for device in ("H100", "A100")
+        }
     seen = preview(db, task=OTHER)
     assert seen.needs_rejudge
     assert seen.reasons == ("the score is computed in another way",)

@@ -17,7 +17,7 @@ from kernelcup.services.people.device_login import (
     poll_device_login,
     start_device_login,
 )
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 SUBMIT = frozenset({Scope.READ, Scope.SUBMIT})
 

@@ -33,9 +33,9 @@ from kernelcup.services.queue.progress import (
 )
 from kernelcup.services.submissions import events
 from kernelcup.services.submissions.submissions import cancel_submission, delete_submission, show_submission
-from kernelcup.storage import events as storage_events
-from kernelcup.storage import pauses
-from kernelcup.storage.pauses import Pause, PauseScope
+from kernelcup.storage.rules import pauses
+from kernelcup.storage.rules.pauses import Pause, PauseScope
+from kernelcup.storage.submissions import events as storage_events
 from kernelcup_harness.protocol import Backend, Finding, Mode, Verdict
 
 DEVICES = (make_device(slots=2), make_device(name="A100"))

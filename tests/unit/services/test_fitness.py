@@ -18,7 +18,7 @@ from kernelcup.services.machines.outages import (
     take_out,
 )
 from kernelcup.services.queue.progress import GpuBack, GpuOut
-from kernelcup.storage import faults
+from kernelcup.storage.machines import outages as faults
 
 SMOKE = UnfitDevice("GPU 0: smoke", gpus=["0"])
 

@@ -25,7 +25,7 @@ from kernelcup.http.popcorn import leaderboards as popcorn
 from kernelcup.services.results import standings
 from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import delete_submission
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 
 def calls_of(what: Callable[[], Any]) -> int:
@@ -188,7 +188,7 @@ def test_remembered_parts_follow_each_change(db: Database, clock, monkeypatch) -
 @pytest.mark.first_contact(32, "after a change a far page and one's own place read what changed")
 def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkeypatch) -> None:
     from kernelcup.services.results import places
-    from kernelcup.storage import ranking
+    from kernelcup.storage.results import standings as ranking
 
     monkeypatch.setattr(places, "PART", 10)
     monkeypatch.setattr(places, "NEAR", 5)

@@ -19,7 +19,7 @@ from kernelcup.services.results import reviews
 from kernelcup.services.results.runs import show_run
 from kernelcup.services.results.standings import standings
 from kernelcup.services.submissions.submissions import get_code, list_views, screening_of, show_submission
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Mode
 
 SECRET_CASE = {"size": 9_182_736, "seed": 7}

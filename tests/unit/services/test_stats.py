@@ -11,7 +11,7 @@ from kernelcup.domain import NOBODY, OPERATOR, Role, Scope
 from kernelcup.errors import Forbidden, InvalidValue, ScopeMissing, SignInNeeded
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.stats import stats
-from kernelcup.storage.stats import UserTime
+from kernelcup.storage.submissions.stats import UserTime
 from kernelcup_harness.protocol import Verdict
 
 LATER = NOW + timedelta(days=3)

@@ -13,7 +13,9 @@ from kernelcup.domain import OPERATOR, Role, Scope, Visibility
 from kernelcup.services.boards.late_exceptions import grant_late, late_exceptions, revoke_late
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.rules.pauses import all_pauses, pause, unpause
-from kernelcup.storage import boards, exceptions, users
+from kernelcup.storage.boards import boards
+from kernelcup.storage.boards import late_exceptions as exceptions
+from kernelcup.storage.people import users
 from kernelcup.storage.tables import EventRow, JobRow, SubmissionRow, UserRow
 from kernelcup_harness.protocol import Mode
 

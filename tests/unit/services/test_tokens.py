@@ -12,7 +12,7 @@ from kernelcup.domain import NOBODY, OPERATOR, Actor, Role, Scope
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, ScopeMissing, SignInNeeded
 from kernelcup.services.people import accounts, login_links, tokens
 from kernelcup.services.people.tokens import authenticate, create_token
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 READ, SUBMIT = frozenset({Scope.READ}), frozenset({Scope.READ, Scope.SUBMIT})
 

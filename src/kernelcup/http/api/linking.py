@@ -16,7 +16,7 @@ from kernelcup.http.schemas import Done, Form
 from kernelcup.http.throttle import throttled_by
 from kernelcup.services import access
 from kernelcup.services.people import account_linking
-from kernelcup.storage.identities import Identity
+from kernelcup.storage.people.identities import Identity
 
 router = APIRouter(tags=["account"], route_class=ApiRoute)
 

@@ -15,8 +15,8 @@ from kernelcup.http.route import ApiRoute
 from kernelcup.http.schemas import Done, Page
 from kernelcup.services.news import stream, webhooks
 from kernelcup.services.news.stream import Addressed, Item
-from kernelcup.storage.news import NewsKind
-from kernelcup.storage.webhooks import Webhook
+from kernelcup.storage.news.news import NewsKind
+from kernelcup.storage.news.webhooks import Webhook
 
 router = APIRouter(tags=["news"], route_class=ApiRoute)
 

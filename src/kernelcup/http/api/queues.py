@@ -14,7 +14,7 @@ from kernelcup.http.schemas import QueueOut
 from kernelcup.services import access
 from kernelcup.services.machines import outages
 from kernelcup.services.queue.estimates import queue_status
-from kernelcup.storage.faults import DeviceFault
+from kernelcup.storage.machines.outages import DeviceFault
 
 router = APIRouter(tags=["queue"], route_class=ApiRoute)
 

@@ -19,7 +19,7 @@ from kernelcup.http.live import PING_S, Message
 from kernelcup.http.platform import Platform
 from kernelcup.http.throttle import watcher_of
 from kernelcup.services.results import standings
-from kernelcup.storage.ranking import State
+from kernelcup.storage.results.standings import State
 
 POLL_S = 2.0
 """A change is told at most so much later; one look serves all who watch a ranking."""

@@ -26,7 +26,7 @@ from kernelcup.services.results import duel_list, overview, standings
 from kernelcup.services.results.facts import facts_of
 from kernelcup.services.results.overview import BoardSummary
 from kernelcup.services.submissions.submissions import list_views
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup.wording import duel_remark
 
 PAGE = 50

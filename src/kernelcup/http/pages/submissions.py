@@ -33,7 +33,7 @@ from kernelcup.services.submissions import events
 from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions.events import Event
 from kernelcup.services.submissions.submissions import SubmissionView
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 EARLIER = 6
 MOST_EVENTS = 500

@@ -23,7 +23,7 @@ from kernelcup.services.submissions import handout
 from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions.admission import ENDINGS
 from kernelcup.services.submissions.submit import LARGEST_FILE_BYTES, submit
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Mode, canonical_hash
 
 STAY = "stay"

@@ -14,7 +14,7 @@ from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services.boards import boards
 from kernelcup.services.news import webhooks
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 router = APIRouter(route_class=PageRoute)
 

@@ -24,7 +24,7 @@ from kernelcup.services.boards.changes import BoardChanges
 from kernelcup.services.people import accounts
 from kernelcup.services.rules import limits, pauses
 from kernelcup.services.submissions import submissions as service
-from kernelcup.storage.limits import Limit
+from kernelcup.storage.rules.limits import Limit
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)
 

@@ -13,7 +13,7 @@ from kernelcup.http.popcorn.identity import Admin
 from kernelcup.http.popcorn.route import PopcornRoute
 from kernelcup.http.schemas import Body
 from kernelcup.services.boards import boards, membership
-from kernelcup.storage.invites import Invite
+from kernelcup.storage.boards.invites import Invite
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from kernelcup.domain import OPERATOR, Actor, Leaderboard
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.services import access
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 LONGEST_NAME = 64
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{LONGEST_NAME - 1}}}")

@@ -30,8 +30,10 @@ from kernelcup.services.boards.judgeable import check_judgeable
 from kernelcup.services.boards.judging import MadeBoard, choose_judging
 from kernelcup.services.boards.task_trial import TaskTrial
 from kernelcup.services.people.user_names import check_user_name
-from kernelcup.storage import audit, boards, submissions, tasks, users
-from kernelcup.storage.database import Database
+from kernelcup.storage.boards import boards, task_versions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log, users
+from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import Backend, HarnessKind
 
 LONGEST_NAME = 64
@@ -150,7 +152,7 @@ def make_board(
         board_id = boards.insert(
             session,
             name=name,
-            task_hash=tasks.save(session, task, now=now),
+            task_hash=task_versions.save(session, task, now=now),
             devices=chosen,
             harness=judged.harness,
             opens_at=opens_at,
@@ -171,7 +173,7 @@ def make_board(
         )
         actor = creator if isinstance(creator, Actor) else OPERATOR
         detail = {"id": board_id, "task": task.content_hash, "devices": list(chosen)}
-        audit.record(session, actor, "board.create", f"board:{name}", detail, now)
+        audit_log.record(session, actor, "board.create", f"board:{name}", detail, now)
         return MadeBoard(board=find_board(session, name), notes=judged.notes)
 
 
@@ -209,7 +211,7 @@ def visible_task(db: Database, name: str, viewer: Actor = OPERATOR) -> VisibleTa
     """Return a leaderboard with its task. Raise ``NotFound`` if it does not exist for the viewer."""
     with db.read() as session:
         board = find_board(session, name, viewer)
-        task = tasks.load(session, board.task_hash)
+        task = task_versions.load(session, board.task_hash)
     shown = task
     if not access.inspects_board(viewer, board):
         shown = dataclasses.replace(task, hidden_tests=[], hidden_benchmarks=[])
@@ -251,8 +253,8 @@ def delete_board(
         boards.delete_board(session, board.id)
         submissions.delete_unused_code(session)
         for version in sorted(versions):
-            tasks.delete_unused(session, version)
-        audit.record(session, actor, "board.delete", f"board:{board.name}", detail, now)
+            task_versions.delete_unused(session, version)
+        audit_log.record(session, actor, "board.delete", f"board:{board.name}", detail, now)
 
 
 def find_board(session: Session, name: str, viewer: Actor = OPERATOR) -> Leaderboard:

@@ -21,8 +21,12 @@ from kernelcup.services.boards.task_diff import CaseChange, FileChange, TaskChan
 from kernelcup.services.boards.task_trial import TaskTrial
 from kernelcup.services.results import news as news_of_results
 from kernelcup.services.results.rejudge import RejudgePlan, rejudge_board
-from kernelcup.storage import audit, boards, events, frozen, jobs, paces, runs, tasks
-from kernelcup.storage.database import Database
+from kernelcup.storage.boards import boards, task_versions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
+from kernelcup.storage.queue import job_durations, jobs
+from kernelcup.storage.results import frozen_standings, runs
+from kernelcup.storage.submissions import events
 from kernelcup_harness.protocol import HarnessKind, Mode, canonical_hash
 
 
@@ -207,7 +211,7 @@ def plan_changes(
     now: datetime,
 ) -> Plan:
     """Return the plan of an update, without applying it. Raise the errors of :func:`update_board` about settings."""
-    old_task = tasks.load(session, board.task_hash)
+    old_task = task_versions.load(session, board.task_hash)
     new_task = old_task if task is None else task
     changed = _changed(board, new_task, changes, known, now)
     check_harness(new_task, changed.harness)
@@ -333,7 +337,7 @@ def _affected(session: Session, board: Leaderboard) -> tuple[Affected, ...]:
     found = []
     for device in sorted({*entries, *judged}):
         count = judged.get(device, 0)
-        pace = paces.of_device(session, device).get(Mode.LEADERBOARD)
+        pace = job_durations.of_device(session, device).get(Mode.LEADERBOARD)
         found.append(
             Affected(
                 device=device,
@@ -356,17 +360,17 @@ def apply_plan(session: Session, actor: Actor, board: Leaderboard, plan: Plan, n
     if preview.reveals:
         told = f"{'; '.join(preview.reveals)}: {actor.name} changed that on {now:%Y-%m-%d %H:%M} UTC."
         boards.add_notice(session, board.id, f"{told[0].upper()}{told[1:]}")
-    tasks.save(session, plan.task, now=now)
+    task_versions.save(session, plan.task, now=now)
     boards.replace(session, changed)
     if changed.freeze_at != board.freeze_at:
         news_of_results.unveil(session, board, now)
-        frozen.set_freeze(session, board.id, changed.freeze_at)
+        frozen_standings.set_freeze(session, board.id, changed.freeze_at)
     ranks_by = attrgetter(*RANKS_BY)
     if ranks_by(changed) != ranks_by(board):
         runs.choose_all(session, board_id=board.id, now=now)
     moved = boards.move_queued_jobs(session, board.id, changed.task_hash)
     cancelled = _cancel(session, board, preview.removed_in_use, now)
-    tasks.delete_unused(session, board.task_hash)
+    task_versions.delete_unused(session, board.task_hash)
     detail = {
         "settings": {name: [as_json(old), as_json(new)] for name, (old, new) in preview.settings.items()},
         "task": [board.task_hash, changed.task_hash],
@@ -375,7 +379,7 @@ def apply_plan(session: Session, actor: Actor, board: Leaderboard, plan: Plan, n
         "queued_jobs_moved": moved,
         "jobs_cancelled": cancelled,
     }
-    audit.record(session, actor, "board.update", f"board:{board.name}", detail, now)
+    audit_log.record(session, actor, "board.update", f"board:{board.name}", detail, now)
 
 
 def _cancel(session: Session, board: Leaderboard, devices: Sequence[str], now: datetime) -> int:

@@ -21,10 +21,11 @@ from kernelcup.services.boards.invite_codes import (
     check_pseudonym,
     new_code,
 )
-from kernelcup.storage import audit, invites, members, users
-from kernelcup.storage.database import Database
-from kernelcup.storage.invites import NewInvite
-from kernelcup.storage.users import name_key
+from kernelcup.storage.boards import invites, members
+from kernelcup.storage.boards.invites import NewInvite
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log, users
+from kernelcup.storage.people.users import name_key
 
 COLUMNS = ("user", "label", "pseudonym")
 
@@ -87,7 +88,7 @@ def import_members(db: Database, actor: Actor, board: str, csv_text: str, *, now
             raise InvalidValue("\n".join(problems))
         result = _store(session, found, lines, people, actor=actor, now=now)
         detail = {"members": len(result.added), "codes": len(result.codes)}
-        audit.record(session, actor, "members.import", f"board:{found.name}", detail, now)
+        audit_log.record(session, actor, "members.import", f"board:{found.name}", detail, now)
     return result
 
 

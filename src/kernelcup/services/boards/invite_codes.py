@@ -10,7 +10,7 @@ from kernelcup.domain import Leaderboard
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services.boards.visibility import UNNAMED
 from kernelcup.services.people.user_names import has_invisible
-from kernelcup.storage import members
+from kernelcup.storage.boards import members
 
 MOST_INVITES = 10_000
 LONGEST_LABEL = 200

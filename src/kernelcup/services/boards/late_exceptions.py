@@ -10,8 +10,10 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import Actor, Leaderboard, Visibility
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.services.boards.boards import find_managed
-from kernelcup.storage import audit, exceptions, members, users
-from kernelcup.storage.database import Database
+from kernelcup.storage.boards import late_exceptions as exceptions
+from kernelcup.storage.boards import members
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log, users
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +41,7 @@ def grant_late(
         _check_of_use(session, found, user_id, name, until)
         exceptions.put(session, board_id=found.id, user_id=user_id, until=until)
         detail = {"user": name, "until": until.isoformat()}
-        audit.record(session, actor, "board.late", f"board:{found.name}", detail, now)
+        audit_log.record(session, actor, "board.late", f"board:{found.name}", detail, now)
     return LateException(user=name, until=until)
 
 
@@ -61,7 +63,7 @@ def revoke_late(db: Database, actor: Actor, board: str, user: str, *, now: datet
         user_id, name = find_user(session, user)
         if not exceptions.remove(session, board_id=found.id, user_id=user_id):
             raise NotFound(f"{name} has no exception for leaderboard {found.name!r}.")
-        audit.record(session, actor, "board.late_revoke", f"board:{found.name}", {"user": name}, now)
+        audit_log.record(session, actor, "board.late_revoke", f"board:{found.name}", {"user": name}, now)
 
 
 def late_exceptions(db: Database, actor: Actor, board: str) -> list[LateException]:

@@ -23,12 +23,13 @@ from kernelcup.services.boards.invite_codes import (
 )
 from kernelcup.services.boards.late_exceptions import find_user
 from kernelcup.services.submissions.admission import check_author
-from kernelcup.storage import audit, invites
-from kernelcup.storage import boards as all_boards
-from kernelcup.storage import members as stored
-from kernelcup.storage.database import Database
-from kernelcup.storage.invites import Invite, NewInvite
-from kernelcup.storage.members import Member
+from kernelcup.storage.boards import boards as all_boards
+from kernelcup.storage.boards import invites
+from kernelcup.storage.boards import members as stored
+from kernelcup.storage.boards.invites import Invite, NewInvite
+from kernelcup.storage.boards.members import Member
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
 
 __all__ = [
     "HIDDEN_CODE",
@@ -92,7 +93,7 @@ def make_invites(
         invites.insert_all(session, new, board_ids=ids, created_by=actor.user_id, now=now)
         for target in targets:
             detail = {"count": count, "label": label}
-            audit.record(session, actor, "invites.make", f"board:{target.name}", detail, now)
+            audit_log.record(session, actor, "invites.make", f"board:{target.name}", detail, now)
     return [each.code for each in new]
 
 
@@ -131,7 +132,7 @@ def revoke_invite(db: Database, actor: Actor, code: str, *, now: datetime) -> bo
         invites.remove(session, found.code)
         for name in found.boards:
             detail = {"label": found.label, "claimed_by": found.claimed_by}
-            audit.record(session, actor, "invites.revoke", f"board:{name}", detail, now)
+            audit_log.record(session, actor, "invites.revoke", f"board:{name}", detail, now)
     return found.claimed_at is not None
 
 
@@ -181,7 +182,7 @@ def add_member(
         user_id, name = find_user(session, user)
         _add(session, found, user_id, pseudonym, now=now)
         detail = {"user": name, "pseudonym": pseudonym}
-        audit.record(session, actor, "members.add", f"board:{found.name}", detail, now)
+        audit_log.record(session, actor, "members.add", f"board:{found.name}", detail, now)
 
 
 def remove_member(db: Database, actor: Actor, board: str, user: str, *, now: datetime) -> None:
@@ -191,7 +192,7 @@ def remove_member(db: Database, actor: Actor, board: str, user: str, *, now: dat
         user_id, name = find_user(session, user)
         if not stored.remove(session, board_id=found.id, user_id=user_id):
             raise NotFound(f"{name} is not a member of leaderboard {found.name!r}.")
-        audit.record(session, actor, "members.remove", f"board:{found.name}", {"user": name}, now)
+        audit_log.record(session, actor, "members.remove", f"board:{found.name}", {"user": name}, now)
 
 
 def _add(session: Session, board: Leaderboard, user_id: int, pseudonym: str | None, *, now: datetime) -> None:

@@ -26,8 +26,9 @@ from kernelcup.services.boards.git_source import FOLDER, fetch_problems
 from kernelcup.services.boards.judgeable import check_judgeable
 from kernelcup.services.boards.judging import choose_judging
 from kernelcup.services.boards.task_trial import TaskTrial
-from kernelcup.storage import audit, boards
-from kernelcup.storage.database import Database
+from kernelcup.storage.boards import boards
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
 from kernelcup.tasks.problem_set import ProblemEntry, survey_problem_set
 from kernelcup.tasks.roots import ENDINGS
 from kernelcup_harness.protocol import HarnessKind
@@ -321,7 +322,9 @@ class _Sync:
             "updated": self.result.updated,
         }
         with self.db.write() as session:
-            audit.record(session, self.actor, "problems.sync", f"repository:{repository}", detail, self.now)
+            audit_log.record(
+                session, self.actor, "problems.sync", f"repository:{repository}", detail, self.now
+            )
 
 
 def _against(seen: UpdatePreview, *, force: bool) -> str | None:

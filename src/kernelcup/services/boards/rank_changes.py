@@ -13,8 +13,10 @@ from kernelcup import scoring
 from kernelcup.domain import Actor, Device, Leaderboard, Task
 from kernelcup.services.boards import boards as board_rules
 from kernelcup.services.boards.changes import RANKS_BY, BoardChanges, apply_plan, plan_changes
-from kernelcup.storage import boards, ranking, users
-from kernelcup.storage.database import Database
+from kernelcup.storage.boards import boards
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import users
+from kernelcup.storage.results import standings
 
 _ranks_by = attrgetter(*RANKS_BY)
 
@@ -102,7 +104,7 @@ def _places(session: Session, board: Leaderboard, device: str) -> dict[int, _Pla
     """Return the place of each user by id, in the order of the ranking; none where the device is not judged on."""
     if device not in board.devices:
         return {}
-    found = ranking.bests(session, board_id=board.id, device=device)
+    found = standings.bests(session, board_id=board.id, device=device)
     ranks = scoring.band_heads(each.span for each in found)
     return {
         each.user_id: _Place(rank, each.submission_id, scoring.measured_s(each.span.score_s))

@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard
 from kernelcup.services import access
-from kernelcup.storage import members, submissions, users
+from kernelcup.storage.boards import members
+from kernelcup.storage.people import users
+from kernelcup.storage.submissions import submissions
 
 UNNAMED = "participant"
 """A user without a pseudonym is ``participant 7``, after the number of their first submission to the board."""

@@ -18,9 +18,9 @@ from kernelcup.errors import LaunchCancelled, LaunchError, StorageUnavailable, U
 from kernelcup.launchers.base import Launcher, LaunchResult
 from kernelcup.launchers.calibrating import Calibrates, Place, drift_text
 from kernelcup.services.machines import outages
-from kernelcup.storage import calibrations
-from kernelcup.storage.calibrations import CalibrationRecord
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines import calibrations
+from kernelcup.storage.machines.calibrations import CalibrationRecord
 from kernelcup_harness import calibration_protocol
 from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend, DeviceFacts

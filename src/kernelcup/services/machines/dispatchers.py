@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Device
 from kernelcup.services.machines.process_identity import is_gone
-from kernelcup.storage import dispatchers
-from kernelcup.storage.database import Database
-from kernelcup.storage.dispatchers import DispatcherInfo
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines import dispatchers
+from kernelcup.storage.machines.dispatchers import DispatcherInfo
 
 ALIVE_FOR = timedelta(seconds=60)
 """The length of a lease: a dispatcher that was silent for longer has lost its jobs as well."""

@@ -18,9 +18,11 @@ from kernelcup.errors import LaunchError, NotFound, StorageUnavailable, UnfitDev
 from kernelcup.launchers.base import KeepsGpus, Launcher
 from kernelcup.services import access
 from kernelcup.services.queue.progress import GpuBack, GpuOut, Progress
-from kernelcup.storage import audit, calibrations, faults
-from kernelcup.storage.database import Database
-from kernelcup.storage.faults import DeviceFault
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines import calibrations
+from kernelcup.storage.machines import outages as faults
+from kernelcup.storage.machines.outages import DeviceFault
+from kernelcup.storage.people import audit_log
 
 SHORTEST_PAUSE = timedelta(minutes=1)
 LONGEST_PAUSE = timedelta(minutes=10)
@@ -71,7 +73,7 @@ def bring_back(
             calibrations.vouch(session, machine=fault.machine, gpu=fault.gpu, now=now)
         if found:
             detail = {"machine": machine, "gpus": [f"{fault.machine}:{fault.gpu}" for fault in found]}
-            audit.record(
+            audit_log.record(
                 session, actor=actor, action="device.up", target=f"device:{device}", detail=detail, now=now
             )
     if not found:

@@ -24,9 +24,9 @@ from kernelcup.services.news import stream
 from kernelcup.services.news.stream import Item
 from kernelcup.services.news.webhooks import SECRET_PREFIX, check_address
 from kernelcup.services.outgoing import Network, Resolve
-from kernelcup.storage import webhooks
-from kernelcup.storage.database import Database
-from kernelcup.storage.webhooks import DeliveryLease
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.news import webhooks
+from kernelcup.storage.news.webhooks import DeliveryLease
 
 PAUSES_S = (5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 """The pauses after consecutive failures; one failure more disables the webhook."""

@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
 
-from kernelcup.storage import boards, exceptions, news
-from kernelcup.storage.database import Database
-from kernelcup.storage.news import Fact, NewsKind, Times
+from kernelcup.storage.boards import boards, late_exceptions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.news import news
+from kernelcup.storage.news.news import Fact, NewsKind, Times
 
 AHEAD = timedelta(hours=24)
 """How long before a deadline it is announced."""
@@ -58,7 +59,7 @@ def _due(times: Times, now: datetime) -> Iterator[Fact]:
 
 def _is_final(session: Session, times: Times, now: datetime) -> bool:
     """Return whether nothing can change the standings any more: no late submission, no job under way."""
-    late = exceptions.latest(session, times.board_id)
+    late = late_exceptions.latest(session, times.board_id)
     if late is not None and late > now:
         return False
     board = boards.some(session, [times.board_id])[times.board_id]

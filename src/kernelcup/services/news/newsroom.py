@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from kernelcup.errors import StorageUnavailable
 from kernelcup.services.news import moments, pruning
 from kernelcup.services.news.delivery import Deliveries, Postman
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 EVERY_S = 3.0
 """News are promised within 15 s, and a request that takes 10 s may come before."""

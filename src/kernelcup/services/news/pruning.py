@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from kernelcup.storage import news
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.news import news
 
 KEPT_FOR = timedelta(days=90)
 """Longer than a bot or a webhook is away, and than a time could be recorded a second time."""

@@ -17,9 +17,11 @@ from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
-from kernelcup.storage import accounts, boards, identities, news
-from kernelcup.storage.database import Database
-from kernelcup.storage.news import News, NewsKind
+from kernelcup.storage.boards import boards
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.news import news
+from kernelcup.storage.news.news import News, NewsKind
+from kernelcup.storage.people import accounts, identities
 from kernelcup.wording import duration
 
 

@@ -17,9 +17,11 @@ from kernelcup.domain import Actor, Leaderboard
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.services.boards.boards import check_manages, find_managed
 from kernelcup.services.outgoing import Network, Resolve, addresses_of, is_inside
-from kernelcup.storage import audit, boards, webhooks
-from kernelcup.storage.database import Database
-from kernelcup.storage.webhooks import Webhook
+from kernelcup.storage.boards import boards
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.news import webhooks
+from kernelcup.storage.news.webhooks import Webhook
+from kernelcup.storage.people import audit_log
 
 MOST_OF_BOARD = 10
 LONGEST_URL = 500
@@ -138,4 +140,4 @@ def _record(
 ) -> None:
     """Record the change in the audit log, without the path and query, which may hold a receiver's secret."""
     detail = {"webhook": number, "host": urlsplit(url).hostname or ""}
-    audit.record(session, actor, f"webhook.{what}", f"board:{board.name}", detail, now)
+    audit_log.record(session, actor, f"webhook.{what}", f"board:{board.name}", detail, now)

@@ -16,10 +16,10 @@ from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound
 from kernelcup.services import access
 from kernelcup.services.people import secret_values
 from kernelcup.services.people.device_login import new_user_code, read_user_code
-from kernelcup.storage import accounts, audit, identities, login_links, tokens
-from kernelcup.storage.accounts import User
-from kernelcup.storage.database import Database
-from kernelcup.storage.identities import Identity
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import accounts, audit_log, identities, login_links, tokens
+from kernelcup.storage.people.accounts import User
+from kernelcup.storage.people.identities import Identity
 
 LASTS = timedelta(minutes=15)
 _MARK = "link:"
@@ -71,7 +71,7 @@ def link(db: Database, actor: Actor, code: str, identity: Identity, *, now: date
         identities.remove(session, before.id, identity.provider, identity.subject)
         identities.add(session, user.id, identity, now=now)
         detail = {"provider": identity.provider, "before": before.name}
-        audit.record(session, actor, "user.link", f"user:{user.name}", detail, now)
+        audit_log.record(session, actor, "user.link", f"user:{user.name}", detail, now)
     return user
 
 
@@ -93,7 +93,9 @@ def unlink(db: Database, actor: Actor, identity: Identity, *, now: datetime) -> 
         if len(mine) == 1 and not _has_other_ways(session, user, now):
             raise Conflict("This is your only way to your account; there is nothing to take it from.")
         identities.remove(session, user.id, identity.provider, identity.subject)
-        audit.record(session, actor, "user.unlink", f"user:{user.name}", {"provider": identity.provider}, now)
+        audit_log.record(
+            session, actor, "user.unlink", f"user:{user.name}", {"provider": identity.provider}, now
+        )
 
 
 def _check_link(user: User, before: User, identity: Identity) -> None:

@@ -12,10 +12,10 @@ from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded
 from kernelcup.services import access
 from kernelcup.services.people.user_names import LONGEST_NAME, check_account_name, is_account_name
-from kernelcup.storage import accounts, audit, identities
-from kernelcup.storage.accounts import User
-from kernelcup.storage.database import Database
-from kernelcup.storage.identities import Identity
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import accounts, audit_log, identities
+from kernelcup.storage.people.accounts import User
+from kernelcup.storage.people.identities import Identity
 
 __all__ = [
     "Identity",
@@ -80,7 +80,7 @@ def make_user(db: Database, actor: Actor, name: str, *, role: Role, now: datetim
         user_id = accounts.create(session, checked, role=wanted, now=now)
         if user_id is None:
             raise _taken(checked)
-        audit.record(session, actor, "user.create", f"user:{checked}", {"role": wanted.value}, now)
+        audit_log.record(session, actor, "user.create", f"user:{checked}", {"role": wanted.value}, now)
         return _got(session, user_id)
 
 
@@ -148,11 +148,11 @@ def change(
                 _check_not_last_admin(session, actor, user)
             accounts.set_role(session, user.id, role)
             detail = {"before": user.role.value, "role": role.value}
-            audit.record(session, actor, "user.role", f"user:{user.name}", detail, now)
+            audit_log.record(session, actor, "user.role", f"user:{user.name}", detail, now)
         if new_name is not None:
             if not accounts.rename(session, user.id, new_name):
                 raise _taken(new_name)
-            audit.record(session, actor, "user.rename", f"user:{new_name}", {"before": user.name}, now)
+            audit_log.record(session, actor, "user.rename", f"user:{new_name}", {"before": user.name}, now)
         return _got(session, user.id)
 
 
@@ -219,7 +219,7 @@ def unlink(db: Database, actor: Actor, provider: str, subject: str, *, now: date
         if len(user.identities) == 1:
             raise Conflict("This is your only way to sign in; link another account first.")
         identities.remove(session, user.id, provider, subject)
-        audit.record(session, actor, "user.unlink", f"user:{user.name}", {"provider": provider}, now)
+        audit_log.record(session, actor, "user.unlink", f"user:{user.name}", {"provider": provider}, now)
 
 
 def _administers(actor: Actor) -> bool:
@@ -260,7 +260,7 @@ def _set_ban(
             _check_not_last_admin(session, actor, user)
         accounts.set_ban(session, user.id, at=at, reason=reason)
         detail: dict[str, Any] = {"reason": reason} if reason else {}
-        audit.record(session, actor, action, f"user:{user.name}", detail, now)
+        audit_log.record(session, actor, action, f"user:{user.name}", detail, now)
         return _got(session, user.id)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.services import access
-from kernelcup.storage import audit
-from kernelcup.storage.audit import AuditEntry, record
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
+from kernelcup.storage.people.audit_log import AuditEntry, record
 
 __all__ = ["AuditEntry", "entries", "record"]
 
@@ -29,7 +29,7 @@ def entries(
     # An admin without the scope is refused: entries about their own boards only would look complete.
     access.require(actor, Scope.ADMIN if sees_all else Scope.MANAGE, role=Role.CREATOR)
     with db.read() as session:
-        return audit.page(
+        return audit_log.page(
             session,
             target=target,
             action=action,

@@ -17,9 +17,9 @@ from kernelcup.errors import InvalidValue, NotFound, ScopeMissing
 from kernelcup.services import access
 from kernelcup.services.people import secret_values
 from kernelcup.services.people.tokens import issue, scopes_of
-from kernelcup.storage import accounts, device_logins
-from kernelcup.storage.database import Database
-from kernelcup.storage.device_logins import PendingLogin, PolledLogin
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import accounts, device_logins
+from kernelcup.storage.people.device_logins import PendingLogin, PolledLogin
 
 __all__ = [
     "DeviceLogin",

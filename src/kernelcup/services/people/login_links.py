@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.errors import Conflict, NotFound
 from kernelcup.services.people import accounts, secret_values
-from kernelcup.storage import login_links
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import login_links
 
 ADMIN = "admin"
 LASTS = timedelta(minutes=15)

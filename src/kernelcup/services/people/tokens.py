@@ -22,10 +22,10 @@ from kernelcup.errors import (
 from kernelcup.services import access
 from kernelcup.services.people import secret_values
 from kernelcup.services.people.accounts import sign_in
-from kernelcup.storage import accounts, audit, identities, tokens
-from kernelcup.storage.accounts import User
-from kernelcup.storage.database import Database
-from kernelcup.storage.tokens import SESSION, Holder, NewToken, Token
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import accounts, audit_log, identities, tokens
+from kernelcup.storage.people.accounts import User
+from kernelcup.storage.people.tokens import SESSION, Holder, NewToken, Token
 
 __all__ = [
     "Token",
@@ -104,7 +104,7 @@ def create_token(
             session, user.id, kind=kind, name=shown, scopes=wanted, now=now, expires_at=expires_at
         )
         detail = {"token": token.id, "name": shown, "scopes": tokens.scope_text(wanted)}
-        audit.record(session, actor, "token.create", f"user:{user.name}", detail, now)
+        audit_log.record(session, actor, "token.create", f"user:{user.name}", detail, now)
         return token, plain
 
 
@@ -136,7 +136,7 @@ def revoke_token(db: Database, actor: Actor, token_id: int, now: datetime) -> No
         owner = accounts.get(session, owner_id)
         tokens.revoke(session, token_id, now=now)
         name = owner.name if owner is not None else ""
-        audit.record(session, actor, "token.revoke", f"user:{name}", {"token": token_id}, now)
+        audit_log.record(session, actor, "token.revoke", f"user:{name}", {"token": token_id}, now)
 
 
 def revoke_secret(db: Database, plain: str, *, now: datetime) -> None:

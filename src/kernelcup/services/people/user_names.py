@@ -8,8 +8,8 @@ from datetime import datetime
 
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidValue
-from kernelcup.storage import users
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import users
 
 LONGEST_NAME = 64
 

@@ -45,9 +45,10 @@ from kernelcup.services.queue.progress import (
 from kernelcup.services.results import duels
 from kernelcup.services.results.duels import Rival
 from kernelcup.services.submissions.screening import Look, Looking, screen_file
-from kernelcup.storage import screenings, submissions, tasks
-from kernelcup.storage.database import Database
-from kernelcup.storage.jobs import Lease
+from kernelcup.storage.boards import task_versions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue.jobs import Lease
+from kernelcup.storage.submissions import screenings, submissions
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import JobSpec, Mode, Verdict
 
@@ -247,7 +248,7 @@ class Attempt:
                 raise StaleLease(f"submission {job.submission_id} was deleted")
             board = find_board(session, submission.leaderboard)
             return _Load(
-                task=tasks.load(session, job.task_hash),
+                task=task_versions.load(session, job.task_hash),
                 submission=submission,
                 code=submissions.code(session, submission.id),
                 board=board,

@@ -23,9 +23,9 @@ from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.queue.progress import Progress
 from kernelcup.services.submissions.screening import Look, screen_file
 from kernelcup.services.submissions.submissions import ENDED, show_submission
-from kernelcup.storage import jobs
-from kernelcup.storage.database import Database
-from kernelcup.storage.jobs import Lease
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue import jobs
+from kernelcup.storage.queue.jobs import Lease
 
 REST_S = 2.0
 """How long no job is started after a problem with the machine or the database."""

@@ -11,11 +11,12 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import Job, JobState, Priority
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.queue.lifecycle import paused_devices
-from kernelcup.storage import faults, jobs, paces
-from kernelcup.storage.database import Database
-from kernelcup.storage.dispatchers import DispatcherInfo
-from kernelcup.storage.faults import DeviceFault
-from kernelcup.storage.jobs import MOST_COUNTED, Backlog
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines import outages
+from kernelcup.storage.machines.dispatchers import DispatcherInfo
+from kernelcup.storage.machines.outages import DeviceFault
+from kernelcup.storage.queue import job_durations, jobs
+from kernelcup.storage.queue.jobs import MOST_COUNTED, Backlog
 from kernelcup_harness.protocol import Mode
 
 
@@ -79,11 +80,11 @@ class _Looker:
         self._session, self._now = session, now
         self.alive = [info for info in dispatchers.alive(session, now) if not info.draining]
         self._paused = paused_devices(session)
-        self._faults = faults.all_faults(session)
+        self._faults = outages.all_faults(session)
 
     def look(self, job: Job) -> Waiting:
         """Return why a job waits, and for how long."""
-        pace = paces.of_device(self._session, job.device)
+        pace = job_durations.of_device(self._session, job.device)
         ahead = jobs.ahead(self._session, job)
         before = sum(ahead.values())
         countable = before <= MOST_COUNTED
@@ -110,7 +111,7 @@ class _Looker:
         )
 
     def _wait_of_newcomer(self, device: str, waiting: Sequence[Backlog]) -> float | None:
-        pace = paces.of_device(self._session, device)
+        pace = job_durations.of_device(self._session, device)
         # Waiting jobs are not counted by mode: practice is assumed to take as long as its slowest mode.
         practice = max(
             (mode for mode in pace if mode is not Mode.LEADERBOARD), key=pace.__getitem__, default=None

@@ -28,21 +28,14 @@ from kernelcup.services.machines.process_identity import is_gone
 from kernelcup.services.results import duels, reviews
 from kernelcup.services.results import news as news_of_results
 from kernelcup.services.results.duels import Settled
-from kernelcup.storage import (
-    boards,
-    comparisons,
-    events,
-    jobs,
-    paces,
-    pauses,
-    runs,
-    screenings,
-    submissions,
-    tasks,
-)
-from kernelcup.storage.database import Database
-from kernelcup.storage.jobs import Lease
-from kernelcup.storage.pauses import PauseScope
+from kernelcup.storage.boards import boards, task_versions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue import comparisons, job_durations, jobs
+from kernelcup.storage.queue.jobs import Lease
+from kernelcup.storage.results import runs
+from kernelcup.storage.rules import pauses
+from kernelcup.storage.rules.pauses import PauseScope
+from kernelcup.storage.submissions import events, screenings, submissions
 from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, Verdict
 
 MAX_ATTEMPTS = 3
@@ -251,7 +244,7 @@ def _record(
 ) -> Run:
     job = lease.job
     is_comparison = comparisons.find(session, job.id) is not None
-    score = None if is_comparison else score_of(report, tasks.ranking_by(session, job.task_hash))
+    score = None if is_comparison else score_of(report, task_versions.ranking_by(session, job.task_hash))
     if job.mode is Mode.LEADERBOARD:
         _lock_ranking(session, job)
     # Findings of an audit are reviewed however the run ended.
@@ -288,7 +281,9 @@ def _record(
         _rank(session, job, run, replaces=replaces, now=now)
     events.record_end(session, job.submission_id, now)
     if machine and not is_comparison:  # without a machine nothing was judged; a comparison takes longer
-        paces.add(session, device=job.device, mode=job.mode, seconds=(now - started_at).total_seconds())
+        job_durations.add(
+            session, device=job.device, mode=job.mode, seconds=(now - started_at).total_seconds()
+        )
     return run
 
 
@@ -304,7 +299,7 @@ def _judging(session: Session, job: Job, report: RunReport) -> str:
     """Return the hash of everything that judging a job depended on: the task version and the harness."""
     if job.mode is not Mode.LEADERBOARD:
         return ""
-    return tasks.load(session, job.task_hash).judging(report.harness)
+    return task_versions.load(session, job.task_hash).judging(report.harness)
 
 
 def _settle(

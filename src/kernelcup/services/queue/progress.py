@@ -11,9 +11,9 @@ from typing import Any
 
 from kernelcup.domain import Job, Run
 from kernelcup.errors import StorageUnavailable
-from kernelcup.storage import events
-from kernelcup.storage.database import Database
-from kernelcup.storage.faults import DeviceFault
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.machines.outages import DeviceFault
+from kernelcup.storage.submissions import events
 
 NOTE_EVERY_S = 0.5
 """The least interval between cases of a job that are recorded in the database."""

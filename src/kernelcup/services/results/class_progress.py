@@ -9,7 +9,7 @@ from kernelcup.domain import Actor, Standing
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.membership import Member, members
 from kernelcup.services.results import standings
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

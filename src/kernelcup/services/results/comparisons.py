@@ -23,8 +23,9 @@ from kernelcup.services.rules import pauses
 from kernelcup.services.rules.limits import check_limits
 from kernelcup.services.submissions import admission
 from kernelcup.services.submissions.submissions import show_submission
-from kernelcup.storage import comparisons, events, submissions
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue import comparisons
+from kernelcup.storage.submissions import events, submissions
 from kernelcup.wording import duel_sentence
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
 

@@ -20,9 +20,9 @@ from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results.reviews import RULE
 from kernelcup.services.submissions.review_evidence import OTHER, WHY
-from kernelcup.storage import docket
-from kernelcup.storage.database import Database
-from kernelcup.storage.docket import Reviewed
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.results import docket
+from kernelcup.storage.results.docket import Reviewed
 
 MOST_CASES = 10
 

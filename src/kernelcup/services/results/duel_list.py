@@ -14,10 +14,10 @@ from kernelcup.errors import NotFound
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results.standings import board_device
-from kernelcup.storage import result_facts as stored
-from kernelcup.storage import submissions
-from kernelcup.storage.database import Database
-from kernelcup.storage.result_facts import DuelRow
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.results import facts as stored
+from kernelcup.storage.results.facts import DuelRow
+from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import DuelResult
 
 MOST = 100

@@ -10,7 +10,9 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import DuelOutcome, Job, Leaderboard, Submission, is_proven
 from kernelcup.errors import RivalDeleted
 from kernelcup.scoring import Score
-from kernelcup.storage import behind, comparisons, ranking, submissions
+from kernelcup.storage.queue import comparisons
+from kernelcup.storage.results import duel_placement, standings
+from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, RunReport
 
 _BEHIND = {"tied": DuelOutcome.TIED, "slower": DuelOutcome.LOST}
@@ -48,7 +50,7 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
         return _rival(session, pair.second_id)
     if not board.duel or job.mode is not Mode.LEADERBOARD or board.harness is not HarnessKind.STANDARD:
         return None
-    first = ranking.leader(session, board_id=board.id, device=job.device)
+    first = standings.leader(session, board_id=board.id, device=job.device)
     if first is None or first.user_id == submission.user_id:
         return None
     with suppress(RivalDeleted):  # just now: the duel will count as missed against the next leader
@@ -75,14 +77,14 @@ def settle(
     """
     if not board.duel or not is_proven(report.trust):
         return Settled()
-    first = ranking.leader(session, board_id=board.id, device=job.device)
+    first = standings.leader(session, board_id=board.id, device=job.device)
     if first is None or first.user_id == submission.user_id or score.score_s >= first.ranked_s:
         return Settled()
     met = report.duel if rival == first.submission_id else None
     outcome = DuelOutcome.MISSED if met is None else _outcome(met)
     if outcome in _AHEAD.values():
         return Settled(outcome=outcome)
-    return Settled(outcome=outcome, rank_s=behind.after(first.ranked_s), behind=first.submission_id)
+    return Settled(outcome=outcome, rank_s=duel_placement.after(first.ranked_s), behind=first.submission_id)
 
 
 def _outcome(duel: DuelResult) -> DuelOutcome:

@@ -16,9 +16,9 @@ from kernelcup.scoring import beside_s
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results.standings import board_device, shows_copy
-from kernelcup.storage import result_facts as stored
-from kernelcup.storage import tasks
-from kernelcup.storage.database import Database
+from kernelcup.storage.boards import task_versions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.results import facts as stored
 from kernelcup_harness.protocol import RunReport, StageName, Verdict
 
 MOST_REMEMBERED = 20_000
@@ -134,7 +134,7 @@ def _facts(beside: Beside | None, made: MadeOf | None) -> ResultFacts:
 
 def _read(session: Session, run_ids: Collection[int]) -> dict[int, Beside]:
     found = stored.reports(session, run_ids)
-    rules = {task_hash: tasks.ranking_by(session, task_hash) for task_hash, _ in found.values()}
+    rules = {task_hash: task_versions.ranking_by(session, task_hash) for task_hash, _ in found.values()}
     return {run_id: _beside(report, rules[task_hash]) for run_id, (task_hash, report) in found.items()}
 
 

@@ -12,8 +12,10 @@ from kernelcup.services.boards import visibility
 from kernelcup.services.results import standings
 from kernelcup.services.results.facts import read_public_times
 from kernelcup.services.submissions.submissions import SubmissionView
-from kernelcup.storage import boards, ranking, result_facts
-from kernelcup.storage.database import Database
+from kernelcup.storage.boards import boards
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.results import facts
+from kernelcup.storage.results import standings as ranking
 from kernelcup.wording import remark
 
 
@@ -58,7 +60,7 @@ def _best(session: Session, board: Leaderboard, device: str, task_hash: str, vie
     if not first:
         return None
     entry = first[0].entry
-    behind = result_facts.behind(
+    behind = facts.behind(
         session, board_id=board.id, device=device, frozen=is_frozen, submission_ids=[entry.submission_id]
     )
     run = behind.get(entry.submission_id)

@@ -14,9 +14,10 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Leaderboard
 from kernelcup.services.results.places import PLACES
-from kernelcup.storage import frozen, news, ranking
-from kernelcup.storage.news import Fact, NewsKind
-from kernelcup.storage.ranking import Leader, Ranked
+from kernelcup.storage.news import news
+from kernelcup.storage.news.news import Fact, NewsKind
+from kernelcup.storage.results import frozen_standings, standings
+from kernelcup.storage.results.standings import Leader, Ranked
 
 TOP = 10
 """The owners of this many top places are notified when they are overtaken."""
@@ -36,12 +37,12 @@ class Before:
 
 def look(session: Session, board: Leaderboard, *, device: str, user_id: int) -> Before:
     """Return the state of a ranking; the leaderboard has to stay locked until :func:`note` is called."""
-    mine = ranking.entries(session, board_id=board.id, device=device, user_id=user_id)
+    mine = standings.entries(session, board_id=board.id, device=device, user_id=user_id)
     return Before(
         board=board,
         device=device,
         user_id=user_id,
-        leader=ranking.leader(session, board_id=board.id, device=device),
+        leader=standings.leader(session, board_id=board.id, device=device),
         ranked_s=mine[0].entry.ranked_s if mine else None,
     )
 
@@ -51,12 +52,12 @@ def note(session: Session, before: Before, now: datetime) -> None:
     board, device = before.board, before.device
     if is_frozen(board, now):
         return
-    top = ranking.entries(session, board_id=board.id, device=device, limit=TOP + 1)
+    top = standings.entries(session, board_id=board.id, device=device, limit=TOP + 1)
     place = next((at for at, each in enumerate(top) if each.user_id == before.user_id), None)
     if place is None or (before.ranked_s is not None and top[place].entry.ranked_s >= before.ranked_s):
         return
     ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=False, until=len(top) + 1)
-    leader = ranking.leader(session, board_id=board.id, device=device)
+    leader = standings.leader(session, board_id=board.id, device=device)
     if leader is not None and leader.user_id == before.user_id and not _led(before):
         news.add(session, _first_place(before, top[place], ranks, now), now)
     for at in range(place + 1, len(top)):
@@ -72,7 +73,7 @@ def unveil(session: Session, board: Leaderboard, now: datetime) -> None:
     assert board.freeze_at is not None
     key = f"unveiled:{board.id}:{board.freeze_at.isoformat()}"
     news.add(session, Fact(key=key, kind=NewsKind.UNVEILED, at=now, board_id=board.id), now)
-    if not frozen.is_kept(session, board.id):
+    if not frozen_standings.is_kept(session, board.id):
         return
     for device in board.devices:
         _unveil_first(session, board, device, now)
@@ -84,9 +85,9 @@ def is_frozen(board: Leaderboard, now: datetime) -> bool:
 
 
 def _unveil_first(session: Session, board: Leaderboard, device: str, now: datetime) -> None:
-    shown = ranking.entries(session, board_id=board.id, device=device, frozen=True, limit=1)
-    top = ranking.entries(session, board_id=board.id, device=device, limit=2)
-    leader = ranking.leader(session, board_id=board.id, device=device)
+    shown = standings.entries(session, board_id=board.id, device=device, frozen=True, limit=1)
+    top = standings.entries(session, board_id=board.id, device=device, limit=2)
+    leader = standings.leader(session, board_id=board.id, device=device)
     if not top or leader is None or (shown and shown[0].user_id == leader.user_id):
         return
     ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=False, until=len(top) + 1)

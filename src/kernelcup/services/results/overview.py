@@ -15,11 +15,12 @@ from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results.facts import Beside, Remembered, read_beside
 from kernelcup.services.results.standings import board_device, shows_copy
-from kernelcup.storage import overview as stored
-from kernelcup.storage import ranking, tasks
-from kernelcup.storage.database import Database
-from kernelcup.storage.overview import Head
-from kernelcup.storage.ranking import Record
+from kernelcup.storage.boards import task_versions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.results import overview as stored
+from kernelcup.storage.results import standings
+from kernelcup.storage.results.overview import Head
+from kernelcup.storage.results.standings import Record
 
 LONGEST_SUMMARY = 140
 MOST_RECORDS = 1000
@@ -100,7 +101,7 @@ def improvements(db: Database, board: str, device: str, *, viewer: Actor = OPERA
     with db.read() as session:
         found = find_board(session, board, viewer)
         name = board_device(found, device)
-        records = ranking.history(
+        records = standings.history(
             session,
             board_id=found.id,
             device=name,
@@ -125,7 +126,7 @@ def times_of_best(db: Database, board: str, device: str, *, viewer: Actor = OPER
         found = find_board(session, board, viewer)
         name = board_device(found, device)
         is_copy = shows_copy(session, found, viewer)
-        top = ranking.entries(session, board_id=found.id, device=name, frozen=is_copy, limit=MOST_USERS)
+        top = standings.entries(session, board_id=found.id, device=name, frozen=is_copy, limit=MOST_USERS)
         users = {each.user_id: each.entry.user for each in top}
         if viewer.user_id is not None and viewer.user_id not in users:
             users[viewer.user_id] = viewer.name
@@ -161,7 +162,7 @@ def _told(session: Session, found: Sequence[Leaderboard]) -> dict[str, str]:
     return _SUMMARIES.get(
         str(session.get_bind().engine.url),
         {each.task_hash for each in found},
-        lambda missing: {key: summary_of(tasks.load(session, key).description) for key in missing},
+        lambda missing: {key: summary_of(task_versions.load(session, key).description) for key in missing},
     )
 
 

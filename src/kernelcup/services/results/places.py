@@ -18,8 +18,8 @@ from sqlalchemy.orm import Session
 
 from kernelcup import scoring
 from kernelcup.scoring import Span
-from kernelcup.storage import ranking
-from kernelcup.storage.ranking import WHOLE, Part, State
+from kernelcup.storage.results import standings
+from kernelcup.storage.results.standings import WHOLE, Part, State
 
 NEAR = 1000
 """This many places from the top are computed each time, without the cache."""
@@ -65,13 +65,13 @@ class Ranking:
 
     def state(self, part: Part = WHOLE) -> State:
         """Return the state of a part."""
-        return ranking.state(
+        return standings.state(
             self.session, board_id=self.board_id, device=self.device, frozen=self.frozen, part=part
         )
 
     def spans(self, part: Part = WHOLE, limit: int | None = None) -> list[Span]:
         """Return the spans of a part, which decide about ties."""
-        return ranking.spans(
+        return standings.spans(
             self.session,
             board_id=self.board_id,
             device=self.device,

@@ -10,8 +10,9 @@ from kernelcup.errors import NotFound
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.results.standings import personal_bests
-from kernelcup.storage import accounts, ranking
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import accounts
+from kernelcup.storage.results import standings
 
 MOST_BESTS = 60
 """The number of standings on one page; older leaderboards are left out."""
@@ -46,7 +47,7 @@ def show_profile(db: Database, name: str, *, viewer: Actor = OPERATOR) -> Profil
         if user is None:
             raise NotFound(f"There is no user {name!r}.")
         is_own = user.id == viewer.user_id
-        places = ranking.of_user(session, user.id)
+        places = standings.of_user(session, user.id)
         wanted = {board_id for board_id, _ in places}
         boards = {
             each.id: each

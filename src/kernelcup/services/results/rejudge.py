@@ -24,9 +24,11 @@ from kernelcup.errors import NotFound
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results.standings import board_device
-from kernelcup.storage import audit, events, paces, rejudges, submissions
-from kernelcup.storage.database import Database
-from kernelcup.storage.rejudges import Candidate
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
+from kernelcup.storage.queue import job_durations, rejudges
+from kernelcup.storage.queue.rejudges import Candidate
+from kernelcup.storage.submissions import events, submissions
 
 AT_ONCE = 500
 """The number of jobs that one transaction queues."""
@@ -130,7 +132,7 @@ def _rejudge(
                 "submissions": len({each.submission_id for each in chosen}),
                 "jobs": len(chosen),
             }
-            audit.record(session, actor, action, f"board:{board.name}", told, now)
+            audit_log.record(session, actor, action, f"board:{board.name}", told, now)
         reason = f"judged again at the request of {actor.name}"
         parts = [chosen[start : start + AT_ONCE] for start in range(0, len(chosen), AT_ONCE)]
         chosen = [each for part in parts for each in _requeue(db, board, part, reason=reason, now=now)]
@@ -172,7 +174,7 @@ def _plan(
 
 
 def _estimate(session: Session, chosen: Sequence[Candidate]) -> float | None:
-    pace = {device: paces.of_device(session, device) for device in {each.device for each in chosen}}
+    pace = {device: job_durations.of_device(session, device) for device in {each.device for each in chosen}}
     kinds = Counter((each.device, each.mode) for each in chosen)
     if any(mode not in pace[device] for device, mode in kinds):
         return None

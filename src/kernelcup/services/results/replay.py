@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 from kernelcup.domain import Task
 from kernelcup.errors import InvalidValue, NotFound
-from kernelcup.storage import jobs, runs, submissions, tasks
-from kernelcup.storage.database import Database
+from kernelcup.storage.boards import task_versions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue import jobs
+from kernelcup.storage.results import runs
+from kernelcup.storage.submissions import submissions
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import (
     Backend,
@@ -47,7 +50,7 @@ def find_run(db: Database, run_id: int) -> FoundRun:
             report=run.report,
             submission_id=job.submission_id,
             device=job.device,
-            task=tasks.load(session, run.task_hash),
+            task=task_versions.load(session, run.task_hash),
             code=submissions.code(session, job.submission_id),
         )
 

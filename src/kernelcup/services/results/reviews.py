@@ -21,9 +21,13 @@ from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results import news as news_of_results
 from kernelcup.services.submissions import review_evidence as evidence_of
 from kernelcup.services.submissions.review_evidence import Held
-from kernelcup.storage import audit, boards, events, jobs, reviews, runs, screenings, submissions
-from kernelcup.storage.database import Database
-from kernelcup.storage.reviews import Review
+from kernelcup.storage.boards import boards
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
+from kernelcup.storage.queue import jobs
+from kernelcup.storage.results import reviews, runs
+from kernelcup.storage.results.reviews import Review
+from kernelcup.storage.submissions import events, screenings, submissions
 from kernelcup_harness.protocol import RunReport
 
 __all__ = ["Review", "decide", "flags", "get_review", "hold", "open_reviews", "quarantine"]
@@ -66,7 +70,7 @@ def quarantine(
         if job.state in _OPEN:
             events.record_end(session, submission.id, now)
         detail = {"review": review_id, "job": job_id, "submission": submission.id, "reason": reason}
-        audit.record(session, actor, "review.open", f"board:{board.name}", detail, now)
+        audit_log.record(session, actor, "review.open", f"board:{board.name}", detail, now)
         return _find(session, review_id)
 
 
@@ -146,7 +150,9 @@ def decide(
             _choose_best(session, job, submission, now=now)
             news_of_results.note(session, before, now)
         detail = {"review": review_id, "job": job_id, "submission": job.submission_id, "decision": decision}
-        audit.record(session, actor, "review.decide", f"board:{board.name}", {**detail, "note": note}, now)
+        audit_log.record(
+            session, actor, "review.decide", f"board:{board.name}", {**detail, "note": note}, now
+        )
         return _find(session, review_id)
 
 

@@ -9,8 +9,10 @@ from kernelcup.errors import NotFound
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.submissions.submissions import SubmissionView, show_submission
-from kernelcup.storage import jobs, runs, submissions
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.queue import jobs
+from kernelcup.storage.results import runs
+from kernelcup.storage.submissions import submissions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,9 +15,12 @@ from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board, find_managed
 from kernelcup.services.results import news as news_of_results
 from kernelcup.services.results.places import PLACES
-from kernelcup.storage import audit, boards, frozen, ranking
-from kernelcup.storage.database import Database
-from kernelcup.storage.ranking import Ranked, Record, State
+from kernelcup.storage.boards import boards
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
+from kernelcup.storage.results import frozen_standings
+from kernelcup.storage.results import standings as ranking
+from kernelcup.storage.results.standings import Ranked, Record, State
 
 MOST_OLDER = 100
 """So many results by an older clock are shown at most."""
@@ -231,9 +234,9 @@ def freeze(db: Database, actor: Actor, board: str, at: datetime, now: datetime) 
         found = find_managed(session, board, actor)
         if found.freeze_at is not None and found.freeze_at <= now:
             raise Conflict(f"Leaderboard {found.name!r} is frozen already; unveil it first.")
-        frozen.set_freeze(session, found.id, at)
-        frozen.keep(session, found.id, now)
-        audit.record(session, actor, "board.freeze", f"board:{found.name}", {"at": at.isoformat()}, now)
+        frozen_standings.set_freeze(session, found.id, at)
+        frozen_standings.keep(session, found.id, now)
+        audit_log.record(session, actor, "board.freeze", f"board:{found.name}", {"at": at.isoformat()}, now)
         return find_board(session, found.name)
 
 
@@ -245,8 +248,8 @@ def unveil(db: Database, actor: Actor, board: str, now: datetime) -> Leaderboard
         if found.freeze_at is None:
             raise Conflict(f"Leaderboard {found.name!r} is not frozen.")
         news_of_results.unveil(session, found, now)
-        frozen.set_freeze(session, found.id, None)
-        audit.record(session, actor, "board.unveil", f"board:{found.name}", {}, now)
+        frozen_standings.set_freeze(session, found.id, None)
+        audit_log.record(session, actor, "board.unveil", f"board:{found.name}", {}, now)
         return find_board(session, found.name)
 
 
@@ -264,7 +267,7 @@ def shows_copy(session: Session, board: Leaderboard, viewer: Actor) -> bool:
 
     There is no copy until the first change after the freeze: the live standings are the frozen ones.
     """
-    return visibility.hidden_since(board, viewer) is not None and frozen.is_kept(session, board.id)
+    return visibility.hidden_since(board, viewer) is not None and frozen_standings.is_kept(session, board.id)
 
 
 def _standing(

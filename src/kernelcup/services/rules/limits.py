@@ -18,9 +18,10 @@ from kernelcup.domain import Actor, Leaderboard, Role, Scope
 from kernelcup.errors import InvalidValue, NotFound, RateLimited
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_board, find_managed
-from kernelcup.storage import audit, limits, users
-from kernelcup.storage.database import Database
-from kernelcup.storage.limits import Limit, ModeGroup, Quantity, Use
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log, users
+from kernelcup.storage.rules import limits
+from kernelcup.storage.rules.limits import Limit, ModeGroup, Quantity, Use
 from kernelcup_harness.protocol import Mode
 
 __all__ = [
@@ -117,7 +118,7 @@ def add_limit(
         )
         made = limits.find(session, limit_id)
         assert made is not None
-        audit.record(session, actor, "limit.add", _target(made), _detail(made), now)
+        audit_log.record(session, actor, "limit.add", _target(made), _detail(made), now)
     return made
 
 
@@ -147,7 +148,7 @@ def remove_limit(db: Database, actor: Actor, limit_id: int, *, now: datetime) ->
         else:
             find_managed(session, found.board, actor)
         limits.remove(session, limit_id)
-        audit.record(session, actor, "limit.remove", _target(found), _detail(found), now)
+        audit_log.record(session, actor, "limit.remove", _target(found), _detail(found), now)
 
 
 def budget(db: Database, actor: Actor, *, board: str, device: str, now: datetime) -> list[Budget]:

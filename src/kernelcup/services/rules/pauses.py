@@ -14,9 +14,11 @@ from kernelcup.errors import InvalidValue, NotFound, Paused
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_managed
 from kernelcup.services.machines import dispatchers
-from kernelcup.storage import audit, boards, pauses
-from kernelcup.storage.database import Database
-from kernelcup.storage.pauses import Pause, PauseScope
+from kernelcup.storage.boards import boards
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
+from kernelcup.storage.rules import pauses
+from kernelcup.storage.rules.pauses import Pause, PauseScope
 
 LONGEST_REASON = 500
 
@@ -57,7 +59,7 @@ def pause(
         made = Pause(scope=kind, key=stored, reason=reason, since=now, by=actor.name)
         pauses.put(session, made)
         (made,) = pauses.every(session, [(kind, stored)])
-        audit.record(
+        audit_log.record(
             session,
             actor,
             f"{_KIND.get(kind, kind.value)}.pause",
@@ -74,7 +76,9 @@ def unpause(db: Database, actor: Actor, *, scope: PauseScope | str, key: str = "
         kind, stored, shown = _target(session, actor, scope, key)
         if not pauses.remove(session, kind, stored):
             raise NotFound(f"{_subject(kind, shown)} is not paused.")
-        audit.record(session, actor, f"{_KIND.get(kind, kind.value)}.unpause", _audited(kind, shown), {}, now)
+        audit_log.record(
+            session, actor, f"{_KIND.get(kind, kind.value)}.unpause", _audited(kind, shown), {}, now
+        )
 
 
 def all_pauses(db: Database, viewer: Actor = OPERATOR) -> list[Pause]:

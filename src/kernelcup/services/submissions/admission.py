@@ -26,8 +26,9 @@ from kernelcup.services import access
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.rules.pauses import Stops
 from kernelcup.services.submissions.directives import Directives
-from kernelcup.storage import exceptions, submissions, tasks
-from kernelcup.storage.users import name_key
+from kernelcup.storage.boards import late_exceptions, task_versions
+from kernelcup.storage.people.users import name_key
+from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import Mode
 
 ENDINGS = {Language.PYTHON: (".py",), Language.CUDA: (".cu", ".cuh")}
@@ -78,7 +79,7 @@ def admit(
     target = _board(session, wish, viewer)
     _check_size(target, wish.size)
     stops.check_board(target)
-    check_file_type(wish.file_name, tasks.language(session, target.task_hash))
+    check_file_type(wish.file_name, task_versions.language(session, target.task_hash))
     check_open(session, target, person=person, mode=wish.mode, now=now)
     chosen = _devices(target, wish.devices or wish.directives.devices)
     stops.check_devices(chosen)
@@ -98,7 +99,7 @@ def check_open(session: Session, board: Leaderboard, *, person: Actor, mode: Mod
         return
     late = None
     if person.user_id is not None:
-        late = exceptions.until(session, board_id=board.id, user_id=person.user_id)
+        late = late_exceptions.until(session, board_id=board.id, user_id=person.user_id)
     if late is None or now > late:
         closed = board.deadline if late is None else max(late, board.deadline)
         raise DeadlinePassed(f"Leaderboard {board.name!r} closed at {closed:%Y-%m-%d %H:%M:%S} UTC.")

@@ -19,9 +19,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from kernelcup.storage import events
-from kernelcup.storage.database import Database
-from kernelcup.storage.events import Event
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.submissions import events
+from kernelcup.storage.submissions.events import Event
 
 __all__ = ["Event", "changes", "newest_id", "record", "since"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Task
 from kernelcup.services.boards.boards import visible_task
 from kernelcup.services.submissions.directives import write_directives
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 from kernelcup.tasks.starting import made_template
 
 DEFAULT_LANGUAGE = "Python"

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import CodePolicy, Leaderboard
-from kernelcup.storage import exceptions
+from kernelcup.storage.boards import late_exceptions
 
 
 def is_published(session: Session, board: Leaderboard, *, now: datetime | None) -> bool:
@@ -28,5 +28,5 @@ def is_published(session: Session, board: Leaderboard, *, now: datetime | None) 
         return False
     if board.freeze_at is not None and now >= board.freeze_at:
         return False
-    late = exceptions.latest(session, board.id)
+    late = late_exceptions.latest(session, board.id)
     return late is None or now > late

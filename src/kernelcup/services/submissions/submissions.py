@@ -34,24 +34,14 @@ from kernelcup.services.boards.boards import find_board
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.submissions.publication import is_published
 from kernelcup.services.submissions.redaction import redact, without_duel
-from kernelcup.storage import (
-    audit,
-    boards,
-    comparisons,
-    docket,
-    frozen,
-    jobs,
-    limits,
-    members,
-    ranking,
-    runs,
-    screenings,
-    submissions,
-    tasks,
-    users,
-)
-from kernelcup.storage.database import Database
-from kernelcup.storage.submissions import Seen
+from kernelcup.storage.boards import boards, members, task_versions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log, users
+from kernelcup.storage.queue import comparisons, jobs
+from kernelcup.storage.results import docket, frozen_standings, runs, standings
+from kernelcup.storage.rules import limits
+from kernelcup.storage.submissions import screenings, submissions
+from kernelcup.storage.submissions.submissions import Seen
 from kernelcup_harness.protocol import Mode, StageName
 
 ENDED = (JobState.DONE, JobState.CANCELLED, JobState.QUARANTINED)
@@ -259,7 +249,7 @@ def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         count = lifecycle.cancel_jobs(session, submission_id, found, now=now, reason=reason)
         if count and by.user_id != submission.user_id:
             detail = {"user": submission.user, "jobs": count}
-            audit.record(session, by, "submission.cancel", f"submission:{submission_id}", detail, now)
+            audit_log.record(session, by, "submission.cancel", f"submission:{submission_id}", detail, now)
         return count
 
 
@@ -280,22 +270,24 @@ def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datet
         limits.keep_uses(session, submission, now=now)
         if by.user_id != submission.user_id:
             detail = {"user": submission.user, "board": submission.leaderboard}
-            audit.record(session, by, "submission.delete", f"submission:{submission_id}", detail, now)
+            audit_log.record(session, by, "submission.delete", f"submission:{submission_id}", detail, now)
         docket.keep_of_submission(session, submission_id, now)
         submissions.delete_submission(session, submission_id)
         submissions.delete_unused_code(session, code_hash=submission.code_hash)
         for task_hash in {job.task_hash for job in found} - {board.task_hash}:
-            tasks.delete_unused(session, task_hash)
+            task_versions.delete_unused(session, task_hash)
         _choose_bests(session, submission, board, now)
 
 
 def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:
     board_id, user_id = board.id, submission.user_id
     runs.offer_remaining(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
-    if board.freeze_at is None or not frozen.is_kept(session, board_id):
+    if board.freeze_at is None or not frozen_standings.is_kept(session, board_id):
         return
     for device in submission.devices:
-        frozen.choose_best(session, board_id=board_id, device=device, user_id=user_id, until=board.freeze_at)
+        frozen_standings.choose_best(
+            session, board_id=board_id, device=device, user_id=user_id, until=board.freeze_at
+        )
 
 
 def _find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[Submission, Leaderboard]:
@@ -346,7 +338,7 @@ def _may_have_failed_hidden(session: Session, job: Job, run: Run) -> bool:
     """Return whether a failure in the ranked stage may come from a duel, which reports it for the first case."""
     if run.rival is None or job.mode is not Mode.LEADERBOARD or run.report.stage is not StageName.RANKED:
         return False
-    return bool(tasks.load(session, run.task_hash).hidden_benchmarks)
+    return bool(task_versions.load(session, run.task_hash).hidden_benchmarks)
 
 
 def _veiled(session: Session, board: Leaderboard, job: Job, run: Run, viewer: Actor) -> Run:
@@ -355,10 +347,10 @@ def _veiled(session: Session, board: Leaderboard, job: Job, run: Run, viewer: Ac
     if job.mode is not Mode.LEADERBOARD or since is None:
         return run
     if run.finished_at <= since:
-        if not (run.duel.is_behind and frozen.is_kept(session, board.id)):
+        if not (run.duel.is_behind and frozen_standings.is_kept(session, board.id)):
             return run
         # The rival that it was placed behind may have been judged again since.
-        return dataclasses.replace(run, rank_s=frozen.ranked_s(session, run.id))
+        return dataclasses.replace(run, rank_s=frozen_standings.ranked_s(session, run.id))
     report = without_duel(run.report)
     return dataclasses.replace(run, duel=DuelOutcome.NONE, rival=None, rank_s=None, report=report)
 
@@ -397,7 +389,7 @@ def _seen(
 def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> list[SubmissionView]:
     """Return views of many submissions, with only the public part of their reports."""
     all_jobs = jobs.of_submissions(session, [each.id for each in found])
-    done = ranking.results(session, [job.id for some in all_jobs.values() for job in some])
+    done = standings.results(session, [job.id for some in all_jobs.values() for job in some])
     by_id = boards.some(session, {each.leaderboard_id for each in found})
     views = []
     for submission in found:
@@ -417,7 +409,7 @@ def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> l
 def _public_view(
     session: Session, submission: Submission, board: Leaderboard, found: Sequence[Job], viewer: Actor
 ) -> SubmissionView:
-    done = ranking.results(session, [job.id for job in found])
+    done = standings.results(session, [job.id for job in found])
     return _masked_view(session, submission, board, found, done, viewer)
 
 

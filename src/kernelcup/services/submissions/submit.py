@@ -28,8 +28,9 @@ from kernelcup.services.rules.limits import check_limits
 from kernelcup.services.rules.pauses import Stops
 from kernelcup.services.submissions.admission import Wish, admit, base_name, check_author
 from kernelcup.services.submissions.directives import parse_directives
-from kernelcup.storage import events, submissions, users
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import users
+from kernelcup.storage.submissions import events, submissions
 from kernelcup_harness.protocol import Mode, canonical_hash
 
 LARGEST_FILE_BYTES = 1_000_000

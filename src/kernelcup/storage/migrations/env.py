@@ -1,4 +1,4 @@
-"""Run by Alembic; the connection comes from ``storage.schema``."""
+"""Run by Alembic; the connection comes from ``storage.engine.migrate``."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services.boards import boards, membership
 from kernelcup.services.results.class_progress import MemberProgress, progress_of
-from kernelcup.storage.database import Database
+from kernelcup.storage.engine.database import Database
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 

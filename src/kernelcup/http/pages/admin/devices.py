@@ -17,7 +17,7 @@ from kernelcup.services import access
 from kernelcup.services.machines import calibrations, outages
 from kernelcup.services.queue.estimates import queue_status
 from kernelcup.services.rules import pauses
-from kernelcup.storage.pauses import PauseScope
+from kernelcup.storage.rules.pauses import PauseScope
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

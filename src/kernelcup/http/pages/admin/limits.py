@@ -14,7 +14,7 @@ from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services.boards import boards
 from kernelcup.services.rules import limits
-from kernelcup.storage.limits import ModeGroup
+from kernelcup.storage.rules.limits import ModeGroup
 
 router = APIRouter(prefix="/admin", route_class=PageRoute)
 

@@ -33,7 +33,7 @@ from kernelcup.services.boards.changes import UpdatePreview, as_json
 from kernelcup.services.boards.rank_changes import RankChanges, rank_changes
 from kernelcup.services.results import rejudge, standings
 from kernelcup.services.rules import pauses
-from kernelcup.storage.pauses import PauseScope
+from kernelcup.storage.rules.pauses import PauseScope
 
 router = APIRouter(prefix="/admin/boards", route_class=PageRoute)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from alembic import op
 
-from kernelcup.storage.columns import UtcDateTime
+from kernelcup.storage.engine.columns import UtcDateTime
 
 revision = "0016"
 down_revision = "0015"

@@ -1,0 +1,1 @@
+"""Leaderboards, their tasks, members and invites."""

@@ -1,0 +1,75 @@
+"""Task versions, stored once by their content."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from typing import TypeVar
+
+from sqlalchemy import Select, bindparam, delete, exists, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from kernelcup.domain import Language, RankingBy, Task
+from kernelcup.errors import NotFound
+from kernelcup.storage.engine.database import insert_if_absent
+from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, TaskVersionRow
+
+T = TypeVar("T")
+
+
+def save(session: Session, task: Task, *, now: datetime) -> str:
+    """Store a task unless an equal one exists, and return its hash."""
+    insert_if_absent(
+        session,
+        TaskVersionRow,
+        hash=task.content_hash,
+        name=task.name,
+        lang=task.lang.value,
+        ranking_by=task.ranking_by.value,
+        body=dict(task.to_json()),
+        created_at=now,
+    )
+    return task.content_hash
+
+
+def load(session: Session, task_hash: str) -> Task:
+    """Return the task with this hash."""
+    return Task.from_json(_column(session, TaskVersionRow.body, task_hash))
+
+
+def language(session: Session, task_hash: str) -> Language:
+    """Return the language of a task's submissions, without reading the task."""
+    known = _LANGUAGES.get(task_hash)
+    if known is None:
+        known = _LANGUAGES[task_hash] = Language(_column(session, TaskVersionRow.lang, task_hash))
+    return known
+
+
+_LANGUAGES: dict[str, Language] = {}
+"""A cache, because each submission needs it; a version never changes, since its hash covers its content."""
+
+
+def ranking_by(session: Session, task_hash: str) -> RankingBy:
+    """Return how a task is scored, without reading the task."""
+    return RankingBy(_column(session, TaskVersionRow.ranking_by, task_hash))
+
+
+def delete_unused(session: Session, task_hash: str) -> None:
+    """Delete a task version that no leaderboard and no job refers to any more."""
+    used = exists().where(LeaderboardRow.task_hash == task_hash)
+    waiting = exists().where(JobRow.task_hash == task_hash)
+    judged = exists().where(RunRow.task_hash == task_hash)
+    unused = (TaskVersionRow.hash == task_hash, ~used, ~waiting, ~judged)
+    session.execute(delete(TaskVersionRow).where(*unused))
+
+
+@cache
+def _by_hash(column: InstrumentedAttribute[T]) -> Select[T]:
+    return select(column).where(TaskVersionRow.hash == bindparam("hash"))
+
+
+def _column(session: Session, column: InstrumentedAttribute[T], task_hash: str) -> T:
+    value: T | None = session.scalar(_by_hash(column), {"hash": task_hash})
+    if value is None:
+        raise NotFound(f"There is no task version {task_hash}.")
+    return value

@@ -1,0 +1,1 @@
+"""Connections, transactions, migrations and backups of both databases."""

@@ -1,0 +1,54 @@
+"""Migrate a database's tables to the version that this code expects."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
+
+from kernelcup.errors import ConfigError
+from kernelcup.storage.engine.database import Database
+
+MIGRATIONS = Path(__file__).parents[1] / "migrations"
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Alembic keeps its state in module variables."""
+
+_POSTGRES_LOCK = 6401
+
+
+def upgrade(db: Database, revision: str = "head") -> None:
+    """Apply the missing migrations, in one transaction. Safe to call at each start."""
+    config = _config()
+    engine = db.engine.execution_options(kernelcup_writes=True)
+    with _ONE_AT_A_TIME, engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            # Other processes wait here; on SQLite they wait at the beginning of the transaction.
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_POSTGRES_LOCK})")
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, revision)
+        except CommandError as error:
+            raise ConfigError(f"{db.engine.url!r}: the database is from a newer version: {error}") from error
+
+
+def current_revision(db: Database) -> str | None:
+    """Return the database's current revision, None for an empty one."""
+    with db.read() as session:
+        return MigrationContext.configure(session.connection()).get_current_revision()
+
+
+def newest_revision() -> str | None:
+    """Return the revision that this code expects."""
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    return config

@@ -1,0 +1,1 @@
+"""Dispatchers, calibrations and outages."""

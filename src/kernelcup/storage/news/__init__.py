@@ -1,0 +1,1 @@
+"""News of leaderboards, and the webhooks that get them."""

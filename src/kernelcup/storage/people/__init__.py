@@ -1,0 +1,1 @@
+"""Users, their identities, sign-ins and tokens, and the audit log."""

@@ -1,0 +1,1 @@
+"""Jobs, how long they take, and those that are asked for without a submission."""

@@ -1,0 +1,1 @@
+"""Runs, standings, reviews, and what stands beside a place."""

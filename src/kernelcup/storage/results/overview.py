@@ -1,0 +1,125 @@
+"""The heads of many rankings at once, and the times for plots."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Select, bindparam, func, select
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import JobState
+from kernelcup.storage.results.ranking_query import JUDGED_ALIKE
+from kernelcup.storage.tables import (
+    BestRow,
+    FrozenBestRow,
+    JobRow,
+    LeaderboardDeviceRow,
+    LeaderboardRow,
+    RecordRow,
+    RunRow,
+    SubmissionRow,
+)
+from kernelcup_harness.protocol import Mode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """The first entry of a ranking, and the number of entries."""
+
+    board_id: int
+    device: str
+    entries: int
+    run_id: int
+    score_s: float
+    at_floor: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Time:
+    """A ranked time of a user."""
+
+    user_id: int
+    score_s: float
+    at: datetime
+
+
+def heads(session: Session, board_ids: Collection[int], *, frozen: bool) -> list[Head]:
+    """Return the heads of all nonempty rankings of some leaderboards."""
+    if not board_ids:
+        return []
+    return [
+        Head(
+            board_id=row.leaderboard_id,
+            device=row.device,
+            entries=row.entries,
+            run_id=row.run_id,
+            score_s=row.score_s,
+            at_floor=row.at_floor,
+        )
+        for row in session.execute(_heads(frozen=frozen), {"board_ids": list(board_ids)})
+    ]
+
+
+@cache
+def _heads(*, frozen: bool) -> Select[Any]:
+    # Most pages ask: to build it takes longer than to run it for one leaderboard.
+    best = FrozenBestRow if frozen else BestRow
+    of = LeaderboardDeviceRow
+    mine = (best.leaderboard_id == of.leaderboard_id, best.device == of.device)
+    order = (best.score_s, best.submission_id)
+    # One look into an index for each: grouped, all entries would be read.
+    count = select(func.count()).select_from(best).where(*mine).correlate(of).scalar_subquery()
+    first = select(best.run_id).where(*mine).order_by(*order).limit(1).correlate(of).scalar_subquery()
+    tops = (
+        select(of.leaderboard_id, of.device, count.label("entries"), first.label("run_id"))
+        .where(of.leaderboard_id.in_(bindparam("board_ids", expanding=True)))
+        .subquery()
+    )
+    return select(tops, RunRow.score_s, RunRow.at_floor).join(RunRow, RunRow.id == tops.c.run_id)
+
+
+def best_before(session: Session, *, board_id: int, device: str, record_id: int) -> float | None:
+    """Return the shortest time in a ranking's history before one of its records, None if that is the first."""
+    query = (
+        select(func.min(RunRow.score_s))
+        .join(RecordRow, RecordRow.run_id == RunRow.id)
+        .join(LeaderboardRow, LeaderboardRow.id == RecordRow.leaderboard_id)
+        .where(RecordRow.leaderboard_id == board_id, RecordRow.device == device, RecordRow.id < record_id)
+        .where(JUDGED_ALIKE)
+    )
+    return session.scalar(query)
+
+
+def times(
+    session: Session,
+    *,
+    board_id: int,
+    device: str,
+    user_ids: Sequence[int],
+    until: datetime | None,
+    limit: int,
+) -> list[Time]:
+    """Return the newest ranked times of some users, whether or not they are bests."""
+    query = (
+        select(SubmissionRow.user_id, RunRow.score_s, SubmissionRow.created_at)
+        .join(JobRow, JobRow.submission_id == SubmissionRow.id)
+        .join(RunRow, RunRow.job_id == JobRow.id)
+        .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
+        .where(SubmissionRow.leaderboard_id == board_id, SubmissionRow.user_id.in_(user_ids))
+        .where(JobRow.device == device, JobRow.mode == Mode.LEADERBOARD.value)
+        .where(JobRow.state == JobState.DONE.value, RunRow.counted, RunRow.score_s.is_not(None))
+        .where(JUDGED_ALIKE)
+        .order_by(SubmissionRow.id.desc())
+        .limit(limit)
+    )
+    if until is not None:
+        query = query.where(RunRow.finished_at <= until)
+    return [
+        Time(user_id=user_id, score_s=score_s, at=at)
+        for user_id, score_s, at in session.execute(query)
+        if score_s is not None
+    ]

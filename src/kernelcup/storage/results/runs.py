@@ -1,0 +1,223 @@
+"""Runs, and the best of each user.
+
+A run ranks while it counts for its job, has a score, and its job is not quarantined. That alone keeps out
+results that wait for a review or were rejected: a rejected job stays quarantined for good, its run stays as it
+was measured, and only finished jobs can be judged again.
+
+A transaction that changes ``bests`` locks the leaderboard, calls ``frozen_standings.keep``, then locks the user.
+Otherwise two results of one user that are stored at once would each choose the best without the other, and a
+change of the ranking rules would miss a concurrent quarantine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy import insert as insert_into
+from sqlalchemy.orm import Session
+
+from kernelcup.clocks import clock_of
+from kernelcup.domain import DuelOutcome, Job, Run, Submission
+from kernelcup.scoring import Score
+from kernelcup.storage.engine.database import upsert
+from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
+from kernelcup.storage.tables import BestRow, RecordRow, RunRow, UserRow, table_of
+from kernelcup_harness.protocol import RunReport, Verdict, from_json, to_json
+
+
+def insert(
+    session: Session,
+    *,
+    job: Job,
+    report: RunReport,
+    score: Score | None,
+    started_at: datetime,
+    finished_at: datetime,
+    harness_hash: str,
+    machine: str,
+    counted: bool = True,
+    rank_s: float | None = None,
+    duel: DuelOutcome = DuelOutcome.NONE,
+    rival: int | None = None,
+    judging: str = "",
+) -> Run:
+    """Store a run, by default the one that counts for its job.
+
+    Args:
+        score: Its score, None if it earns none.
+        rank_s: The time that it is ranked by after a duel that it did not win, in seconds.
+        duel: The outcome of the duel.
+        rival: The submission that it was measured against, or that it stands behind.
+        judging: The hash of everything that judging it depended on; it ranks only if its leaderboard's is equal.
+    """
+    row = RunRow(
+        job_id=job.id,
+        attempt=job.attempt,
+        task_hash=job.task_hash,
+        counted=counted,
+        verdict=report.verdict.value,
+        score_s=None if score is None else score.score_s,
+        score_low_s=None if score is None else score.low_s,
+        score_high_s=None if score is None else score.high_s,
+        score_raw_s=None if score is None else score.raw_s,
+        at_floor=score is not None and score.at_floor,
+        rank_s=rank_s,
+        duel=duel.value,
+        rival_id=rival,
+        judging=judging,
+        clock=clock_of(report).value,
+        trust=report.trust.value,
+        comparable=report.comparable,
+        started_at=started_at,
+        finished_at=finished_at,
+        harness_hash=harness_hash,
+        machine=machine,
+        report=to_json(report),
+    )
+    session.add(row)
+    session.flush()
+    return _run(row, report)
+
+
+def uncount(session: Session, job_id: int) -> bool:
+    """Stop counting the run that counts for a job; return whether there was one."""
+    changed = update(RunRow).where(RunRow.job_id == job_id, RunRow.counted).values(counted=False)
+    return session.execute(changed.returning(RunRow.id)).first() is not None
+
+
+def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
+    """Return the counted run of each job that has one, by the job's id."""
+    rows = session.scalars(select(RunRow).where(RunRow.job_id.in_(job_ids), RunRow.counted))
+    return {row.job_id: _run(row, from_json(RunReport, row.report)) for row in rows}
+
+
+def find(session: Session, run_id: int) -> Run | None:
+    """Return one run, counted or not."""
+    row = session.get(RunRow, run_id)
+    return None if row is None else _run(row, from_json(RunReport, row.report))
+
+
+def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:
+    """Make a ranking run its user's best if it is better; return whether it is."""
+    before_change(session, board_id=submission.leaderboard_id, user_id=submission.user_id, now=now)
+    best = ranking_query.values_of(run, submission.id)
+    key = _key(submission.leaderboard_id, device, submission.user_id)
+    row = upsert(session, BestRow).values(**key, **best)
+    better = or_(
+        row.excluded.score_s < BestRow.score_s,
+        and_(row.excluded.score_s == BestRow.score_s, row.excluded.submission_id < BestRow.submission_id),
+    )
+    kept = {name: row.excluded[name] for name in best}
+    improved = row.on_conflict_do_update(index_elements=list(key), set_=kept, where=better)
+    if session.execute(improved.returning(BestRow.run_id), execution_options=_NO_SYNC).first() is None:
+        return False
+    _record(session, key, best, now)
+    return True
+
+
+def choose_best(session: Session, *, board_id: int, user_id: int, device: str, now: datetime) -> None:
+    """Choose a user's best again, after one of their runs stopped ranking or was replaced. It may be worse."""
+    before_change(session, board_id=board_id, user_id=user_id, now=now)
+    _choose(session, _key(board_id, device, user_id), now)
+    _choose_moved(
+        session, board_id, duel_placement.place_anew(session, board_id=board_id, device=device), now
+    )
+
+
+def _choose_moved(session: Session, board_id: int, moved: set[tuple[str, int]], now: datetime) -> None:
+    """Choose the bests again of users whose results moved. The users need no lock, since the board is locked."""
+    for device, user_id in sorted(moved):
+        _choose(session, _key(board_id, device, user_id), now)
+
+
+def _choose(session: Session, key: dict[str, Any], now: datetime) -> None:
+    old = session.execute(select(BestRow.score_s).where(*_is(key))).scalar_one_or_none()
+    best = _set_best(session, key)
+    if best is not None and (old is None or best["score_s"] < old):
+        _record(session, key, best, now)
+
+
+def choose_all(session: Session, *, board_id: int, now: datetime) -> None:
+    """Choose all bests of a leaderboard again, after its ranking rules changed."""
+    frozen_standings.keep(session, board_id, now)
+    duel_placement.place_anew(session, board_id=board_id)
+    session.execute(delete(BestRow).where(BestRow.leaderboard_id == board_id))
+    names = ["leaderboard_id", "device", "user_id", *ranking_query.COLUMNS]
+    session.execute(insert_into(table_of(BestRow)).from_select(names, ranking_query.bests(board_id)))
+
+
+def before_change(session: Session, *, board_id: int, user_id: int, now: datetime) -> None:
+    """Prepare a change of a user's bests: copy the standings of a freeze, and lock the user."""
+    frozen_standings.keep(session, board_id, now)
+    session.execute(select(UserRow.id).where(UserRow.id == user_id).with_for_update(key_share=True))
+
+
+def offer_remaining(
+    session: Session, *, board_id: int, user_id: int, devices: Sequence[str], now: datetime
+) -> None:
+    """Choose a user's bests again, after the submission that was the best is gone.
+
+    :func:`before_change` has to be called before its deletion.
+    """
+    for device in devices:
+        _set_best(session, _key(board_id, device, user_id))
+        _choose_moved(
+            session, board_id, duel_placement.place_anew(session, board_id=board_id, device=device), now
+        )
+
+
+_NO_SYNC = {"synchronize_session": False}
+
+
+def _set_best(session: Session, key: dict[str, Any]) -> dict[str, Any] | None:
+    best = ranking_query.best(
+        session, board_id=key["leaderboard_id"], device=key["device"], user_id=key["user_id"]
+    )
+    if best is None:
+        session.execute(delete(BestRow).where(*_is(key)))
+        return None
+    row = upsert(session, BestRow).values(**key, **best)
+    session.execute(row.on_conflict_do_update(index_elements=list(key), set_=best))
+    return best
+
+
+def _record(session: Session, key: dict[str, Any], best: dict[str, Any], now: datetime) -> None:
+    kept = {name: best[name] for name in ("run_id", "submission_id", "score_s")}
+    session.add(RecordRow(**key, **kept, at=now))
+    session.flush()
+
+
+def _is(key: dict[str, Any]) -> list[ColumnElement[bool]]:
+    return [getattr(BestRow, name) == value for name, value in key.items()]
+
+
+def _key(board_id: int, device: str, user_id: int) -> dict[str, Any]:
+    return {"leaderboard_id": board_id, "device": device, "user_id": user_id}
+
+
+def _run(row: RunRow, report: RunReport) -> Run:
+    return Run(
+        id=row.id,
+        job_id=row.job_id,
+        attempt=row.attempt,
+        task_hash=row.task_hash,
+        verdict=Verdict(row.verdict),
+        score_s=row.score_s,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        harness_hash=row.harness_hash,
+        machine=row.machine,
+        report=report,
+        low_s=row.score_low_s,
+        high_s=row.score_high_s,
+        raw_s=row.score_raw_s,
+        at_floor=row.at_floor,
+        rank_s=row.rank_s,
+        duel=DuelOutcome(row.duel),
+        rival=row.rival_id,
+        judging=row.judging,
+        clock=row.clock,
+    )

@@ -1,0 +1,1 @@
+"""Submissions, their code, events and screenings."""
