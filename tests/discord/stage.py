@@ -17,9 +17,9 @@ from typing import Any
 from loopback import Channel, GuildDriver, LoopbackDiscord, Member, Message
 
 from builders import make_actor, make_board
-from kernelcup.bot import forum
 from kernelcup.bot.app import KernelCupBot
-from kernelcup.bot.parts import BotConfig
+from kernelcup.bot.context import BotConfig
+from kernelcup.bot.delivery import forum
 from kernelcup.config import Config
 from kernelcup.domain import Device, Leaderboard, Role, Scope
 from kernelcup.http.platform import Platform

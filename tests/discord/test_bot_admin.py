@@ -12,7 +12,7 @@ from stage import Stage, connected, judging, staged
 
 from builders import make_device, make_submission
 from fakes import FakeLauncher
-from kernelcup.bot import admin, creator
+from kernelcup.bot.commands import admin, create_board
 from kernelcup.domain import OPERATOR, JobState, Visibility
 from kernelcup.errors import NotFound
 from kernelcup.services.boards.problem_sync import Skipped, SyncResult
@@ -248,9 +248,9 @@ async def test_a_long_preview_comes_in_several_messages_with_the_buttons_at_the_
 
 
 def test_a_repository_is_an_address_or_a_name_on_github() -> None:
-    assert creator.repository_address("a/b ") == "https://github.com/a/b"
-    assert creator.repository_address("https://git.example.org/x") == "https://git.example.org/x"
-    assert creator.repository_address("/srv/problems") == "/srv/problems"
+    assert create_board.repository_address("a/b ") == "https://github.com/a/b"
+    assert create_board.repository_address("https://git.example.org/x") == "https://git.example.org/x"
+    assert create_board.repository_address("/srv/problems") == "/srv/problems"
 
 
 def test_a_plan_names_what_is_left_out() -> None:

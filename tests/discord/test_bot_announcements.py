@@ -13,8 +13,8 @@ from stage import Stage, connected, staged
 from builders import make_device
 from fakes import FakeClock
 from hand_judging import Judging
-from kernelcup.bot import announcements, forum
 from kernelcup.bot.app import KernelCupBot
+from kernelcup.bot.delivery import forum, news
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.news import moments
@@ -38,7 +38,7 @@ async def look(stage: Stage, bot: KernelCupBot | None = None) -> None:
     now = stage.discord.clock.now()
     moments.note_due(stage.db, now)
     bot = bot or stage.bot
-    await announcements.look(bot, bot.parts, now)
+    await news.look(bot, bot.parts, now)
 
 
 def judge(stage: Stage, time_ns: float, user: str, board: str = "double") -> None:
@@ -52,7 +52,7 @@ def told(stage: Stage, name: str = "double") -> list[str]:
 
 
 async def test_both_ask_often_enough_for_what_is_promised() -> None:
-    assert max(announcements.POLL_S, forum.POLL_S) < 15
+    assert max(news.POLL_S, forum.POLL_S) < 15
 
 
 async def test_a_new_first_place_is_announced_in_the_boards_thread_once(stage: Stage) -> None:

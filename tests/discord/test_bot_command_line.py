@@ -12,7 +12,7 @@ from loopback import LoopbackDiscord
 from stage import Stage, staged
 
 from builders import make_device
-from kernelcup.bot.parts import BotConfig, is_configured
+from kernelcup.bot.context import BotConfig, is_configured
 from kernelcup.cli import bot as command
 from kernelcup.config import Config
 from kernelcup.errors import ConfigError

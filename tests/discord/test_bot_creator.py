@@ -10,7 +10,7 @@ from loopback import LoopbackDiscord
 from stage import Stage, staged
 
 from builders import make_device, zip_of
-from kernelcup.bot.creator import sync_text
+from kernelcup.bot.commands.create_board import sync_text
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.services.boards.boards import get_board, list_boards
 
@@ -267,7 +267,7 @@ async def test_more_leaderboards_than_a_menu_takes_are_no_error(stage: Stage) ->
 
 
 async def test_a_menu_that_nobody_uses_goes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelcup.bot.questions.ANSWER_IN_S", 0.05)
+    monkeypatch.setattr("kernelcup.bot.messages.dialogs.ANSWER_IN_S", 0.05)
     given = {"leaderboard_name": "same", "deadline": "2026-12-24"}
     asked = await stage.discord.slash(
         stage.creator(), stage.room, "leaderboard create", given, ("a.py", SINGLE)

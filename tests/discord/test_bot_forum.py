@@ -11,7 +11,8 @@ from loopback import LoopbackDiscord
 from stage import Stage, connected, staged
 
 from builders import NOW, make_device, make_task
-from kernelcup.bot import boards_text, forum
+from kernelcup.bot.delivery import forum
+from kernelcup.bot.messages import boards
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.services.boards.boards import delete_board
 from kernelcup.services.boards.changes import BoardChanges, update_board
@@ -257,14 +258,14 @@ def test_changes_are_named() -> None:
         "duel": False,
     }
     after = before | {"deadline": None, "devices": ["b", "c"], "task_hash": "2", "max_file_bytes": 5000}
-    assert boards_text.changes_between(before, after) == [
+    assert boards.changes_between(before, after) == [
         "deadline: none",
         "GPUs added: `c`",
         "GPUs removed: `a`",
         "the task changed; get the template and the task again",
         "largest submission: 5,000 bytes",
     ]
-    assert boards_text.changes_between(before, before) == []
+    assert boards.changes_between(before, before) == []
 
 
 def test_reminders_follow_the_deadline() -> None:

@@ -11,7 +11,7 @@ from loopback import LoopbackDiscord, Permission
 from stage import Stage, connected, staged
 
 from builders import make_device
-from kernelcup.bot import checkup, roles
+from kernelcup.bot import guild_roles, self_check
 from kernelcup.domain import OPERATOR, Role
 from kernelcup.services.people import accounts
 
@@ -79,7 +79,7 @@ async def test_a_role_of_the_guild_is_a_role_of_the_platform_as_long_as_it_is_th
     assert await role_of(stage, "root") is Role.ADMIN
     stage.guild.take(root, "Leaderboard Admin")
     stage.guild.give(root, "Leaderboard Creator")
-    await roles.review_given(stage.bot.parts, stage.bot)
+    await guild_roles.review_given(stage.bot.parts, stage.bot)
     assert await role_of(stage, "root") is Role.CREATOR
     stage.guild.take(root, "Leaderboard Creator")
     await manage(stage, root)
@@ -94,7 +94,7 @@ async def test_a_role_that_the_platform_gave_is_not_taken(stage: Stage) -> None:
     await manage(stage, ada)
     assert await role_of(stage, "ada") is Role.ADMIN
     stage.guild.take(ada, "Leaderboard Admin")
-    await roles.review_given(stage.bot.parts, stage.bot)
+    await guild_roles.review_given(stage.bot.parts, stage.bot)
     assert await role_of(stage, "ada") is Role.CREATOR
 
 
@@ -115,7 +115,7 @@ async def test_of_several_guilds_only_those_that_are_named_are_trusted(stage: St
 
 async def looked(stage: Stage, **changes: object) -> dict[str, tuple[bool, str]]:
     with stage.discord.patched():
-        found = [each async for each in checkup.look(replace(stage.bot_config, **changes))]  # type: ignore[arg-type]
+        found = [each async for each in self_check.look(replace(stage.bot_config, **changes))]  # type: ignore[arg-type]
     return {each.name: (each.good, each.text) for each in found}
 
 

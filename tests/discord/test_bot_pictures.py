@@ -6,7 +6,7 @@ import io
 
 from PIL import Image
 
-from kernelcup.bot.pictures import MOST_ROWS, Row, draw_ranking
+from kernelcup.bot.messages.ranking_image import MOST_ROWS, Row, draw_ranking
 
 
 def rows(*users: str) -> list[Row]:

@@ -13,9 +13,9 @@ from loopback import Channel, Interaction, LoopbackDiscord, Member
 from stage import SECRET, Stage, connected, served, staged
 
 from builders import SUBMISSION, make_board, make_device, make_report
-from kernelcup.bot import places
 from kernelcup.bot.api import Api
 from kernelcup.bot.app import KernelCupBot
+from kernelcup.bot.delivery import destinations
 from kernelcup.domain import OPERATOR
 from kernelcup.http.platform import Platform
 from kernelcup.http.serving import WebServer, listen
@@ -162,7 +162,7 @@ async def test_a_gateway_that_drops_is_no_trouble(stage: Stage, ada: Member) -> 
 async def test_trouble_of_discord_passes(
     stage: Stage, ada: Member, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(destinations, "FIRST_PAUSE_S", 0.01)
     await submit(stage, ada)
     thread = await the_thread(stage)
     await said(stage, thread, "in the queue")

@@ -353,7 +353,7 @@ async def test_a_token_that_the_server_does_not_take_is_not_the_persons_fault(
 async def test_a_menu_that_nobody_uses_says_that_nothing_was_submitted(
     stage: Stage, ada: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelcup.bot.questions.ANSWER_IN_S", 0.05)
+    monkeypatch.setattr("kernelcup.bot.messages.dialogs.ANSWER_IN_S", 0.05)
     asked = await submit(stage, ada, leaderboard_name="double")
     message = await asked.wait_text("Nothing was chosen, so nothing was submitted.", 10)
     assert not message.controls

@@ -10,26 +10,25 @@ from typing import Any, Protocol
 import discord
 from discord import app_commands
 
-from kernelcup.bot import (
+from kernelcup.bot import guild_roles
+from kernelcup.bot.api import Api
+from kernelcup.bot.commands import (
     admin,
-    announcements,
-    changing,
-    creator,
-    forum,
+    change_board,
+    create_board,
     invites,
     linking,
     participant,
     people,
     rankings,
-    replies,
     reviews,
-    roles,
 )
-from kernelcup.bot.api import Api
-from kernelcup.bot.following import Follower
-from kernelcup.bot.memory import Memory
-from kernelcup.bot.parts import BotConfig, Parts
-from kernelcup.bot.setup import Guilds
+from kernelcup.bot.context import BotConfig, Parts
+from kernelcup.bot.delivery import forum, news
+from kernelcup.bot.delivery.follower import Follower
+from kernelcup.bot.guild_setup import Guilds
+from kernelcup.bot.messages import replies
+from kernelcup.bot.state import Memory
 
 logger = logging.getLogger(__name__)
 
@@ -163,18 +162,18 @@ class KernelCupBot(discord.Client):
 
     async def _look_at_roles(self) -> None:
         while True:
-            await roles.review_given(self.parts, self)
+            await guild_roles.review_given(self.parts, self)
             await asyncio.sleep(ROLES_EVERY_S)
 
 
 def default_modules() -> list[Module]:
     """Return all modules of commands."""
-    return [participant, linking, rankings, creator, changing, admin, people, invites, reviews]
+    return [participant, linking, rankings, create_board, change_board, admin, people, invites, reviews]
 
 
 def default_background() -> list[Background]:
     """Return all background modules."""
-    return [forum, announcements]
+    return [forum, news]
 
 
 async def _logged(work: Any) -> None:

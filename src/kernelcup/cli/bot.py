@@ -18,7 +18,7 @@ from kernelcup.cli.options import ConfigOption
 
 if TYPE_CHECKING:
     from kernelcup.bot.app import KernelCupBot
-    from kernelcup.bot.checkup import Looked
+    from kernelcup.bot.self_check import Looked
     from kernelcup.config import Config
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def bot(
     admin with the scopes act and admin). The server's address is KERNELCUP_API_URL, or else the
     configuration's.
     """
-    from kernelcup.bot.parts import BotConfig
+    from kernelcup.bot.context import BotConfig
     from kernelcup.cli import platform
     from kernelcup.errors import InvalidValue
     from kernelcup.http import logs
@@ -53,7 +53,7 @@ def bot(
 
 def make_bot(settings: Config, *, api_url: str | None = None) -> KernelCupBot:
     """Return the bot, not started. Raise ``ConfigError`` where something is missing."""
-    from kernelcup.bot.parts import BotConfig
+    from kernelcup.bot.context import BotConfig
 
     config = BotConfig.of(settings)
     if api_url is not None:
@@ -65,14 +65,14 @@ def make_bot(settings: Config, *, api_url: str | None = None) -> KernelCupBot:
 
 def look(settings: Config) -> list[Looked]:
     """Return whether the bot could work. Raise ``ConfigError`` where something is missing."""
-    from kernelcup.bot.parts import BotConfig
+    from kernelcup.bot.context import BotConfig
 
     config = BotConfig.of(settings)
     with discord_imported():
-        from kernelcup.bot import checkup
+        from kernelcup.bot import self_check
 
     async def all_of_it() -> list[Looked]:
-        return [each async for each in checkup.look(config)]
+        return [each async for each in self_check.look(config)]
 
     return asyncio.run(all_of_it())
 
@@ -124,7 +124,7 @@ class BotThread:
     """A bot that runs in its own thread beside a server."""
 
     def __init__(self, settings: Config, api_url: str) -> None:
-        from kernelcup.bot.parts import API_VARIABLE
+        from kernelcup.bot.context import API_VARIABLE
 
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bot = make_bot(settings, api_url=settings.environ.get(API_VARIABLE) or api_url)

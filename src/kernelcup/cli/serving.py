@@ -182,7 +182,7 @@ class Service:
         parts.callback(newsroom.stop)
 
     def _start_bot(self, parts: contextlib.ExitStack, url: str) -> None:
-        from kernelcup.bot.parts import is_configured
+        from kernelcup.bot.context import is_configured
 
         if is_configured(self._settings.environ):
             from kernelcup.cli.bot import BotThread

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelcup.bot.memory import KEPT_S, Followed, Memory, Place
+from kernelcup.bot.state import KEPT_S, Followed, Memory, Place
 
 
 def followed(key: str = "k") -> Followed:

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from kernelcup.bot import boards_text, changing, replies, texts
+from kernelcup.bot.commands import change_board
+from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.errors import (
     InvalidTask,
     NotFound,
@@ -81,7 +82,7 @@ def test_times_to_wait_are_for_people(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(("lang", "comment"), [("py", "#"), ("cu", "//")])
 def test_a_template_is_a_file_in_its_own_language(lang: str, comment: str) -> None:
     board = {"name": "b", "deadline": None, "devices": ["H100"]}
-    file = boards_text.template_file(board, {"lang": lang, "description": "Do\nit."}, "code\n", "Triton")
+    file = boards.template_file(board, {"lang": lang, "description": "Do\nit."}, "code\n", "Triton")
     *header, code = file.data.decode().splitlines()
     assert file.name == f"b-triton.{lang}"
     assert header[0] == f"{comment}!POPCORN leaderboard b"
@@ -102,7 +103,7 @@ def test_what_a_change_means_does_nothing() -> None:
         "removed_in_use": [HOSTILE],
     }
     for rejudge in (True, False):
-        text = outside_of_code(changing.preview_text(seen, rejudge=rejudge))
+        text = outside_of_code(change_board.preview_text(seen, rejudge=rejudge))
         assert "@everyone" not in text
         assert "<@1>" not in text
         assert "](http" not in text
@@ -124,4 +125,4 @@ def test_a_change_without_a_rejudge_names_the_command_for_it() -> None:
         "removed_in_use": [],
     }
     told = "3 ranked results leave the standings until `/admin rejudge` judges them again."
-    assert told in changing.preview_text(seen, rejudge=False)
+    assert told in change_board.preview_text(seen, rejudge=False)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from builders import make_audit, make_case, make_report, make_stage
-from kernelcup.bot import reports, texts
 from kernelcup.bot.api import Happening
-from kernelcup.bot.live import JobLine, Live, duration, ordinal, render
+from kernelcup.bot.delivery.progress_message import JobLine, Live, duration, ordinal, render
+from kernelcup.bot.messages import reports, texts
 from kernelcup_harness.audits import not_captured_finding
 from kernelcup_harness.protocol import (
     CapturedOutput,

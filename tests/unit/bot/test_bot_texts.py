@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelcup.bot import texts
+from kernelcup.bot.messages import texts
 
 HOSTILE = [
     "@everyone",

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from kernelcup.bot import boards_text, texts
 from kernelcup.bot.api import at
-from kernelcup.bot.live import duration, ordinal
-from kernelcup.bot.memory import Followed
-from kernelcup.bot.places import PlaceLost, channel_of, nonce_of, one_thread, send, text_channel
-from kernelcup.bot.reports import score_text
+from kernelcup.bot.delivery.destinations import (
+    PlaceLost,
+    channel_of,
+    nonce_of,
+    one_thread,
+    send,
+    text_channel,
+)
+from kernelcup.bot.delivery.progress_message import duration, ordinal
+from kernelcup.bot.messages import boards, texts
+from kernelcup.bot.messages.reports import score_text
+from kernelcup.bot.state import Followed
 from kernelcup.errors import UserError
 from kernelcup.wording import trust_text
 from kernelcup_harness.protocol import Verdict
@@ -74,7 +81,7 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
     if mine is None or mine["submission"] != shown["id"]:
         best = f"; the personal best stays {duration(mine['score_s'])}" if mine is not None else ""
         return [f"✅ {head}, successful{best}"]
-    if mine["duel"] in boards_text.BEHIND:
+    if mine["duel"] in boards.BEHIND:
         return [f"✅ {head}, successful; it ranks behind the first place, against which it did not win"]
     history = await api.get(f"{where}/history", None, user=shown["user"], limit=2)
     first = len(history["items"]) <= 1
@@ -85,7 +92,7 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
         if ties
         else ""
     )
-    if mine["trust"] != boards_text.AUDITED:
+    if mine["trust"] != boards.AUDITED:
         tied += f" ({texts.plain(trust_text(mine['trust']))})"
     kind = "🍾 first successful submission" if first else "personal best"
     return [f"{MEDALS.get(rank, '🏅')} {head}, **{ordinal(rank)} place**{tied}; {kind}"]

@@ -9,7 +9,7 @@ from collections import defaultdict
 import aiohttp
 import discord
 
-from kernelcup.bot.memory import Memory
+from kernelcup.bot.state import Memory
 
 logger = logging.getLogger(__name__)
 

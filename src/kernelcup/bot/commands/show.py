@@ -11,14 +11,16 @@ from typing import Any
 import discord
 from discord import ui
 
-from kernelcup.bot import boards_text, rankings, replies, reports, texts
 from kernelcup.bot.api import Person, at
-from kernelcup.bot.live import MODES, Live, duration, render
-from kernelcup.bot.offering import is_over, visible_boards
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.questions import Menu
-from kernelcup.bot.replies import answer, think, who
-from kernelcup.bot.texts import Attached
+from kernelcup.bot.commands import rankings
+from kernelcup.bot.commands.autocomplete import is_over, visible_boards
+from kernelcup.bot.context import Parts
+from kernelcup.bot.delivery.progress_message import MODES, Live, duration, render
+from kernelcup.bot.messages import boards as boards_text
+from kernelcup.bot.messages import replies, reports, texts
+from kernelcup.bot.messages.dialogs import Menu
+from kernelcup.bot.messages.replies import answer, think, who
+from kernelcup.bot.messages.texts import Attached
 from kernelcup.errors import InvalidValue, NotFound, UserError
 from kernelcup.wording import rank_text
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kernelcup import wording
-from kernelcup.bot import texts
 from kernelcup.bot.api import Happening
-from kernelcup.bot.replies import waiting
+from kernelcup.bot.messages import texts
+from kernelcup.bot.messages.replies import waiting
 from kernelcup.domain import REJECTED, is_rejected
 
 MODES = {"leaderboard": "ranked"}

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import aiohttp
 import discord
 
-from kernelcup.bot import texts
-from kernelcup.bot.memory import Followed, Place
-from kernelcup.bot.replies import as_files
+from kernelcup.bot.messages import texts
+from kernelcup.bot.messages.replies import as_files
+from kernelcup.bot.state import Followed, Place
 
 if TYPE_CHECKING:
     from kernelcup.bot.app import KernelCupBot

@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 import discord
 
-from kernelcup.bot import boards_text, replies, texts
 from kernelcup.bot.api import at
-from kernelcup.bot.offering import visible_boards
-from kernelcup.bot.parts import Parts
+from kernelcup.bot.commands.autocomplete import visible_boards
+from kernelcup.bot.context import Parts
+from kernelcup.bot.messages import boards as boards_text
+from kernelcup.bot.messages import replies, texts
 from kernelcup.errors import KernelCupError
 
 POLL_S = 10.0

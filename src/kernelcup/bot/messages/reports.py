@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kernelcup import lesson_text
-from kernelcup.bot import texts
-from kernelcup.bot.live import duration
-from kernelcup.bot.texts import Attached, Log, Outgoing
+from kernelcup.bot.delivery.progress_message import duration
+from kernelcup.bot.messages import texts
+from kernelcup.bot.messages.texts import Attached, Log, Outgoing
 from kernelcup.client_forms import best_of_json
 from kernelcup.lessons import Best, Lesson, lessons
 from kernelcup.wording import interval_text, time_text, times_as_fast, trust_text, with_interval

@@ -11,10 +11,10 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot import texts
 from kernelcup.bot.api import PATIENCE_S, Api, Person, Who, at
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.replies import who
+from kernelcup.bot.context import Parts
+from kernelcup.bot.messages import texts
+from kernelcup.bot.messages.replies import who
 from kernelcup.errors import KernelCupError
 
 MOST = 25

@@ -7,8 +7,11 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot import groups, looking, offering, replies, submitting
-from kernelcup.bot.parts import Parts
+from kernelcup.bot.commands import autocomplete, groups
+from kernelcup.bot.commands import show as looking
+from kernelcup.bot.commands import submit as submitting
+from kernelcup.bot.context import Parts
+from kernelcup.bot.messages import replies
 
 MODES = {"test": "test", "benchmark": "benchmark", "profile": "profile", "ranked": "leaderboard"}
 DESCRIPTIONS = {
@@ -43,7 +46,9 @@ def _add_submit(group: app_commands.Group, parts: Parts) -> None:
         mode="The mode of the run", leaderboard_name="Which one", gpu="GPUs, separated by commas"
     )
     @app_commands.choices(mode=MODE_CHOICES)
-    @app_commands.autocomplete(leaderboard_name=offering.open_boards(parts), gpu=offering.devices(parts))
+    @app_commands.autocomplete(
+        leaderboard_name=autocomplete.open_boards(parts), gpu=autocomplete.devices(parts)
+    )
     async def code(
         interaction: discord.Interaction,
         mode: str,
@@ -56,7 +61,9 @@ def _add_submit(group: app_commands.Group, parts: Parts) -> None:
 def _add_mode(submit: app_commands.Group, parts: Parts, name: str, mode: str) -> None:
     @submit.command(name=name, description=DESCRIPTIONS[name])
     @app_commands.describe(script="The file", leaderboard_name="Which one", gpu="GPUs, separated by commas")
-    @app_commands.autocomplete(leaderboard_name=offering.open_boards(parts), gpu=offering.devices(parts))
+    @app_commands.autocomplete(
+        leaderboard_name=autocomplete.open_boards(parts), gpu=autocomplete.devices(parts)
+    )
     async def submit_file(
         interaction: discord.Interaction,
         script: discord.Attachment,
@@ -75,7 +82,7 @@ def _add_submit_elsewhere(group: app_commands.Group, parts: Parts) -> None:
 def _add_launcher(submit: app_commands.Group, parts: Parts, launcher: str, shown: str) -> None:
     @submit.command(name=launcher, description=f"Submit a file to the ranking, on GPUs of {shown}")
     @app_commands.describe(leaderboard_name="Which one", script="The file")
-    @app_commands.autocomplete(leaderboard_name=offering.open_boards(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.open_boards(parts))
     async def submit_there(
         interaction: discord.Interaction, leaderboard_name: str, script: discord.Attachment
     ) -> None:
@@ -91,7 +98,7 @@ def _add_rankings(group: app_commands.Group, parts: Parts) -> None:
 
     @group.command(name="show", description="Show a ranking")
     @app_commands.describe(leaderboard_name="Which one", gpu="Its GPU", image="As a picture")
-    @app_commands.autocomplete(leaderboard_name=offering.boards(parts), gpu=offering.devices(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.boards(parts), gpu=autocomplete.devices(parts))
     async def show(
         interaction: discord.Interaction,
         leaderboard_name: str,
@@ -102,7 +109,7 @@ def _add_rankings(group: app_commands.Group, parts: Parts) -> None:
 
     @group.command(name="show-personal", description="Show your own submissions and places")
     @app_commands.describe(leaderboard_name="Which one")
-    @app_commands.autocomplete(leaderboard_name=offering.boards(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.boards(parts))
     async def show_personal(interaction: discord.Interaction, leaderboard_name: str) -> None:
         await looking.show_personal(interaction, parts, leaderboard_name)
 
@@ -110,13 +117,13 @@ def _add_rankings(group: app_commands.Group, parts: Parts) -> None:
 def _add_files(group: app_commands.Group, parts: Parts) -> None:
     @group.command(name="task", description="Get the files of a task")
     @app_commands.describe(leaderboard_name="Which one")
-    @app_commands.autocomplete(leaderboard_name=offering.boards(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.boards(parts))
     async def task(interaction: discord.Interaction, leaderboard_name: str) -> None:
         await looking.task(interaction, parts, leaderboard_name)
 
     @group.command(name="reference-code", description="Get the reference of a task")
     @app_commands.describe(leaderboard_name="Which one")
-    @app_commands.autocomplete(leaderboard_name=offering.boards(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.boards(parts))
     async def reference_code(interaction: discord.Interaction, leaderboard_name: str) -> None:
         await looking.reference_code(interaction, parts, leaderboard_name)
 
@@ -127,7 +134,7 @@ def _add_files(group: app_commands.Group, parts: Parts) -> None:
     @app_commands.choices(
         language=[app_commands.Choice(name=name, value=name) for name in ("python", "cuda")]
     )
-    @app_commands.autocomplete(leaderboard_name=offering.boards(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.boards(parts))
     async def eval_code(
         interaction: discord.Interaction, language: str, leaderboard_name: str | None = None
     ) -> None:
@@ -135,7 +142,9 @@ def _add_files(group: app_commands.Group, parts: Parts) -> None:
 
     @group.command(name="template", description="Get a template to start from")
     @app_commands.describe(leaderboard_name="Which one", lang="Language")
-    @app_commands.autocomplete(leaderboard_name=offering.boards(parts), lang=offering.templates(parts))
+    @app_commands.autocomplete(
+        leaderboard_name=autocomplete.boards(parts), lang=autocomplete.templates(parts)
+    )
     async def template(
         interaction: discord.Interaction, leaderboard_name: str, lang: str | None = None
     ) -> None:
@@ -145,13 +154,13 @@ def _add_files(group: app_commands.Group, parts: Parts) -> None:
 def _add_submissions(group: app_commands.Group, parts: Parts) -> None:
     @group.command(name="get-submission", description="Show a submission and its code")
     @app_commands.describe(submission_id="Its number")
-    @app_commands.autocomplete(submission_id=offering.own_submissions(parts))
+    @app_commands.autocomplete(submission_id=autocomplete.own_submissions(parts))
     async def get_submission(interaction: discord.Interaction, submission_id: Number) -> None:
         await looking.get_submission(interaction, parts, submission_id)
 
     @group.command(name="cancel", description="Cancel the unfinished jobs of a submission")
     @app_commands.describe(submission_id="Its number")
-    @app_commands.autocomplete(submission_id=offering.own_submissions(parts, running=True))
+    @app_commands.autocomplete(submission_id=autocomplete.own_submissions(parts, running=True))
     async def cancel(interaction: discord.Interaction, submission_id: Number) -> None:
         await looking.cancel(interaction, parts, submission_id)
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from kernelcup.bot import setup
+from kernelcup.bot import guild_setup
 from kernelcup.bot.api import SERVICE, at
-from kernelcup.bot.replies import think, who
+from kernelcup.bot.messages.replies import think, who
 from kernelcup.errors import Forbidden, KernelCupError, SignInNeeded
 
 if TYPE_CHECKING:
-    from kernelcup.bot.parts import Parts
+    from kernelcup.bot.context import Parts
 
 logger = logging.getLogger(__name__)
 
@@ -50,9 +50,9 @@ async def require(parts: Parts, interaction: discord.Interaction, role: str) -> 
 def wanted(member: discord.Member) -> str:
     """Return the platform role for a member's guild roles."""
     names = {role.name for role in member.roles}
-    if setup.ADMIN_ROLE in names:
+    if guild_setup.ADMIN_ROLE in names:
         return "admin"
-    return "creator" if setup.CREATOR_ROLE in names else "participant"
+    return "creator" if guild_setup.CREATOR_ROLE in names else "participant"
 
 
 def trusts(parts: Parts, client: discord.Client, guild_id: int) -> bool:

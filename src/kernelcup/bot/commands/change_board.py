@@ -10,12 +10,13 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot import boards_text, groups, offering, replies, texts
 from kernelcup.bot.api import Files, at
-from kernelcup.bot.creator import LARGEST_TASK, split_names
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.questions import Confirm
-from kernelcup.bot.roles import begin
+from kernelcup.bot.commands import autocomplete, groups
+from kernelcup.bot.commands.create_board import LARGEST_TASK, split_names
+from kernelcup.bot.context import Parts
+from kernelcup.bot.guild_roles import begin
+from kernelcup.bot.messages import boards, replies, texts
+from kernelcup.bot.messages.dialogs import Confirm
 from kernelcup.errors import InvalidValue
 
 Json = Mapping[str, Any]
@@ -40,7 +41,7 @@ def _change(parts: Parts) -> app_commands.Command[Any, ..., None]:
         task_zip="Its new task: a zipped folder, or one .py with the reference code",
         rejudge="With a new task, judge the ranked results again",
     )
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def change(
         interaction: discord.Interaction,
         leaderboard_name: str,
@@ -146,6 +147,6 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(texts.code(each, 40) for each in value)
     try:
-        return boards_text.stamp(datetime.fromisoformat(str(value)))
+        return boards.stamp(datetime.fromisoformat(str(value)))
     except ValueError:
         return texts.code(value, 60)

@@ -11,15 +11,15 @@ from typing import Any
 import discord
 from discord import ui
 
-from kernelcup.bot import replies, texts
 from kernelcup.bot.api import at
-from kernelcup.bot.following import Ticket
-from kernelcup.bot.memory import Followed, Place
-from kernelcup.bot.offering import is_over, visible_boards
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.places import now
-from kernelcup.bot.questions import Menu
-from kernelcup.bot.replies import who
+from kernelcup.bot.commands.autocomplete import is_over, visible_boards
+from kernelcup.bot.context import Parts
+from kernelcup.bot.delivery.destinations import now
+from kernelcup.bot.delivery.follower import Ticket
+from kernelcup.bot.messages import replies, texts
+from kernelcup.bot.messages.dialogs import Menu
+from kernelcup.bot.messages.replies import who
+from kernelcup.bot.state import Followed, Place
 from kernelcup.errors import (
     DeviceNeeded,
     InvalidValue,

@@ -11,9 +11,10 @@ from typing import Any, Self
 import discord
 from discord import ui
 
-from kernelcup.bot import boards_text, groups, pictures, replies, texts
 from kernelcup.bot.api import Person, at
-from kernelcup.bot.parts import Parts
+from kernelcup.bot.commands import groups
+from kernelcup.bot.context import Parts
+from kernelcup.bot.messages import boards, ranking_image, replies, texts
 from kernelcup.errors import KernelCupError, UnknownDevice
 from kernelcup.wording import frozen_text, time_text
 
@@ -47,16 +48,16 @@ async def page(
 ) -> tuple[discord.Embed, ui.View]:
     """Return a page of a ranking with its buttons."""
     name = str(board["name"])
-    found = await _standings(parts, who, name, device, offset, boards_text.PAGE)
+    found = await _standings(parts, who, name, device, offset, boards.PAGE)
     link = f"{parts.config.public_url}/b/{name}"
     frozen = frozen_note(found["frozen_since"])
-    embed = boards_text.ranking_embed(
+    embed = boards.ranking_embed(
         name, device, found["items"], offset=offset, link=link, frozen=frozen, older=found["older"]
     )
     number = board["devices"].index(device)
     view = ui.View(timeout=None)
     if offset > 0 or found["next"] is not None:
-        before, after = max(0, offset - boards_text.PAGE), offset + boards_text.PAGE
+        before, after = max(0, offset - boards.PAGE), offset + boards.PAGE
         view.add_item(PageButton("◀", name, number, before, disabled=offset == 0))
         view.add_item(PageButton("▶", name, number, after, disabled=found["next"] is None))
     view.add_item(PictureButton(name, number))
@@ -78,9 +79,9 @@ async def _standings(parts: Parts, who: Person, board: str, device: str, offset:
 
 
 async def _answer_picture(interaction: discord.Interaction, parts: Parts, board: str, device: str) -> None:
-    found = await _standings(parts, replies.who(interaction), board, device, 0, pictures.MOST_ROWS)
+    found = await _standings(parts, replies.who(interaction), board, device, 0, ranking_image.MOST_ROWS)
     rows = [
-        pictures.Row(
+        ranking_image.Row(
             rank=place["rank"],
             tied=place["tied"],
             user=place["user"],
@@ -90,7 +91,7 @@ async def _answer_picture(interaction: discord.Interaction, parts: Parts, board:
         for place in found["items"]
     ]
     more = found["next"] is not None
-    drawn = await asyncio.to_thread(pictures.draw_ranking, board, device, rows, more=more)
+    drawn = await asyncio.to_thread(ranking_image.draw_ranking, board, device, rows, more=more)
     name = texts.file_name(f"{board}-{device}.png")
     about = f"{texts.code(board)} on {texts.code(device)}"
     if frozen := frozen_note(found["frozen_since"]):

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from kernelcup.bot import public, reports, texts
 from kernelcup.bot.api import Happening, Person
-from kernelcup.bot.live import Live, render
-from kernelcup.bot.memory import Followed, Place
-from kernelcup.bot.places import REPLY_LASTS_S, Placing, now
-from kernelcup.bot.replies import explain
+from kernelcup.bot.delivery import announcement
+from kernelcup.bot.delivery.destinations import REPLY_LASTS_S, Placing, now
+from kernelcup.bot.delivery.progress_message import Live, render
+from kernelcup.bot.messages import reports, texts
+from kernelcup.bot.messages.replies import explain
+from kernelcup.bot.state import Followed, Place
 from kernelcup.errors import (
     Conflict,
     KernelCupError,
@@ -253,7 +254,7 @@ class Following:
         for job in submission["jobs"]:
             for number, each in enumerate(reports.private_report(job, self.url)):
                 await self._placing.say(f"report:{job['id']}:{number}", each)
-        told = await public.public_report(self._bot, self._followed, submission)
+        told = await announcement.public_report(self._bot, self._followed, submission)
         last = f"<@{self._followed.user_id}> done: <{self.url}>"
         if told is not None:
             last += f" · public: <#{told}>"

@@ -14,8 +14,8 @@ import aiohttp
 import discord
 from discord import app_commands, ui
 
-from kernelcup.bot import texts
 from kernelcup.bot.api import Person
+from kernelcup.bot.messages import texts
 from kernelcup.errors import (
     FileTooLarge,
     InvalidTask,

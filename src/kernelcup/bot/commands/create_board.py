@@ -9,11 +9,13 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
-from kernelcup.bot import boards_text, groups, offering, replies, roles, texts
+from kernelcup.bot import guild_roles
 from kernelcup.bot.api import Person, at
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.questions import Confirm, Menu, TypedName
-from kernelcup.bot.roles import begin
+from kernelcup.bot.commands import autocomplete, groups
+from kernelcup.bot.context import Parts
+from kernelcup.bot.guild_roles import begin
+from kernelcup.bot.messages import boards, replies, texts
+from kernelcup.bot.messages.dialogs import Confirm, Menu, TypedName
 from kernelcup.errors import InvalidValue
 
 LARGEST_TASK = 20 * 2**20
@@ -59,7 +61,7 @@ def _create(parts: Parts) -> app_commands.Command[Any, ..., None]:
         duel: bool = False,
     ) -> None:
         await begin(parts, interaction)
-        await roles.require(parts, interaction, "creator")
+        await guild_roles.require(parts, interaction, "creator")
         settings: dict[str, Any] = {
             "name": leaderboard_name,
             "deadline": deadline,
@@ -114,8 +116,8 @@ class _Maker:
         self._parts.boards_changed.set()
         lines = [
             f"✅ Leaderboard {texts.code(board['name'])} was created.",
-            f"**Deadline** {boards_text.stamp(board['deadline'], 'F')}" if board["deadline"] else "",
-            f"**GPUs** {boards_text.devices_text(board)}",
+            f"**Deadline** {boards.stamp(board['deadline'], 'F')}" if board["deadline"] else "",
+            f"**GPUs** {boards.devices_text(board)}",
             *_notes(board["notes"]),
         ]
         if board["visibility"] == "closed":
@@ -154,7 +156,7 @@ def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
             await interaction.response.send_modal(_deletion(parts, leaderboard_name))
             return
         await begin(parts, interaction)
-        names = await offering.managed_boards(parts.api, replies.who(interaction))
+        names = await autocomplete.managed_boards(parts.api, replies.who(interaction))
         if not names:
             await replies.answer(interaction, "There is no leaderboard that you may delete.")
             return
@@ -165,7 +167,7 @@ def _delete(parts: Parts, name: str) -> app_commands.Command[Any, ..., None]:
         menu = Menu(interaction, "Select the leaderboard to delete...", names, chosen)
         await menu.ask("Which leaderboard do you want to delete?")
 
-    delete.autocomplete("leaderboard_name")(offering.managed(parts))
+    delete.autocomplete("leaderboard_name")(autocomplete.managed(parts))
     return delete
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import discord
 
-from kernelcup.bot import texts
+from kernelcup.bot.messages import texts
 from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import DuelOutcome, is_proven
 from kernelcup.wording import percent, rank_text, time_text, trust_text

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import discord
 
 from kernelcup.bot.api import SERVICE, Api
-from kernelcup.bot.parts import BotConfig
-from kernelcup.bot.setup import ADMIN_ROLE, CATEGORY, CREATOR_ROLE, FORUM, GENERAL, NEEDED, SUBMISSIONS
+from kernelcup.bot.context import BotConfig
+from kernelcup.bot.guild_setup import ADMIN_ROLE, CATEGORY, CREATOR_ROLE, FORUM, GENERAL, NEEDED, SUBMISSIONS
 from kernelcup.errors import KernelCupError
 
 PATIENCE_S = 2.0

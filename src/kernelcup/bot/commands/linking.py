@@ -5,9 +5,10 @@ from __future__ import annotations
 import discord
 from discord import app_commands
 
-from kernelcup.bot import groups, texts
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.replies import answer, think, who
+from kernelcup.bot.commands import groups
+from kernelcup.bot.context import Parts
+from kernelcup.bot.messages import texts
+from kernelcup.bot.messages.replies import answer, think, who
 
 
 def register(tree: groups.Tree, parts: Parts) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot import groups, offering, replies, texts
 from kernelcup.bot.api import at
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.roles import begin
+from kernelcup.bot.commands import autocomplete, groups
+from kernelcup.bot.context import Parts
+from kernelcup.bot.guild_roles import begin
+from kernelcup.bot.messages import replies, texts
 from kernelcup.errors import InvalidValue
 
 Json = Mapping[str, Any]
@@ -74,7 +75,7 @@ async def _account(parts: Parts, user: discord.User | None, name: str | None) ->
 def _show_limits(parts: Parts) -> Command:
     @app_commands.command(name="show", description="Show the limits")
     @app_commands.describe(leaderboard_name="Only limits of this leaderboard")
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def show(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
         await begin(parts, interaction)
         found = await parts.api.get("/limits", replies.who(interaction), leaderboard=leaderboard_name)
@@ -92,7 +93,7 @@ def _add_limit(parts: Parts) -> Command:
         gpu="Only submissions to this GPU",
         together="One amount shared by all users, instead of one each",
     )
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def add(
         interaction: discord.Interaction,
         limit: str,

@@ -9,12 +9,13 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot import boards_text, groups, looking, offering, replies, texts
 from kernelcup.bot.api import at
-from kernelcup.bot.live import duration
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.questions import Confirm
-from kernelcup.bot.roles import begin
+from kernelcup.bot.commands import autocomplete, groups, show
+from kernelcup.bot.context import Parts
+from kernelcup.bot.delivery.progress_message import duration
+from kernelcup.bot.guild_roles import begin
+from kernelcup.bot.messages import boards, replies, texts
+from kernelcup.bot.messages.dialogs import Confirm
 from kernelcup.errors import InvalidValue
 
 Json = Mapping[str, Any]
@@ -67,7 +68,7 @@ def _get_submission(parts: Parts) -> Command:
         interaction: discord.Interaction, submission_id: app_commands.Range[int, 1]
     ) -> None:
         await begin(parts, interaction)
-        await looking.get_submission(interaction, parts, submission_id)
+        await show.get_submission(interaction, parts, submission_id)
 
     return get_submission
 
@@ -76,7 +77,7 @@ def submission_text(found: Json) -> str:
     """Return a submission's description, a few lines."""
     head = (
         f"**#{found['id']}** {texts.code(found['file_name'])} by {texts.plain(found['user'], 64)} "
-        f"to {texts.code(found['leaderboard'])}, {found['mode']}, {boards_text.stamp(found['created_at'])}"
+        f"to {texts.code(found['leaderboard'])}, {found['mode']}, {boards.stamp(found['created_at'])}"
     )
     jobs = [
         f"- {texts.code(job['device'])}: {job['verdict'] or job['state']}"
@@ -94,7 +95,7 @@ def _rejudge(parts: Parts) -> Command:
         gpu="Only on this GPU",
         only_best="Only current entries of the standings",
     )
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def rejudge(
         interaction: discord.Interaction,
         submission: app_commands.Range[int, 1] | None = None,
@@ -162,7 +163,7 @@ def _pause(parts: Parts, name: str) -> Command:
         leaderboard_name="Only this leaderboard",
         gpu="Only this GPU",
     )
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def pause(
         interaction: discord.Interaction,
         reason: app_commands.Range[str, 1, 500],
@@ -182,7 +183,7 @@ def _pause(parts: Parts, name: str) -> Command:
 def _start(parts: Parts) -> Command:
     @app_commands.command(name="start", description="End a pause")
     @app_commands.describe(leaderboard_name="Resume this leaderboard", gpu="Resume this GPU")
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def start(
         interaction: discord.Interaction, leaderboard_name: str | None = None, gpu: str | None = None
     ) -> None:
@@ -212,7 +213,7 @@ def _stats(parts: Parts, name: str) -> Command:
     @app_commands.describe(
         last_day_only="Only for the last 24 hours", leaderboard_name="Only for this leaderboard"
     )
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def stats(
         interaction: discord.Interaction, last_day_only: bool = False, leaderboard_name: str | None = None
     ) -> None:

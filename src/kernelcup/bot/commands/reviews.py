@@ -9,11 +9,12 @@ from typing import Any, Self
 import discord
 from discord import app_commands, ui
 
-from kernelcup.bot import boards_text, groups, offering, replies, texts
 from kernelcup.bot.api import at
-from kernelcup.bot.live import duration
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.roles import begin
+from kernelcup.bot.commands import autocomplete, groups
+from kernelcup.bot.context import Parts
+from kernelcup.bot.delivery.progress_message import duration
+from kernelcup.bot.guild_roles import begin
+from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.lesson_text import evidence_lines
 
 Json = Mapping[str, Any]
@@ -32,7 +33,7 @@ def register(tree: groups.Tree, parts: Parts) -> None:
 
     @app_commands.command(name="reviews", description="Show results that wait for a decision")
     @app_commands.describe(leaderboard_name="Only for this leaderboard")
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def reviews(interaction: discord.Interaction, leaderboard_name: str | None = None) -> None:
         await begin(parts, interaction)
         who = replies.who(interaction)
@@ -107,7 +108,7 @@ def review_text(review: Json) -> str:
     score = "" if review["score_s"] is None else f", {duration(review['score_s'])}"
     user, opener = texts.plain(review["user"], 64), texts.plain(review["opened_by"], 64)
     where = f"{texts.code(review['leaderboard'])} on {texts.code(review['device'])}"
-    since = boards_text.stamp(review["opened_at"], "R")
+    since = boards.stamp(review["opened_at"], "R")
     lines = [
         f"🔎 **Review {review['id']}**: submission #{review['submission_id']} by {user} to {where}{score}",
         f"Held back by {opener} {since}: {texts.plain(review['reason'], 400)}",

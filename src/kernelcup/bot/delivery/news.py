@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from kernelcup.bot import texts
 from kernelcup.bot.api import SERVICE, at
-from kernelcup.bot.places import PlaceLost, channel_of, patiently, send
+from kernelcup.bot.delivery.destinations import PlaceLost, channel_of, patiently, send
+from kernelcup.bot.messages import texts
 from kernelcup.errors import KernelCupError, NotFound
 
 if TYPE_CHECKING:
     from kernelcup.bot.app import KernelCupBot
-    from kernelcup.bot.parts import Parts
+    from kernelcup.bot.context import Parts
 
 POLL_S = 5.0
 PAGE = 50

@@ -8,10 +8,11 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot import groups, offering, replies, texts
 from kernelcup.bot.api import Who, at
-from kernelcup.bot.parts import Parts
-from kernelcup.bot.roles import begin
+from kernelcup.bot.commands import autocomplete, groups
+from kernelcup.bot.context import Parts
+from kernelcup.bot.guild_roles import begin
+from kernelcup.bot.messages import replies, texts
 
 Json = Mapping[str, Any]
 Command = app_commands.Command[Any, ..., None]
@@ -34,7 +35,7 @@ def _make_invites(parts: Parts) -> Command:
         count="How many",
         label="A label, for example the people that the codes are for",
     )
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def make(
         interaction: discord.Interaction,
         leaderboard_name: str,
@@ -58,7 +59,7 @@ def _make_invites(parts: Parts) -> Command:
 def _list_invites(parts: Parts) -> Command:
     @app_commands.command(name="list", description="List the codes of a leaderboard")
     @app_commands.describe(leaderboard_name="Which leaderboard")
-    @app_commands.autocomplete(leaderboard_name=offering.managed(parts))
+    @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def list_codes(interaction: discord.Interaction, leaderboard_name: str) -> None:
         await begin(parts, interaction)
         path = at("leaderboards", leaderboard_name, "invites")

@@ -9,7 +9,7 @@ from typing import Any
 import discord
 from discord import ui
 
-from kernelcup.bot import replies, texts
+from kernelcup.bot.messages import replies, texts
 
 logger = logging.getLogger(__name__)
 

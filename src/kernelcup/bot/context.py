@@ -13,9 +13,9 @@ from kernelcup.errors import ConfigError
 
 if TYPE_CHECKING:
     from kernelcup.bot.api import Api
-    from kernelcup.bot.following import Follower
-    from kernelcup.bot.memory import Memory
-    from kernelcup.bot.setup import Guilds
+    from kernelcup.bot.delivery.follower import Follower
+    from kernelcup.bot.guild_setup import Guilds
+    from kernelcup.bot.state import Memory
 
 TOKEN_VARIABLE = "KERNELCUP_DISCORD_TOKEN"
 SERVICE_VARIABLE = "KERNELCUP_BOT_TOKEN"

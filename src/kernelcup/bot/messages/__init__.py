@@ -1,0 +1,1 @@
+"""What messages say and show: texts, embeds, dialogs, pictures."""
