@@ -10,7 +10,7 @@ from stage import judging, staged
 from walkthrough import EMULATED, RUNNERS, older, participant, whole
 
 from fakes import FakeLauncher
-from kernelcup.cli.platform import make_launcher
+from kernelcup.cli.wiring import make_launcher
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ import torch
 from harness_runs import LONGEST_RUN_S
 
 from builders import make_spec
-from kernelcup.cli.platform import shipped_tasks
+from kernelcup.cli.wiring import shipped_tasks
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.nulls import weigh

@@ -17,7 +17,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import kernelcup.config
-from kernelcup.cli import exits
+from kernelcup.cli import exit_codes
 from kernelcup.config import Config
 from kernelcup.providers import SignInSection
 from kernelcup.screen.findings import MAX_PER_TAG, MEANINGS, Tag
@@ -97,7 +97,7 @@ def test_every_error_code_is_documented_with_what_to_do():
     codes = {kind.code for kind in cli_docs.user_errors(cli_docs.errors.UserError)}
     assert "errors" in cli_docs.names(text)
     by_hand = text.partition("<!-- end of generated -->")[2]
-    wanted = (codes - families) | {name for _, _, name in exits.ERRORS} | set(told)
+    wanted = (codes - families) | {name for _, _, name in exit_codes.ERRORS} | set(told)
     assert {code for code in wanted if f"`{code}`" not in by_hand} == set()
     assert {code for code in families if f"`{code}`" not in by_hand} == set()
 
@@ -118,15 +118,15 @@ def test_the_limits_of_the_static_screen_are_documented():
 
 def test_every_exit_code_is_documented():
     text = read("exit-codes.md")
-    numbers = {value for name, value in vars(exits).items() if name.isupper() and type(value) is int}
-    numbers |= set(exits.VERDICTS.values())
+    numbers = {value for name, value in vars(exit_codes).items() if name.isupper() and type(value) is int}
+    numbers |= set(exit_codes.VERDICTS.values())
     assert {number for number in numbers if f"| {number} |" not in text} == set()
 
 
 def test_every_verdict_is_documented_with_its_exit_code_and_what_next():
     text = read("verdicts.md")
     for verdict in Verdict:
-        assert f"| `{verdict.value}` | {exits.VERDICTS[verdict]} |" in text
+        assert f"| `{verdict.value}` | {exit_codes.VERDICTS[verdict]} |" in text
         assert f"### `{verdict.value}`" in text
 
 
@@ -159,7 +159,7 @@ def test_no_text_is_kept_for_a_field_or_exit_code_that_is_gone():
         kind, _, field = key.partition(".")
         assert field in {each.name for each in dataclasses.fields(getattr(protocol, kind))}, key
     assert set(cli_docs.EXITS) == {
-        name for name, value in vars(exits).items() if name.isupper() and type(value) is int
+        name for name, value in vars(exit_codes).items() if name.isupper() and type(value) is int
     }
 
 
@@ -178,7 +178,7 @@ def test_every_event_is_documented():
 def json_keys() -> set[str]:
     """Return the keys of all objects that commands print with ``--json``."""
     keys: set[str] = set()
-    for path in CLI.glob("*.py"):
+    for path in CLI.rglob("*.py"):
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef) and prints_json(function):
                 found = (node.keys for node in ast.walk(function) if isinstance(node, ast.Dict))

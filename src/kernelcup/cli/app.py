@@ -6,31 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kernelcup.cli import (
-    accounts,
-    board,
-    board_admin,
-    bot,
-    comparing,
-    competing,
-    database,
-    demo,
-    devices,
-    doctor,
-    judging,
-    login,
-    members,
-    pausing,
-    replaying,
-    reviewing,
-    rules,
-    screening,
-    serving,
-    settings,
-    submissions,
-    task,
-    webhooks,
-)
+from kernelcup.cli.admin import devices, limits, members, pause, reviews, users
+from kernelcup.cli.author import board, board_update, screen, task, webhooks
+from kernelcup.cli.compete import compare, login, replay, run, submissions, submit
+from kernelcup.cli.operate import bot, config_check, db, demo, doctor, serve
 
 app = typer.Typer(
     name="kernelcup",
@@ -62,43 +41,43 @@ def root(
     """Competitions for the fastest GPU kernel, with results that everyone can trust."""
 
 
-app.command("run")(judging.run)
+app.command("run")(run.run)
 app.add_typer(task.app, name="task")
-board.app.command("update")(board_admin.update)
-board.app.command("sync")(board_admin.sync)
+board.app.command("update")(board_update.update)
+board.app.command("sync")(board_update.sync)
 board.app.add_typer(webhooks.app, name="webhook")
 app.add_typer(board.app, name="board")
-app.command("submit")(competing.submit)
-app.command("screen")(screening.screen)
-app.command("watch")(competing.watch)
-app.command("cancel")(competing.cancel)
+app.command("submit")(submit.submit)
+app.command("screen")(screen.screen)
+app.command("watch")(submit.watch)
+app.command("cancel")(submit.cancel)
 app.add_typer(submissions.app, name="submissions")
-app.command("replay")(replaying.replay)
-app.command("compare")(comparing.compare)
-app.command("standings")(competing.standings)
+app.command("replay")(replay.replay)
+app.command("compare")(compare.compare)
+app.command("standings")(submit.standings)
 app.command("budget")(members.budget)
 app.command("join")(members.join)
-app.command("serve")(serving.serve)
+app.command("serve")(serve.serve)
 app.command("bot")(bot.bot)
-app.add_typer(database.app, name="db")
-app.add_typer(settings.app, name="config")
+app.add_typer(db.app, name="db")
+app.add_typer(config_check.app, name="config")
 app.command("devices")(devices.devices)
-devices.admin.command("stats")(board_admin.stats)
-devices.admin.add_typer(accounts.user, name="user")
-devices.admin.add_typer(accounts.token, name="token")
-devices.admin.command("audit")(accounts.audit)
-devices.admin.add_typer(rules.limit, name="limit")
-devices.admin.add_typer(rules.late, name="late")
-devices.admin.command("pause")(pausing.pause)
-devices.admin.command("start")(pausing.start)
-devices.admin.command("pauses")(pausing.list_pauses)
+devices.admin.command("stats")(board_update.stats)
+devices.admin.add_typer(users.user, name="user")
+devices.admin.add_typer(users.token, name="token")
+devices.admin.command("audit")(users.audit)
+devices.admin.add_typer(limits.limit, name="limit")
+devices.admin.add_typer(limits.late, name="late")
+devices.admin.command("pause")(pause.pause)
+devices.admin.command("start")(pause.start)
+devices.admin.command("pauses")(pause.list_pauses)
 devices.admin.add_typer(members.invite, name="invite")
 devices.admin.add_typer(members.members, name="members")
-devices.admin.command("freeze")(rules.freeze)
-devices.admin.command("unveil")(rules.unveil)
-devices.admin.command("rejudge")(reviewing.rejudge)
-devices.admin.add_typer(reviewing.reviews, name="reviews")
-devices.admin.command("quarantine")(reviewing.quarantine)
+devices.admin.command("freeze")(limits.freeze)
+devices.admin.command("unveil")(limits.unveil)
+devices.admin.command("rejudge")(reviews.rejudge)
+devices.admin.add_typer(reviews.reviews, name="reviews")
+devices.admin.command("quarantine")(reviews.quarantine)
 app.add_typer(devices.admin, name="admin")
 app.command("login")(login.login)
 app.command("logout")(login.logout)

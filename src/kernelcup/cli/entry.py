@@ -16,8 +16,8 @@ from typing import Any, NoReturn
 
 import typer
 
-from kernelcup.cli import exits
-from kernelcup.cli.texts import plain
+from kernelcup.cli import exit_codes
+from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidTask, KernelCupError
 
 # The base class of typer's usage errors; some versions have no public name for it.
@@ -41,13 +41,13 @@ def main() -> NoReturn:
     except BrokenPipeError:
         # The reader closed the pipe, as with `| head`; the last flush must not complain either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = exits.BROKEN_PIPE
+        code = exit_codes.BROKEN_PIPE
     sys.exit(code)
 
 
 def end(number: int, _frame: object) -> NoReturn:
     """End like an interrupted command, so that jobs are handed back and no process is left running."""
-    sys.exit(exits.SIGNAL + number)
+    sys.exit(exit_codes.SIGNAL + number)
 
 
 def execute(args: Sequence[str]) -> int:
@@ -57,31 +57,31 @@ def execute(args: Sequence[str]) -> int:
         command = commands()
         with command.make_context("kernelcup", list(args)) as context:
             command.invoke(context)
-        return exits.OK
+        return exit_codes.OK
     except typer.Exit as end:
         return int(end.exit_code)
     except UsageError as error:
         return usage(error, as_json=as_json)
     except KernelCupError as error:
-        tell(error, exits.error_code(error), str(error), as_json=as_json)
-        return exits.of_error(error)
+        tell(error, exit_codes.error_code(error), str(error), as_json=as_json)
+        return exit_codes.of_error(error)
     except (KeyboardInterrupt, typer.Abort) as error:
         if sys.stderr.isatty():
             sys.stderr.write("\n")  # after the terminal's ^C, or the question
         tell(error, "interrupted", "interrupted", as_json=as_json)
-        return exits.INTERRUPTED
+        return exit_codes.INTERRUPTED
     except BrokenPipeError:
         raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename is not None else ""
         tell(error, "system_error", f"{where}{error.strerror or error}", as_json=as_json)
-        return exits.SYSTEM_ERROR
+        return exit_codes.SYSTEM_ERROR
     # The one place that catches everything: any error that is not deliberate is our bug, and
     # the message says so without a traceback.
     except Exception as error:
         text = f"this is a bug in KernelCup, not yours; please report {write_crash(error)}"
         tell(error, "bug", text, as_json=as_json)
-        return exits.BUG
+        return exit_codes.BUG
 
 
 @cache

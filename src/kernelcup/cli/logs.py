@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 
 from kernelcup.cli.entry import write_crash
-from kernelcup.cli.texts import plain
+from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import KernelCupError
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcup.cli import platform
+from kernelcup.cli import wiring
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make leaderboards without trying their tasks: that takes seconds, and ``test_task_trial.py`` does it."""
-    monkeypatch.setattr(platform, "make_trial", lambda *_: None)
+    monkeypatch.setattr(wiring, "make_trial", lambda *_: None)
 
 
 @pytest.fixture(autouse=True)

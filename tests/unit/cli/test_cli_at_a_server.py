@@ -12,7 +12,7 @@ from test_cli_commands import Command, command, home
 from test_cli_remote import ada, body_of, db_url, judge, server
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_case, make_report, make_stage, make_task
-from kernelcup.cli import platform
+from kernelcup.cli import wiring
 from kernelcup.cli.credentials import Credentials
 from kernelcup.domain import Role, TaskForm, Visibility
 from kernelcup.errors import UnfitDevice
@@ -145,7 +145,7 @@ class Replays:
 def replays(monkeypatch: pytest.MonkeyPatch) -> Replays:
     """This machine's launcher."""
     launcher = Replays()
-    monkeypatch.setattr(platform, "make_launcher", lambda _: launcher)
+    monkeypatch.setattr(wiring, "make_launcher", lambda _: launcher)
     return launcher
 
 
@@ -197,7 +197,7 @@ def test_a_task_that_was_written_down_is_loaded_as_it_was(tmp_path: Path) -> Non
     assert write_task(task, tmp_path / "double")[0].name == "task.yml"
     loaded = load_task(tmp_path / "double")
     assert loaded == task
-    for name, path in platform.shipped_tasks().items():
+    for name, path in wiring.shipped_tasks().items():
         shipped = dataclasses.replace(load_task(path), name=name, hidden_tests=[], hidden_benchmarks=[])
         first = write_task(shipped, tmp_path / "shipped" / name)[0]
         again = load_task(first)
@@ -307,7 +307,7 @@ def test_tasks_are_listed(command: Command) -> None:
     listed = command("task", "list", "--json").body["tasks"]
     assert {each["name"]: each["title"] for each in listed}["vectoradd"] == "Vector addition"
     shown = command("task", "list").out
-    assert all(name in shown for name in platform.shipped_tasks())
+    assert all(name in shown for name in wiring.shipped_tasks())
 
 
 # ------------------------------------------------------------------------------------------ point 19

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelcup.cli import platform
+from kernelcup.cli import wiring
 from kernelcup.cli.entry import execute
 from kernelcup.services.boards.task_trial import Tried
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     (home / "kernelcup.toml").write_text(CONFIG)
     monkeypatch.setenv("KERNELCUP_HOME", str(home))
-    monkeypatch.setattr(platform, "make_trial", lambda *_: NeverFails())
+    monkeypatch.setattr(wiring, "make_trial", lambda *_: NeverFails())
     folder = tmp_path / "shipped"
     folder.mkdir()
     (folder / "task.yml").write_text(YML)

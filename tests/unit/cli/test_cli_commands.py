@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from builders import SUBMISSION
-from kernelcup.cli import logs, platform
+from kernelcup.cli import logs, wiring
 from kernelcup.cli.entry import execute
 from kernelcup.errors import StorageUnavailable
 
@@ -436,7 +436,7 @@ def test_the_check_of_the_configuration_misses_a_database_server(command: Comman
 def test_the_check_of_the_configuration_misses_torch(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(platform, "find_spec", lambda _: None)
+    monkeypatch.setattr(wiring, "find_spec", lambda _: None)
     ended = command("config", "check")
     assert (ended.code, "pip install torch" in ended.err) == (4, True)
 
@@ -453,7 +453,7 @@ def test_a_gpu_is_seen_by_its_device_nodes(tmp_path: Path) -> None:
 def test_without_torch_nothing_is_accepted_that_should_be_judged_here(
     command: Command, board: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(platform, "find_spec", lambda _: None)
+    monkeypatch.setattr(wiring, "find_spec", lambda _: None)
     for args in (["submit", "kernel.py"], ["run", "identity", "kernel.py"], ["serve"]):
         ended = command(*args)
         assert (ended.code, "pip install torch" in ended.err) == (4, True)
@@ -484,7 +484,7 @@ def test_the_doctor_finds_nothing_missing_where_we_test(command: Command) -> Non
 def test_a_bug_is_told_without_its_traceback(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(platform, "task_path", lambda _: 1 / 0)
+    monkeypatch.setattr(wiring, "task_path", lambda _: 1 / 0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     ended = command("task", "show", "identity")
     assert (ended.code, ended.err.count("\n")) == (1, 1)
@@ -507,7 +507,7 @@ def test_what_happens_from_outside_is_told_in_a_line(
     def fail(_: str) -> None:
         raise error
 
-    monkeypatch.setattr(platform, "task_path", fail)
+    monkeypatch.setattr(wiring, "task_path", fail)
     ended = command("task", "show", "identity")
     assert (ended.code, ended.out, ended.err.count("\n")) == (code, "", 1)
     assert ended.err.startswith(f"error ({word}): ")

@@ -9,8 +9,9 @@ import pytest
 import typer
 
 from builders import make_device, make_report
-from kernelcup.cli import comparing, platform
-from kernelcup.cli.comparing import check_device, compare_files, read_number, show_report
+from kernelcup.cli import wiring
+from kernelcup.cli.compete import compare
+from kernelcup.cli.compete.compare import check_device, compare_files, read_number, show_report
 from kernelcup.config import Config
 from kernelcup.errors import InvalidValue
 from kernelcup_harness.protocol import Backend, DuelResult, Verdict
@@ -81,8 +82,8 @@ def test_files_of_one_name_are_called_as_they_were_given(
         (tmp_path / folder / "kernel.py").write_text("custom_kernel = None\n")
     settings = settings_in(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(platform, "load_config", lambda _config: settings)
-    monkeypatch.setattr(comparing, "measure", lambda *_args, **_options: make_report(duel=FASTER))
+    monkeypatch.setattr(wiring, "load_config", lambda _config: settings)
+    monkeypatch.setattr(compare, "measure", lambda *_args, **_options: make_report(duel=FASTER))
     with pytest.raises(typer.Exit):
         compare_files("vectoradd", "v1/kernel.py", "v2/kernel.py", "cpu", as_json=False, config=None)
     assert "v1/kernel.py is 3.1 % faster than v2/kernel.py" in capsys.readouterr().out

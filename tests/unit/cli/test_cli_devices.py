@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from builders import NOW, make_board, make_device, make_submission
-from kernelcup.cli import logs, platform
+from kernelcup.cli import logs, wiring
+from kernelcup.cli.backend.local import progress_text
 from kernelcup.cli.entry import execute
-from kernelcup.cli.serving import log
-from kernelcup.cli.venue_local import progress_text
+from kernelcup.cli.operate.serve import log
 from kernelcup.errors import UnfitDevice
 from kernelcup.services.machines import calibrations
 from kernelcup.services.machines.outages import outages, take_out
@@ -156,7 +156,7 @@ def test_a_server_says_what_goes_out_of_service_and_comes_back(here: Database, c
 
 
 def test_a_machine_with_gpus_looks_at_them(here: Database) -> None:
-    launcher = platform.make_launcher(platform.load_config())
+    launcher = wiring.make_launcher(wiring.load_config())
     assert launcher._hygiene is not None
     launcher.leave_out(frozenset({"0", "1"}))
     assert launcher.capacity(make_device(slots=2)) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kernelcup import errors
-from kernelcup.cli import exits
+from kernelcup.cli import exit_codes
 from kernelcup.domain import JobState
 from kernelcup.errors import KernelCupError, Problem
 from kernelcup_harness.protocol import Verdict
@@ -18,14 +18,18 @@ def kinds(base: type[KernelCupError] = KernelCupError) -> list[type[KernelCupErr
 
 
 def test_every_verdict_has_a_code_of_its_own() -> None:
-    assert set(exits.VERDICTS) == set(Verdict)
-    assert len(set(exits.VERDICTS.values())) == len(Verdict)
-    assert exits.VERDICTS[Verdict.ACCEPTED] == 0
+    assert set(exit_codes.VERDICTS) == set(Verdict)
+    assert len(set(exit_codes.VERDICTS.values())) == len(Verdict)
+    assert exit_codes.VERDICTS[Verdict.ACCEPTED] == 0
 
 
 def test_no_code_of_a_verdict_is_that_of_an_error() -> None:
-    others = {code for _, code, _ in exits.ERRORS} | {exits.USAGE, exits.CANCELLED, exits.SYSTEM_ERROR}
-    assert not others & set(exits.VERDICTS.values())
+    others = {code for _, code, _ in exit_codes.ERRORS} | {
+        exit_codes.USAGE,
+        exit_codes.CANCELLED,
+        exit_codes.SYSTEM_ERROR,
+    }
+    assert not others & set(exit_codes.VERDICTS.values())
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
@@ -36,23 +40,23 @@ def test_every_error_has_an_exit_code_and_a_stable_word(kind: type[KernelCupErro
         errors.Overloaded: lambda: errors.Overloaded("no", retry_after_s=1),
     }
     error = made.get(kind, lambda: kind("no"))()
-    assert exits.of_error(error) != exits.OK
-    assert exits.of_error(error) != exits.BUG or not isinstance(error, errors.UserError)
-    assert exits.error_code(error).replace("_", "").isalpha()
+    assert exit_codes.of_error(error) != exit_codes.OK
+    assert exit_codes.of_error(error) != exit_codes.BUG or not isinstance(error, errors.UserError)
+    assert exit_codes.error_code(error).replace("_", "").isalpha()
 
 
 def test_a_user_error_is_told_by_its_own_word() -> None:
-    assert exits.error_code(errors.DeadlinePassed("over")) == "deadline_passed"
-    assert exits.of_error(errors.DeadlinePassed("over")) == exits.USER_ERROR
+    assert exit_codes.error_code(errors.DeadlinePassed("over")) == "deadline_passed"
+    assert exit_codes.of_error(errors.DeadlinePassed("over")) == exit_codes.USER_ERROR
 
 
 def test_of_several_jobs_the_first_failure_counts() -> None:
     done, cancelled = JobState.DONE, JobState.CANCELLED
-    assert exits.of_jobs([(done, Verdict.ACCEPTED), (done, Verdict.WRONG_ANSWER)]) == 10
-    assert exits.of_jobs([(cancelled, None), (done, Verdict.COMPILE_ERROR)]) == 11
-    assert exits.of_jobs([(done, Verdict.ACCEPTED), (cancelled, None)]) == exits.CANCELLED
+    assert exit_codes.of_jobs([(done, Verdict.ACCEPTED), (done, Verdict.WRONG_ANSWER)]) == 10
+    assert exit_codes.of_jobs([(cancelled, None), (done, Verdict.COMPILE_ERROR)]) == 11
+    assert exit_codes.of_jobs([(done, Verdict.ACCEPTED), (cancelled, None)]) == exit_codes.CANCELLED
 
 
 def test_what_has_not_ended_is_no_failure() -> None:
-    assert exits.of_jobs([(JobState.QUEUED, None), (JobState.DONE, Verdict.ACCEPTED)]) == exits.OK
-    assert exits.of_jobs([]) == exits.OK
+    assert exit_codes.of_jobs([(JobState.QUEUED, None), (JobState.DONE, Verdict.ACCEPTED)]) == exit_codes.OK
+    assert exit_codes.of_jobs([]) == exit_codes.OK

@@ -28,11 +28,12 @@ from builders import (
     make_task,
 )
 from kernelcup import lesson_text
-from kernelcup.cli import calibration_text, exits, platform, render
-from kernelcup.cli.comparing import show_report
-from kernelcup.cli.competing import no_longer_than
+from kernelcup.cli import exit_codes, wiring
+from kernelcup.cli.backend.local import LocalVenue
+from kernelcup.cli.compete.compare import show_report
+from kernelcup.cli.compete.submit import no_longer_than
 from kernelcup.cli.credentials import Credentials
-from kernelcup.cli.venue_local import LocalVenue
+from kernelcup.cli.show import calibration, render
 from kernelcup.domain import RankingBy, Standing
 from kernelcup.errors import WaitOver
 from kernelcup.lessons import Best, lessons
@@ -94,7 +95,7 @@ def test_a_wait_ends_although_the_first_alarm_was_swallowed() -> None:
 def test_a_comparison_without_a_result_has_an_exit_code(duel: DuelResult | None) -> None:
     with pytest.raises(typer.Exit) as ended:
         show_report(make_report(duel=duel), "cpu", NAMES, GIVEN, as_json=False)
-    assert ended.value.exit_code == exits.NO_RESULT
+    assert ended.value.exit_code == exit_codes.NO_RESULT
 
 
 @pytest.mark.first_contact(22, "compare that found a tie or a winner exits 0", held=True)
@@ -151,8 +152,8 @@ def test_lines_name_the_device_where_there_are_two(
 ) -> None:
     make_board(db, devices=["H100", "MI300"])
     submission = make_submission(db, devices=["H100", "MI300"])
-    venue = LocalVenue(platform.load_config(), db)
-    monkeypatch.setattr(platform, "make_dispatcher", lambda _config, db, take: TwoDevices(db, take))
+    venue = LocalVenue(wiring.load_config(), db)
+    monkeypatch.setattr(wiring, "make_dispatcher", lambda _config, db, take: TwoDevices(db, take))
     venue.judge(venue.submission(submission.id), quiet=False)
     assert capsys.readouterr().err.splitlines() == [
         "MI300: ✓ accepted  test 2/2",
@@ -329,7 +330,7 @@ def test_calibrations_fit_a_narrow_terminal(monkeypatch, capsys: pytest.CaptureF
         found=found,
     )
     monkeypatch.setenv("COLUMNS", "80")
-    calibration_text.show([(record, [])])
+    calibration.show([(record, [])])
     text = capsys.readouterr().out
     assert {"gpu-node-0017.cluster", "2,800.0", "75.0", "H100"} <= set(text.split())
     assert "no room for: matrix Tflop/s" in text

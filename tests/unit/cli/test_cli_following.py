@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from builders import NOW
-from kernelcup.cli.following import Follower, waiting_text
-from kernelcup.cli.render import StageLines
+from kernelcup.cli.compete.follow import Follower, waiting_text
+from kernelcup.cli.show.render import StageLines
 from kernelcup.client import StreamEvent
 from kernelcup.client_forms import SubmissionInfo, WaitingInfo
 

@@ -13,7 +13,7 @@ import pytest
 from test_cli_commands import Command, command, home
 
 from kernelcup import client as client_module
-from kernelcup.cli import login
+from kernelcup.cli.compete import login
 from kernelcup.cli.credentials import write_popcorn
 from kernelcup.client import Client, read_server
 from kernelcup.errors import (

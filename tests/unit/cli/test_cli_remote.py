@@ -18,8 +18,8 @@ from builders import NOW, SUBMISSION, make_actor, make_board, make_device, make_
 from fakes import FakeClock
 from kernelcup import client as client_module
 from kernelcup import client_api
+from kernelcup.cli.backend.base import choose
 from kernelcup.cli.credentials import Credentials
-from kernelcup.cli.venue import choose
 from kernelcup.client import Client, NotReached
 from kernelcup.client_api import Api
 from kernelcup.client_tasks import pack
@@ -574,12 +574,12 @@ def test_a_stream_that_never_comes_back_is_given_up() -> None:
 
 
 def test_a_crash_report_has_no_token(command, home, tmp_path, monkeypatch) -> None:
-    from kernelcup.cli import venue
+    from kernelcup.cli.backend import base
 
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("Bearer kc_secret-of_mine")
 
-    monkeypatch.setattr(venue, "choose", fail)
+    monkeypatch.setattr(base, "choose", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("sys.argv", ["kernelcup", "login", "--token", "kc_other-secret"])
     assert command("board", "list").code == 1

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from builders import NOW, make_audit, make_case, make_entry, make_report, make_stage
 from kernelcup import scoring
-from kernelcup.cli import render
+from kernelcup.cli.show import render
 from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy
 from kernelcup.lessons import Best
 from kernelcup.scoring import Score

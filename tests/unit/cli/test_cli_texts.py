@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelcup.cli.texts import LONGEST_LINE, plain, shortened
+from kernelcup.cli.show.plain_text import LONGEST_LINE, plain, shortened
 
 
 def test_control_characters_become_visible() -> None:

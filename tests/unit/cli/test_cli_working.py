@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from kernelcup.cli.working import working
+from kernelcup.cli.show.working import working
 
 
 def shown(*, terminal: bool) -> str:

@@ -5,7 +5,7 @@ import math
 import pytest
 from task_builders import problems_of, write_task
 
-from kernelcup.cli.platform import shipped_tasks
+from kernelcup.cli.wiring import shipped_tasks
 from kernelcup.tasks.expressions import BadExpression, Expression
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task

@@ -1,0 +1,1 @@
+"""Commands of those who run a competition: people, limits, pauses, reviews, devices."""

@@ -1,0 +1,158 @@
+"""``kernelcup admin pause``, ``start`` and ``pauses``."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli.backend.opening import with_place
+from kernelcup.cli.backend.place import Place, json_object, path_of, reader
+from kernelcup.cli.options import JsonOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from kernelcup.storage.rules.pauses import Pause
+
+SERVICE, LEADERBOARD, DEVICE = "service", "leaderboard", "device"
+
+WhatArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[WHAT]", help="service, leaderboard or device; leaderboard and device need a name."
+    ),
+]
+NameArgument = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="Name of the leaderboard or device.")
+]
+
+
+@with_place
+def pause(
+    place: Place,
+    reason: Annotated[str, typer.Option("--reason", help="Reason, shown to everyone who submits.")],
+    what: WhatArgument = SERVICE,
+    name: NameArgument = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop accepting submissions for the service, a leaderboard or a device. Queued jobs are still judged.
+
+    Jobs for a paused device stay in the queue.
+    """
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.rules import pauses
+
+    check_pausable(what, name)
+    check_reason(reason)
+    key = key_of(place, what, name)
+    place.do(
+        lambda db: pauses.pause(
+            db,
+            OPERATOR,
+            scope=what,
+            key=key,
+            reason=reason,
+            now=_now(),
+            devices=[device.name for device in place.config.devices],
+        ),
+        lambda api: api.tell("PUT", pause_path(what, key), json={"reason": reason}),
+    )
+    back = f"kernelcup admin start {' '.join(filter(None, (what, key)))}{place.option}"
+    if as_json:
+        typer.echo(json.dumps({"paused": what, "name": key or None, "reason": reason}))
+        return
+    typer.echo(plain(f"{subject(what, key)} accepts no submissions now: {reason}\nNext: {back}"))
+
+
+@with_place
+def start(
+    place: Place,
+    what: WhatArgument = SERVICE,
+    name: NameArgument = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Accept submissions again after a pause."""
+    from kernelcup.cli import wiring
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import NotFound
+    from kernelcup.services.rules import pauses
+
+    check_pausable(what, name)
+    key = key_of(place, what, name)
+    with wiring.pointing_to(f"kernelcup admin pauses{place.option}", NotFound):
+        place.do(
+            lambda db: pauses.unpause(db, OPERATOR, scope=what, key=key, now=_now()),
+            lambda api: api.tell("DELETE", pause_path(what, key)),
+        )
+    if as_json:
+        typer.echo(json.dumps({"started": what, "name": key or None}))
+    else:
+        typer.echo(plain(f"{subject(what, key)} accepts submissions again"))
+
+
+@with_place
+def list_pauses(place: Place, as_json: JsonOption = False) -> None:
+    """List the pauses and their reasons."""
+    from kernelcup.services.rules import pauses
+    from kernelcup.storage.rules.pauses import Pause
+
+    found = place.ask(
+        lambda db: pauses.all_pauses(db), lambda api: api.ask(reader(list[Pause]), "GET", "/pauses")
+    )
+    if as_json:
+        typer.echo(json.dumps({"pauses": [pause_object(each) for each in found]}))
+        return
+    if not found:
+        typer.echo("nothing is paused")
+    for each in found:
+        since = f"since {each.since:%Y-%m-%d %H:%M} UTC by {each.by}"
+        typer.echo(plain(f"{subject(each.scope.value, each.key)}: {each.reason}  ({since})"))
+
+
+def check_pausable(what: str, name: str | None) -> None:
+    """Raise ``InvalidValue`` unless this can be paused."""
+    from kernelcup.errors import InvalidValue
+
+    if what not in (SERVICE, LEADERBOARD, DEVICE):
+        raise InvalidValue(f"{what}: expected service, leaderboard NAME or device NAME")
+    if (what == SERVICE) != (name is None):
+        wanted = "takes no name" if what == SERVICE else "needs a name"
+        raise InvalidValue(f"{what} {wanted}: expected service, leaderboard NAME or device NAME")
+
+
+def check_reason(reason: str) -> None:
+    """Raise ``InvalidValue`` for a blank reason."""
+    from kernelcup.errors import InvalidValue
+
+    if not reason.strip():
+        raise InvalidValue("--reason: expected a reason")
+
+
+def key_of(place: Place, what: str, name: str | None) -> str:
+    """Return the canonical name of the paused leaderboard or device; empty for the service."""
+    if name is None:
+        return ""
+    return place.board(name).name if what == LEADERBOARD else name
+
+
+def pause_path(what: str, key: str) -> str:
+    """Return the path of a pause in the API."""
+
+    return path_of("pauses", what) if what == SERVICE else path_of("pauses", what, key)
+
+
+def subject(what: str, key: str) -> str:
+    """Return the paused thing's name for people."""
+    return "the service" if what == SERVICE else f"{what} {key}"
+
+
+def pause_object(each: Pause) -> dict[str, Any]:
+    """Return a pause as ``--json`` prints it."""
+
+    return json_object(each, "reason", "since", "by", paused=each.scope, name=each.key or None)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

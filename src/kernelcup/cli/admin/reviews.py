@@ -1,0 +1,324 @@
+"""``kernelcup admin rejudge``, ``reviews`` and ``quarantine``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli.backend.opening import with_place
+from kernelcup.cli.backend.place import Place, json_object, path_of, reader
+from kernelcup.cli.options import JsonOption, LimitOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from kernelcup.services.results.rejudge import RejudgePlan
+    from kernelcup.services.results.reviews import Review
+
+reviews = typer.Typer(help="Results that wait for a decision.", no_args_is_help=True)
+
+ReviewArgument = Annotated[
+    int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the review.")
+]
+
+
+@with_place
+def rejudge(
+    place: Place,
+    board: Annotated[
+        str | None,
+        typer.Argument(metavar="[BOARD]", help="Leaderboard whose ranked results are judged again."),
+    ] = None,
+    submission: Annotated[
+        int | None,
+        typer.Option(
+            "--submission", min=1, max=2**63 - 1, help="Only this submission, in any mode, instead of BOARD."
+        ),
+    ] = None,
+    device: Annotated[str | None, typer.Option("--device", "-d", help="Only on this device.")] = None,
+    only_best: Annotated[
+        bool,
+        typer.Option(
+            "--only-best",
+            help="Only entries of the standings, or entries from before the task or the clock changed.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan without carrying it out.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge results again, after showing the plan.
+
+    Old results count until the new ones are ready. Results of an earlier task version are already out of the
+    standings.
+    """
+    from kernelcup.errors import InvalidValue
+
+    if (board is None) == (submission is None):
+        raise InvalidValue("expected either a leaderboard or --submission ID")
+    if submission is not None and (device is not None or only_best):
+        raise InvalidValue("--device and --only-best are for leaderboards; a submission is judged as a whole")
+    named = None if board is None else place.board(board).name
+
+    def work(dry: bool) -> RejudgePlan:
+        if submission is not None:
+            return rejudge_submission(place, submission, dry_run=dry)
+        assert named is not None
+        return rejudge_board(place, named, device=device, only_best=only_best, dry_run=dry)
+
+    plan = work(True)
+    if not as_json:
+        show_plan(plan)
+    if plan.jobs and not dry_run:
+        confirm(plan, yes=yes, as_json=as_json)
+        plan = work(False)
+    if as_json:
+        typer.echo(json.dumps(plan_object(plan)))
+    elif not plan.dry_run:
+        typer.echo(f"{plan.jobs} results are judged again; current results count until then")
+
+
+def confirm(plan: RejudgePlan, *, yes: bool, as_json: bool) -> None:
+    """Ask for confirmation. Raise ``InvalidValue`` without a terminal to ask on."""
+    from kernelcup.errors import InvalidValue
+
+    if yes:
+        return
+    if as_json or not sys.stdin.isatty():
+        raise InvalidValue("not a terminal: inspect with --dry-run, confirm with --yes")
+    typer.confirm(f"Judge {plan.jobs} results again?", abort=True)
+
+
+def rejudge_board(
+    place: Place, board: str, *, device: str | None, only_best: bool, dry_run: bool
+) -> RejudgePlan:
+    """Judge a leaderboard's results again, or return the plan."""
+    from kernelcup.client_api import LONG_S
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.results import rejudge as service
+    from kernelcup.services.results.rejudge import RejudgePlan
+
+    return place.ask(
+        lambda db: service.rejudge_board(
+            db, OPERATOR, board, device=device, only_best=only_best, dry_run=dry_run, now=_now()
+        ),
+        lambda api: api.ask(
+            reader(RejudgePlan),
+            "POST",
+            path_of("leaderboards", board, "rejudge"),
+            json={"device": device, "only_best": only_best, "dry_run": dry_run},
+            timeout_s=LONG_S,
+        ),
+    )
+
+
+def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> RejudgePlan:
+    """Judge a submission again, or return the plan."""
+    from kernelcup.cli import wiring
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import NotFound
+    from kernelcup.services.results import rejudge as service
+    from kernelcup.services.results.rejudge import RejudgePlan
+
+    with wiring.pointing_to(f"kernelcup submissions list{place.option}", NotFound):
+        return place.ask(
+            lambda db: service.rejudge_submission(db, OPERATOR, submission_id, dry_run=dry_run, now=_now()),
+            lambda api: api.ask(
+                reader(RejudgePlan),
+                "POST",
+                path_of("submissions", submission_id, "rejudge"),
+                json={"dry_run": dry_run},
+            ),
+        )
+
+
+@reviews.command("list")
+@with_place
+def list_reviews(
+    place: Place,
+    board: Annotated[
+        str | None, typer.Option("--board", "-b", help="Only reviews of this leaderboard.")
+    ] = None,
+    limit: LimitOption = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """List the results that wait for a decision, oldest first."""
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.results import reviews as service
+    from kernelcup.services.results.reviews import Review
+
+    named = None if board is None else place.board(board).name
+    params = {} if named is None else {"leaderboard": named}
+    found = place.ask(
+        lambda db: service.open_reviews(db, OPERATOR, named, limit=limit),
+        lambda api: api.pages(reader(Review), "/reviews", params, limit=limit),
+    )
+    if as_json:
+        typer.echo(json.dumps({"reviews": [review_object(each) for each in found]}))
+        return
+    if not found:
+        typer.echo("no result waits for a decision")
+        return
+    for each in found:
+        typer.echo(describe_review(each))
+    typer.echo(f"Next: kernelcup admin reviews show {found[0].id}{place.option}")
+
+
+@reviews.command("show")
+@with_place
+def show_review(place: Place, review_id: ReviewArgument, as_json: JsonOption = False) -> None:
+    """Show a review with its evidence."""
+    from kernelcup.cli import wiring
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import NotFound
+    from kernelcup.lesson_text import evidence_lines
+    from kernelcup.services.results import reviews as service
+    from kernelcup.services.results.reviews import Review
+
+    with wiring.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound):
+        found = place.ask(
+            lambda db: service.get_review(db, OPERATOR, review_id),
+            lambda api: api.ask(reader(Review), "GET", path_of("reviews", review_id)),
+        )
+    if as_json:
+        typer.echo(json.dumps(review_object(found)))
+        return
+    typer.echo(describe_review(found))
+    for line in evidence_lines(found.evidence):
+        typer.echo(plain(f"  {line}"))
+    if found.decision is None:
+        typer.echo(f"Next: kernelcup submissions show {found.submission_id} --code{place.option}")
+        choice = f'kernelcup admin reviews decide {found.id} released|rejected --note "..."'
+        typer.echo(f"then: {choice}{place.option}")
+
+
+@reviews.command("decide")
+@with_place
+def decide(
+    place: Place,
+    review_id: ReviewArgument,
+    decision: Annotated[
+        str, typer.Argument(metavar="DECISION", help="released (it ranks again) or rejected.")
+    ],
+    note: Annotated[str, typer.Option("--note", help="Why.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Release a result into the ranking, or reject it for good."""
+    from kernelcup.cli import wiring
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import InvalidValue, NotFound
+    from kernelcup.services.results import reviews as service
+    from kernelcup.services.results.reviews import Review
+
+    word = decision.lower()
+    if word not in ("released", "rejected"):
+        raise InvalidValue(f"{decision}: expected released or rejected")
+    if not note.strip():
+        raise InvalidValue("--note: expected a reason")
+    with wiring.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound):
+        found = place.ask(
+            lambda db: service.decide(db, OPERATOR, review_id, decision=word, note=note, now=_now()),
+            lambda api: api.ask(
+                reader(Review),
+                "POST",
+                path_of("reviews", review_id, "decision"),
+                json={"decision": word, "note": note},
+            ),
+        )
+    typer.echo(json.dumps(review_object(found)) if as_json else describe_review(found))
+
+
+@with_place
+def quarantine(
+    place: Place,
+    job_id: Annotated[int, typer.Argument(metavar="JOB", min=1, max=2**63 - 1, help="Number of the job.")],
+    reason: Annotated[str, typer.Option("--reason", help="Reason, shown to the author.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Take a job's result out of the standings until a review decides.
+
+    `kernelcup submissions show ID --json` lists the job numbers of a submission.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.cli.admin.pause import check_reason
+    from kernelcup.domain import OPERATOR
+    from kernelcup.errors import NotFound
+    from kernelcup.services.results import reviews as service
+    from kernelcup.services.results.reviews import Review
+
+    check_reason(reason)
+    with (
+        wiring.pointing_to(
+            f"kernelcup submissions show ID --json{place.option}   (lists the jobs)", NotFound
+        ),
+    ):
+        found = place.ask(
+            lambda db: service.quarantine(db, OPERATOR, job_id, reason=reason, now=_now()),
+            lambda api: api.ask(
+                reader(Review), "POST", path_of("jobs", job_id, "quarantine"), json={"reason": reason}
+            ),
+        )
+    if as_json:
+        typer.echo(json.dumps(review_object(found)))
+        return
+    typer.echo(describe_review(found))
+    typer.echo(f"Next: kernelcup admin reviews show {found.id}{place.option}")
+
+
+def show_plan(plan: RejudgePlan) -> None:
+    """Print the plan for people."""
+    if not plan.jobs:
+        typer.echo("there is nothing to judge again")
+    else:
+        where = ", ".join(f"{device} {jobs}" for device, jobs in plan.by_device.items())
+        typer.echo(plain(f"to judge again: {plan.jobs} results of {plan.submissions} submissions ({where})"))
+        older = f", {plan.older_clock} were measured by an older clock" if plan.older_clock else ""
+        typer.echo(
+            f"  {plan.standing} are in the standings, {plan.other_version} belong to another version of "
+            f"the task{older}; {taking(plan)}"
+        )
+    for reason, jobs in plan.left_out.items():
+        typer.echo(plain(f"  left out: {jobs} {reason}"))
+
+
+def taking(plan: RejudgePlan) -> str:
+    """Describe how long the devices will be busy."""
+    if plan.estimated_gpu_s is None:
+        return "unknown device time"
+    return f"about {plan.estimated_gpu_s / 60:.1f} min of device time"
+
+
+def plan_object(plan: RejudgePlan) -> dict[str, Any]:
+    """Return a plan as ``--json`` prints it."""
+
+    return json_object(plan, *plan.__slots__)
+
+
+def describe_review(each: Review) -> str:
+    """Return a review as one or two lines."""
+    from kernelcup.wording import duration
+
+    score = "no score" if each.score_s is None else duration(each.score_s * 1e9)
+    who = f"submission {each.submission_id} by {each.user} to {each.leaderboard} on {each.device}"
+    text = f"review {each.id}: job {each.job_id}, {who}, {score}: {each.reason} ({each.opened_by})"
+    if each.decision is not None:
+        text += f"\n  {each.decision} by {each.decided_by}: {each.note}"
+    return plain(text)
+
+
+def review_object(each: Review) -> dict[str, Any]:
+    """Return a review as ``--json`` prints it."""
+
+    same = ("id", "leaderboard", "device", "user", "score_s", "opened_at", "opened_by", "reason", "evidence")
+    decided = ("decision", "decided_at", "decided_by", "note")
+    numbers = {"job": each.job_id, "run": each.run_id, "submission": each.submission_id}
+    return json_object(each, *same, *decided, **numbers)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

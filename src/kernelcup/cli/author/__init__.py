@@ -1,0 +1,1 @@
+"""Commands of those who write tasks and make leaderboards."""

@@ -1,0 +1,303 @@
+"""``kernelcup board``: create, list, show and delete leaderboards."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli.author import board_settings as settings_of
+from kernelcup.cli.backend.base import Venue
+from kernelcup.cli.backend.opening import with_venue
+from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kernelcup.cli.backend.base import Venue
+    from kernelcup.client_forms import BoardInfo
+
+app = typer.Typer(help="Create, list, show, change and delete leaderboards.", no_args_is_help=True)
+
+
+@app.command()
+@with_venue
+def create(
+    venue: Venue,
+    task: TaskArgument,
+    name: Annotated[str | None, typer.Option("--name", "-n", help="Default: the task's name.")] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device",
+            "-d",
+            help="May be repeated; default: this machine's best device, or on a server the devices that "
+            "the task names.",
+        ),
+    ] = None,
+    deadline: settings_of.DeadlineOption = None,
+    opens: settings_of.OpensOption = None,
+    freeze: settings_of.FreezeOption = None,
+    closed: settings_of.ClosedOption = None,
+    pseudonymous: settings_of.PseudonymousOption = None,
+    code: settings_of.CodeOption = None,
+    max_file_bytes: settings_of.SizeOption = None,
+    review_tag: settings_of.ReviewTagOption = None,
+    trust: settings_of.TrustOption = None,
+    duel: settings_of.DuelOption = None,
+    event: settings_of.EventOption = None,
+    harness: BoardHarnessOption = None,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a leaderboard from a task. A date without a time, as the deadline, means the end of that day."""
+    from kernelcup.cli import options
+
+    given = settings_of.read(
+        datetime.now(UTC),
+        deadline=deadline,
+        opens=opens,
+        freeze=freeze,
+        closed=closed,
+        pseudonymous=pseudonymous,
+        code=code,
+        max_file_bytes=max_file_bytes,
+        review_tags=review_tag,
+        trust=trust,
+        duel=duel,
+        event=event,
+    )
+    kind = options.read_harness(harness)
+    if kind is not None:
+        given["harness"] = kind
+    board, notes = make(venue, task, name, device or (), given, user, may_ask=not as_json)
+    if as_json:
+        typer.echo(json.dumps({**as_object(board), "notes": list(notes)}))
+        return
+    accepted = ", ".join(board.devices)
+    typer.echo(plain(f"leaderboard {board.name} takes submissions on {accepted}; {times(board)}"))
+    if venue.server is None and user is None:
+        typer.echo(plain(f"Its owner is {board.creator}; choose another owner with --user NAME."))
+    for note in notes:
+        typer.echo(plain(note))
+    typer.echo(f"Next: kernelcup submit FILE --board {board.name}{venue.option}")
+
+
+def make(
+    venue: Venue,
+    task: str,
+    name: str | None,
+    devices: Sequence[str],
+    settings: dict[str, Any],
+    user: str | None,
+    *,
+    may_ask: bool,
+) -> tuple[BoardInfo, Sequence[str]]:
+    """Create a leaderboard; ask first where only the task's own harness can judge it.
+
+    Raise ``OwnHarnessNeeded`` without a terminal to ask on.
+    """
+    from kernelcup.cli.show.working import working
+    from kernelcup.errors import OwnHarnessNeeded
+    from kernelcup_harness.protocol import HarnessKind
+
+    try:
+        with working(f"trying {task} before its leaderboard is created"):
+            return venue.create_board(task, name=name, devices=devices, settings=settings, user=user)
+    except OwnHarnessNeeded as error:
+        if not may_ask or not sys.stdin.isatty():
+            error.add_note(f"kernelcup board create {shlex.quote(task)} --harness own{venue.option}")
+            raise
+        typer.echo(plain(str(error)))
+        typer.confirm("Create it with the task's own harness?", abort=True)
+    own = {**settings, "harness": HarnessKind.OWN}
+    return venue.create_board(task, name=name, devices=devices, settings=own, user=user)
+
+
+@app.command("list")
+@with_venue
+def list_all(venue: Venue, as_json: JsonOption = False) -> None:
+    """List all leaderboards."""
+    from kernelcup.domain import Visibility
+
+    boards = venue.boards()
+    if as_json:
+        typer.echo(json.dumps({"leaderboards": [as_object(board) for board in boards]}))
+        return
+    if not boards:
+        typer.echo("There is no leaderboard yet. Next: kernelcup board create TASK")
+    for board in boards:
+        closed = " (closed)" if board.visibility is Visibility.CLOSED else ""
+        typer.echo(plain(f"{board.name}{closed}  [{', '.join(board.devices)}]  {times(board)}"))
+
+
+@app.command()
+@with_venue
+def show(venue: Venue, name: BoardArgument, as_json: JsonOption = False) -> None:
+    """Show a leaderboard and the task behind it."""
+    from kernelcup.cli.author.task import describe
+    from kernelcup.cli.show.older import count_older, older_text
+
+    board = find_board(venue, name)
+    older = count_older(venue, board)
+    if as_json:
+        told = {**as_object(board), "older_results": older, "task": venue.task_object(name)}
+        typer.echo(json.dumps(told))
+        return
+    task = venue.task(name)
+    typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}"))
+    if board.notice:
+        typer.echo(plain(f"Mind: {board.notice}"))
+    typer.echo(rules_text(board))
+    if older:
+        typer.echo(plain(older_text(board.name, older, venue.option)))
+    typer.echo("")
+    describe(task)
+
+
+@app.command()
+@with_venue
+def get(
+    venue: Venue,
+    name: BoardArgument,
+    directory: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DIR", help="A new or empty folder; default: a folder with the leaderboard's name."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a leaderboard's task into a folder: statement, reference, cases, templates.
+
+    Hidden cases are left out. The folder is a complete task, which you can run and change.
+    """
+    from kernelcup.tasks.writing import template_files, write_task
+
+    task = venue.whole_task(find_board(venue, name).name)
+    written = write_task(task, Path(task.name) if directory is None else directory)
+    if as_json:
+        typer.echo(json.dumps({"leaderboard": task.name, "files": [str(path) for path in written]}))
+        return
+    for path in written:
+        typer.echo(plain(str(path)))
+    first = written[0]
+    place = first.parent if first.name == "task.yml" else first
+    template = next(iter(template_files(task).values()), None)
+    file = "FILE" if template is None else str(first.parent / template)
+    typer.echo(f"Next: {shlex.join(['kernelcup', 'run', str(place), file])}")
+
+
+@app.command()
+@with_venue
+def template(
+    venue: Venue,
+    name: BoardArgument,
+    language: Annotated[str | None, typer.Option("--language", "-l", help="Python, Triton, ...")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a starting point for a submission, with the leaderboard's directive."""
+    from kernelcup.cli.author.task import pick_template, print_sources
+
+    task = venue.whole_task(find_board(venue, name).name)
+    print_sources(pick_template(task, language), as_json=as_json)
+
+
+@app.command()
+@with_venue
+def delete(
+    venue: Venue,
+    name: BoardArgument,
+    confirm: Annotated[
+        str | None,
+        typer.Option("--confirm", help="The leaderboard's name again, instead of the prompt for it."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a leaderboard with all its submissions.
+
+    Their history is deleted too, permanently.
+    """
+    from kernelcup.errors import InvalidValue
+
+    board = find_board(venue, name)
+    if confirm is None and (as_json or not sys.stdin.isatty()):
+        raise InvalidValue(f"not a terminal: confirm with --confirm {board.name}")
+    typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it permanently")
+    if typed != board.name:
+        raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
+    venue.delete_board(name)
+    if as_json:
+        typer.echo(json.dumps({"deleted": board.name}))
+    else:
+        typer.echo(f"leaderboard {board.name} and all its submissions are deleted")
+
+
+def find_board(venue: Venue, name: str) -> BoardInfo:
+    """Return a leaderboard. Raise ``NotFound`` with what to do next."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import NotFound
+
+    with wiring.pointing_to(f"kernelcup board list{venue.option}", NotFound):
+        return venue.board(name)
+
+
+def times(board: BoardInfo) -> str:
+    """Describe when a leaderboard opens, closes and freezes."""
+    opens = f"opens {moment(board.opens_at)}; " if board.opens_at is not None else ""
+    closes = "no deadline" if board.deadline is None else f"closes {moment(board.deadline)}"
+    if board.freeze_at is None:
+        return opens + closes
+    is_frozen = board.freeze_at <= datetime.now(UTC)
+    return f"{opens}{closes}; {'frozen since' if is_frozen else 'freezes'} {moment(board.freeze_at)}"
+
+
+def rules_text(board: BoardInfo) -> str:
+    """Describe which times rank, and what a new first place needs."""
+    from kernelcup.domain import TrustRule
+
+    which = "only audited times rank" if board.trust is TrustRule.AUDITED else "all times rank, each marked"
+    return f"{which}; a new first place must win a duel" if board.duel else which
+
+
+def moment(utc: datetime) -> str:
+    """Return a moment in UTC, and in local time if that differs."""
+    try:
+        local = utc.astimezone()
+    except OverflowError:  # the last hours of the year 9999, east of UTC
+        local = utc
+    here = f" ({local:%Y-%m-%d %H:%M %Z} here)" if local.utcoffset() else ""
+    return f"{utc:%Y-%m-%d %H:%M:%S} UTC{here}"
+
+
+def as_object(board: BoardInfo) -> dict[str, object]:
+    """Return a leaderboard as ``--json`` prints it; a server leaves out the review tags."""
+    body: dict[str, object] = {
+        "name": board.name,
+        "devices": list(board.devices),
+        "harness": board.harness.value,
+        "task_hash": board.task_hash,
+        "creator": board.creator,
+        "opens_at": board.opens_at.isoformat() if board.opens_at else None,
+        "deadline": board.deadline.isoformat() if board.deadline else None,
+        "created_at": board.created_at.isoformat(),
+        "visibility": board.visibility.value,
+        "pseudonymous": board.pseudonymous,
+        "code_policy": board.code_policy.value,
+        "freeze_at": board.freeze_at.isoformat() if board.freeze_at else None,
+        "max_file_bytes": board.max_file_bytes,
+        "trust": board.trust.value,
+        "duel": board.duel,
+        "notice": board.notice,
+        "seeds_below": board.seeds_below,
+        "event": board.event,
+    }
+    if board.review_tags is not None:
+        body["review_tags"] = list(board.review_tags)
+    return body

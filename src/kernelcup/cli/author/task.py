@@ -1,0 +1,419 @@
+"""``kernelcup task``: write tasks, check them, look at them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from kernelcup.client_forms import TaskInfo
+    from kernelcup.config import Config
+    from kernelcup.domain import Task
+    from kernelcup.errors import Problem
+    from kernelcup.tasks.nulls import Outcome
+    from kernelcup_harness.protocol import HarnessKind, RunReport, Work
+
+app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
+
+# Returns None, so that the judge must make and carry every input and every expected output.
+NULL_SUBMISSION = "def custom_kernel(data):\n    return None\n"
+NULL_RUN_S = 600
+
+
+@app.command()
+def check(
+    path: AnyTaskArgument,
+    run: Annotated[
+        bool | None,
+        typer.Option(
+            "--run/--no-run",
+            help="--run: also give null submissions to the checker. --no-run: check the files only. "
+            "Default: make every input, also with large seeds, and carry it once.",
+            show_default=False,
+        ),
+    ] = None,
+    harness: Annotated[
+        str | None,
+        typer.Option(
+            "--harness",
+            help="standard or own: check the task for this harness, whatever the task names or ships.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Report every problem of a task or problem set.
+
+    Prints one line for each problem, FILE:LINE:COLUMN: KEY: MESSAGE. Exit code 0 without problems, else 3;
+    warnings do not count.
+    """
+    from kernelcup.cli import options
+    from kernelcup.cli.author.task_argument import Where, task_place
+
+    kind = options.read_harness(harness)
+    with task_place(path, Where(server=server, local=local, config=config)) as place:
+        check_at(place, kind, run=run, as_json=as_json, config=config)
+
+
+def check_at(
+    place: Path, kind: HarnessKind | None, *, run: bool | None, as_json: bool, config: Path | None
+) -> None:
+    """Check the task or problem set at ``place``, and end with the exit code for the result."""
+    from kernelcup.cli import exit_codes
+    from kernelcup.cli.entry import problem_object
+    from kernelcup.tasks.check import check_path
+
+    problems = list(check_path(place, kind))
+    tried = ""
+    outcome = None
+    if run is not False and not problems:
+        outcome = try_task(place, config, kind, nulls=bool(run))
+        problems += outcome.errors if outcome else []
+    if run is not False and not problems:
+        more, tried = try_run(place, config, kind)
+        problems += more
+    if as_json:
+        body = {"path": str(place), "problems": [problem_object(each) for each in problems], "tried": tried}
+        typer.echo(json.dumps({**body, **nulls_object(outcome, nulls=bool(run))}))
+    else:
+        for problem in problems:
+            typer.echo(plain(str(problem)))
+        show_outcome(outcome, nulls=bool(run))
+        if not problems:
+            typer.echo(f"{place}: no problems" + (f"; {tried}" if tried else ""))
+    raise typer.Exit(exit_codes.USER_ERROR if problems else exit_codes.OK)
+
+
+def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, nulls: bool) -> Outcome | None:
+    """Try the task's inputs and reference with large seeds, and, with ``nulls``, its checker on null
+    submissions.
+
+    Return None if nothing of the task can be run here. Raise ``LaunchError``.
+    """
+    import os
+
+    from kernelcup.cli import wiring
+    from kernelcup.cli.show.working import working
+    from kernelcup.launchers import lint
+    from kernelcup.launchers.slots import Slots
+    from kernelcup.services.boards.task_trial import trial_spec
+    from kernelcup.tasks.loader import load_task
+    from kernelcup.tasks.nulls import weigh
+
+    if not can_run(place, harness):
+        return None
+    settings = wiring.load_config(config)
+    device = wiring.pick_device(settings, None)
+    task = load_task(place, harness=harness)
+    spec = trial_spec(task, device.backend, limit_s=NULL_RUN_S)
+    slots = Slots(settings.runtime_dir, settings.slot_gpus)
+    what = f"{task.name}: inputs, reference" + (" and null submissions" if nulls else "")
+    with working(f"{what} on {device.name}"):
+        report = lint.run_lint(spec, device, slots, environ=os.environ, nulls=nulls)
+    return weigh(task, report, place, nulls=nulls)
+
+
+def can_run(place: Path, harness: HarnessKind | None) -> bool:
+    """Return whether the inputs and the checker of the task at ``place`` can be run here."""
+    from importlib.util import find_spec
+
+    from kernelcup.tasks.loader import load_task
+    from kernelcup_harness.protocol import HarnessKind
+
+    if is_problem_set(place) or find_spec("torch") is None:
+        return False
+    return load_task(place, harness=harness).harness is HarnessKind.STANDARD
+
+
+def is_problem_set(place: Path) -> bool:
+    """Return whether a path names a problem set's file."""
+    return place.suffix in (".yaml", ".yml") and place.name != "task.yml"
+
+
+def nulls_object(outcome: Outcome | None, *, nulls: bool) -> dict[str, object]:
+    """Return the part of ``--json`` for a trial: warnings and, with ``nulls``, the null submissions'
+    outcomes.
+    """
+    from kernelcup.cli.entry import problem_object
+    from kernelcup.tasks.nulls import outcome_object
+
+    if outcome is None:
+        return {}
+    warnings = [problem_object(each) for each in outcome.warnings]
+    return {"warnings": warnings, **(outcome_object(outcome) if nulls else {})}
+
+
+def show_outcome(outcome: Outcome | None, *, nulls: bool) -> None:
+    """Print the results of a trial other than problems."""
+    if outcome is None:
+        return
+    for warning in outcome.warnings:
+        typer.echo(plain(f"{warning} (warning)"))
+    for waived in outcome.waived:
+        typer.echo(plain(f"waived: {waived.null} in {', '.join(waived.cases)}: {waived.reason}"))
+    for note in outcome.notes:
+        typer.echo(plain(f"note: {note}"))
+    if nulls:
+        typer.echo(f"{outcome.tried} null submissions were given to the checker")
+
+
+def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tuple[list[Problem], str]:
+    """Have every case's input and expected output made and carried once.
+
+    Return the problems, and a description of what was tried.
+    """
+    from importlib.util import find_spec
+
+    from kernelcup.cli import wiring
+    from kernelcup.errors import Problem
+    from kernelcup.tasks.loader import load_task
+    from kernelcup_harness.protocol import HarnessKind, Verdict
+
+    if is_problem_set(place):
+        return [], ""
+    task = load_task(place, harness=harness)
+    if task.harness is HarnessKind.OWN:
+        return [], "nothing was run: the task's own harness makes its inputs (--harness standard tries ours)"
+    if find_spec("torch") is None:
+        return [], "nothing was run: PyTorch is not installed here"
+    settings = wiring.load_config(config)
+    report = null_run(task, settings)
+    if report.verdict is Verdict.WRONG_ANSWER:
+        return [], "every input and expected output was made once"
+    text = report.message or f"a kernel that returns None ends with {report.verdict.value}"
+    if report.verdict is Verdict.ACCEPTED:
+        text = "the checker accepts a kernel that returns None"
+    elif report.verdict is Verdict.TIME_LIMIT_EXCEEDED:
+        text = f"its inputs and expected outputs take longer than {NULL_RUN_S} s to make"
+    return [Problem(file=str(place / "task.yml") if place.is_dir() else str(place), text=text)], ""
+
+
+def null_run(task: Task, settings: Config) -> RunReport:
+    """Judge a kernel that returns None on all cases, including benchmarks and hidden cases."""
+    import dataclasses
+
+    from kernelcup.cli import wiring
+    from kernelcup.cli.compete.run import judge
+    from kernelcup.cli.show.working import working
+    from kernelcup_harness.protocol import Mode
+
+    everything = [*task.tests, *task.benchmarks, *task.hidden_tests, *task.hidden_benchmarks]
+    limits = dataclasses.replace(task.limits, test_s=NULL_RUN_S)
+    whole = dataclasses.replace(task, tests=everything, hidden_tests=[], limits=limits)
+    device = wiring.pick_device(settings, None)
+    with working(f"{task.name}: every input and expected output on {device.name}"):
+        return judge(whole, NULL_SUBMISSION, Mode.TEST, device, settings=settings, quiet=True)
+
+
+@app.command()
+def new(
+    directory: Annotated[Path, typer.Argument(help="A new or empty folder.")],
+    name: Annotated[str | None, typer.Option(help="Name of the task; default: the folder's.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a small working task to start from."""
+    from kernelcup.tasks.scaffold import new_task
+
+    written = [str(path) for path in new_task(directory, name=name)]
+    if as_json:
+        typer.echo(json.dumps({"files": written}))
+        return
+    for path in written:
+        typer.echo(path)
+    typer.echo(f"Next: {shlex.join(['kernelcup', 'task', 'check', str(directory)])}")
+    solution = str(directory / "solutions/correct.py")
+    typer.echo(f"      {shlex.join(['kernelcup', 'run', str(directory), solution])}")
+
+
+@app.command("list")
+def list_all(as_json: JsonOption = False) -> None:
+    """List the shipped tasks; `kernelcup board list` lists the leaderboards."""
+    from kernelcup.cli import wiring
+    from kernelcup.cli.show import render
+    from kernelcup.tasks.loader import load_task
+
+    tasks = {name: load_task(path) for name, path in wiring.shipped_tasks().items()}
+    if as_json:
+        body = [
+            {
+                "name": name,
+                "title": title_of(task.description),
+                "templates": list(task.templates),
+                "tests": len(task.tests),
+                "benchmarks": len(task.benchmarks),
+                "devices": task.devices,
+            }
+            for name, task in tasks.items()
+        ]
+        typer.echo(json.dumps({"tasks": body}))
+        return
+    table = render.new_table("task", "description", "templates", whole=("task",))
+    for name, task in tasks.items():
+        table.add_row(*map(render.cell, (name, title_of(task.description), ", ".join(task.templates) or "-")))
+    render.print_table(render.console(), "Shipped tasks", table, drop=("templates",))
+    typer.echo("Next: kernelcup task show TASK   (leaderboards have tasks too: kernelcup board list)")
+
+
+def title_of(description: str) -> str:
+    """Return the first line of a task's statement, without heading marks."""
+    first = next((line for line in description.splitlines() if line.strip()), "")
+    return first.lstrip("#").strip().partition(": ")[0].rstrip(".")
+
+
+@app.command()
+def show(
+    path: AnyTaskArgument,
+    file: Annotated[str | None, typer.Option("--file", help="Print one of its files.")] = None,
+    harness: Annotated[
+        bool, typer.Option("--harness", help="Print the judging code: ours, or the task's own.")
+    ] = False,
+    judged_by: Annotated[
+        str | None,
+        typer.Option("--judged-by", help="With --harness: standard or own, whatever the task names."),
+    ] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show a task: statement, files, cases, limits.
+
+    Hidden cases are counted, not shown. With --file or --harness, --json prints the texts by name.
+    """
+    from kernelcup.cli import options
+    from kernelcup.cli.author.task_argument import Where, find_task
+    from kernelcup.client_forms import TaskInfo
+    from kernelcup.tasks.judging_code import judging_code
+
+    task = find_task(path, Where(server=server, local=local, config=config))
+    if file is not None:
+        print_sources(pick_file(task, file), as_json=as_json)
+    elif harness or judged_by is not None:
+        print_sources(judging_code(task, options.read_harness(judged_by) or task.harness), as_json=as_json)
+    elif as_json:
+        typer.echo(json.dumps(without_hidden(task)))
+    else:
+        describe(TaskInfo.of(task), task.work)
+
+
+@app.command()
+def template(
+    path: AnyTaskArgument,
+    language: Annotated[str | None, typer.Option("--language", "-l", help="Python, Triton, ...")] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Print a starting point for a submission."""
+    from kernelcup.cli.author.task_argument import Where, find_task
+
+    task = find_task(path, Where(server=server, local=local, config=config))
+    print_sources(pick_template(task, language), as_json=as_json)
+
+
+def pick_template(task: Task, language: str | None) -> dict[str, str]:
+    """Return one of a task's templates; without a language, the first. Raise ``NotFound``."""
+    from kernelcup.errors import NotFound
+
+    known = {name.lower(): name for name in task.templates}
+    wanted = known.get((language or next(iter(known), "")).lower())
+    if wanted is None:
+        given = "no template" if language is None else f"no template for {language!r}"
+        raise NotFound(f"{task.name} has {given}; it has {', '.join(task.templates) or 'none'}")
+    return {wanted: task.templates[wanted]}
+
+
+def pick_file(task: Task, name: str) -> dict[str, str]:
+    """Return one of a task's files. Raise ``NotFound``."""
+    from kernelcup.errors import NotFound
+
+    if name not in task.sources:
+        raise NotFound(f"{task.name} has no file {name!r}; it has {', '.join(sorted(task.sources))}")
+    return {name: task.sources[name]}
+
+
+def print_sources(texts: dict[str, str], *, as_json: bool) -> None:
+    """Print texts, each under its name if there are several."""
+    if as_json:
+        typer.echo(json.dumps({"files": texts}))
+        return
+    for name, text in texts.items():
+        if len(texts) > 1:
+            typer.echo(f"# ==== {name} ====")
+        typer.echo(text, nl=len(texts) > 1)
+
+
+def without_hidden(task: Task) -> dict[str, object]:
+    """Return a task as JSON, hidden cases as their number."""
+    body = dict(task.to_json())
+    body["hidden_tests"] = len(task.hidden_tests)
+    body["hidden_benchmarks"] = len(task.hidden_benchmarks)
+    # The traffic of a hidden case would reveal its size.
+    del body["hidden_work"]
+    return {**body, "content_hash": task.content_hash}
+
+
+def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
+    """Print a task for participants; ``work`` is the least work of each benchmark."""
+    from rich.markdown import Markdown
+    from rich.text import Text
+
+    from kernelcup.cli.show import render
+
+    out = render.console()
+    text = plain(task.description or f"# {task.name}")
+    if out.is_terminal:
+        out.print(Markdown(text, hyperlinks=False))
+    else:
+        render.raw(out, text.rstrip())  # a pipe or a file gets the source
+    limits = task.limits
+    facts = {
+        "content": task.content_hash[:16],
+        "judged by": f"{task.harness.value} harness",
+        "files": ", ".join(task.files),
+        "templates": ", ".join(task.templates) or "none",
+        **({} if task.devices is None else {"proposed devices": ", ".join(task.devices) or "none"}),
+        "ranking by": task.ranking_by.value,
+        "limits": f"test {limits.test_s:g} s, benchmark {limits.benchmark_s:g} s, ranked {limits.ranked_s:g} s",
+        "tests": cases_text(task.tests, task.hidden_tests),
+        "benchmarks": cases_text(task.benchmarks, task.hidden_benchmarks, work),
+    }
+    out.print()
+    for key, value in facts.items():
+        out.print(Text(f"{key}: ", style="bold"), end="")
+        out.print(Text(plain(value)))
+
+
+def cases_text(cases: Sequence[Mapping[str, object]], hidden: int, work: Sequence[Work] = ()) -> str:
+    """Return one line for each case, numbered as in reports, with its work if declared."""
+    lines = [""]
+    for index, case in enumerate(cases):
+        parameters = ", ".join(f"{key}={value}" for key, value in case.items())
+        told = f"   ({text})" if index < len(work) and (text := work_text(work[index])) else ""
+        lines.append(f"  {index}  {parameters or 'no parameters'}{told}")
+    if hidden:
+        lines.append(f"  and {hidden} hidden")
+    return "\n".join(lines)
+
+
+def work_text(work: Work) -> str:
+    """Describe the least work of a case."""
+    parts = []
+    if work.bytes:
+        parts.append(f"reads {work.bytes / 1e6:,.3g} MB")
+    if work.written:
+        parts.append(f"writes {work.written / 1e6:,.3g} MB")
+    if work.flops:
+        parts.append(f"{work.flops / 1e9:,.3g} Gflop{' ' + work.precision if work.precision else ''}")
+    return ", ".join(parts)

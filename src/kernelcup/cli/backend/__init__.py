@@ -1,0 +1,1 @@
+"""Where a command works: the database of this machine, or a server."""

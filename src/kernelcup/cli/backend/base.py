@@ -1,0 +1,216 @@
+"""The place where a command works, this machine's database or a server, behind one interface."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import typer
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
+    from kernelcup.client_forms import BoardInfo, SubmissionInfo, TaskInfo
+    from kernelcup.domain import Standing, Task
+    from kernelcup.screen import Screening
+    from kernelcup.services.boards.changes import UpdatePreview
+    from kernelcup_harness.protocol import Mode
+
+LOCAL_NAMES = ("KERNELCUP_HOME", "KERNELCUP_CONFIG", "KERNELCUP_DATABASE")
+"""If any of these is set, commands use the local database even when signed in to a server."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ask:
+    """A submission to make."""
+
+    file_name: str
+    content: bytes
+    mode: Mode
+    board: str | None
+    devices: tuple[str, ...]
+    user: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Update:
+    """Changes to a leaderboard."""
+
+    board: str
+    task: str | None
+    """As typed: folder, zip, file or name; None keeps the current task."""
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changed:
+    """The outcome of an update."""
+
+    board: str
+    rejudged_jobs: int | None
+    """None if nothing is judged again."""
+
+
+class Venue(Protocol):
+    """The operations that commands need."""
+
+    @property
+    def server(self) -> str | None:
+        """Return the server's address, None for this machine's database."""
+
+    @property
+    def option(self) -> str:
+        """Return what a command that is proposed needs, to work here: empty, or `` --server URL``."""
+
+    def check_judges(self) -> None:
+        """Raise ``ConfigError`` if this machine is to judge submissions and cannot."""
+
+    def submit(self, ask: Ask) -> SubmissionInfo:
+        """Submit."""
+
+    def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
+        """Wait until a new submission has ended, and show its progress."""
+
+    def watch(self, submission_id: int, *, quiet: bool) -> None:
+        """Wait until a submission has ended, and show its progress."""
+
+    def submission(self, submission_id: int) -> SubmissionInfo:
+        """Return a submission with its reports."""
+
+    def submissions(
+        self, *, user: str | None, board: str | None, tag: str | None, limit: int
+    ) -> list[SubmissionInfo]:
+        """Return the newest submissions."""
+
+    def screening(self, submission_id: int) -> Screening | None:
+        """Return the static screen's findings. Only where :attr:`server` is None."""
+
+    def code(self, submission_id: int) -> str:
+        """Return a submission's text."""
+
+    def cancel(self, submission_id: int, *, user: str | None) -> int:
+        """Cancel the unfinished jobs of a submission, and return their number."""
+
+    def delete_submission(self, submission_id: int, *, user: str | None) -> None:
+        """Delete a submission permanently."""
+
+    def place(self, board: str, device: str, user: str) -> Standing | None:
+        """Return a user's place, None if there is none or it is not public."""
+
+    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
+        """Return a ranking."""
+
+    def older_standings(self, board: str, device: str) -> list[Standing]:
+        """Return what was measured by an older clock and stands apart, a hundred at most."""
+
+    def frozen_since(self, board: str, device: str) -> datetime | None:
+        """Return the time of the freeze whose standings the user sees, None if they are live."""
+
+    def boards(self) -> list[BoardInfo]:
+        """Return all leaderboards."""
+
+    def board(self, name: str) -> BoardInfo:
+        """Return a leaderboard."""
+
+    def task(self, board: str) -> TaskInfo:
+        """Return a leaderboard's task."""
+
+    def whole_task(self, board: str) -> Task:
+        """Return a leaderboard's task without its hidden cases, to be run here or written to a folder."""
+
+    def task_object(self, board: str) -> Mapping[str, object]:
+        """Return a leaderboard's task as ``--json`` prints it."""
+
+    def create_board(
+        self,
+        task: str,
+        *,
+        name: str | None,
+        devices: Sequence[str],
+        settings: Mapping[str, Any],
+        user: str | None,
+    ) -> tuple[BoardInfo, Sequence[str]]:
+        """Create a leaderboard; return it, and how its harness was chosen. Raise ``OwnHarnessNeeded``."""
+
+    def preview(self, update: Update) -> UpdatePreview:
+        """Return what an update would change."""
+
+    def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
+        """Change a leaderboard as previewed."""
+
+    def delete_board(self, name: str) -> None:
+        """Delete a leaderboard permanently."""
+
+
+@contextmanager
+def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator[Venue]:
+    """Open the place for a command, from its options and the environment; a server is named on stderr.
+
+    Raises:
+        InvalidValue: The options contradict each other.
+        ConfigError, StorageUnavailable: The local database cannot be used.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.errors import SignInNeeded
+
+    address = choose(server, local=local, config=config)
+    if address is None:
+        from kernelcup.cli.backend.local import LocalVenue
+
+        if not local and config is None:
+            say_overridden()
+        settings = wiring.load_config(config)
+        with wiring.open_database(settings) as db:
+            yield LocalVenue(settings, db)
+        return
+    from kernelcup.cli.backend.server import RemoteVenue
+    from kernelcup.cli.credentials import Credentials
+    from kernelcup.client import Client
+
+    typer.echo(f"server: {address}", err=True)
+    token = Credentials.load(os.environ).tokens.get(address)
+    option = f" --server {address}" if server is not None else ""
+    with (
+        wiring.pointing_to(f"kernelcup login {address}", SignInNeeded),
+        Client(address, token) as client,
+    ):
+        yield RemoteVenue(client, option=option)
+
+
+def overriding() -> str | None:
+    """Return the set variable that makes commands use this machine's database despite a sign-in."""
+    return next((name for name in LOCAL_NAMES if os.environ.get(name)), None)
+
+
+def say_overridden() -> None:
+    """Report on stderr that the signed-in server is not used, and why."""
+    from kernelcup.cli.credentials import Credentials
+
+    name, server = overriding(), Credentials.load(os.environ).default
+    if name is not None and server is not None:
+        typer.echo(
+            f"using this machine's database, because {name} is set; you are signed in to {server}, use it "
+            f"with --server {server}",
+            err=True,
+        )
+
+
+def choose(server: str | None, *, local: bool, config: Path | None) -> str | None:
+    """Return the address of the chosen server, None for this machine's database."""
+    from kernelcup.cli.credentials import Credentials
+    from kernelcup.client import read_server
+    from kernelcup.errors import InvalidValue
+
+    if server is not None and (local or config is not None):
+        raise InvalidValue(f"--server and {'--local' if local else '--config'} contradict each other")
+    if local:
+        return None
+    if named := server or os.environ.get("KERNELCUP_SERVER"):
+        return read_server(named)
+    if config is not None or any(os.environ.get(name) for name in LOCAL_NAMES):
+        return None
+    return Credentials.load(os.environ).default

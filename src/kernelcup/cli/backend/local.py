@@ -1,0 +1,294 @@
+"""Commands that work with this machine's database."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kernelcup.cli import wiring
+from kernelcup.cli.author.task import without_hidden
+from kernelcup.cli.backend.base import Ask, Changed, Update
+from kernelcup.cli.show import render
+from kernelcup.cli.show.plain_text import plain
+from kernelcup.client_forms import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
+from kernelcup.domain import OPERATOR, DuelOutcome, JobState
+from kernelcup.errors import Forbidden
+from kernelcup.services.boards import boards, changes
+from kernelcup.services.machines.outages import outage_text, outages
+from kernelcup.services.people.user_names import actor_of
+from kernelcup.services.queue.progress import GpuOut, JobProgress, Progress
+from kernelcup.services.results import standings as rank
+from kernelcup.services.results.leader import Beside, beside
+from kernelcup.services.submissions import submissions as service
+from kernelcup.services.submissions.handout import hand_out, templates_of
+from kernelcup.services.submissions.submissions import JobView, SubmissionView
+from kernelcup.services.submissions.submit import submit
+
+if TYPE_CHECKING:
+    from kernelcup.config import Config
+    from kernelcup.domain import Standing, Task
+    from kernelcup.screen import Screening
+    from kernelcup.services.boards.changes import UpdatePreview
+    from kernelcup.storage.engine.database import Database
+    from kernelcup.storage.machines.outages import DeviceFault
+
+POLL_INTERVAL_S = 0.5
+
+
+class LocalVenue:
+    """This machine's database, as its operator."""
+
+    server = None
+    option = ""
+
+    def __init__(self, config: Config, db: Database) -> None:
+        self._config = config
+        self._db = db
+
+    @property
+    def db(self) -> Database:
+        """Return the database, for operations that have no method here."""
+        return self._db
+
+    @property
+    def config(self) -> Config:
+        """Return this machine's configuration."""
+        return self._config
+
+    def check_judges(self) -> None:
+        """Raise ``ConfigError`` if this machine cannot judge."""
+        wiring.make_dispatcher(self._config, self._db)
+
+    def submit(self, ask: Ask) -> SubmissionInfo:
+        """Put a submission into the queue."""
+        made = submit(
+            self._db,
+            user=wiring.user_name(ask.user),
+            file_name=ask.file_name,
+            content=ask.content,
+            mode=ask.mode,
+            now=datetime.now(UTC),
+            board=ask.board,
+            devices=ask.devices,
+        )
+        return self.submission(made.id)
+
+    def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
+        """Work off the queue until a submission has ended, with a live line for its stages."""
+        with render.StageLines(quiet=quiet) as lines:
+
+            def take(progress: Progress) -> None:
+                if isinstance(progress, JobProgress) and progress.job.submission_id == submission.id:
+                    if len(submission.devices) > 1:
+                        lines.relabel(progress.job.device)
+                    lines.take(progress.event)
+                if isinstance(progress, GpuOut) and progress.fault.device in submission.devices:
+                    lines.say(outage_text([progress.fault]))
+
+            try:
+                wiring.make_dispatcher(self._config, self._db, take).run_until(submission.id)
+            except BaseException as error:
+                error.add_note(
+                    f"submission {submission.id} stays in the queue; `kernelcup serve` judges it, "
+                    f"`kernelcup cancel {submission.id}` withdraws it"
+                )
+                raise
+
+    def watch(self, submission_id: int, *, quiet: bool) -> None:
+        """Wait until another process has judged a submission."""
+        last = ""
+        while not (view := service.show_submission(self._db, submission_id)).ended:
+            now = progress_text(view, outages(self._db, now=datetime.now(UTC)))
+            if now != last and not quiet:
+                typer.echo(now)
+            last = now
+            time.sleep(POLL_INTERVAL_S)
+
+    def submission(self, submission_id: int) -> SubmissionInfo:
+        """Return a submission with its reports."""
+        view = service.show_submission(self._db, submission_id)
+        return submission_info(view, beside(self._db, view))
+
+    def submissions(
+        self, *, user: str | None, board: str | None, tag: str | None, limit: int
+    ) -> list[SubmissionInfo]:
+        """Return the newest submissions."""
+        found = service.list_submissions(self._db, user=user, board=board, tag=tag, limit=limit)
+        return [submission_info(service.show_submission(self._db, each.id)) for each in found]
+
+    def screening(self, submission_id: int) -> Screening | None:
+        """Return the static screen's findings."""
+        return service.screening_of(self._db, submission_id)
+
+    def code(self, submission_id: int) -> str:
+        """Return a submission's text."""
+        return service.get_code(self._db, submission_id)
+
+    def cancel(self, submission_id: int, *, user: str | None) -> int:
+        """Cancel the unfinished jobs of a submission."""
+        with wiring.pointing_to("give your user name with --user", Forbidden):
+            by = actor_of(self._db, wiring.user_name(user))
+            return service.cancel_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
+
+    def delete_submission(self, submission_id: int, *, user: str | None) -> None:
+        """Delete a submission permanently."""
+        with wiring.pointing_to("give your user name with --user", Forbidden):
+            by = actor_of(self._db, wiring.user_name(user))
+            service.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
+
+    def place(self, board: str, device: str, user: str) -> Standing | None:
+        """Return a user's place."""
+        return rank.personal_best(self._db, board, device, user)
+
+    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
+        """Return a ranking."""
+        return rank.standings(self._db, board, device, limit=limit)
+
+    def older_standings(self, board: str, device: str) -> list[Standing]:
+        """Return what was measured by an older clock and stands apart."""
+        return rank.older_standings(self._db, board, device)
+
+    def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
+        """Return None: the local database always shows the current standings."""
+        return None
+
+    def boards(self) -> list[BoardInfo]:
+        """Return all leaderboards."""
+        return [BoardInfo.of(board) for board in boards.list_boards(self._db)]
+
+    def board(self, name: str) -> BoardInfo:
+        """Return a leaderboard."""
+        return BoardInfo.of(boards.get_board(self._db, name))
+
+    def task(self, board: str) -> TaskInfo:
+        """Return a leaderboard's task."""
+        found = boards.visible_task(self._db, board)
+        languages = list(templates_of(found.board, found.task))
+        return dataclasses.replace(TaskInfo.of(found.task), harness=found.board.harness, templates=languages)
+
+    def whole_task(self, board: str) -> Task:
+        """Return a leaderboard's task without its hidden cases."""
+        return hand_out(self._db, board).task
+
+    def task_object(self, board: str) -> Mapping[str, object]:
+        """Return a leaderboard's task as ``--json`` prints it."""
+        found = boards.visible_task(self._db, board)
+        return {
+            **without_hidden(found.task),
+            "harness": found.board.harness.value,
+            "templates": templates_of(found.board, found.task),
+        }
+
+    def create_board(
+        self,
+        task: str,
+        *,
+        name: str | None,
+        devices: Sequence[str],
+        settings: Mapping[str, Any],
+        user: str | None,
+    ) -> tuple[BoardInfo, Sequence[str]]:
+        """Create a leaderboard; return it, and how its harness was chosen."""
+        found = wiring.find_task(task)
+        made = boards.make_board(
+            self._db,
+            name=found.name if name is None else name,
+            task=found,
+            devices=devices or [self._config.devices[0].name],
+            creator=wiring.creator_name(self._db, user),
+            now=datetime.now(UTC),
+            known_devices=self._config.devices,
+            trial=wiring.make_trial(self._config),
+            **settings,
+        )
+        return BoardInfo.of(made.board), made.notes
+
+    def preview(self, update: Update) -> UpdatePreview:
+        """Return what an update would change."""
+        return changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
+
+    def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
+        """Change a leaderboard as previewed."""
+        done = changes.update_board(
+            self._db,
+            OPERATOR,
+            update.board,
+            expected=seen.fingerprint,
+            rejudge=rejudge,
+            force=force,
+            trial=wiring.make_trial(self._config) if update.task is not None else None,
+            **self._arguments(update),
+        )
+        return Changed(board=done.board.name, rejudged_jobs=done.rejudge.jobs if done.rejudge else None)
+
+    def _arguments(self, update: Update) -> dict[str, Any]:
+        return {
+            "task": None if update.task is None else wiring.find_task(update.task),
+            "changes": changes.BoardChanges(**update.settings),
+            "known_devices": self._config.devices,
+            "now": datetime.now(UTC),
+        }
+
+    def delete_board(self, name: str) -> None:
+        """Delete a leaderboard permanently."""
+        boards.delete_board(self._db, name, now=datetime.now(UTC))
+
+
+def submission_info(view: SubmissionView, told: Mapping[int, Beside] | None = None) -> SubmissionInfo:
+    """Return a submission for commands, with the notes beside its results."""
+    each = view.submission
+    beside_of = told or {}
+    return SubmissionInfo(
+        id=each.id,
+        leaderboard=each.leaderboard,
+        user=each.user,
+        mode=each.mode,
+        file_name=each.file_name,
+        devices=each.devices,
+        created_at=each.created_at,
+        ended=view.ended,
+        jobs=tuple(job_info(job, beside_of.get(job.job.id)) for job in view.jobs),
+    )
+
+
+def job_info(view: JobView, told: Beside | None = None) -> JobInfo:
+    """Return a job for commands."""
+    job, run = view.job, view.run
+    return JobInfo(
+        id=job.id,
+        device=job.device,
+        state=job.state,
+        attempt=job.attempt,
+        position=view.position,
+        reason=job.reason,
+        run=run.id if run is not None else None,
+        verdict=run.verdict if run is not None else None,
+        score_s=run.score_s if run is not None else None,
+        report=run.report if run is not None else None,
+        low_s=run.low_s if run is not None else None,
+        high_s=run.high_s if run is not None else None,
+        raw_s=run.raw_s if run is not None else None,
+        at_floor=run is not None and run.at_floor,
+        trust=run.report.trust.value if run is not None else None,
+        duel=run.duel if run is not None else DuelOutcome.NONE,
+        remark=told.remark if told is not None else "",
+        best=told.best if told is not None else None,
+    )
+
+
+def progress_text(view: SubmissionView, out: Sequence[DeviceFault] = ()) -> str:
+    """Describe in one line the state of a submission's jobs, and their devices that are out of service."""
+    parts = []
+    for each in view.jobs:
+        place = f", place {each.position}" if each.position is not None else ""
+        parts.append(f"{each.job.device}: {each.job.state.value}{place}")
+    idle = all(each.job.state is not JobState.RUNNING for each in view.jobs)
+    waiting = {each.job.device for each in view.jobs if each.job.state is JobState.QUEUED}
+    if told := outage_text(fault for fault in out if fault.device in waiting):
+        return plain(f"{'; '.join(parts)}   ({told})")
+    return "; ".join(parts) + ("   (is a `kernelcup serve` running?)" if idle else "")

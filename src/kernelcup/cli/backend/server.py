@@ -1,0 +1,243 @@
+"""Commands that work with a server."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from kernelcup.cli import wiring
+from kernelcup.cli.backend.base import Ask, Changed, Update
+from kernelcup.cli.compete.follow import Follower
+from kernelcup.cli.show.plain_text import plain
+from kernelcup.client_api import Api
+from kernelcup.client_forms import BoardInfo, SubmissionInfo, TaskInfo, moment
+from kernelcup.client_tasks import pack
+from kernelcup.errors import InvalidValue, ServerUnavailable
+from kernelcup.services.boards.boards import check_board_name
+from kernelcup.services.boards.changes import Affected, UpdatePreview
+from kernelcup.services.boards.task_diff import CaseChange, FileChange
+from kernelcup.services.submissions.submit import read_code
+
+if TYPE_CHECKING:
+    from kernelcup.client import Client
+    from kernelcup.domain import Standing, Task
+
+MOMENTS = ("opens_at", "deadline", "freeze_at")
+
+
+class RemoteVenue:
+    """A server, as the token's user."""
+
+    def __init__(self, client: Client, *, option: str = "") -> None:
+        self._api = Api(client, on_retry=lambda text: typer.echo(plain(text), err=True))
+        self.option = option
+
+    @property
+    def server(self) -> str | None:
+        """Return the server's address."""
+        return self._api.server
+
+    @property
+    def api(self) -> Api:
+        """Return the server, for calls that have no method here."""
+        return self._api
+
+    def check_judges(self) -> None:
+        """Do nothing: this machine does not judge."""
+
+    def submit(self, ask: Ask) -> SubmissionInfo:
+        """Submit exactly once, even if the request is sent again."""
+        refuse_user(ask.user)
+        return self._api.submit(
+            code=read_code(ask.content),
+            file_name=ask.file_name,
+            mode=ask.mode,
+            key=uuid.uuid4().hex,
+            board=ask.board,
+            devices=ask.devices,
+        )
+
+    def judge(self, submission: SubmissionInfo, *, quiet: bool) -> None:
+        """Follow a new submission; an interruption does not cancel it."""
+        self.watch(submission.id, quiet=quiet)
+
+    def watch(self, submission_id: int, *, quiet: bool) -> None:
+        """Follow a submission until it has ended."""
+        try:
+            # The events alone would not show at once what the submission waits for.
+            submission = self._api.submission(submission_id)
+            if not submission.ended:
+                self._follow(submission, quiet=quiet)
+        except (KeyboardInterrupt, SystemExit, ServerUnavailable) as error:
+            error.add_note(
+                f"kernelcup watch {submission_id}{self.option}   (submission {submission_id} stays on the "
+                f"server; kernelcup cancel {submission_id}{self.option} withdraws it)"
+            )
+            raise
+
+    def _follow(self, submission: SubmissionInfo, *, quiet: bool) -> None:
+        with (
+            Follower(submission, quiet=quiet) as follower,
+            closing(self._api.follow(submission.id)) as events,
+        ):
+            for event in events:
+                follower.take(event)
+
+    def submission(self, submission_id: int) -> SubmissionInfo:
+        """Return a submission with its reports."""
+        return self._api.submission(submission_id)
+
+    def submissions(
+        self, *, user: str | None, board: str | None, tag: str | None, limit: int
+    ) -> list[SubmissionInfo]:
+        """Return the newest submissions."""
+        return self._api.submissions(user=user, board=board, tag=tag, limit=limit)
+
+    def screening(self, submission_id: int) -> None:
+        """Return None: the server does not reveal the screening."""
+
+    def code(self, submission_id: int) -> str:
+        """Return a submission's text."""
+        return self._api.code(submission_id)
+
+    def cancel(self, submission_id: int, *, user: str | None) -> int:
+        """Cancel what is left of a submission."""
+        refuse_user(user)
+        return self._api.cancel(submission_id)
+
+    def delete_submission(self, submission_id: int, *, user: str | None) -> None:
+        """Delete a submission for good."""
+        refuse_user(user)
+        self._api.delete_submission(submission_id)
+
+    def place(self, board: str, device: str, user: str) -> Standing | None:
+        """Return the user's own place; other users get None."""
+        found = self._api.my_place(board, device)
+        return found if found is not None and found.user == user else None
+
+    def standings(self, board: str, device: str, *, limit: int) -> list[Standing]:
+        """Return a ranking."""
+        return self._api.standings(board, device, limit=limit)
+
+    def older_standings(self, board: str, device: str) -> list[Standing]:
+        """Return what was measured by an older clock and stands apart."""
+        return self._api.older_standings(board, device)
+
+    def frozen_since(self, board: str, device: str) -> datetime | None:
+        """Return the time of the freeze whose standings the user sees, None if they are live."""
+        return self._api.frozen_since(board, device)
+
+    def boards(self) -> list[BoardInfo]:
+        """Return the leaderboards that the user may see."""
+        return self._api.boards()
+
+    def board(self, name: str) -> BoardInfo:
+        """Return a leaderboard."""
+        return self._api.board(name)
+
+    def task(self, board: str) -> TaskInfo:
+        """Return a leaderboard's task."""
+        return self._api.task(board)
+
+    def whole_task(self, board: str) -> Task:
+        """Return a leaderboard's task without its hidden cases."""
+        task = self._api.whole_task(board)
+        check_board_name(task.name)  # it may become the name of a folder
+        return task
+
+    def task_object(self, board: str) -> Mapping[str, object]:
+        """Return a leaderboard's task as ``--json`` prints it."""
+        return self._api.task_object(board)
+
+    def create_board(
+        self,
+        task: str,
+        *,
+        name: str | None,
+        devices: Sequence[str],
+        settings: Mapping[str, Any],
+        user: str | None,
+    ) -> tuple[BoardInfo, Sequence[str]]:
+        """Send a task and create its leaderboard; return the leaderboard and how its harness was chosen."""
+        refuse_user(user)
+        found, files = pack(wiring.task_path(task))
+        wanted = {"name": found.name if name is None else name, **settings_object(settings)}
+        return self._api.create_board(wanted | ({"devices": list(devices)} if devices else {}), files)
+
+    def preview(self, update: Update) -> UpdatePreview:
+        """Return what an update would change."""
+        files = None if update.task is None else pack(wiring.task_path(update.task))[1]
+        body = self._api.preview(update.board, settings_object(update.settings), files)
+        try:
+            return read_preview(body)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ServerUnavailable(f"{self.server} sent an answer that this version cannot read") from error
+
+    def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
+        """Change the task as previewed, then the settings, then judge results again."""
+        if update.task is not None:
+            files = pack(wiring.task_path(update.task))[1]
+            self._api.replace_task(update.board, files, expected=seen.fingerprint)
+        if update.settings:
+            try:
+                self._api.change_board(update.board, settings_object(update.settings), force=force)
+            except BaseException as error:
+                if update.task is not None:
+                    error.add_note(
+                        "the task is changed, the settings are not; run the command again for them"
+                    )
+                raise
+        jobs = self._api.rejudge(update.board) if rejudge and seen.needs_rejudge else None
+        return Changed(board=seen.board, rejudged_jobs=jobs)
+
+    def delete_board(self, name: str) -> None:
+        """Delete a leaderboard for good."""
+        self._api.delete_board(name)
+
+
+def refuse_user(user: str | None) -> None:
+    """Raise ``InvalidValue`` for a user name: a server identifies the user by the token."""
+    if user is not None:
+        raise InvalidValue(
+            "--user: the server knows you by your token; it is for this machine's database (--local)"
+        )
+
+
+def settings_object(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a leaderboard as the server reads them."""
+    return {name: _value(value) for name, value in settings.items()}
+
+
+def _value(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.value if isinstance(value, Enum) else value
+
+
+def read_preview(body: Mapping[str, Any]) -> UpdatePreview:
+    """Read a preview from the server's form."""
+    settings = {
+        name: tuple(moment(each) if name in MOMENTS else each for each in pair)
+        for name, pair in body["settings"].items()
+    }
+    values = {field.name: body[field.name] for field in dataclasses.fields(UpdatePreview)}
+    return UpdatePreview(
+        **values
+        | {
+            "settings": settings,
+            "files": tuple(FileChange(**each) for each in body["files"]),
+            "cases": tuple(CaseChange(**each) for each in body["cases"]),
+            "hidden": {name: tuple(pair) for name, pair in body["hidden"].items()},
+            "affected": tuple(Affected(**each) for each in body["affected"]),
+            "reasons": tuple(body["reasons"]),
+            "removed_in_use": tuple(body["removed_in_use"]),
+            "reveals": tuple(body["reveals"]),
+        }
+    )

@@ -1,0 +1,1 @@
+"""Commands of participants: submit, follow, compare, repeat."""

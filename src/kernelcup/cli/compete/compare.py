@@ -1,0 +1,241 @@
+"""``kernelcup compare``: two submissions measured in turns."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.show.plain_text import plain
+from kernelcup.errors import DeviceNeeded, InvalidValue
+
+if TYPE_CHECKING:
+    from kernelcup.cli.backend.local import LocalVenue
+    from kernelcup.cli.backend.server import RemoteVenue
+    from kernelcup.config import Config
+    from kernelcup.domain import Device, Task
+    from kernelcup_harness.protocol import RunReport
+
+LARGEST_NUMBER = 2**31 - 1
+
+
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help="Number of a submission; with --task, a file.")],
+    second: Annotated[
+        str,
+        typer.Argument(
+            metavar="B",
+            help="Number of another submission to the same leaderboard; with --task, another file.",
+        ),
+    ],
+    task: Annotated[
+        str | None,
+        typer.Option("--task", "-t", help="Compare files against this task, on this machine."),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            "--gpu",
+            "-d",
+            help="Device; default: this machine's best for files, the leaderboard's only one for submissions.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Measure which of two submissions is faster.
+
+    Both are measured in turns on one device, and the interval of their ratio shows whether the
+    difference is real. An emulated device has no times to compare. With --task, and for submission numbers
+    where
+    there is no server, this machine compares them now and stores nothing. A server queues the comparison
+    like an unranked run; you may compare your own submissions, and all of a leaderboard that you manage.
+
+    Exit codes as for `kernelcup run`, for A's verdict; 9 if nothing was compared.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.cli.backend.base import open_venue
+    from kernelcup.cli.backend.local import LocalVenue
+    from kernelcup.cli.backend.server import RemoteVenue
+    from kernelcup.errors import NotFound
+
+    if task is not None:
+        compare_files(task, first, second, device, as_json=as_json, config=config)
+        return
+    numbers = read_number(first), read_number(second)
+    with (
+        open_venue(server, local, config) as venue,
+        wiring.pointing_to(f"kernelcup submissions list{venue.option}", NotFound),
+    ):
+        if isinstance(venue, RemoteVenue):
+            compare_there(venue, *numbers, device, as_json=as_json)
+        else:
+            assert isinstance(venue, LocalVenue)
+            compare_stored(venue, *numbers, device, as_json=as_json)
+
+
+def read_number(text: str) -> int:
+    """Return the number of a submission. Raise ``InvalidValue``."""
+    digits = text.removeprefix("#").lstrip("0")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= len(str(LARGEST_NUMBER))
+    if is_number and int(digits) <= LARGEST_NUMBER:
+        return int(digits)
+    raise InvalidValue(f"{text}: expected the number of a submission; files need --task TASK")
+
+
+def compare_files(
+    task: str, first: str, second: str, device: str | None, *, as_json: bool, config: Path | None
+) -> None:
+    """Compare two files on this machine."""
+    from kernelcup.cli import wiring
+    from kernelcup.services.submissions.submit import read_code
+
+    settings = wiring.load_config(config)
+    chosen = check_device(wiring.pick_device(settings, device), settings)
+    found = wiring.find_task(task)
+    codes = [read_code(wiring.read_file(Path(name))) for name in (first, second)]
+    report = measure(found, codes[0], codes[1], chosen, settings=settings, quiet=as_json)
+    names = (Path(first).name, Path(second).name)
+    # Full paths where the file names are equal.
+    names = (first, second) if names[0] == names[1] else names
+    show_report(report, chosen.name, names, (first, second), as_json=as_json)
+
+
+def check_device(device: Device, settings: Config) -> Device:
+    """Return a device that has times to compare. Raise ``InvalidValue``."""
+    from kernelcup_harness.protocol import Backend
+
+    if device.backend is not Backend.EMULATED:
+        return device
+    others = [each.name for each in settings.devices if each.backend is not Backend.EMULATED]
+    more = f"; choose another with --device: {', '.join(others)}" if others else ""
+    raise InvalidValue(f"{device.name} is an emulated device, which has no times to compare{more}")
+
+
+def compare_stored(venue: LocalVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
+    """Compare two submissions of this machine's database, without a queue."""
+    from kernelcup.cli import wiring
+    from kernelcup.services.boards import boards
+    from kernelcup.services.results import standings
+
+    views = [venue.submission(number) for number in (first, second)]
+    names = {view.leaderboard for view in views}
+    if len(names) > 1:
+        raise InvalidValue(
+            f"#{first} and #{second} belong to different leaderboards: {', '.join(sorted(names))}"
+        )
+    board = boards.get_board(venue.db, names.pop())
+    if device is None and len(board.devices) > 1:
+        text = f"{board.name} has several devices: choose one with --device: {', '.join(board.devices)}"
+        raise DeviceNeeded(text, leaderboard=board.name, devices=board.devices)
+    wanted = board.devices[0] if device is None else standings.board_device(board, device)
+    chosen = check_device(wiring.pick_device(venue.config, wanted), venue.config)
+    codes = [venue.code(number) for number in (first, second)]
+    found = boards.get_task(venue.db, board.name)
+    report = measure(found, codes[0], codes[1], chosen, settings=venue.config, quiet=as_json)
+    show_report(report, chosen.name, (f"#{first}", f"#{second}"), (first, second), as_json=as_json)
+
+
+def compare_there(venue: RemoteVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
+    """Have a server compare two submissions, and wait for it."""
+    from kernelcup.cli import exit_codes
+    from kernelcup.domain import JobState
+    from kernelcup.wording import is_compared
+    from kernelcup_harness.protocol import DuelResult, Verdict, from_json
+
+    body = {"first": first, "second": second, "device": device}
+    made = venue.api.ask(dict, "POST", "/compare", json=body)
+    if not as_json:
+        typer.echo(plain(f"comparison {made['id']} of {made['leaderboard']} on {made['device']}"))
+    venue.watch(int(made["id"]), quiet=as_json)
+    done: dict[str, Any] = venue.api.ask(dict, "GET", f"/compare/{made['id']}")
+    if as_json:
+        typer.echo(json.dumps(done))
+    else:
+        typer.echo(plain(done["sentence"] or no_result(done["verdict"] or done["state"], f"#{first}")))
+    verdict = None if done["verdict"] is None else Verdict(done["verdict"])
+    duel = None if done["duel"] is None else from_json(DuelResult, done["duel"])
+    code = exit_codes.of_jobs([(JobState(done["state"]), verdict)])
+    raise typer.Exit(exit_codes.NO_RESULT if code == exit_codes.OK and not is_compared(duel) else code)
+
+
+def measure(
+    task: Task, first: str, second: str, device: Device, *, settings: Config, quiet: bool
+) -> RunReport:
+    """Measure two submissions' texts in turns on this machine. Raise ``LaunchError``."""
+    from kernelcup.cli import logs, wiring
+    from kernelcup.cli.show import render
+    from kernelcup.tasks.job_spec import build_job_spec
+    from kernelcup_harness.protocol import HarnessKind, Mode
+
+    spec = build_job_spec(
+        task,
+        job_id="compare",
+        submission=first,
+        mode=Mode.LEADERBOARD,
+        backend=device.backend,
+        harness=HarnessKind.STANDARD,  # only ranked runs measure two in turns
+    )
+    spec = dataclasses.replace(spec, rival=second, rival_name=spec.submission_name)
+    logs.set_up()
+    launcher = wiring.make_launcher(settings)
+    with render.StageLines(quiet=quiet) as lines:
+        wiring.tell_wait(launcher, device, lines.say)
+        return launcher.run(spec, device, on_event=lines.take, cancelled=threading.Event()).report
+
+
+def show_report(
+    report: RunReport, device: str, names: tuple[str, str], given: tuple[object, object], *, as_json: bool
+) -> None:
+    """Print which is faster, and end with the exit code of the first one's verdict.
+
+    Args:
+        report: The first submission's, with the duel.
+        device: The device that measured them.
+        names: Their names in sentences.
+        given: Their names in JSON: paths, or numbers of submissions.
+    """
+    from kernelcup.cli import exit_codes
+    from kernelcup.cli.show import render
+    from kernelcup.wording import duel_sentence, is_compared
+    from kernelcup_harness.protocol import to_json
+
+    sentence = "" if report.duel is None else duel_sentence(report.duel, *names)
+    if as_json:
+        body = {
+            "first": given[0],
+            "second": given[1],
+            "device": device,
+            "verdict": report.verdict.value,
+            "duel": to_json(report.duel),
+            "sentence": sentence,
+            "report": to_json(report),
+        }
+        typer.echo(json.dumps(body))
+    else:
+        out = render.console()
+        if report.duel is None:
+            out.print(render.headline(report))
+            render.failure(out, report)
+        typer.echo(plain(sentence or no_result(report.verdict.value, names[0])))
+        if report.duel is None and render.wants_a_gpu(report):
+            typer.echo("This task needs a GPU: without one there are no times to compare.")
+    code = exit_codes.VERDICTS[report.verdict]
+    raise typer.Exit(exit_codes.NO_RESULT if code == exit_codes.OK and not is_compared(report.duel) else code)
+
+
+def no_result(why: str, first: str) -> str:
+    """Explain why there is no result: the first submission's verdict, or the job's outcome."""
+    if why == "accepted":
+        return "There is nothing to compare: the two were not measured in turns."
+    if why == "cancelled":
+        return "The comparison was cancelled."
+    return f'There is nothing to compare: {first} ended with "{why.replace("_", " ")}".'

@@ -1,0 +1,282 @@
+"""``kernelcup submissions``, and how a submission is shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.backend.base import Venue
+from kernelcup.cli.backend.opening import with_venue
+from kernelcup.cli.options import JsonOption, SubmissionId, UserOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kernelcup.cli.backend.base import Venue
+    from kernelcup.client_forms import JobInfo, SubmissionInfo
+    from kernelcup.domain import RankingBy
+
+app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
+
+
+@app.command("list")
+@with_venue
+def list_all(
+    venue: Venue,
+    board: Annotated[
+        str | None, typer.Option("--board", "-b", help="Only submissions to this leaderboard.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Only submissions by this user.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only with this tag of the static screen.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Number of submissions at most.")] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List submissions, newest first."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import NotFound
+
+    with wiring.pointing_to(f"kernelcup board list{venue.option}", NotFound):
+        views = venue.submissions(user=user, board=board, tag=tag, limit=limit)
+    if as_json:
+        typer.echo(json.dumps({"submissions": [as_object(view, with_report=False) for view in views]}))
+    elif views:
+        print_list(views)
+    elif board is None and user is None and tag is None:
+        typer.echo("There is no submission yet. Next: kernelcup submit FILE --board BOARD")
+    else:
+        typer.echo("No submission matches.")
+
+
+def print_list(views: list[SubmissionInfo]) -> None:
+    """Print a line for each submission."""
+    from kernelcup.cli.show import render
+
+    table = render.new_table(
+        "id", "submitted (UTC)", "user", "leaderboard", "mode", "file", "verdicts", whole=("id", "verdicts")
+    )
+    for each in views:
+        states = "\n".join(f"{job.device}: {outcome(job)}" for job in each.jobs)
+        mode = "ranked" if each.mode.value == "leaderboard" else each.mode.value
+        when = f"{each.created_at:%Y-%m-%d %H:%M}"
+        row = (f"#{each.id}", when, each.user, each.leaderboard, mode, each.file_name, states)
+        table.add_row(*(render.cell(value) for value in row))
+    render.print_table(render.console(), "", table, drop=("file", "mode", "submitted (UTC)", "user"))
+
+
+@app.command()
+@with_venue
+def show(
+    venue: Venue,
+    submission_id: SubmissionId,
+    code: Annotated[bool, typer.Option("--code", help="Print the submitted file instead.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a submission with its reports and the static screen's findings.
+
+    Exit codes as for `kernelcup run`.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.errors import NotFound
+
+    with wiring.pointing_to(listing(venue), NotFound):
+        if code:
+            text = venue.code(submission_id)
+            typer.echo(
+                json.dumps({"submission": submission_id, "code": text}) if as_json else text, nl=as_json
+            )
+            return
+        finish(venue, submission_id, as_json=as_json, for_reviewers=True)
+
+
+@app.command()
+@with_venue
+def delete(
+    venue: Venue,
+    submission_id: SubmissionId,
+    user: UserOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete one of your submissions with its runs."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import InvalidValue, NotFound
+
+    with wiring.pointing_to(listing(venue), NotFound):
+        venue.submission(submission_id)
+        if not yes and (as_json or not sys.stdin.isatty()):
+            raise InvalidValue("not a terminal: confirm with --yes")
+        if not yes:
+            typer.confirm(f"Delete submission {submission_id} and its runs permanently?", abort=True)
+        venue.delete_submission(submission_id, user=user)
+    if as_json:
+        typer.echo(json.dumps({"deleted": submission_id}))
+    else:
+        typer.echo(f"submission {submission_id} is deleted")
+
+
+def listing(venue: Venue) -> str:
+    """Return the command that lists the submissions."""
+    return f"kernelcup submissions list{venue.option}"
+
+
+def finish(
+    venue: Venue,
+    submission_id: int,
+    *,
+    as_json: bool,
+    silent: bool = False,
+    for_reviewers: bool = False,
+) -> None:
+    """Print a submission's current state, and end with the exit code of its verdicts.
+
+    With the local database, the static screen's findings are shown too; a server does not reveal them.
+    """
+    from kernelcup.cli import exit_codes
+    from kernelcup.cli.author import screen
+    from kernelcup.cli.show import render
+
+    view = venue.submission(submission_id)
+    is_local = venue.server is None
+    if as_json:
+        body = as_object(view)
+        if is_local:
+            body["screening"] = screen.as_object(venue.screening(submission_id))
+        typer.echo(json.dumps(body))
+    elif not silent:
+        out = render.console()
+        print_view(out, view, venue.task(view.leaderboard).ranking_by, about=board_command(venue, view))
+        for job in view.jobs if is_local else ():
+            print_replay(out, job)
+        print_places(out, venue, view)
+        if for_reviewers and is_local:
+            screen.print_screening(out, venue.screening(submission_id))
+    raise typer.Exit(exit_codes.of_jobs([(job.state, job.verdict) for job in view.jobs]))
+
+
+def board_command(venue: Venue, view: SubmissionInfo) -> str:
+    """Return the command that shows a submission's task."""
+    return f"kernelcup board show {view.leaderboard}{venue.option}"
+
+
+def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, about: str) -> None:
+    """Print every job of a submission. ``about`` is the command that shows the task."""
+    from rich.text import Text
+
+    from kernelcup.cli.show import render
+    from kernelcup.domain import JobState, is_rejected
+
+    for job in view.jobs:
+        head = f"#{view.id} {view.leaderboard} on {job.device}: {view.file_name} by {view.user}"
+        out.print(Text(plain(head), style="bold"))
+        if job.report is not None:
+            rule = ranking_by if job.score is not None else None  # a comparison has no score
+            waits = job.state is JobState.QUARANTINED and not is_rejected(job.state, job.reason)
+            held = render.WAITS if waits else render.LOOKED_AT
+            render.report(out, job.report, rule, about=about, best=job.best, stored=job.score, held=held)
+        else:
+            out.print(Text(plain(state_text(job))))
+        if job.remark:
+            out.print(Text(plain(job.remark), style="yellow"))
+
+
+def print_replay(out: Console, job: JobInfo) -> None:
+    """Print the command that repeats the sample on which a run failed."""
+    from rich.text import Text
+
+    failed = [
+        (stage.name.value, case.index)
+        for stage in (job.report.stages if job.report is not None else ())
+        for case in stage.cases
+        if case.failed_on is not None
+    ]
+    if failed:
+        stage, case = failed[0]
+        out.print(Text(f"Repeat that sample: kernelcup replay {job.run} --stage {stage} --case {case}"))
+
+
+def state_text(job: JobInfo) -> str:
+    """Describe the state of a job without a run."""
+    from kernelcup.cli.compete.follow import waiting_text
+    from kernelcup.domain import JobState
+
+    if job.state is JobState.CANCELLED and job.reason:
+        return job.reason
+    if job.waiting is not None:
+        return waiting_text(job.waiting)
+    place = f", number {job.position} in its queue" if job.position is not None else ""
+    reason = f" ({job.reason})" if job.reason else ""
+    return f"{job.state.value}{place}{reason}"
+
+
+def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
+    """After a scored run, print its author's place."""
+    from rich.text import Text
+
+    from kernelcup import wording
+    from kernelcup.cli.show import render
+
+    for job in view.jobs:
+        if job.score_s is None:
+            continue
+        best = venue.place(view.leaderboard, job.device, view.user)
+        if best is not None:
+            ns = render.seconds_ns(best.score_s, best.low_s, best.high_s)
+            time = wording.with_interval(*ns, at_floor=best.at_floor)
+            place = wording.rank_text(best.rank, tied=best.tied)
+            what = f"rank {place} with {time} (#{best.submission_id})"
+            out.print(Text(plain(f"{view.user} on {job.device}: {what}")))
+
+
+def outcome(job: JobInfo) -> str:
+    """Return a job's verdict, or its state before there is one."""
+    return job.verdict.value if job.verdict is not None else job.state.value
+
+
+def as_object(view: SubmissionInfo, *, with_report: bool = True) -> dict[str, object]:
+    """Return a submission as ``--json`` prints it."""
+    return {
+        "id": view.id,
+        "leaderboard": view.leaderboard,
+        "user": view.user,
+        "mode": view.mode.value,
+        "file_name": view.file_name,
+        "created_at": view.created_at.isoformat(),
+        "jobs": [job_object(job, with_report=with_report) for job in view.jobs],
+    }
+
+
+def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
+    """Return a job with its run as ``--json`` prints it."""
+    from kernelcup.lessons import as_objects
+    from kernelcup_harness.protocol import to_json
+
+    body: dict[str, object] = {
+        "id": job.id,
+        "device": job.device,
+        "state": job.state.value,
+        "attempt": job.attempt,
+        "position": job.position,
+        "reason": job.reason,
+        "run": job.run,
+        "verdict": job.verdict.value if job.verdict is not None else None,
+        "score_s": job.score_s,
+        "low_s": job.low_s,
+        "high_s": job.high_s,
+        "raw_s": job.raw_s,
+        "at_floor": job.at_floor,
+        "trust": job.trust,
+        "duel": job.duel.value,
+        "remark": job.remark,
+    }
+    if job.waiting is not None:
+        body["starts_in_s"] = job.waiting.starts_in_s
+        body["reason"] = job.reason or job.waiting.reason
+    if with_report:
+        body["report"] = to_json(job.report) if job.report is not None else None
+        body["best"] = to_json(job.best) if job.best is not None else None
+        body["lessons"] = as_objects(job.report, job.best) if job.report is not None else []
+    return body

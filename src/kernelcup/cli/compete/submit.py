@@ -1,0 +1,276 @@
+"""``kernelcup submit``, ``watch``, ``cancel`` and ``standings``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.backend.base import Venue
+from kernelcup.cli.backend.opening import with_venue
+from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, SubmissionId, UserOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from kernelcup.cli.backend.base import Venue
+    from kernelcup.client_forms import BoardInfo
+    from kernelcup.domain import Standing
+
+
+@with_venue
+def submit(
+    venue: Venue,
+    file: SubmissionFile,
+    board: Annotated[
+        str | None,
+        typer.Option("--board", "-b", help="Leaderboard; default: `#!POPCORN leaderboard NAME` in the file."),
+    ] = None,
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device", "--gpu", "-d", help="May be repeated; default: `#!POPCORN gpus A B` in the file."
+        ),
+    ] = None,
+    mode: ModeOption = "leaderboard",
+    user: UserOption = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait for the report and show it.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit FILE to a leaderboard, by default ranked.
+
+    A server judges it; Ctrl-C stops only the wait, which `kernelcup watch` resumes. Without a
+    server this machine judges it now, or, with --no-wait, `kernelcup serve` does. Exit codes as for
+    `kernelcup run`; with several devices, that of the first verdict that is not accepted.
+    """
+    from kernelcup.cli import options, wiring
+    from kernelcup.cli.backend.base import Ask
+    from kernelcup.cli.compete.submissions import finish
+    from kernelcup.errors import (
+        DeviceNeeded,
+        LeaderboardNeeded,
+        NotFound,
+        ServerUnavailable,
+        UnknownDevice,
+    )
+
+    content = wiring.read_file(file)
+    warn_near_misses(content.decode("utf-8", "replace"))
+    ask = Ask(
+        file_name=os.fsencode(file.name).decode("utf-8", "replace"),
+        content=content,
+        mode=options.read_mode(mode),
+        board=board,
+        devices=tuple(device or ()),
+        user=user,
+    )
+    list_boards = f"kernelcup board list{venue.option}"
+    if wait:
+        venue.check_judges()  # refuse before anything is stored
+    with (
+        wiring.pointing_to(list_boards, NotFound),
+        wiring.pointing_to(list_boards, LeaderboardNeeded),
+        wiring.pointing_to("name it with --device", DeviceNeeded),
+        wiring.pointing_to(list_boards, UnknownDevice),
+    ):
+        submission = venue.submit(ask)
+    if not as_json:
+        names = ", ".join(submission.devices)
+        typer.echo(plain(f"submission {submission.id} to {submission.leaderboard} ({names})"))
+    if wait:
+        venue.judge(submission, quiet=as_json)
+    back = f"kernelcup watch {submission.id}{venue.option}   (the submission is stored)"
+    with wiring.pointing_to(back, ServerUnavailable):
+        if not wait and not as_json:
+            say_queued(venue, submission.id)
+        finish(venue, submission.id, as_json=as_json, silent=not wait)
+
+
+def warn_near_misses(code: str) -> None:
+    """Warn on stderr about comments that look like a directive but are not read as one."""
+    from kernelcup.services.submissions.directives import near_misses
+
+    for text in near_misses(code):
+        typer.echo(plain(f"warning: {text}"), err=True)
+
+
+def say_queued(venue: Venue, submission_id: int) -> None:
+    """Print a submission's place in the queue, and the command that follows it."""
+    from kernelcup.cli.compete.follow import waiting_text
+
+    for job in venue.submission(submission_id).jobs:
+        if job.waiting is not None:
+            typer.echo(plain(f"{job.device}: {waiting_text(job.waiting)}"))
+    who = "" if venue.server is not None else "   (it needs a running `kernelcup serve`)"
+    typer.echo(f"Next: kernelcup watch {submission_id}{venue.option}{who}")
+
+
+@with_venue
+def watch(
+    venue: Venue,
+    submission_id: SubmissionId,
+    timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout",
+            min=0.001,
+            max=1e6,
+            metavar="SECONDS",
+            help="Give up waiting after this time, with exit code 9.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Wait for a submission's report.
+
+    A server or another process, such as `kernelcup serve`, judges it. Exit codes as for
+    `kernelcup run`.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.cli.compete.submissions import finish, listing
+    from kernelcup.errors import NotFound
+
+    with wiring.pointing_to(listing(venue), NotFound):
+        with no_longer_than(
+            timeout_s, f"submission {submission_id}", f"kernelcup watch {submission_id}{venue.option}"
+        ):
+            venue.watch(submission_id, quiet=as_json)
+        finish(venue, submission_id, as_json=as_json)
+
+
+@contextmanager
+def no_longer_than(timeout_s: float | None, what: str, back: str) -> Iterator[None]:
+    """Raise ``WaitOver`` during a wait that takes longer; ``back`` is the command that resumes it.
+
+    Uses a timer of the process: a silent stream of a server would never give way to a look at
+    the clock. The timer fires again each second: a library's cleanup may swallow the exception.
+    """
+    from kernelcup.errors import WaitOver
+
+    if timeout_s is None:
+        yield
+        return
+
+    def give_up(_number: int, _frame: object) -> None:
+        error = WaitOver(f"{what} has not ended within {timeout_s:g} s; it continues")
+        error.add_note(back)
+        raise error
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@with_venue
+def cancel(
+    venue: Venue,
+    submission_id: SubmissionId,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Cancel the unfinished jobs of a submission.
+
+    Queued jobs are withdrawn; running jobs are stopped within seconds.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.cli.compete.submissions import listing
+    from kernelcup.errors import NotFound
+
+    with wiring.pointing_to(listing(venue), NotFound):
+        count = venue.cancel(submission_id, user=user)
+    if as_json:
+        typer.echo(json.dumps({"submission": submission_id, "cancelled_jobs": count}))
+    else:
+        typer.echo(f"{count} job{'' if count == 1 else 's'} of submission {submission_id} cancelled")
+
+
+@with_venue
+def standings(
+    venue: Venue,
+    board: Annotated[
+        str | None, typer.Argument(metavar="BOARD", help="Leaderboard; default: the only one.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", "--gpu", "-d", help="Only this device; default: all.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Number of places at most.")] = 50,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a leaderboard's standings, one table for each device."""
+    from kernelcup.cli.author.board import find_board, moment
+    from kernelcup.cli.show import render
+    from kernelcup.cli.show.older import print_older
+    from kernelcup.wording import frozen_text
+
+    found = find_board(venue, only_board(venue) if board is None else board)
+    devices = [board_device(found, device)] if device is not None else list(found.devices)
+    tables = {name: venue.standings(found.name, name, limit=limit) for name in devices}
+    older = {name: venue.older_standings(found.name, name) for name in devices}
+    since = None if found.freeze_at is None else venue.frozen_since(found.name, devices[0])
+    if as_json:
+        body = {name: [place_object(place) for place in places] for name, places in tables.items()}
+        frozen = None if since is None else since.isoformat()
+        apart = {name: [place_object(place) for place in places] for name, places in older.items()}
+        told = {"leaderboard": found.name, "standings": body, "frozen_since": frozen, "older": apart}
+        typer.echo(json.dumps(told))
+        return
+    out = render.console()
+    for name, places in tables.items():
+        render.standings(out, found, name, places)
+        print_older(out, found.name, name, older[name][:limit], venue.option)
+    if since is not None:
+        typer.echo(frozen_text(since))
+    elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):
+        typer.echo(f"Frozen for others since {moment(found.freeze_at)}; you see the current standings.")
+
+
+def board_device(board: BoardInfo, device: str) -> str:
+    """Return a leaderboard's device in its own spelling. Raise ``UnknownDevice``."""
+    from kernelcup.errors import UnknownDevice
+
+    for name in board.devices:
+        if name.lower() == device.lower():
+            return name
+    raise UnknownDevice(f"{board.name} has no device {device!r}; it has {', '.join(board.devices)}.")
+
+
+def only_board(venue: Venue) -> str:
+    """Return the name of the only leaderboard. Raise ``InvalidValue`` if there is not just one."""
+    from kernelcup.errors import InvalidValue, NotFound
+
+    names = [board.name for board in venue.boards()]
+    if not names:
+        raise NotFound("there is no leaderboard yet; kernelcup board create TASK makes one")
+    if len(names) > 1:
+        raise InvalidValue(f"which leaderboard? There are {', '.join(names)}")
+    return names[0]
+
+
+def place_object(place: Standing) -> dict[str, object]:
+    """Return a standing as ``--json`` prints it."""
+    return {
+        "rank": place.rank,
+        "tied": place.tied,
+        "user": place.user,
+        "score_s": place.score_s,
+        "low_s": place.low_s,
+        "high_s": place.high_s,
+        "raw_s": place.raw_s,
+        "at_floor": place.at_floor,
+        "duel": place.duel.value,
+        "submission": place.submission_id,
+        "submitted_at": place.submitted_at.isoformat(),
+        "file_name": place.file_name,
+        "trust": place.trust,
+        "proven": place.proven,
+        "comparable": place.comparable,
+    }

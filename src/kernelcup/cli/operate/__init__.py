@@ -1,0 +1,1 @@
+"""Commands of those who run the service: serve, database, bot, configuration, demo."""

@@ -1,0 +1,160 @@
+"""``kernelcup db``: bring the database up to date, back it up, restore it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.options import ConfigOption, JsonOption
+
+if TYPE_CHECKING:
+    from kernelcup.config import Config
+    from kernelcup.storage.engine.database import Database
+
+app = typer.Typer(help="Bring the database up to date, back it up, restore it.", no_args_is_help=True)
+
+
+@app.command()
+def upgrade(as_json: JsonOption = False, config: ConfigOption = None) -> None:
+    """Upgrade the database's tables to this version.
+
+    Every command upgrades a SQLite file; only this one upgrades a PostgreSQL database.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.storage.engine import migrate
+
+    with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
+        before = migrate.current_revision(db)
+        migrate.upgrade(db)
+        after = migrate.current_revision(db)
+    if as_json:
+        typer.echo(json.dumps({"before": before, "after": after}))
+    elif before == after:
+        typer.echo(f"the database is up to date (revision {after})")
+    else:
+        typer.echo(f"the database went from revision {before or 'nothing'} to {after}")
+
+
+def check_is_there(url: str) -> None:
+    """Raise ``NotFound`` if there is no SQLite file, rather than create an empty one and back that up."""
+    from kernelcup.errors import NotFound
+
+    missing = missing_file(url)
+    if missing is not None:
+        raise NotFound(
+            f"There is no database at {missing}. A server's database is on the server's machine: run this "
+            "command there, with its KERNELCUP_HOME."
+        )
+
+
+def missing_file(url: str) -> Path | None:
+    """Return the path of a missing SQLite file; None if it exists, or for a database server."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        found = make_url(url)
+    except ArgumentError:
+        return None  # opening it reports the error
+    is_file = found.get_backend_name() == "sqlite" and found.database not in (None, "", ":memory:")
+    file = Path(str(found.database))
+    return file if is_file and not file.exists() else None
+
+
+def state_of(settings: Config) -> str:
+    """Describe the database's state; nothing is created or changed.
+
+    Raises:
+        ConfigError, StorageUnavailable: `kernelcup serve` could not use it.
+    """
+    import os
+
+    from kernelcup.cli import wiring
+    from kernelcup.errors import ConfigError
+    from kernelcup.storage.engine import migrate
+
+    missing = missing_file(settings.database_url)
+    if missing is not None:
+        folder = next(each for each in missing.absolute().parents if each.exists())
+        if not os.access(folder, os.W_OK):
+            raise ConfigError(f"database: {missing} does not exist, and {folder} is not writable")
+        return "does not exist yet; the first command that needs it creates it"
+    with wiring.open_database(settings, upgrade=False) as db, wiring.refusals(db):
+        current, upgrades_itself = migrate.current_revision(db), db.engine.dialect.name == "sqlite"
+    if current == migrate.newest_revision():
+        return f"answers, up to date (revision {current})"
+    then = (
+        "the next command that needs it brings it up to date"
+        if upgrades_itself
+        else "run: kernelcup db upgrade"
+    )
+    return f"answers, at revision {current or 'none: it has no tables'}; {then}"
+
+
+@app.command()
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that does not exist yet.")],
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Write a copy of the database to FILE. The service may keep running."""
+    from kernelcup.cli import wiring
+    from kernelcup.storage.engine import backups
+
+    settings = wiring.load_config(config)
+    check_is_there(settings.database_url)
+    with wiring.open_database(settings) as db:
+        size = backups.back_up(db, file)
+    if as_json:
+        typer.echo(json.dumps({"file": str(file), "bytes": size}))
+    else:
+        typer.echo(f"{file}: {size:,} bytes. To restore it: kernelcup db restore {file}")
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `kernelcup db backup` wrote.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Replace the existing data.")] = False,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Restore the database from FILE. Stop the service first.
+
+    The command refuses while a dispatcher is running: its results would be lost or mixed in. A database
+    that is not empty is replaced only with --yes.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.storage.engine import backups, migrate
+
+    with wiring.open_database(wiring.load_config(config), upgrade=False) as db, wiring.refusals(db):
+        check_idle(db)
+        backups.restore(db, file, replace=yes)
+        revision = migrate.current_revision(db)
+        migrate.upgrade(db)
+    if as_json:
+        typer.echo(json.dumps({"file": str(file), "revision": revision}))
+    else:
+        typer.echo(f"the database is restored from {file} (revision {revision})")
+
+
+def check_idle(db: Database) -> None:
+    """Raise ``Conflict`` while a dispatcher works with the database."""
+    from datetime import UTC, datetime
+
+    from kernelcup.errors import Conflict
+    from kernelcup.services.machines import dispatchers
+    from kernelcup.storage.engine import migrate
+
+    if migrate.current_revision(db) != migrate.newest_revision():
+        return  # another version's, or empty: no dispatcher of this version uses it
+    alive = dispatchers.list_alive(db, datetime.now(UTC))
+    if alive:
+        names = ", ".join(f"{info.owner} (seen {info.seen_at:%H:%M:%S} UTC)" for info in alive)
+        error = Conflict(f"a dispatcher is running: {names}; nothing was restored")
+        error.add_note(
+            f"stop `kernelcup serve`; a dispatcher that crashed is forgotten after {dispatchers.ALIVE_FOR.seconds} s"
+        )
+        raise error

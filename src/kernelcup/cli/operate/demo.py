@@ -1,0 +1,236 @@
+"""``kernelcup demo``: a whole competition on this machine, with real evaluations."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import shlex
+import shutil
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.errors import Conflict
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kernelcup.config import Config
+    from kernelcup.domain import Device, Submission
+    from kernelcup.storage.engine.database import Database
+
+# Leaderboard, user, and one of the task's files; GPU-only submissions are too slow to interpret.
+ENTRIES = (
+    ("vectoradd", "ada", "template.py", False),
+    ("vectoradd", "grace", "solutions/torch_add_with_output.py", False),
+    ("vectoradd", "linus", "solutions/wrong_last_element.py", False),
+    ("vectoradd", "linus", "solutions/exception_in_call.py", False),
+    ("vectoradd", "linus", "template_triton.py", True),
+    ("softmax", "ada", "template.py", False),
+    ("softmax", "grace", "solutions/torch_softmax.py", False),
+    ("softmax", "linus", "solutions/triton_online_softmax.py", True),
+)
+BOARDS = ("vectoradd", "softmax")
+MARKER = "made-by-kernelcup-demo"
+CREATOR = "demo"
+SITE = "site"
+
+
+def demo(
+    directory: Annotated[
+        Path, typer.Option("--directory", help="Folder for the demo's database and site.")
+    ] = Path("kernelcup-demo"),
+) -> None:
+    """Show a whole competition on this machine.
+
+    Creates two leaderboards, judges the submissions of three users, and shows the standings. The device
+    is this machine's best: a GPU if there is one, else the emulated device.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.cli.show import render
+    from kernelcup.config import Config
+
+    began = time.monotonic()
+    folder = directory.absolute()
+    clear(folder)
+    # The demo uses its own database, whatever is configured.
+    foreign = ("KERNELCUP_DATABASE", "KERNELCUP_CONFIG")
+    environ = {name: value for name, value in os.environ.items() if name not in foreign}
+    settings = Config.load(None, environ | {"KERNELCUP_HOME": str(folder)})
+    terminal = sys.stdout.isatty()
+    width = None if terminal else 110
+    out = render.PlainConsole(highlight=False, soft_wrap=not terminal, width=width)
+    device = wiring.pick_device(settings, None)
+    settings = with_or_without_sandbox(settings)
+    with wiring.open_database(settings) as db:
+        out.print(f"A competition on {device.name}, stored in {folder}", markup=False, style="bold")
+        make_boards(db, settings, device)
+        wrong = compete(out, db, settings, device)
+        show_results(out, db, device, wrong)
+        page = write_pages(db, settings, folder / SITE)
+    next_steps(out, directory, wrong, time.monotonic() - began)
+    show_site(out, directory, page, wrong)
+
+
+def write_pages(db: Database, settings: Config, folder: Path) -> Path:
+    """Write the site as the demo's creator sees it, and return the path of its first page."""
+    import secrets
+
+    import structlog
+
+    from kernelcup.domain import OPERATOR, Scope
+    from kernelcup.http.platform import Platform
+    from kernelcup.http.static_site import write_site
+    from kernelcup.services.people import tokens
+    from kernelcup.services.submissions.submissions import list_submissions
+
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    platform = Platform(db=db, config=settings, secret=secrets.token_hex())
+    reader, token = tokens.create_token(
+        db,
+        OPERATOR,
+        name="demo site",
+        scopes=[Scope.READ, Scope.INSPECT],
+        now=datetime.now(UTC),
+        for_user=CREATOR,
+    )
+    try:
+        every = list_submissions(db, limit=len(ENTRIES))
+        return write_site(platform, folder, token=token, also=[f"/s/{each.id}" for each in every])
+    finally:
+        tokens.revoke_token(db, OPERATOR, reader.id, datetime.now(UTC))
+
+
+def show_site(out: Console, directory: Path, page: Path, wrong: Submission) -> None:
+    """Print the site's location and the command that serves it."""
+    home = f"KERNELCUP_HOME={shlex.quote(str(directory))}"
+    command = "kernelcup" if shutil.which("kernelcup") else shlex.quote(sys.argv[0])
+    out.print("\nThe leaderboards and reports as pages, which open from the disk:", markup=False)
+    out.print(f"  {page.as_uri()}", markup=False)
+    out.print(f"  {page.with_name('s').as_uri()}/{wrong.id}.html  (the wrong answer)", markup=False)
+    out.print("The same with sign-in and submitting:", markup=False)
+    out.print(f"  {home} {command} serve", markup=False)
+
+
+def with_or_without_sandbox(settings: Config) -> Config:
+    """Return the demo's settings; its submissions ship with KernelCup, so no sandbox is required."""
+    from kernelcup.cli import wiring
+
+    if wiring.describe_harness()["sandbox"]["kind"] != "none":
+        return settings
+    typer.echo(
+        "No sandbox works here. The demo runs its own submissions without one; a real competition would "
+        "refuse ranked runs. `kernelcup doctor` shows how to get a sandbox.",
+        err=True,
+    )
+    return dataclasses.replace(settings, sandbox_required=False)
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier demo left in ``folder``, and nothing else.
+
+    Raise ``Conflict`` if the database there is not a demo's.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / "kernelcup.db").exists() and not (folder / MARKER).exists():
+        raise Conflict(f"{folder} has a database that is not a demo's; choose another --directory")
+    (folder / MARKER).touch()
+    for name in ("kernelcup.db", "kernelcup.db-wal", "kernelcup.db-shm", "index.html"):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / SITE, ignore_errors=True)
+
+
+def make_boards(db: Database, settings: Config, device: Device) -> None:
+    """Make both leaderboards."""
+    from kernelcup.cli import wiring
+    from kernelcup.services.boards.boards import create_board
+
+    for name in BOARDS:
+        create_board(
+            db,
+            name=name,
+            task=wiring.find_task(name),
+            devices=[device.name],
+            creator=CREATOR,
+            now=datetime.now(UTC),
+            known_devices=settings.devices,
+        )
+
+
+def compete(out: Console, db: Database, settings: Config, device: Device) -> Submission:
+    """Submit and judge everything; return a submission that is wrong."""
+    from kernelcup.cli import wiring
+    from kernelcup.cli.show import render
+    from kernelcup.services.queue.progress import JobFinished, JobProgress, JobStarted, Progress
+    from kernelcup.services.submissions.submit import submit
+    from kernelcup_harness.protocol import Backend, Mode
+
+    entries = [entry for entry in ENTRIES if device.backend is Backend.CUDA or not entry[3]]
+    submitted = {}
+    for board, user, file, _ in entries:
+        path = wiring.shipped_tasks()[board] / file
+        made = submit(
+            db,
+            user=user,
+            file_name=path.name,
+            content=path.read_bytes(),
+            mode=Mode.LEADERBOARD,
+            now=datetime.now(UTC),
+            board=board,
+        )
+        submitted[made.id] = made
+    out.print(f"{len(submitted)} submissions of three users to {' and '.join(BOARDS)}")
+    with render.StageLines() as lines:
+
+        def take(progress: Progress) -> None:
+            if isinstance(progress, JobStarted):
+                lines.relabel(title(submitted[progress.job.submission_id]))
+            elif isinstance(progress, JobProgress) and progress.event["event"] != "stage_end":
+                lines.take(progress.event)
+            elif isinstance(progress, JobFinished):
+                line = render.verdict_text(progress.run.verdict)
+                line.append(f"  {title(submitted[progress.job.submission_id])}", style="default")
+                line.append(f"  {progress.run.report.duration_s:.1f} s", style="dim")
+                with lines.paused():
+                    out.print(line)
+
+        wiring.make_dispatcher(settings, db, take).run_until_idle()
+    return next(each for each in submitted.values() if each.file_name == "wrong_last_element.py")
+
+
+def title(submission: Submission) -> str:
+    """Return a submission's name for people."""
+    return f"#{submission.id} {submission.leaderboard}: {submission.file_name} by {submission.user}"
+
+
+def show_results(out: Console, db: Database, device: Device, wrong: Submission) -> None:
+    """Print both standings and the report of the wrong submission."""
+    from kernelcup.cli.show import render
+    from kernelcup.services.boards.boards import get_board
+    from kernelcup.services.results.standings import standings
+    from kernelcup.services.submissions.submissions import show_submission
+
+    for name in BOARDS:
+        out.print()
+        render.standings(out, get_board(db, name), device.name, standings(db, name, device.name))
+    out.print(f"\n[bold]Why {title(wrong)} is not ranked[/]")
+    (job,) = show_submission(db, wrong.id).jobs
+    if job.run is not None:
+        render.report(out, job.run.report, about=f"kernelcup task show {wrong.leaderboard}")
+
+
+def next_steps(out: Console, directory: Path, wrong: Submission, seconds: float) -> None:
+    """Print three commands to try."""
+    home = f"KERNELCUP_HOME={shlex.quote(str(directory))}"
+    command = "kernelcup" if shutil.which("kernelcup") else shlex.quote(sys.argv[0])
+    out.print(f"\nDone in {seconds:.0f} s. Three things to try next:", markup=False)
+    out.print(
+        f"  {command} task template vectoradd > mine.py && {command} run vectoradd mine.py", markup=False
+    )
+    out.print(f"  {home} {command} submit mine.py --board vectoradd", markup=False)
+    out.print(f"  {home} {command} submissions show {wrong.id}", markup=False)

@@ -1,0 +1,248 @@
+"""``kernelcup doctor``: checks what this machine has, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform as machine
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from kernelcup.cli.options import ConfigOption, JsonOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from kernelcup.config import Config
+
+State = Literal["ok", "missing", "broken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check."""
+
+    name: str
+    state: State
+    text: str
+    needed: bool = False
+    """Judging on this machine requires it."""
+
+
+def doctor(
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+    discord: Annotated[
+        bool, typer.Option("--discord", help="Check the requirements of the Discord bot instead.")
+    ] = False,
+) -> None:
+    """Check what this machine lacks for judging, and show how to get it.
+
+    Exit code 0 if submissions can be judged here (with --discord: if the bot can work), 4 otherwise.
+    """
+    from kernelcup.cli import exit_codes
+
+    findings = list(look_at_discord(config) if discord else look_around(config))
+    if as_json:
+        typer.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}))
+    else:
+        for finding in findings:
+            mark = {"ok": "ok     ", "missing": "missing", "broken": "BROKEN "}[finding.state]
+            typer.echo(plain(f"{mark}  {finding.name:12} {finding.text}"))
+    fit = all(finding.state == "ok" for finding in findings if finding.needed)
+    raise typer.Exit(exit_codes.OK if fit else exit_codes.CONFIG_ERROR)
+
+
+def look_around(config: Path | None) -> Iterator[Finding]:
+    """Run all checks that the configuration allows."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import ConfigError
+
+    yield from (python(), torch(), triton(), compilers(), sandbox())
+    try:
+        settings = wiring.load_config(config)
+    except ConfigError as error:
+        yield Finding("config", "broken", str(error), needed=True)
+        return
+    where = f"from {settings.file}" if settings.file is not None else "no file, using the defaults"
+    yield Finding("config", "ok", where, needed=True)
+    yield from (gpu(settings), clocks(settings), warm(settings), database(settings))
+    yield from (levels(settings), out_of_service(settings), disk(settings))
+
+
+def look_at_discord(config: Path | None) -> Iterator[Finding]:
+    """Check the bot's tokens, its guilds, and its permissions there."""
+    from kernelcup.cli import wiring
+    from kernelcup.cli.operate.bot import look
+    from kernelcup.errors import ConfigError
+
+    try:
+        found = look(wiring.load_config(config))
+    except ConfigError as error:
+        yield Finding("config", "broken", str(error), needed=True)
+        return
+    for each in found:
+        yield Finding(each.name, "ok" if each.good else "broken", each.text, needed=True)
+
+
+def python() -> Finding:
+    """Python itself."""
+    return Finding("python", "ok", f"{machine.python_version()} at {sys.executable}", needed=True)
+
+
+def torch() -> Finding:
+    """PyTorch: the judge needs it. Its version is read without importing it."""
+    try:
+        return Finding("torch", "ok", metadata.version("torch"), needed=True)
+    except metadata.PackageNotFoundError:
+        text = "judging needs it: pip install torch==2.13.0 (then kernelcup[runner])"
+        return Finding("torch", "missing", text, needed=True)
+
+
+def triton() -> Finding:
+    """Triton: for submissions that use it."""
+    try:
+        return Finding("triton", "ok", metadata.version("triton"))
+    except metadata.PackageNotFoundError:
+        return Finding("triton", "missing", "submissions that import it will fail: pip install triton")
+
+
+def gpu(config: Config) -> Finding:
+    """The devices on which this machine can judge."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import ConfigError
+    from kernelcup_harness.protocol import Backend
+
+    try:
+        wiring.check_devices(config)
+    except ConfigError as error:
+        return Finding("gpu", "broken", str(error), needed=True)
+    real = [f"{device.name} x{device.slots}" for device in config.devices if device.backend is Backend.CUDA]
+    if real:
+        return Finding("gpu", "ok", ", ".join(real))
+    return Finding(
+        "gpu", "missing", "no NVIDIA GPU: the emulated device checks answers, but its times mean nothing"
+    )
+
+
+def clocks(config: Config) -> Finding:
+    """By which clock each device times what the standard harness judges."""
+    from kernelcup.clocks import clock_words
+
+    told: dict[str, list[str]] = {}
+    for device in config.devices:
+        told.setdefault(clock_words(device.backend), []).append(device.name)
+    return Finding("clocks", "ok", "; ".join(f"{', '.join(names)}: {how}" for how, names in told.items()))
+
+
+def warm(config: Config) -> Finding:
+    """The number of runners that `kernelcup serve` keeps ready for jobs."""
+    from kernelcup.launchers.ready import waiting_runners
+
+    local = [device for device in config.devices if device.launcher == "local"]
+    counts = waiting_runners(local, config.warm)
+    text = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    if not text:
+        text = "none: each job starts its own processes (local.warm)"
+    return Finding("warm runners", "ok", text)
+
+
+def compilers() -> Finding:
+    """The compilers for inline C++ and CUDA."""
+    absent = [name for name in ("g++", "ninja", "nvcc") if shutil.which(name) is None]
+    if not absent:
+        return Finding("compilers", "ok", "g++, ninja, nvcc")
+    text = f"no {', '.join(absent)}: inline C++ or CUDA cannot be built (apt-get install g++ ninja-build; CUDA toolkit)"
+    return Finding("compilers", "missing", text)
+
+
+def sandbox() -> Finding:
+    """The sandbox, as the harness finds it: an installed sandbox may not work."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import LaunchError
+
+    try:
+        found = wiring.describe_harness()["sandbox"]
+    except LaunchError as error:
+        return Finding("sandbox", "broken", str(error))
+    missing = shutil.which("bwrap") is None
+    how = "apt-get install bubblewrap" if missing else "bwrap is there but does not work"
+    if found["kind"] == "none":
+        text = f"user code would run with your rights, so ranked runs are refused: {how}"
+        return Finding("sandbox", "missing", f"{text} (or [sandbox] required = false in kernelcup.toml)")
+    text = f"{found['kind']}, {found['privileges']}, no network, limits by {found['limits']}"
+    if found["kind"] != "bubblewrap":
+        text += f"; weaker than bubblewrap: {found['weaker']} ({how})"
+    return Finding("sandbox", "ok", text)
+
+
+def database(config: Config) -> Finding:
+    """The database and its schema."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import KernelCupError
+    from kernelcup.storage.engine.migrate import current_revision
+
+    try:
+        with wiring.open_database(config) as db:
+            revision, url = current_revision(db), repr(db.engine.url)
+    except (KernelCupError, OSError) as error:
+        return Finding("database", "broken", str(error), needed=True)
+    return Finding("database", "ok", f"{url} (schema {revision})", needed=True)
+
+
+def levels(config: Config) -> Finding:
+    """Leaderboards that require what a device of theirs cannot prove, so that nothing ranks there."""
+    from kernelcup.cli import wiring
+    from kernelcup.domain import TrustRule
+    from kernelcup.errors import KernelCupError
+    from kernelcup.services.boards.boards import list_boards, without_gpu_of
+
+    try:
+        with wiring.open_database(config) as db:
+            strict = [board for board in list_boards(db) if board.trust is TrustRule.AUDITED]
+    except (KernelCupError, OSError):
+        return Finding("levels", "missing", "not known without the database")
+    found = [
+        f"{board.name} on {', '.join(names)}"
+        for board in strict
+        if (names := without_gpu_of(board.devices, config.devices))
+    ]
+    if not found:
+        return Finding("levels", "ok", "each leaderboard's devices can give what it requires")
+    text = f"only audited times rank, and those are by the wall clock: {'; '.join(found)}"
+    return Finding("levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)")
+
+
+def out_of_service(config: Config) -> Finding:
+    """The GPUs that failed their checks, on all machines of this database."""
+    from kernelcup.cli import wiring
+    from kernelcup.errors import KernelCupError
+    from kernelcup.services.machines.outages import outage_text, outages
+
+    try:
+        with wiring.open_database(config) as db:
+            found = outages(db, now=datetime.now(UTC))
+    except (KernelCupError, OSError):
+        return Finding("in service", "missing", "unknown without the database")
+    if not found:
+        return Finding("in service", "ok", "every GPU")
+    how = "they return to service once they are clean; kernelcup admin device-up NAME brings them back now"
+    return Finding("in service", "broken", f"{outage_text(found)} ({how})")
+
+
+def disk(config: Config) -> Finding:
+    """Free space in the data folder."""
+    folder = config.data_dir
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free / 1e9
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        return Finding("disk", "broken", f"{folder} is not a writable folder", needed=True)
+    return Finding("disk", "ok" if free > 1 else "broken", f"{free:.0f} GB free at {folder}", needed=True)

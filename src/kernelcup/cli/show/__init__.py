@@ -1,0 +1,1 @@
+"""What a terminal shows: reports, tables, texts without control characters."""

@@ -1,0 +1,484 @@
+"""Reports, standings and the live line of a run, as text for people. Results come in as typed data.
+
+Every text that a submission, a task or a person wrote goes through ``plain`` and into a ``Text``,
+never into a string that is parsed as markup.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NoReturn
+
+from rich.console import Console, JustifyMethod, RenderableType
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from kernelcup import lesson_text, scoring
+from kernelcup.cli.show.plain_text import plain, shortened
+from kernelcup.cli.show.tables import fit, least_width
+from kernelcup.client_forms import BoardInfo
+from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy, Standing
+from kernelcup.lessons import Best, Lesson, lessons
+from kernelcup.scoring import Score
+from kernelcup.scoring import score as score_of
+from kernelcup.wording import (
+    duel_sentence,
+    duration,
+    interval_text,
+    rank_text,
+    time_text,
+    times_as_fast,
+)
+from kernelcup.wording import trust_text as trust_level_text
+from kernelcup_harness.protocol import (
+    Backend,
+    CapturedOutput,
+    CaseResult,
+    Mismatch,
+    RunReport,
+    StageName,
+    StageReport,
+    Verdict,
+)
+
+STYLES = {Verdict.ACCEPTED: "bold green", Verdict.INTERNAL_ERROR: "bold magenta"}
+MARKS = {Verdict.ACCEPTED: "✓", Verdict.INTERNAL_ERROR: "!"}
+SHOWN_CASES = 12
+SHOWN_OUTPUT_LINES = 20
+SHOWN_MESSAGE_LINES = 40
+WIDTH_WITHOUT_TERMINAL = 160
+TIED = "= not distinguishable from the first entry of that rank"
+APART = "unproven times rank below all proven ones"
+WIDE = "intervals that extend more than 5 % from the score count as 5 % in the ranking"
+BEHIND = "some entries rank behind the entry that they did not beat in a duel"
+WAITS, LOOKED_AT, UNRANKED = "waits for a person", "was reviewed by a person", "would not rank"
+EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
+
+# What to do next, for each verdict that is not "accepted"; {about} stands for the command that shows the
+# task.
+HINTS = {
+    Verdict.WRONG_ANSWER: "For what is expected, see: {about}",
+    Verdict.COMPILE_ERROR: "No call was made: fix the error named above.",
+    Verdict.RUNTIME_ERROR: "The error is in the submission; a traceback names its lines.",
+    Verdict.TIME_LIMIT_EXCEEDED: "Results from before the limit are above. The limits: {about}",
+    Verdict.MEMORY_LIMIT_EXCEEDED: "Free memory after use, or allocate it once.",
+    Verdict.OUTPUT_LIMIT_EXCEEDED: "Print or return less; only the beginning of the output is kept.",
+    Verdict.REJECTED: "The submission interfered with the judge. If it did so by accident, ask the "
+    "leaderboard's creator. The judge's code: {about} --harness",
+    Verdict.INTERNAL_ERROR: "This is not the submission's fault: the task or the machine failed. "
+    "Look with: kernelcup task check TASK, kernelcup doctor",
+}
+WANTS_A_GPU = (
+    "It needs a GPU, but ran on the CPU. On the CPU, kernelcup run --device emulated checks "
+    "answers; its times do not count."
+)
+# PyTorch's messages without a CUDA device: from a CPU-only build, and without a driver.
+NO_GPU = (
+    "without ATen_cuda library",
+    "not compiled with CUDA",
+    "no NVIDIA driver",
+    "No CUDA GPUs are available",
+)
+
+
+class PlainConsole(Console):
+    """A console that leaves a broken pipe to its caller."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Raise the error; rich would end the process."""
+        raise BrokenPipeError
+
+
+def console() -> Console:
+    """Return a console for standard output. Prose is wrapped on a terminal; in a file, tables are wide."""
+    terminal = sys.stdout.isatty()
+    free = not terminal and "COLUMNS" not in os.environ
+    width = WIDTH_WITHOUT_TERMINAL if free else None
+    return PlainConsole(highlight=False, soft_wrap=not terminal, width=width)
+
+
+def print_table(
+    out: Console, title: str, table: Table, caption: str = "", *, drop: Sequence[str] = ()
+) -> None:
+    """Print a title and a table whose columns wrap at words.
+
+    If the table is too wide, the columns in ``drop`` are left out, in that order.
+    """
+    gone = fit(out, table, drop)
+    if title:
+        out.print(Text(plain(title), style="bold"))
+    out.print(table, soft_wrap=False)
+    left_out = f"no room for: {', '.join(gone)}; --json has all" if gone else ""
+    for text in filter(None, (caption, left_out)):
+        out.print(Text(plain(text), style="dim"))
+
+
+def raw(out: Console, text: str) -> None:
+    """Print lines as they are, however long."""
+    out.print(Text(text), soft_wrap=True)
+
+
+def new_table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
+    """Return a table in the common style; some columns are right-aligned, some never wrapped."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        justify: JustifyMethod = "right" if column in right else "left"
+        table.add_column(column, justify=justify, no_wrap=column in whole, overflow="fold")
+    return table
+
+
+def cell(value: object) -> Text:
+    """Return a table cell's text, without markup."""
+    return Text(plain(str(value)))
+
+
+def verdict_text(verdict: Verdict) -> Text:
+    """Return a verdict as text for people."""
+    style = STYLES.get(verdict, "bold red")
+    return Text(f"{MARKS.get(verdict, '✗')} {verdict.value.replace('_', ' ')}", style=style)
+
+
+def parameters_text(case: CaseResult) -> str:
+    """Return a case's parameters, nothing for a hidden one."""
+    if case.hidden and not case.parameters:
+        return "hidden"
+    return ", ".join(f"{key}={value}" for key, value in case.parameters.items())
+
+
+def report(
+    out: Console,
+    report: RunReport,
+    ranking_by: RankingBy | None = None,
+    *,
+    about: str = "kernelcup task show TASK",
+    best: Best | None = None,
+    stored: Score | None = None,
+    held: str = WAITS,
+) -> None:
+    """Print a whole report.
+
+    Args:
+        out: The console.
+        report: The report.
+        ranking_by: How a score is computed from times; None for a single call, which has no score.
+        about: The command that shows the task.
+        best: The current first place, if known.
+        stored: The score stored with the result; the report may lack some of the data behind it.
+        held: The consequence of the measurement's findings.
+    """
+    out.print(headline(report))
+    for each in report.stages:
+        stage(out, each, lessons(report, each.name, best))
+    failure(out, report)
+    for name, captured in (("stdout", report.stdout), ("stderr", report.stderr)):
+        output(out, name, captured)
+    made = score_of(report, ranking_by) if ranking_by is not None else None
+    if stored is not None and (made is None or not math.isclose(made.score_s, stored.score_s)):
+        ranking_by = None  # stored under another rule, or computed from data that the report lacks
+    score(out, report, stored or made, ranking_by, best)
+    for finding in report.quarantine:
+        out.print(Text(plain(f"{held}: {finding.text}"), style="yellow"))
+    if report.verdict in HINTS:
+        out.print(Text(hint(report).format(about=about), style="dim"))
+
+
+def hint(report: RunReport) -> str:
+    """Return the next step for a report that was not accepted; ``{about}`` is left as it is."""
+    return WANTS_A_GPU if wants_a_gpu(report) else HINTS[report.verdict]
+
+
+def wants_a_gpu(report: RunReport) -> bool:
+    """Return whether the submission failed on the CPU because there is no GPU."""
+    return report.backend is Backend.CPU and any(mark in report.message for mark in NO_GPU)
+
+
+def headline(report: RunReport) -> Text:
+    """Return verdict, stage, duration and device."""
+    head = verdict_text(report.verdict)
+    if report.stage is not None:
+        head.append(f" in the {report.stage.value} stage", style="default")
+    device = report.environment.get("device")
+    where = f", {plain(str(device))}" if device else ""
+    head.append(f"   {report.duration_s:.1f} s{where}", style="dim")
+    return head
+
+
+def stage(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> None:
+    """Print a stage: its cases, or its profile."""
+    failed = any(case.verdict is not Verdict.ACCEPTED for case in stage.cases)
+    if stage.cases and (failed or stage.name is not StageName.PROFILE):
+        cases(out, stage, learned)
+    for case in stage.cases:
+        if case.profile:
+            out.print(Text(f"profile of case {case.index} ({plain(parameters_text(case))})", style="bold"))
+            raw(out, plain(case.profile.rstrip()) + "\n")
+
+
+def cases(out: Console, stage: StageReport, learned: Mapping[int, Lesson]) -> None:
+    """Print the cases of a stage; if there are many, failed ones take precedence."""
+    passed = sum(case.verdict is Verdict.ACCEPTED for case in stage.cases)
+    title = f"{stage.name.value}: {passed} of {stage.planned_cases} cases passed in {stage.duration_s:.1f} s"
+    chosen = shown_cases(stage.cases)
+    left_out = len(stage.cases) - len(chosen)
+    timed = [learned[case.index] for case in chosen if case.index in learned]
+    columns = lesson_text.columns(timed)
+    table = table_of_cases(chosen, learned, columns)
+    narrow = columns and not fits(out, table)
+    if narrow:
+        # A column that is cut off would mislead.
+        table = table_of_cases(chosen, learned, {lesson_text.TIME: columns[lesson_text.TIME]})
+    print_table(out, title, table, f"{left_out} more; --json has all" if left_out else "")
+    for lesson in timed if narrow else ():
+        if told := lesson_text.summary(lesson):
+            raw(out, plain(f"case {lesson.index}: {told}"))
+    known = [learned[case.index] for case in stage.cases if case.index in learned]
+    for note, places in lesson_text.notes(known).items():
+        out.print(Text(plain(f"{places}: {note}"), style="yellow"))
+
+
+def table_of_cases(
+    cases: Sequence[CaseResult], learned: Mapping[int, Lesson], columns: Mapping[str, lesson_text.Column]
+) -> Table:
+    """Return a table of cases, with these columns for the timed ones."""
+    table = new_table(
+        "case",
+        "verdict",
+        "parameters",
+        *columns,
+        right=("case", *columns),
+        whole=("case", "verdict", *columns),
+    )
+    for case in cases:
+        row: list[RenderableType] = [str(case.index), verdict_text(case.verdict), cell(parameters_text(case))]
+        lesson = learned.get(case.index)
+        table.add_row(*row, *(read(lesson) if lesson is not None else "" for read in columns.values()))
+    return table
+
+
+def fits(out: Console, table: Table) -> bool:
+    """Return whether a table fits the console without breaking a word."""
+    return least_width(out, table) <= out.width
+
+
+def shown_cases(cases: Sequence[CaseResult]) -> list[CaseResult]:
+    """Return all cases if they are few, else the failed ones and the first of the others, in order."""
+    by_need = sorted(cases, key=lambda case: (case.verdict is Verdict.ACCEPTED, case.index))
+    return sorted(by_need[:SHOWN_CASES], key=lambda case: case.index)
+
+
+def failure(out: Console, report: RunReport) -> None:
+    """Print a failure's message and its first wrong elements."""
+    if report.verdict is Verdict.ACCEPTED:
+        return
+    stage = report.stage_report(report.stage) if report.stage is not None else None
+    cases = stage.cases if stage is not None else []
+    bad = next((case for case in cases if case.verdict is not Verdict.ACCEPTED), None)
+    mismatch = bad.mismatch if bad is not None else None
+    message = bad.message if bad is not None and bad.message else report.message
+    if mismatch is not None:
+        # The table below replaces the checker's own lines.
+        message = "" if message.startswith(f"{mismatch.where}: ") else message.partition("\n")[0]
+    where = f"case {bad.index} ({parameters_text(bad)}): " if bad is not None else ""
+    if message or (where and mismatch is not None):
+        raw(out, shortened(where + message, first=10, last=SHOWN_MESSAGE_LINES - 10))
+    if mismatch is not None:
+        differences(out, mismatch)
+
+
+def differences(out: Console, mismatch: Mismatch) -> None:
+    """Print the first wrong elements with the expected values."""
+    error = "" if mismatch.largest_error is None else f", largest error {mismatch.largest_error:.6g}"
+    title = (
+        f"{mismatch.where}: {mismatch.wrong} of {mismatch.total} elements are wrong{mismatch.kinds}{error}"
+    )
+    columns = ("position", "expected", "actual")
+    table = new_table(*columns, right=columns)
+    for each in mismatch.first:
+        table.add_row(cell(each.position), cell(each.expected), cell(each.actual))
+    print_table(out, title, table, f"an element counts as wrong where {mismatch.rule}")
+
+
+def output(out: Console, name: str, captured: CapturedOutput) -> None:
+    """Print a submission's output, cut to its last lines."""
+    if not captured.total_bytes:
+        return
+    kept = ", only its beginning is kept" if captured.truncated else ""
+    out.print(Text(f"{name} ({captured.total_bytes} bytes{kept}):", style="bold"))
+    for line in shortened(captured.text, first=0, last=SHOWN_OUTPUT_LINES).split("\n"):
+        raw(out, f"  {line}")
+
+
+def score(
+    out: Console,
+    report: RunReport,
+    found: Score | None,
+    ranking_by: RankingBy | None = None,
+    best: Best | None = None,
+) -> None:
+    """Print a ranked run's score, its interval, and its comparison with the best."""
+    if found is not None:
+        out.print(Text(plain(score_line(found, report, ranking_by))))
+        if best is not None and best.score_s > 0 and report.comparable:
+            out.print(Text(times_as_fast(best.score_s / found.score_s, f"the best, #{best.submission}")))
+    if report.duel is not None:
+        out.print(Text(plain(duel_sentence(report.duel, "The submission", "its rival"))))
+    if not report.comparable and any(case.timing for stage in report.stages for case in stage.cases):
+        out.print(
+            Text("Times are from an emulated device: they cannot be compared with a GPU's.", style="yellow")
+        )
+
+
+def score_line(found: Score, report: RunReport, ranking_by: RankingBy | None) -> str:
+    """Return the score with its interval, the raw reading of the submission's clock, and the trust level."""
+    ns = seconds_ns(found.score_s, found.low_s, found.high_s)
+    differs = found.raw_s is not None and not math.isclose(found.raw_s, found.score_s)
+    raw = f"raw {duration(found.raw_s * 1e9)}, " if found.raw_s is not None and differs else ""
+    told = time_text(found.score_s * 1e9, at_floor=found.at_floor)
+    interval = interval_text(*ns)
+    known = f", 95 % interval {interval}" if interval else ""
+    how = f"{ranking_by.value} of the benchmarks, " if ranking_by is not None else ""
+    return f"score {told}{known} ({how}{raw}{trust_level_text(report.trust)})"
+
+
+def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]) -> None:
+    """Print the ranking of one (leaderboard, device)."""
+    title = f"{board.name} on {device}"
+    if not places:
+        out.print(Text(f"{title}: no one is ranked yet", style="bold"))
+        return
+    places_table(out, title, places)
+
+
+def places_table(out: Console, title: str, places: Sequence[Standing], notes: Sequence[str] = ()) -> None:
+    """Print places under a title, with notes before those that explain the marks of places."""
+    columns = ("rank", "user", "time", "95 % interval", "file", "submission", "submitted (UTC)", "trust")
+    table = new_table(
+        *columns, right=("rank", "time", "95 % interval", "submission"), whole=("time", "95 % interval")
+    )
+    for place in places:
+        table.add_row(
+            rank_text(place.rank, tied=place.tied),
+            cell(place.user),
+            time_text(place.score_s * 1e9, at_floor=place.at_floor),
+            interval_text(*seconds_ns(place.score_s, place.low_s, place.high_s)),
+            cell(place.file_name),
+            f"#{place.submission_id}",
+            f"{place.submitted_at:%Y-%m-%d %H:%M}",
+            trust_text(place),
+        )
+    emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
+    tied = TIED if any(place.tied for place in places) else ""
+    behind = BEHIND if any(place.duel.is_behind for place in places) else ""
+    apart = "" if all(place.proven for place in places) else APART
+    wide = WIDE if any(map(is_wide, places)) else ""
+    caption = "; ".join(note for note in (*notes, tied, behind, apart, wide, emulated) if note)
+    print_table(
+        out, title, table, caption, drop=("submitted (UTC)", "file", "submission", "trust", "95 % interval")
+    )
+
+
+def is_wide(place: Standing) -> bool:
+    """Return whether an entry's interval extends further from its score than the ranking counts."""
+    low_s, high_s = place.low_s or place.score_s, place.high_s or place.score_s
+    reaches = (place.score_s / low_s, high_s / place.score_s)
+    return not place.at_floor and max(map(math.log, reaches)) > scoring.LARGEST_REACH
+
+
+def seconds_ns(
+    score_s: float, low_s: float | None, high_s: float | None
+) -> tuple[float, float | None, float | None]:
+    """Return a score and its interval in nanoseconds."""
+    return score_s * 1e9, None if low_s is None else low_s * 1e9, None if high_s is None else high_s * 1e9
+
+
+def trust_text(place: Standing) -> str:
+    """Return a time's trust level as a column's text, with the outcome of a duel."""
+    told = trust_level_text(place.trust).removeprefix("by the ")
+    return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
+
+
+class StageLines:
+    """Follows a run's events: a live line on a terminal, and a line for each finished stage."""
+
+    def __init__(self, *, quiet: bool = False, label: str = "", out: Console | None = None) -> None:
+        self._quiet = quiet
+        self._label = f"{plain(label)}: " if label else ""
+        self._console = out or PlainConsole(stderr=True, highlight=False)
+        self._status: Status | None = None
+        self._done: dict[str, int] = {}
+        self._planned: dict[str, int] = {}
+        """By label: concurrent runs have one entry each."""
+
+    def __enter__(self) -> StageLines:
+        if not self._quiet and self._console.is_terminal:
+            self._status = self._console.status(self._line("starting"))
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Hide the live line while other output is written."""
+        if self._status is not None:
+            self._status.stop()
+        try:
+            yield
+        finally:
+            if self._status is not None:
+                self._status.start()
+
+    def relabel(self, label: str) -> None:
+        """Follow the run with this label from now on."""
+        self._label = f"{plain(label)}: "
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Show one event of the harness."""
+        if self._quiet:
+            return
+        kind = event["event"]
+        done, planned = self._done.get(self._label, 0), self._planned.get(self._label, 0)
+        if kind == "stage":
+            self._done[self._label], self._planned[self._label] = 0, event["cases"]
+            self.show(f"{event['stage']} (limit {event['limit_s']:g} s)")
+        elif kind == "sample":
+            self.show(f"{event['stage']} {done + 1}/{planned}, call {event['samples']}")
+        elif kind == "case":
+            self._done[self._label] = done + 1
+            self.show(f"{event['stage']} {done + 1}/{planned}")
+        elif kind == "stage_end":
+            # A case that was called has not necessarily passed.
+            planned = planned if event["verdict"] == Verdict.ACCEPTED else 0
+            self.end_stage(event["stage"], Verdict(event["verdict"]), done, planned)
+
+    def end_stage(self, stage: str, verdict: Verdict, done: int, planned: int) -> None:
+        """Print a line for a finished stage."""
+        if self._quiet:
+            return
+        line = Text(self._label)
+        line.append_text(verdict_text(verdict))
+        line.append(plain(f"  {stage}{f' {done}/{planned}' if planned else ''}"), style="default")
+        self._console.print(line)
+
+    def say(self, text: str) -> None:
+        """Print a line that is not about the run."""
+        if not self._quiet:
+            self._console.print(Text(plain(text)))
+
+    def _line(self, text: str) -> Text:
+        return Text(f"{self._label}{text}", no_wrap=True, overflow="ellipsis")
+
+    def show(self, text: str) -> None:
+        """Show the run's progress on a terminal."""
+        if self._status is not None:
+            self._status.update(self._line(text))

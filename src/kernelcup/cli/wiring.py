@@ -1,0 +1,343 @@
+"""Put the parts together for a command: configuration, database, launchers, tasks."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelcup.errors import (
+    ConfigError,
+    FileTooLarge,
+    InvalidValue,
+    KernelCupError,
+    NotFound,
+    StorageUnavailable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import ExitStack
+
+    from kernelcup.config import Config
+    from kernelcup.domain import Device, Task
+    from kernelcup.launchers.base import Launcher
+    from kernelcup.launchers.hygiene import Hygiene
+    from kernelcup.launchers.local import LocalLauncher
+    from kernelcup.services.boards.task_trial import LocalTrial
+    from kernelcup.services.queue.dispatcher import Dispatcher
+    from kernelcup.services.queue.progress import Progress
+    from kernelcup.storage.engine.database import Database
+
+LOCAL = "local"
+
+
+def load_config(path: Path | None = None) -> Config:
+    """Read the configuration. Raise ``ConfigError``."""
+    from kernelcup.config import Config
+
+    return Config.load(path, os.environ)
+
+
+@contextmanager
+def open_database(config: Config, *, upgrade: bool = True) -> Iterator[Database]:
+    """Open the database and check that its tables are this version's.
+
+    Upgrades a SQLite file. A PostgreSQL database may serve other processes, so only
+    `kernelcup db upgrade` upgrades it.
+
+    Args:
+        upgrade: False leaves the tables as they are.
+
+    Raises:
+        ConfigError: Its URL is unusable, or its tables are another version's.
+        StorageUnavailable: The database cannot be reached, read or written.
+    """
+    from kernelcup.cli import logs
+    from kernelcup.storage.engine.database import Database
+
+    logs.set_up()
+    with Database.open(config.database_url) as db:
+        if upgrade:
+            with refusals(db):
+                prepare(db)
+        yield db
+
+
+def prepare(db: Database) -> None:
+    """Upgrade a SQLite file; raise ``ConfigError`` for a server's database that is not up to date."""
+    from kernelcup.storage.engine import migrate
+
+    if db.engine.dialect.name == "sqlite":
+        migrate.upgrade(db)
+        return
+    current, newest = migrate.current_revision(db), migrate.newest_revision()
+    if current != newest:
+        state = "has no tables yet" if current is None else f"is at revision {current}, not {newest}"
+        raise ConfigError(f"{db.engine.url!r} {state}; run: kernelcup db upgrade")
+
+
+@contextmanager
+def refusals(db: Database) -> Iterator[None]:
+    """Turn database errors into ``StorageUnavailable``."""
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        yield
+    except DBAPIError as error:
+        raise StorageUnavailable(f"{db.engine.url!r}: {str(error.orig).strip()}") from error
+
+
+def secrets_set(config: Config) -> dict[str, bool]:
+    """Return each secret's environment variable, and whether it is set."""
+    names = ["KERNELCUP_SECRET", *(f"KERNELCUP_{provider.name.upper()}_SECRET" for provider in config.signin)]
+    return {name: bool(config.environ.get(name)) for name in names}
+
+
+def config_warnings(config: Config) -> list[str]:
+    """Return warnings about parts of a configuration that work but should be changed."""
+    server = config.server
+    found = []
+    if not server.is_loopback and not server.public_url.startswith("https://"):
+        found.append("server: reachable from elsewhere without TLS; set server.url to its https address")
+    if server.processes > 1 and config.database_url.startswith("sqlite"):
+        found.append("server.processes: SQLite has one writer at a time; PostgreSQL serves several better")
+    if not server.is_loopback and not config.signin:
+        found.append(
+            "signin: no sign-in by browser is configured; create accounts with `kernelcup admin user add`"
+        )
+    return found
+
+
+@contextmanager
+def pointing_to(hint: str, kind: type[KernelCupError]) -> Iterator[None]:
+    """Add the next step to errors of that kind."""
+    try:
+        yield
+    except kind as error:
+        error.add_note(hint)
+        raise
+
+
+def check_torch() -> None:
+    """Raise ``ConfigError`` if PyTorch is not installed."""
+    if find_spec("torch") is None:
+        raise ConfigError("judging needs PyTorch, which is not installed: pip install torch==2.13.0 numpy")
+
+
+def check_devices(config: Config) -> None:
+    """Raise ``ConfigError`` if this machine cannot judge on one of its configured devices.
+
+    Called before judging starts, and by the commands that only check.
+    """
+    from kernelcup_harness.protocol import Backend
+
+    faults = []
+    for device in config.devices:
+        where = f"{config.file}: device {device.name}"
+        if device.launcher != LOCAL:
+            faults.append(f"{where}: no launcher {device.launcher!r}, only {LOCAL!r}")
+        elif device.backend is Backend.CUDA and not config.has_gpu:
+            faults.append(
+                f"{where}: this machine has no GPU. Remove the device, or, if other machines judge, run "
+                "`serve` and `config check` with --no-judge"
+            )
+    if faults:
+        raise ConfigError("\n".join(faults))
+
+
+def make_launcher(config: Config) -> LocalLauncher:
+    """Return the launcher for this machine. Raise ``ConfigError`` if it cannot judge."""
+    from kernelcup.launchers.local import LocalLauncher
+
+    check_torch()
+    hygiene = make_hygiene() if config.slot_gpus else None
+    return LocalLauncher(
+        runtime_dir=config.runtime_dir,
+        environ=os.environ,
+        gpus=config.slot_gpus,
+        builds=config.data_dir / "builds",
+        hygiene=hygiene,
+        sandbox_required=config.sandbox_required,
+        pass_on=config.sandbox_environment,
+        warm=config.warm,
+        while_busy=config.refill_beside,
+    )
+
+
+def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTrial | None:
+    """Return the trial that runs tasks on this machine, None if PyTorch is missing."""
+    from kernelcup.launchers.slots import Slots
+    from kernelcup.services.boards.task_trial import LocalTrial
+
+    if find_spec("torch") is None:
+        return None
+    return LocalTrial(
+        devices=[device for device in config.devices if device.launcher == LOCAL],
+        slots=Slots(config.runtime_dir, config.slot_gpus),
+        launcher=launcher or make_launcher(config),
+        environ=os.environ,
+    )
+
+
+def describe_harness() -> dict[str, Any]:
+    """Return the harness's description of this machine and its sandbox. Raise ``LaunchError``."""
+    from kernelcup.errors import LaunchError
+
+    command = [sys.executable, "-P", "-m", "kernelcup_harness", "--describe"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        found = json.loads(done.stdout)
+    except (subprocess.SubprocessError, OSError, ValueError) as error:
+        raise LaunchError(f"the harness cannot be run: {error}") from error
+    if not isinstance(found, dict) or "kind" not in found.get("sandbox", {}):
+        raise LaunchError("the harness does not report its sandbox")
+    return found
+
+
+def make_hygiene() -> Hygiene:
+    """Return the checks of this machine's GPUs before and after each job."""
+    from kernelcup.launchers.gpu_probe import find_probe
+    from kernelcup.launchers.hygiene import Hygiene
+    from kernelcup.launchers.leftovers import sweep
+
+    return Hygiene(find_probe(), sweep=sweep)
+
+
+def make_dispatcher(
+    config: Config,
+    db: Database,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    *,
+    serving: ExitStack | None = None,
+) -> Dispatcher:
+    """Return the loop that works off the queue on this machine's devices. Raise ``ConfigError``.
+
+    Args:
+        serving: Keep runners ready until the dispatcher is closed; otherwise each job starts its own.
+    """
+    from kernelcup.cli.author.screen import second_opinion
+    from kernelcup.screen.bounded import BoundedScreen
+    from kernelcup.services.queue.dispatcher import Dispatcher
+    from kernelcup.services.submissions.screening import is_native
+
+    check_devices(config)
+    launcher = make_launcher(config)
+    if serving is not None:
+        serving.callback(launcher.close)
+        launcher.keep_ready(device for device in config.devices if device.launcher == LOCAL)
+    launchers = {LOCAL: launcher}
+    return Dispatcher(
+        db,
+        devices=config.devices,
+        launchers=launchers,
+        on_progress=on_progress,
+        calibrate_every=config.calibrate_every,
+        look=BoundedScreen(is_native, second_opinion=second_opinion(config)),
+    )
+
+
+def pick_device(config: Config, name: str | None) -> Device:
+    """Return this machine's device of that name; without a name, its best device."""
+    here = [device for device in config.devices if device.launcher == LOCAL]
+    known = ", ".join(device.name for device in here) or "none"
+    for device in here:
+        if name is None or device.name.lower() == name.lower():
+            return device
+    if name is None:
+        raise ConfigError(f"{config.file}: none of its devices is on this machine (launcher = {LOCAL!r})")
+    raise InvalidValue(f"--device {name}: this machine has {known}")
+
+
+def tell_wait(launcher: Launcher, device: Device, say: Callable[[str], None]) -> None:
+    """Report that a device is busy before the wait for it begins."""
+    if not launcher.capacity(device):
+        say(f"waiting for {device.name}: another KernelCup process is using it")
+
+
+def examples_folder() -> Path:
+    """Return the folder of the shipped tasks."""
+    return Path(str(files("kernelcup.tasks"))) / "examples"
+
+
+def shipped_tasks() -> dict[str, Path]:
+    """Return the shipped tasks' paths by name."""
+    folders = sorted(
+        path for path in examples_folder().iterdir() if path.is_dir() and path.name[0] not in "._"
+    )
+    return {
+        path.name: path / "reference_code.py" if (path / "reference_code.py").is_file() else path
+        for path in folders
+    }
+
+
+def task_path(text: str) -> Path:
+    """Return the path for a TASK argument. Raise ``NotFound``, naming the shipped tasks."""
+    path = Path(text)
+    if path.exists():
+        return path
+    shipped = shipped_tasks()
+    if text in shipped:
+        return shipped[text]
+    raise NotFound(f"{text}: no such folder, file or shipped task ({', '.join(shipped)})")
+
+
+def check_order(task: str, file: Path) -> None:
+    """Raise ``InvalidValue`` if the submission's file is given before the task."""
+    from kernelcup.tasks.folder import TASK_FILE
+
+    # An unreadable path counts as no task here; opening it reports the error.
+    is_task = os.path.isfile(file / TASK_FILE) or (not os.path.lexists(file) and str(file) in shipped_tasks())
+    if is_task and os.path.isfile(task):
+        raise InvalidValue(f"{task} is a file and {file} a task: the task comes first")
+
+
+def find_task(text: str) -> Task:
+    """Load the task for a TASK argument. Raise ``NotFound`` or ``InvalidTask``."""
+    from kernelcup.tasks.loader import load_task
+
+    return load_task(task_path(text))
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a submission; read no more than needed to see that it is too large.
+
+    Raise ``NotFound`` if it cannot be read, ``FileTooLarge`` if it is too large.
+    """
+    from kernelcup.services.submissions.submit import LARGEST_FILE_BYTES
+
+    try:
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE_BYTES + 1)
+    except OSError as error:
+        raise NotFound(f"{path}: {error.strerror}") from error
+    if len(content) > LARGEST_FILE_BYTES:
+        raise FileTooLarge(
+            f"{path}: a submission may have at most {LARGEST_FILE_BYTES:,} bytes; this one has more"
+        )
+    return content
+
+
+def creator_name(db: Database, given: str | None) -> str:
+    """Return a new leaderboard's owner: the given name, or the login's user."""
+    from kernelcup.services.people.user_names import creator_here
+
+    return given if given is not None else creator_here(db, user_name(None))
+
+
+def user_name(given: str | None) -> str:
+    """Return the local user's name: the given name, or the login name."""
+    if given is not None:
+        return given
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        raise InvalidValue("no login name was found; give your user name with --user") from None
