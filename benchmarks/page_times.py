@@ -34,7 +34,7 @@ from builders import make_device
 from kernelcup.config import Config
 from kernelcup.http import auth
 from kernelcup.http.app import create_app
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.services.people import tokens
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.storage.engine.database import Database

@@ -18,8 +18,8 @@ from fakes import FakeClock
 from kernelcup.config import Config
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.http.app import create_app
-from kernelcup.http.platform import Platform
-from kernelcup.http.serving import WebServer, listen, url_of
+from kernelcup.http.server import WebServer, listen, url_of
+from kernelcup.http.state import Platform
 from kernelcup.services.people.tokens import create_token
 from kernelcup.storage.engine.database import Database
 

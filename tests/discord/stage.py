@@ -22,8 +22,8 @@ from kernelcup.bot.context import BotConfig
 from kernelcup.bot.delivery import forum
 from kernelcup.config import Config
 from kernelcup.domain import Device, Leaderboard, Role, Scope
-from kernelcup.http.platform import Platform
-from kernelcup.http.serving import WebServer, listen, url_of
+from kernelcup.http.server import WebServer, listen, url_of
+from kernelcup.http.state import Platform
 from kernelcup.launchers.base import Launcher
 from kernelcup.services.people.accounts import sign_in
 from kernelcup.services.people.tokens import create_token

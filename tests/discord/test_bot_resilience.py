@@ -17,8 +17,8 @@ from kernelcup.bot.api import Api
 from kernelcup.bot.app import KernelCupBot
 from kernelcup.bot.delivery import destinations
 from kernelcup.domain import OPERATOR
-from kernelcup.http.platform import Platform
-from kernelcup.http.serving import WebServer, listen
+from kernelcup.http.server import WebServer, listen
+from kernelcup.http.state import Platform
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.rules import pauses
 from kernelcup.services.submissions.submissions import delete_submission, list_views

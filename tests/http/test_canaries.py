@@ -30,7 +30,7 @@ from kernelcup.config import Config
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.http import logs
 from kernelcup.http.app import create_app
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.providers import SignInSection
 from kernelcup.services.boards import membership
 from kernelcup.services.queue import lifecycle

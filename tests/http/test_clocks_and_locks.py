@@ -16,7 +16,7 @@ from database_kinds import DATABASES
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import RateLimited
-from kernelcup.http import live
+from kernelcup.http.events import stream
 from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import delete_submission
 from kernelcup.storage.queue import job_durations
@@ -92,7 +92,7 @@ def test_reading_works_on_a_database_that_cannot_grow(client, person, db) -> Non
 
 @pytest.mark.first_contact(34, "the event stream of a deleted submission ends")
 def test_the_stream_of_a_deleted_submission_ends(http, person, db, monkeypatch) -> None:
-    monkeypatch.setattr(live, "WAITING_S", 0.05)
+    monkeypatch.setattr(stream, "WAITING_S", 0.05)
     ada = person("ada")
     make_board(db)
     sent = make_submission(db)

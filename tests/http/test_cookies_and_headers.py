@@ -20,10 +20,11 @@ from starlette.testclient import TestClient
 from builders import NOW, make_board
 from database_kinds import STRICTEST
 from kernelcup.errors import Conflict, InvalidValue
-from kernelcup.http import auth, signin
+from kernelcup.http import auth
 from kernelcup.http.app import create_app
 from kernelcup.http.pages import routes as pages
-from kernelcup.http.platform import Platform
+from kernelcup.http.sign_in import pages as signin
+from kernelcup.http.state import Platform
 from kernelcup.services.people.login_links import make_login_link
 
 pytestmark = pytest.mark.parametrize("db_url", [STRICTEST], indirect=True)

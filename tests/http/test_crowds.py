@@ -20,8 +20,8 @@ from sqlalchemy import event, text
 from builders import SUBMISSION, make_board, make_submission
 from kernelcup.domain import Role
 from kernelcup.errors import Overloaded, RateLimited, StorageUnavailable
-from kernelcup.http.platform import Platform
-from kernelcup.http.serving import WebServer, listen, url_of
+from kernelcup.http.server import WebServer, listen, url_of
+from kernelcup.http.state import Platform
 from kernelcup.services.boards import problem_sync
 from kernelcup.storage.engine.database import Database
 
@@ -44,7 +44,7 @@ def serve(platform: Platform) -> Iterator[Callable[..., str]]:
     running: list[tuple[WebServer, socket.socket]] = []
 
     def start(**limits: Any) -> str:
-        from kernelcup.http.serving import Door
+        from kernelcup.http.server import Door
 
         sock = listen("127.0.0.1", 0)
         server = WebServer(platform, sock, connections=type("Door", (Door,), limits))
@@ -71,7 +71,7 @@ def submit(url: str, headers: dict[str, str]) -> httpx.Response:
 
 @pytest.mark.first_contact(28, "the server raises its soft limit of files")
 def test_a_server_opens_as_many_files_as_it_may(few_files) -> None:
-    from kernelcup.http.serving import raise_file_limit
+    from kernelcup.http.server import raise_file_limit
 
     assert raise_file_limit() > FILES
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > FILES
@@ -235,7 +235,7 @@ def test_health_answers_while_the_database_hangs(app, client) -> None:
 
 @pytest.mark.first_contact(29, "overload is refused at once with Retry-After")
 def test_who_would_wait_too_long_is_refused_at_once(client, person, db, platform) -> None:
-    from kernelcup.http.room import Room
+    from kernelcup.http.capacity import Room
 
     make_board(db)
     ada = person("ada")
@@ -254,7 +254,7 @@ def test_who_would_wait_too_long_is_refused_at_once(client, person, db, platform
 
 @pytest.mark.first_contact(29, "whoever cannot be served soon is told so instead of waiting")
 def test_a_writer_waits_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kernelcup.http import room as rooms
+    from kernelcup.http import capacity as rooms
 
     monkeypatch.setattr(rooms, "PATIENCE_S", 0.01)
 
@@ -272,7 +272,7 @@ def test_a_writer_waits_a_few_seconds_at_most(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.first_contact(29, "one person has so many requests under way at once")
 def test_one_person_has_so_many_requests_at_once(person) -> None:
-    from kernelcup.http.room import MOST_OF_ONE, Room
+    from kernelcup.http.capacity import MOST_OF_ONE, Room
 
     room, ada, bob = Room(), person("ada").actor, person("bob").actor
     held = [room.person(ada) for _ in range(MOST_OF_ONE)]

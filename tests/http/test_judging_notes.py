@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from kernelcup.domain import Role
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.task_trial import Tried
 from kernelcup_harness.protocol import HarnessKind

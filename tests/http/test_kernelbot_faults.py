@@ -23,9 +23,9 @@ from test_cookies_and_headers import GOOD, fill, routes_of
 from builders import NOW, SUBMISSION, make_board, make_device, make_report, make_task, zip_of
 from fakes import FakeLauncher
 from kernelcup.errors import SignInNeeded
-from kernelcup.http import popcorn
 from kernelcup.http.app import create_app
-from kernelcup.http.platform import Platform
+from kernelcup.http.popcorn import routes as popcorn
+from kernelcup.http.state import Platform
 from kernelcup.services.people import accounts, tokens
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.storage import tables

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from builders import NOW
 from kernelcup.http import auth
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.services.people import tokens
 from kernelcup.storage.engine.database import Database
 from service import MakePerson, Person, app, client, config, db_url, http, person, platform, server_url

@@ -15,7 +15,7 @@ from looks import WIDTHS, check_page, check_width
 
 from builders import NOW, make_board
 from kernelcup.domain import OPERATOR, Role
-from kernelcup.http.pages import board_live
+from kernelcup.http.pages.boards import live
 from kernelcup.services.results import standings
 
 PAGES = (
@@ -240,7 +240,7 @@ def test_countdown_is_in_the_readers_zone_and_absolute_without_javascript(visito
 
 
 def test_change_of_the_ranking_is_seen_without_reload(visitor, db, monkeypatch) -> None:
-    monkeypatch.setattr(board_live, "POLL_S", 0.05)
+    monkeypatch.setattr(live, "POLL_S", 0.05)
     make_board(db)
     enter(db, "ada", 30.0, board="double")
     page = visitor().open("/b/double")

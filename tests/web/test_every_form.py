@@ -13,8 +13,8 @@ from test_form_security import forms_of
 
 from builders import NOW, make_submission
 from kernelcup.domain import OPERATOR, Role
-from kernelcup.http import signin
 from kernelcup.http.pages import routes
+from kernelcup.http.sign_in import pages
 from kernelcup.services.boards import late_exceptions, membership
 from kernelcup.services.people import accounts, login_links
 from kernelcup.services.results import reviews
@@ -133,6 +133,6 @@ def test_each_form_that_any_page_shows_is_refused_without_its_token(client, root
         for data in ({}, {"csrf_token": ""}, {"csrf_token": wrong}):
             answer = browser.post(address, data=data, headers=HERE, follow_redirects=False)
             assert answer.status_code == 403, (page, address, data)
-    known = {kind_of(each) for each in forms_of(routes.router) + forms_of(signin.pages)}
+    known = {kind_of(each) for each in forms_of(routes.router) + forms_of(pages.pages)}
     missed = known - met - {kind_of(each) for each in SHOWN_AFTER_A_FORM} - {"/auth/link/1"}
     assert not missed

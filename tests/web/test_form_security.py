@@ -10,8 +10,8 @@ from fastapi import APIRouter
 
 from builders import make_board
 from kernelcup.domain import Role
-from kernelcup.http import signin
 from kernelcup.http.pages import routes
+from kernelcup.http.sign_in import pages
 from kernelcup.services.people.accounts import make_user
 
 HERE = {"Origin": "http://127.0.0.1:8000"}
@@ -44,7 +44,7 @@ def forms_of(router: APIRouter) -> list[str]:
 
 
 FORMS = forms_of(routes.router)
-SIGN_IN_FORMS = forms_of(signin.pages)
+SIGN_IN_FORMS = forms_of(pages.pages)
 
 
 @pytest.fixture

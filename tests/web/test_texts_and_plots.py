@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from builders import NOW
+from kernelcup.http.pages.boards.plots import Point, Strip, best_over_time, strips
 from kernelcup.http.pages.figures import TimeScale, behind_text, bytes_text, speedup_text
-from kernelcup.http.pages.plots import Point, Strip, best_over_time, strips
 from kernelcup.http.pages.texts import LARGEST_COLOURED, code, coloured, markdown
 
 

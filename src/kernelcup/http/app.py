@@ -11,15 +11,17 @@ from fastapi import Depends, FastAPI
 from starlette.middleware.sessions import SessionMiddleware
 
 from kernelcup import __version__
-from kernelcup.http import errors, health, popcorn, signin
-from kernelcup.http.api import routers
-from kernelcup.http.deps import refuse_nul
+from kernelcup.http import errors, health
+from kernelcup.http.api.forms import ERRORS
+from kernelcup.http.api.routes import routers
+from kernelcup.http.capacity import THREADS
+from kernelcup.http.dependencies import refuse_nul
 from kernelcup.http.metrics import Metrics
 from kernelcup.http.middleware import BodyLimit, Surroundings
 from kernelcup.http.pages import routes as pages
-from kernelcup.http.platform import Platform
-from kernelcup.http.room import THREADS
-from kernelcup.http.schemas import ERRORS
+from kernelcup.http.popcorn import routes as popcorn
+from kernelcup.http.sign_in import pages as signin
+from kernelcup.http.state import Platform
 
 COOKIE = "kernelcup_browser"
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 
 from kernelcup.errors import KernelCupError, StorageUnavailable
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.services.machines import dispatchers
 from kernelcup.storage.engine import migrate
 

@@ -13,10 +13,10 @@ from fastapi.routing import APIRoute
 from kernelcup.domain import Actor, Role
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
-from kernelcup.http.deps import get_actor
+from kernelcup.http.capacity import Room
+from kernelcup.http.dependencies import get_actor
 from kernelcup.http.middleware import allow_body
-from kernelcup.http.platform import Platform
-from kernelcup.http.room import Room
+from kernelcup.http.state import Platform
 
 LONG = ("/problem-sets/sync", "/update-problems", "/webhooks")
 """Paths whose work has its own threads, or waits for a name server before it writes."""

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote, urlsplit
 import httpx
 
 from kernelcup.http.app import create_app
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 
 MOST_FILES = 5_000
 NEEDS_SERVER = re.compile(

@@ -8,7 +8,7 @@ from functools import partial
 from anyio import CapacityLimiter, to_thread
 
 from kernelcup.domain import Actor
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.services.boards import problem_sync
 from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
 

@@ -26,8 +26,8 @@ from kernelcup.client_tasks import pack
 from kernelcup.config import Config
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import Conflict, InvalidTask, NotFound, Paused, ServerUnavailable
-from kernelcup.http.platform import Platform
-from kernelcup.http.serving import WebServer, listen, url_of
+from kernelcup.http.server import WebServer, listen, url_of
+from kernelcup.http.state import Platform
 from kernelcup.services.boards.boards import get_board, list_boards
 from kernelcup.services.boards.upload import load_upload
 from kernelcup.services.people.tokens import create_token

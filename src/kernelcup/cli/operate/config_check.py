@@ -36,7 +36,7 @@ def check(
 
     from kernelcup.cli import wiring
     from kernelcup.cli.operate.db import state_of
-    from kernelcup.http.platform import given_secret
+    from kernelcup.http.state import given_secret
 
     settings = wiring.load_config(config)
     if judge:

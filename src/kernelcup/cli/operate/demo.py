@@ -84,7 +84,7 @@ def write_pages(db: Database, settings: Config, folder: Path) -> Path:
     import structlog
 
     from kernelcup.domain import OPERATOR, Scope
-    from kernelcup.http.platform import Platform
+    from kernelcup.http.state import Platform
     from kernelcup.http.static_site import write_site
     from kernelcup.services.people import tokens
     from kernelcup.services.submissions.submissions import list_submissions

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kernelcup.config import Config
-    from kernelcup.http.platform import Platform
-    from kernelcup.http.serving import WebServer, Workers
+    from kernelcup.http.server import WebServer, Workers
+    from kernelcup.http.state import Platform
     from kernelcup.services.queue.progress import Progress
     from kernelcup.storage.engine.database import Database
 
@@ -110,7 +110,7 @@ class Service:
         from kernelcup.cli import wiring
         from kernelcup.errors import KernelCupError
         from kernelcup.http import logs
-        from kernelcup.http.serving import raise_file_limit
+        from kernelcup.http.server import raise_file_limit
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
@@ -140,8 +140,8 @@ class Service:
         self._stop.set()
 
     def _open_doors(self, parts: contextlib.ExitStack) -> None:
-        from kernelcup.http.platform import cookie_secret
-        from kernelcup.http.serving import WebServer, listen, url_of
+        from kernelcup.http.server import WebServer, listen, url_of
+        from kernelcup.http.state import cookie_secret
 
         server = self._settings.server
         cookie_secret(self._settings)
@@ -204,7 +204,7 @@ class Service:
                 self._stop.set()
 
     def _start_workers(self, parts: contextlib.ExitStack, sock: socket.socket) -> None:
-        from kernelcup.http.serving import Workers, listen
+        from kernelcup.http.server import Workers, listen
 
         given = ["--config", str(self._config_file)] if self._config_file is not None else []
         server = self._settings.server
@@ -245,7 +245,7 @@ def serve_socket(settings: Config, fd: int, *, as_json: bool) -> None:
     import os
 
     from kernelcup.http import logs
-    from kernelcup.http.serving import WebServer
+    from kernelcup.http.server import WebServer
 
     parent = os.getppid()
     stop = threading.Event()
@@ -265,7 +265,7 @@ def make_platform(settings: Config, db: Database, sock: socket.socket) -> Platfo
     from dataclasses import replace
 
     from kernelcup.cli import wiring
-    from kernelcup.http.platform import Platform, cookie_secret
+    from kernelcup.http.state import Platform, cookie_secret
 
     server = replace(settings.server, port=sock.getsockname()[1])
     return Platform(

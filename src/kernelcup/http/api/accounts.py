@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import NotFound, SignInNeeded
 from kernelcup.http import auth
-from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number
+from kernelcup.http.api.forms import Done, Form, Page, Reason
+from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import Done, Form, Page, Reason
 from kernelcup.services.people import accounts, audit_log, tokens
 from kernelcup.services.people.accounts import User
 from kernelcup.services.people.tokens import Token

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from kernelcup.http.api.forms import Form, Moment, Page
 from kernelcup.http.api.leaderboards import Ending
-from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, PlatformDep
+from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import Form, Moment, Page
 from kernelcup.http.syncing import sync_aside
 from kernelcup.services import stats
 from kernelcup.services.boards.changes import KEEP

@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.api.forms import Form
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import Form
 from kernelcup.services.results import comparisons
 from kernelcup.services.results.comparisons import Comparison
 from kernelcup_harness.protocol import to_json

@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, Field, Json
 
 from kernelcup.domain import CodePolicy, Role, Scope, Task, TrustRule, Visibility
 from kernelcup.errors import InvalidValue
-from kernelcup.http import schemas
-from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
+from kernelcup.http.api import forms
+from kernelcup.http.api.forms import CreatedOut, Done, LeaderboardOut, Moment, Page, moment
+from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import CreatedOut, Done, LeaderboardOut, Moment, Page, moment
 from kernelcup.services import access
 from kernelcup.services.boards import boards, changes
 from kernelcup.services.boards.changes import BoardChanges
@@ -52,7 +52,7 @@ Ending = Annotated[
 MAY_BE_ABSENT = ("opens_at", "deadline", "freeze_at", "max_file_bytes", "name")
 
 
-class SettingsIn(schemas.Form):
+class SettingsIn(forms.Form):
     """Settings of a leaderboard; omitted keys stay unchanged."""
 
     devices: list[Annotated[str, Field(max_length=100)]] | None = Field(default=None, max_length=50)
@@ -86,7 +86,7 @@ class CreateIn(SettingsIn):
     name: str | None = Field(default=None, max_length=200, description="Default: the task's name.")
 
 
-class FreezeIn(schemas.Form):
+class FreezeIn(forms.Form):
     """When a ranking freezes."""
 
     at: Moment | None = Field(default=None, description="Null: now.")

@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Forbidden
 from kernelcup.http import auth
-from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.api.forms import Done, Form
+from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import Done, Form
 from kernelcup.http.throttle import throttled_by
 from kernelcup.services import access
 from kernelcup.services.people import account_linking

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from kernelcup.domain import LARGEST_ID
-from kernelcup.http import schemas
-from kernelcup.http.deps import ActorDep, Db, Limit, Now, Number, PlatformDep
+from kernelcup.http.api import forms
+from kernelcup.http.api.forms import Done, Page
+from kernelcup.http.dependencies import ActorDep, Db, Limit, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import Done, Page
 from kernelcup.services.news import stream, webhooks
 from kernelcup.services.news.stream import Addressed, Item
 from kernelcup.storage.news.news import NewsKind
@@ -66,7 +66,7 @@ class AddressedPageOut(BaseModel):
     newest: int = Field(description="Pass it as `after` in the next request.")
 
 
-class WebhookIn(schemas.Form):
+class WebhookIn(forms.Form):
     """A webhook to register."""
 
     url: str = Field(min_length=1, max_length=webhooks.LONGEST_URL, examples=["https://example.org/hook"])

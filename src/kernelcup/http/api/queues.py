@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from kernelcup.domain import Role, Scope
-from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.api.forms import QueueOut
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import QueueOut
 from kernelcup.services import access
 from kernelcup.services.machines import outages
 from kernelcup.services.queue.estimates import queue_status

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.api.forms import Done, Form, Reason, Until
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import Done, Form, Reason, Until
 from kernelcup.services.boards import late_exceptions, membership
 from kernelcup.services.rules import limits, pauses
 

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from kernelcup.domain import Run
 from kernelcup.errors import NotFound
-from kernelcup.http.deps import ActorDep, Db, Number
-from kernelcup.http.results import RunOut
+from kernelcup.http.api.result_forms import RunOut
+from kernelcup.http.dependencies import ActorDep, Db, Number
 from kernelcup.http.route import ApiRoute
 from kernelcup.services.results.runs import show_run
 from kernelcup_harness.protocol import dumps

@@ -8,10 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from kernelcup.http.deps import ActorDep, After, Db, Limit, Now
-from kernelcup.http.results import StandingOut
+from kernelcup.http.api.forms import Page
+from kernelcup.http.api.result_forms import StandingOut
+from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import Page
 from kernelcup.services.results import standings
 
 router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["standings"], route_class=ApiRoute)

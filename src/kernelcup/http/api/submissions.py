@@ -10,11 +10,11 @@ from pydantic import BaseModel
 from sse_starlette import EventSourceResponse
 
 from kernelcup.domain import LARGEST_ID
-from kernelcup.http import live
-from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, Number, PlatformDep
-from kernelcup.http.results import SubmissionOut
+from kernelcup.http.api.forms import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
+from kernelcup.http.api.result_forms import SubmissionOut
+from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, Number, PlatformDep
+from kernelcup.http.events import stream as live
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import STREAM, TEXT, Done, EventOut, Page, SubmissionIn
 from kernelcup.http.throttle import watcher_of
 from kernelcup.services.queue import estimates
 from kernelcup.services.results.leader import beside

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 
 from kernelcup.errors import NotFound
-from kernelcup.http.deps import ActorDep, Db
+from kernelcup.http.api.forms import TEXT, DefinitionOut, FileOut, TaskOut
+from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import TEXT, DefinitionOut, FileOut, TaskOut
 from kernelcup.services.boards import boards
 from kernelcup.services.submissions.handout import hand_out
 from kernelcup.tasks.judging_code import judging_code

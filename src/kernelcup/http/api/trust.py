@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from kernelcup.http.deps import ActorDep, After, Db, Limit, Now, PlatformDep
+from kernelcup.http.api.forms import Page, QueueOut
+from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
-from kernelcup.http.schemas import Page, QueueOut
 from kernelcup.services.results import docket
 from kernelcup.services.results.docket import CaseFigures, Entry
 from kernelcup.services.status import DeviceState, Incident, IncidentKind, Status, read_status

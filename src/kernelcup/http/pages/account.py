@@ -11,10 +11,10 @@ from starlette.responses import RedirectResponse, Response
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidValue, SignInNeeded, UserError
 from kernelcup.http import auth
-from kernelcup.http.deps import ActorDep, Db, Now, Number
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.services.boards import membership
 from kernelcup.services.people import account_linking, accounts, tokens
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from kernelcup.errors import Forbidden
 from kernelcup.http import auth
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 
 FIELD = "csrf_token"
 VISIT = "visit"

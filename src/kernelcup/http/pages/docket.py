@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from kernelcup.domain import LARGEST_ID
-from kernelcup.http.deps import ActorDep, Db
+from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services.results import docket

@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from kernelcup.http.pages.rendering import SECURITY
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 
 CHECKED = {"Cache-Control": "no-cache"}
 """Caches ask each time whether it is still so: what a leaderboard shows can be taken back at any moment."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from kernelcup.http.deps import Db, Now, PlatformDep
+from kernelcup.http.dependencies import Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services.queue.estimates import DeviceQueue, queue_status

@@ -12,9 +12,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import Response
 
 from kernelcup.domain import Actor, Role
-from kernelcup.http.pages import csrf, figures, report_words, texts, wording
+from kernelcup.http.pages import csrf, figures, texts, wording
 from kernelcup.http.pages.assets import asset_url
-from kernelcup.http.platform import Platform
+from kernelcup.http.pages.submissions import report_words
+from kernelcup.http.state import Platform
 
 DOCS = "https://kernelcup.readthedocs.io"
 WORTH_COMPRESSING = 1000

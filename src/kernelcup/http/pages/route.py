@@ -12,11 +12,11 @@ from fastapi.routing import APIRoute
 from kernelcup.domain import Role
 from kernelcup.errors import SignInNeeded
 from kernelcup.http.auth import SAFE_METHODS
-from kernelcup.http.deps import get_actor
+from kernelcup.http.dependencies import get_actor
 from kernelcup.http.middleware import allow_body
 from kernelcup.http.pages import csrf
-from kernelcup.http.platform import Platform
 from kernelcup.http.route import Handler, change
+from kernelcup.http.state import Platform
 
 
 async def refuse_nul_in_form(request: Request) -> None:

@@ -4,39 +4,25 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from kernelcup.http.pages import (
-    account,
-    assets,
-    badges,
-    board_live,
-    board_texts,
-    boards,
-    docket,
-    events,
-    feeds,
-    people,
-    queues,
-    status,
-    submissions,
-    submitting,
-    webhooks,
-)
+from kernelcup.http.pages import account, assets, docket, people, queues, status
 from kernelcup.http.pages.admin import routes as admin
+from kernelcup.http.pages.boards import badges, boards, event, feeds, live, statement, webhooks
+from kernelcup.http.pages.submissions import submissions, submit
 
 router = APIRouter(include_in_schema=False)
 for _each in (
     assets,
     boards,
-    board_live,
-    board_texts,
+    live,
+    statement,
     badges,
     docket,
-    events,
+    event,
     feeds,
     queues,
     status,
     submissions,
-    submitting,
+    submit,
     webhooks,
     account,
     people,

@@ -3,33 +3,3 @@
 Thin adapters over the same services as ``/api/v1``: they translate addresses, words and shapes, and
 have no rule of their own.
 """
-
-from __future__ import annotations
-
-from fastapi import APIRouter
-
-from kernelcup.http.popcorn import (
-    administration,
-    invites,
-    leaderboards,
-    problems,
-    sign_in,
-    streaming,
-    submissions,
-    submitting,
-)
-
-router = APIRouter(include_in_schema=False)
-for _each in (
-    sign_in,
-    leaderboards,
-    submissions,
-    submitting,
-    invites,
-    problems,
-    administration,
-    streaming,  # last: its paths begin with the name of a leaderboard
-):
-    router.include_router(_each.router)
-
-__all__ = ["router"]

@@ -11,12 +11,12 @@ from pydantic import Field
 
 from kernelcup.domain import Actor, Visibility
 from kernelcup.errors import Conflict, NotFound
-from kernelcup.http.deps import Db, Now, Number, PlatformDep
+from kernelcup.http.api.forms import Body
+from kernelcup.http.dependencies import Db, Now, Number, PlatformDep
+from kernelcup.http.popcorn.auth import Admin
+from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.popcorn.figures import figures
-from kernelcup.http.popcorn.identity import Admin
-from kernelcup.http.popcorn.route import PopcornRoute
 from kernelcup.http.popcorn.submissions import check_page, show_in_full
-from kernelcup.http.schemas import Body
 from kernelcup.services import stats
 from kernelcup.services.boards import boards
 from kernelcup.services.boards import changes as board_changes

@@ -7,11 +7,11 @@ from typing import Any
 from fastapi import APIRouter, HTTPException
 from pydantic import Field
 
-from kernelcup.http.deps import Db, Now
-from kernelcup.http.popcorn import shapes
-from kernelcup.http.popcorn.identity import Admin
-from kernelcup.http.popcorn.route import PopcornRoute
-from kernelcup.http.schemas import Body
+from kernelcup.http.api.forms import Body
+from kernelcup.http.dependencies import Db, Now
+from kernelcup.http.popcorn import forms
+from kernelcup.http.popcorn.auth import Admin
+from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.services.boards import boards, membership
 from kernelcup.storage.boards.invites import Invite
 
@@ -61,6 +61,6 @@ def _invite(each: Invite) -> dict[str, Any]:
         "code": each.code,
         "user_id": each.claimed_by,
         "user_name": each.claimed_by,
-        "claimed_at": shapes.iso(each.claimed_at),
-        "created_at": shapes.iso(each.created_at),
+        "claimed_at": forms.iso(each.claimed_at),
+        "created_at": forms.iso(each.created_at),
     }

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Query
 
 from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import Leaderboard, Standing
-from kernelcup.http.deps import Db
-from kernelcup.http.popcorn import shapes
-from kernelcup.http.popcorn.identity import Visitor
-from kernelcup.http.popcorn.route import PopcornRoute
+from kernelcup.http.dependencies import Db
+from kernelcup.http.popcorn import forms
+from kernelcup.http.popcorn.auth import Visitor
+from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.http.popcorn.submissions import check_page
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.boards import VisibleTask
@@ -76,7 +76,7 @@ def _board(visible: VisibleTask) -> dict[str, Any]:
     return {
         "id": board.id,
         "name": board.name,
-        "deadline": shapes.iso(board.deadline),
+        "deadline": forms.iso(board.deadline),
         "description": task.description,
         "gpu_types": list(board.devices),
         "creator_id": board.creator,
@@ -100,7 +100,7 @@ def _entry(board: Leaderboard, device: str, standing: Standing) -> dict[str, Any
         "submission_id": standing.submission_id,
         "rank": standing.rank,
         "submission_name": standing.file_name,
-        "submission_time": shapes.iso(standing.submitted_at),
+        "submission_time": forms.iso(standing.submitted_at),
         "submission_score": standing.score_s,
         "leaderboard_name": board.name,
         "user_id": standing.user,

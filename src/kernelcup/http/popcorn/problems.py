@@ -12,11 +12,11 @@ from pydantic import Field
 
 from kernelcup.domain import Actor, Task, Visibility
 from kernelcup.errors import InvalidValue, NotFound
-from kernelcup.http.deps import Now, PlatformDep
-from kernelcup.http.platform import Platform
-from kernelcup.http.popcorn.identity import Admin
-from kernelcup.http.popcorn.route import PopcornRoute
-from kernelcup.http.schemas import Body
+from kernelcup.http.api.forms import Body
+from kernelcup.http.dependencies import Now, PlatformDep
+from kernelcup.http.popcorn.auth import Admin
+from kernelcup.http.popcorn.errors import PopcornRoute
+from kernelcup.http.state import Platform
 from kernelcup.http.syncing import sync_aside
 from kernelcup.services.boards import boards
 from kernelcup.services.boards import changes as board_changes

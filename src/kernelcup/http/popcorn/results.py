@@ -12,7 +12,7 @@ from typing import Any
 
 from kernelcup.domain import JobState, Run
 from kernelcup.http.popcorn.failures import failure, one_line
-from kernelcup.http.popcorn.shapes import MODES, iso
+from kernelcup.http.popcorn.forms import MODES, iso
 from kernelcup.services.submissions.redaction import was_ranked
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup.wording import trust_text

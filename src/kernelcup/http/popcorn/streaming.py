@@ -22,15 +22,15 @@ from starlette.types import Scope
 
 from kernelcup.domain import Actor
 from kernelcup.errors import KernelCupError
-from kernelcup.http import live
-from kernelcup.http.deps import Now, PlatformDep
-from kernelcup.http.platform import Platform
-from kernelcup.http.popcorn.addresses import ANY_MODE, BOARD
+from kernelcup.http.dependencies import Now, PlatformDep
+from kernelcup.http.events import stream as live
+from kernelcup.http.popcorn.auth import CLIENT_HEADERS, Caller
+from kernelcup.http.popcorn.errors import PopcornRoute, told
 from kernelcup.http.popcorn.failures import summary
-from kernelcup.http.popcorn.identity import CLIENT_HEADERS, Caller
+from kernelcup.http.popcorn.path_convertors import ANY_MODE, BOARD
 from kernelcup.http.popcorn.results import full_result, is_result, report_text
-from kernelcup.http.popcorn.route import PopcornRoute, told
 from kernelcup.http.popcorn.submitting import take
+from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
 from kernelcup.services.results.leader import beside
 from kernelcup.services.submissions.submissions import SubmissionView, show_submission

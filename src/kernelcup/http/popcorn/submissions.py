@@ -9,11 +9,11 @@ from pydantic import Field
 
 from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Forbidden
-from kernelcup.http.deps import Db, Now, Number
-from kernelcup.http.popcorn import shapes
-from kernelcup.http.popcorn.identity import Caller
-from kernelcup.http.popcorn.route import PopcornRoute
-from kernelcup.http.schemas import Body
+from kernelcup.http.api.forms import Body
+from kernelcup.http.dependencies import Db, Now, Number
+from kernelcup.http.popcorn import forms
+from kernelcup.http.popcorn.auth import Caller
+from kernelcup.http.popcorn.errors import PopcornRoute
 from kernelcup.services import access
 from kernelcup.services.boards import membership
 from kernelcup.services.queue import estimates
@@ -42,7 +42,7 @@ def list_all(
     check_page(limit, offset, largest=100)
     access.require(caller, Scope.READ)
     found = service.list_views(db, viewer=caller, user=caller.name, board=leaderboard, limit=offset + limit)
-    return [shapes.of_list(view) for view in found[offset:]]
+    return [forms.of_list(view) for view in found[offset:]]
 
 
 @router.get("/submissions/{submission_id}")
@@ -81,7 +81,7 @@ def show_in_full(db: Db, view: service.SubmissionView, actor: Actor, now: Now) -
     submission = view.submission
     waits = {} if view.ended else estimates.waiting_of(db, submission.id, now)
     code = service.get_code(db, submission.id, viewer=actor, now=now)
-    return shapes.of_submission(view, code, waits, board_id=submission.leaderboard_id)
+    return forms.of_submission(view, code, waits, board_id=submission.leaderboard_id)
 
 
 def check_own(view: service.SubmissionView, actor: Actor) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import APIRouter, Response, UploadFile
 
 from kernelcup.domain import Actor, Scope, Submission
-from kernelcup.http.deps import Now, PlatformDep
-from kernelcup.http.platform import Platform
-from kernelcup.http.popcorn import shapes
-from kernelcup.http.popcorn.addresses import ANY_MODE, BOARD
-from kernelcup.http.popcorn.identity import Caller, WebId
-from kernelcup.http.popcorn.route import PopcornRoute
+from kernelcup.http.dependencies import Now, PlatformDep
+from kernelcup.http.popcorn import forms
+from kernelcup.http.popcorn.auth import Caller, WebId
+from kernelcup.http.popcorn.errors import PopcornRoute
+from kernelcup.http.popcorn.path_convertors import ANY_MODE, BOARD
+from kernelcup.http.state import Platform
 from kernelcup.services import access
 from kernelcup.services.queue import estimates
 from kernelcup.services.submissions.submissions import SubmissionView, show_submission
@@ -68,4 +68,4 @@ def take(
 
 
 def _queue(platform: Platform, view: SubmissionView, now: Now) -> dict[str, Any] | None:
-    return shapes.queue_of(view, estimates.waiting_of(platform.db, view.submission.id, now))
+    return forms.queue_of(view, estimates.waiting_of(platform.db, view.submission.id, now))

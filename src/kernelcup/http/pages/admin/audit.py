@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from kernelcup.domain import LARGEST_ID
-from kernelcup.http.deps import ActorDep, Db
+from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import Actor
 from kernelcup.errors import Conflict, InvalidValue, NotFound
-from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import Fields, text_of
 from kernelcup.http.pages.figures import TimeScale

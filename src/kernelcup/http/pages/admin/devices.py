@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import Role, Scope
 from kernelcup.errors import NotFound
-from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from kernelcup.domain import Role, Scope
-from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services import access

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidTask, InvalidValue, NotFound, UserError
-from kernelcup.http.deps import ActorDep, Now, PlatformDep
+from kernelcup.http.dependencies import ActorDep, Now, PlatformDep
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import (
     CHOICES,
@@ -26,7 +26,7 @@ from kernelcup.http.pages.admin.forms import (
 )
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.http.syncing import sync_aside
 from kernelcup.services import access
 from kernelcup.services.boards import boards

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import LARGEST_ID
 from kernelcup.errors import InvalidValue
-from kernelcup.http.deps import ActorDep, Db, Now, Number
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from kernelcup.domain import LARGEST_ID, Role, Scope
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.http.api.accounts import AnyRole
-from kernelcup.http.deps import ActorDep, Db, Now, Number
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute

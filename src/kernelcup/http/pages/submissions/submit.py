@@ -14,10 +14,10 @@ from fastapi.responses import RedirectResponse
 from kernelcup.domain import LARGEST_ID, Actor, Leaderboard, Role, Task
 from kernelcup.errors import KernelCupError, NotFound, SignInNeeded, UserError
 from kernelcup.http import errors
-from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.http.pages.submissions import LIVE_EVENTS, Followed, followed
+from kernelcup.http.pages.submissions.submissions import LIVE_EVENTS, Followed, followed
 from kernelcup.services.boards import boards
 from kernelcup.services.submissions import handout
 from kernelcup.services.submissions import submissions as service

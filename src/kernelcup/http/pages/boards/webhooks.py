@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import Actor
 from kernelcup.errors import Conflict, InvalidValue
-from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services.boards import boards

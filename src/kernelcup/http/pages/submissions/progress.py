@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kernelcup.http.pages import report_plots
-from kernelcup.http.pages.report_words import stage_text
+from kernelcup.http.pages.submissions import report_plots
+from kernelcup.http.pages.submissions.report_words import stage_text
 from kernelcup.services.submissions.events import Event
 
 

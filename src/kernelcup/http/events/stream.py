@@ -10,9 +10,9 @@ from typing import Any
 
 from anyio import to_thread
 
-from kernelcup.http.platform import Platform
-from kernelcup.http.results import WaitingOut
-from kernelcup.http.schemas import EventOut
+from kernelcup.http.api.forms import EventOut
+from kernelcup.http.api.result_forms import WaitingOut
+from kernelcup.http.state import Platform
 from kernelcup.services.queue import estimates
 from kernelcup.services.submissions import events
 from kernelcup.services.submissions.submissions import has_ended

@@ -9,8 +9,8 @@ from difflib import SequenceMatcher
 from markupsafe import Markup
 
 from kernelcup.domain import Run
-from kernelcup.http.pages import report_words
 from kernelcup.http.pages.figures import MINUS, NS, TimeScale
+from kernelcup.http.pages.submissions import report_words
 from kernelcup.http.pages.texts import coloured
 from kernelcup.lessons import Lesson, lessons
 from kernelcup.services.submissions.submissions import SubmissionView

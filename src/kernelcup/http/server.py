@@ -20,7 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from kernelcup.errors import ConfigError
 from kernelcup.http.app import create_app
 from kernelcup.http.middleware import quiet_uvicorn
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 
 GRACE_S = 5
 """How long pending requests may take when the service stops; streams are cut."""

@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from kernelcup import lesson_text
 from kernelcup.domain import Job, JobState, Run, Standing, is_rejected
-from kernelcup.http.pages import report_plots, report_words
-from kernelcup.http.pages.close_up import CloseUp, close_up
 from kernelcup.http.pages.figures import NS, TimeScale
-from kernelcup.http.pages.progress_view import Step
+from kernelcup.http.pages.submissions import report_plots, report_words
+from kernelcup.http.pages.submissions.close_up import CloseUp, close_up
+from kernelcup.http.pages.submissions.progress import Step
 from kernelcup.lessons import Lesson, lessons
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside

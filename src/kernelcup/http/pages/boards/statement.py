@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request, Response
 
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
-from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages import wording
-from kernelcup.http.pages.boards import head_of
+from kernelcup.http.pages.boards.boards import head_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services.submissions.handout import hand_out

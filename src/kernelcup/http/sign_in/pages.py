@@ -10,16 +10,17 @@ from starlette.responses import RedirectResponse, Response
 
 from kernelcup.domain import NOBODY, Actor, Role
 from kernelcup.errors import Conflict, NotFound, SignInNeeded, UserError
-from kernelcup.http import auth, oauth
+from kernelcup.http import auth
 from kernelcup.http.api import accounts as accounts_api
-from kernelcup.http.api import sign_in as sign_in_api
-from kernelcup.http.deps import ActorDep, Db, Now, PlatformDep
+from kernelcup.http.api.forms import ERRORS
+from kernelcup.http.dependencies import ActorDep, Db, Now, PlatformDep
 from kernelcup.http.pages import csrf
 from kernelcup.http.pages.account import account_page
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import refuse_nul_in_form
-from kernelcup.http.platform import Platform
-from kernelcup.http.schemas import ERRORS
+from kernelcup.http.sign_in import device_flow as sign_in_api
+from kernelcup.http.sign_in import oauth
+from kernelcup.http.state import Platform
 from kernelcup.http.throttle import throttled
 from kernelcup.providers import SignInProvider
 from kernelcup.services.people import accounts, device_login, login_links, tokens

@@ -14,9 +14,9 @@ from sse_starlette import EventSourceResponse
 
 from kernelcup.domain import Actor, Role
 from kernelcup.errors import UserError
-from kernelcup.http.deps import ActorDep, PlatformDep
-from kernelcup.http.live import PING_S, Message
-from kernelcup.http.platform import Platform
+from kernelcup.http.dependencies import ActorDep, PlatformDep
+from kernelcup.http.events.stream import PING_S, Message
+from kernelcup.http.state import Platform
 from kernelcup.http.throttle import watcher_of
 from kernelcup.services.results import standings
 from kernelcup.storage.results.standings import State

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kernelcup.config import Config
 from kernelcup.errors import ConfigError
-from kernelcup.http.hub import EventHub
-from kernelcup.http.room import Room
+from kernelcup.http.capacity import Room
+from kernelcup.http.events.hub import EventHub
 from kernelcup.services.boards.task_trial import TaskTrial
 from kernelcup.services.queue.dispatcher import utc_now
 from kernelcup.storage.engine.database import Database

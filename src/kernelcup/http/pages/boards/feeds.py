@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from kernelcup.clean_text import clean_text
-from kernelcup.http.deps import ActorDep, Db
+from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.figures import machine_time
 from kernelcup.http.pages.files import PRIVATE, absolute, file_of
 from kernelcup.http.pages.route import PageRoute

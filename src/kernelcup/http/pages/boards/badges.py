@@ -13,8 +13,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from kernelcup.domain import NOBODY, Standing
-from kernelcup.http.deps import Db, Now
-from kernelcup.http.pages.cards import Card, Line, draw_card
+from kernelcup.http.dependencies import Db, Now
+from kernelcup.http.pages.boards.cards import Card, Line, draw_card
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.files import file_of
 from kernelcup.http.pages.route import PageRoute

@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 
 from kernelcup.domain import LARGEST_ID, Actor
 from kernelcup.http import auth
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.storage.engine.database import Database
 
 

@@ -10,7 +10,7 @@ from fastapi.dependencies.models import Dependant
 
 from kernelcup.domain import NOBODY, Actor, Role, Scope
 from kernelcup.errors import SignInNeeded
-from kernelcup.http.platform import Platform
+from kernelcup.http.state import Platform
 from kernelcup.services import access
 from kernelcup.services.people import tokens
 

@@ -13,11 +13,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from kernelcup.clocks import rejudge_command
 from kernelcup.domain import Actor, Leaderboard, Standing
-from kernelcup.http.deps import ActorDep, Db, Now
+from kernelcup.http.dependencies import ActorDep, Db, Now
 from kernelcup.http.pages import wording
-from kernelcup.http.pages.board_rows import Table, table_of
+from kernelcup.http.pages.boards.plots import Point, Strip, best_over_time, ratios, strips
+from kernelcup.http.pages.boards.rows import Table, table_of
 from kernelcup.http.pages.figures import TimeScale
-from kernelcup.http.pages.plots import Point, Strip, best_over_time, ratios, strips
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services import access

@@ -21,9 +21,9 @@ from kernelcup.errors import KernelCupError, Overloaded, is_shortage
 from kernelcup.http.auth import SAFE_METHODS
 from kernelcup.http.errors import RETRY_SHORT_S, body_of, headers_of, invalid_text, status_of
 from kernelcup.http.middleware import BodyRefused, allow_body
-from kernelcup.http.platform import Platform
-from kernelcup.http.popcorn.identity import needed_by
+from kernelcup.http.popcorn.auth import needed_by
 from kernelcup.http.route import change
+from kernelcup.http.state import Platform
 
 BUG = "This is a bug in KernelCup, not yours; please report it with the request's id"
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 
 from kernelcup.domain import Scope
 from kernelcup.errors import SignInDenied, SignInExpired, SignInPending, SlowDown, UserError
-from kernelcup.http.deps import PlatformDep
-from kernelcup.http.schemas import Form
+from kernelcup.http.api.forms import Form
+from kernelcup.http.dependencies import PlatformDep
 from kernelcup.http.throttle import address_of, throttled
 from kernelcup.services.people import device_login
 

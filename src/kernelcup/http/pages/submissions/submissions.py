@@ -16,12 +16,12 @@ from fastapi.responses import RedirectResponse
 from kernelcup.clean_text import plain
 from kernelcup.domain import LARGEST_ID, Actor, Role, Standing, Submission
 from kernelcup.errors import Forbidden, InvalidValue, NotFound, UserError
-from kernelcup.http.deps import ActorDep, Db, Now, Number, PlatformDep
-from kernelcup.http.pages import difference, report_words
-from kernelcup.http.pages.progress_view import steps_of
+from kernelcup.http.dependencies import ActorDep, Db, Now, Number, PlatformDep
 from kernelcup.http.pages.rendering import render
-from kernelcup.http.pages.report_view import JobPage, job_page
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.http.pages.submissions import difference, report_words
+from kernelcup.http.pages.submissions.progress import steps_of
+from kernelcup.http.pages.submissions.report_view import JobPage, job_page
 from kernelcup.http.pages.texts import LARGEST_COLOURED
 from kernelcup.made_of import made_of
 from kernelcup.services import access

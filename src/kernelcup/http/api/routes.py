@@ -1,0 +1,33 @@
+"""All routes under ``/api/v1``."""
+
+from __future__ import annotations
+
+from kernelcup.http.api import (
+    administration,
+    comparisons,
+    leaderboards,
+    linking,
+    news,
+    queues,
+    rules,
+    runs,
+    standings,
+    submissions,
+    tasks,
+    trust,
+)
+
+routers = [
+    leaderboards.router,
+    tasks.router,
+    standings.router,
+    submissions.router,
+    comparisons.router,
+    runs.router,
+    queues.router,
+    trust.router,
+    news.router,
+    rules.router,
+    administration.router,
+    linking.router,
+]

@@ -1,0 +1,1 @@
+"""Pages of leaderboards: rankings, plots, statements, badges, feeds."""

@@ -1,0 +1,1 @@
+"""Pages of submissions: submit, report, progress, difference."""

@@ -1,0 +1,1 @@
+"""Sign-in: providers, pages, and command lines whose person is in a browser."""
