@@ -10,8 +10,8 @@ from kernelcup.domain import Task
 from kernelcup.errors import NotFound
 from kernelcup.tasks.folder import TASK_FILE, load_folder
 from kernelcup.tasks.loader import load_task, require
-from kernelcup.tasks.roots import find_root
-from kernelcup.tasks.trees import FolderTree
+from kernelcup.tasks.sources.roots import find_root
+from kernelcup.tasks.sources.trees import FolderTree
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def problems(file: Path, text: str, error: ValidationError, model: type[BaseMode
 
 def problem(file: Path, positions: Positions, error: Any, model: type[BaseModel]) -> str:
     """Return one line about one problem."""
-    from kernelcup.tasks.validation import explain
+    from kernelcup.tasks.manifest.validation import explain
 
     path: Keys = tuple(error["loc"])
     at_key = error["type"] in ("extra_forbidden", "missing")

@@ -21,7 +21,7 @@ from builders import make_spec
 from kernelcup.cli.wiring import shipped_tasks
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.nulls import weigh
+from kernelcup.tasks.null_report import weigh
 from kernelcup.tasks.scaffold import new_task
 from kernelcup_harness import lint, nulls, sandbox, wire
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout

@@ -18,7 +18,7 @@ from kernelcup.services.boards import boards
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.standings import standings
 from kernelcup.services.rules import pauses
-from kernelcup.tasks.writing import files_of
+from kernelcup.tasks.writer import files_of
 from kernelcup_harness.protocol import Mode, TrustLevel
 
 YML = """\

@@ -8,7 +8,7 @@ from kernelcup.errors import InvalidTask, Problem
 from kernelcup.tasks.folder import TASK_FILE
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.problem_set import load_problem_set
-from kernelcup.tasks.roots import ENDINGS
+from kernelcup.tasks.sources.roots import ENDINGS
 from kernelcup_harness.protocol import HarnessKind
 
 

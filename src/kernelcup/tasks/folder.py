@@ -7,17 +7,17 @@ import posixpath
 from typing import Any
 
 from kernelcup.domain import Language, StageLimits, Task
-from kernelcup.tasks.cases import read_cases
-from kernelcup.tasks.configuration import Configuration, read_configuration
-from kernelcup.tasks.findings import Findings, single_problem
-from kernelcup.tasks.reference import check_reference, parse_sources
-from kernelcup.tasks.schema import TaskShape
-from kernelcup.tasks.sources import Sources, read_sources, read_templates
-from kernelcup.tasks.trees import Absent, Tree, Unreadable
-from kernelcup.tasks.validation import validate, validate_rest
-from kernelcup.tasks.waivers import check_waivers
-from kernelcup.tasks.work import read_work
-from kernelcup.tasks.yaml_text import read_yaml
+from kernelcup.tasks.manifest.cases import read_cases
+from kernelcup.tasks.manifest.harness_choice import Configuration, read_configuration
+from kernelcup.tasks.manifest.null_waivers import check_waivers
+from kernelcup.tasks.manifest.problems import Findings, single_problem
+from kernelcup.tasks.manifest.reference import check_reference, parse_sources
+from kernelcup.tasks.manifest.schema import TaskShape
+from kernelcup.tasks.manifest.validation import validate, validate_rest
+from kernelcup.tasks.manifest.work import read_work
+from kernelcup.tasks.manifest.yaml_text import read_yaml
+from kernelcup.tasks.sources.files import Sources, read_sources, read_templates
+from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable
 from kernelcup_harness.protocol import HarnessKind
 
 TASK_FILE = "task.yml"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kernelcup.domain import Language, Task, TaskForm
 from kernelcup.errors import InvalidValue
+from kernelcup.tasks.manifest.reference import REFERENCE
 from kernelcup.tasks.private_files import private_files
-from kernelcup.tasks.reference import REFERENCE
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,

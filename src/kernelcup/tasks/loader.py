@@ -8,12 +8,12 @@ from pathlib import Path
 
 from kernelcup.domain import Task
 from kernelcup.errors import NotFound
-from kernelcup.tasks.archive import read_archive
-from kernelcup.tasks.findings import single_problem
 from kernelcup.tasks.folder import TASK_FILE, load_folder
-from kernelcup.tasks.roots import ENDINGS, find_root
+from kernelcup.tasks.manifest.problems import single_problem
 from kernelcup.tasks.single_file import load_single_file
-from kernelcup.tasks.trees import ArchiveTree, FolderTree
+from kernelcup.tasks.sources.archive import read_archive
+from kernelcup.tasks.sources.roots import ENDINGS, find_root
+from kernelcup.tasks.sources.trees import ArchiveTree, FolderTree
 from kernelcup_harness.protocol import HarnessKind
 
 CUDA_ENDINGS = (".cu", ".cuh", ".cpp")

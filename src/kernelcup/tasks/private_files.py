@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterable, Mapping
 
 from kernelcup.domain import Task
-from kernelcup.tasks.python_source import BrokenSource, local_imports, parse
-from kernelcup.tasks.reference import REFERENCE
+from kernelcup.tasks.manifest.python_source import BrokenSource, local_imports, parse
+from kernelcup.tasks.manifest.reference import REFERENCE
 
 PUBLIC_MODULES = ("task.py", "utils.py")
 """Modules that submissions import by convention."""

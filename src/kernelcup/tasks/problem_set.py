@@ -9,13 +9,13 @@ from pathlib import Path
 
 from kernelcup.domain import Task
 from kernelcup.errors import InvalidTask, Problem
-from kernelcup.tasks.findings import Findings, raise_problems, single_problem
 from kernelcup.tasks.folder import TASK_FILE, load_folder
 from kernelcup.tasks.loader import require
-from kernelcup.tasks.schema import ProblemEntryShape, ProblemSetShape
-from kernelcup.tasks.trees import FolderTree, Unreadable, reject_odd_target
-from kernelcup.tasks.validation import validate
-from kernelcup.tasks.yaml_text import read_yaml
+from kernelcup.tasks.manifest.problems import Findings, raise_problems, single_problem
+from kernelcup.tasks.manifest.schema import ProblemEntryShape, ProblemSetShape
+from kernelcup.tasks.manifest.validation import validate
+from kernelcup.tasks.manifest.yaml_text import read_yaml
+from kernelcup.tasks.sources.trees import FolderTree, Unreadable, reject_odd_target
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

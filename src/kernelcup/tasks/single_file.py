@@ -7,11 +7,11 @@ from pathlib import Path
 
 from kernelcup.domain import Task, TaskForm
 from kernelcup.errors import Problem
-from kernelcup.tasks.findings import raise_problems, single_problem
-from kernelcup.tasks.python_source import BrokenSource, Signature, find, parse
-from kernelcup.tasks.reference import REFERENCE
-from kernelcup.tasks.trees import FolderTree, Unreadable
-from kernelcup.tasks.yaml_text import undecodable
+from kernelcup.tasks.manifest.problems import raise_problems, single_problem
+from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
+from kernelcup.tasks.manifest.reference import REFERENCE
+from kernelcup.tasks.manifest.yaml_text import undecodable
+from kernelcup.tasks.sources.trees import FolderTree, Unreadable
 
 # The number of positional arguments of each function.
 CALLS = {

@@ -23,8 +23,8 @@ from kernelcup.services.people.tokens import create_token, scopes_of
 from kernelcup.services.submissions.directives import near_misses, parse_directives, write_directives
 from kernelcup.storage.engine.database import Database
 from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.starting import made_template
-from kernelcup.tasks.writing import write_task
+from kernelcup.tasks.starter import made_template
+from kernelcup.tasks.writer import write_task
 from kernelcup_harness.protocol import Mode, StageName, Verdict, Work
 
 __all__ = ["ada", "command", "db_url", "home", "server"]

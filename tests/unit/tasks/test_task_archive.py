@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from task_builders import files_with, problems_of, task_files, write_task, write_zip, zip_bytes
 
 from kernelcup.errors import InvalidTask
-from kernelcup.tasks.archive import unpack
 from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.sources.archive import unpack
 
 
 def refusal(entries: list[tuple[zipfile.ZipInfo | str, bytes]]) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelcup.tasks import limits, schema
+from kernelcup.tasks.manifest import schema, size_limits
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "task-format.md"
 SHAPES = [
@@ -23,16 +23,16 @@ def test_every_key_is_documented(shape):
 @pytest.mark.parametrize(
     "limit",
     [
-        f"{limits.MAX_ZIP_BYTES // limits.MIB} MiB",
-        f"{limits.MAX_TASK_BYTES // limits.MIB} MiB",
-        f"{limits.MAX_FILE_BYTES // limits.MIB} MiB",
-        f"{limits.MAX_PYTHON_BYTES // limits.MIB} MiB",
-        f"{limits.MAX_YAML_BYTES >> 10} KiB",
-        f"{limits.MAX_ZIP_ENTRIES} entries",
-        f"{limits.MAX_ZIP_RATIO} times",
-        f"{limits.MAX_TIMEOUT_S} s",
-        f"{limits.MAX_YAML_DEPTH} levels",
-        f"{limits.MAX_YAML_NODES:,} values",
+        f"{size_limits.MAX_ZIP_BYTES // size_limits.MIB} MiB",
+        f"{size_limits.MAX_TASK_BYTES // size_limits.MIB} MiB",
+        f"{size_limits.MAX_FILE_BYTES // size_limits.MIB} MiB",
+        f"{size_limits.MAX_PYTHON_BYTES // size_limits.MIB} MiB",
+        f"{size_limits.MAX_YAML_BYTES >> 10} KiB",
+        f"{size_limits.MAX_ZIP_ENTRIES} entries",
+        f"{size_limits.MAX_ZIP_RATIO} times",
+        f"{size_limits.MAX_TIMEOUT_S} s",
+        f"{size_limits.MAX_YAML_DEPTH} levels",
+        f"{size_limits.MAX_YAML_NODES:,} values",
     ],
 )
 def test_every_limit_is_documented(limit):

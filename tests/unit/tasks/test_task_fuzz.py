@@ -11,8 +11,8 @@ from task_builders import KEYS, task_yml, write_task
 
 from kernelcup.errors import InvalidTask, Problem
 from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.python_source import BrokenSource, find, parse
-from kernelcup.tasks.yaml_text import read_yaml
+from kernelcup.tasks.manifest.python_source import BrokenSource, find, parse
+from kernelcup.tasks.manifest.yaml_text import read_yaml
 
 BLOCK = b"""\
 files:

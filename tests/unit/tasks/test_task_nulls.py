@@ -9,7 +9,7 @@ from task_builders import SINGLE_FILE, problems_of, task_files, write_task, writ
 
 from kernelcup.domain import Task
 from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.nulls import Outcome, Waived, outcome_object, weigh
+from kernelcup.tasks.null_report import Outcome, Waived, outcome_object, weigh
 from kernelcup_harness.lint_protocol import CaseList, LintFinding, LintReport, Null, Severity
 
 YML = """\

@@ -8,7 +8,7 @@ import pytest
 from task_builders import problems_of, write_task
 
 from kernelcup.tasks.loader import load_task
-from kernelcup.tasks.nulls import weigh
+from kernelcup.tasks.null_report import weigh
 from kernelcup_harness.lint_protocol import LintReport
 
 YML = """\

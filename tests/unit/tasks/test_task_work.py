@@ -6,9 +6,9 @@ import pytest
 from task_builders import problems_of, write_task
 
 from kernelcup.cli.wiring import shipped_tasks
-from kernelcup.tasks.expressions import BadExpression, Expression
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
+from kernelcup.tasks.manifest.expressions import BadExpression, Expression
 from kernelcup_harness.protocol import Backend, DeviceFacts, HarnessKind, JobSpec, Mode, Work, dumps, loads
 
 CASE = {"m": 3, "n": 4, "half": 0.5, "flag": True, "name": "x", "shape": [1, 2]}

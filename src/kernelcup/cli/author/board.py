@@ -178,7 +178,7 @@ def get(
 
     Hidden cases are left out. The folder is a complete task, which you can run and change.
     """
-    from kernelcup.tasks.writing import template_files, write_task
+    from kernelcup.tasks.writer import template_files, write_task
 
     task = venue.whole_task(find_board(venue, name).name)
     written = write_task(task, Path(task.name) if directory is None else directory)

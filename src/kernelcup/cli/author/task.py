@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kernelcup.config import Config
     from kernelcup.domain import Task
     from kernelcup.errors import Problem
-    from kernelcup.tasks.nulls import Outcome
+    from kernelcup.tasks.null_report import Outcome
     from kernelcup_harness.protocol import HarnessKind, RunReport, Work
 
 app = typer.Typer(help="Write tasks, check them, look at them.", no_args_is_help=True)
@@ -108,7 +108,7 @@ def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, n
     from kernelcup.launchers.slots import Slots
     from kernelcup.services.boards.task_trial import trial_spec
     from kernelcup.tasks.loader import load_task
-    from kernelcup.tasks.nulls import weigh
+    from kernelcup.tasks.null_report import weigh
 
     if not can_run(place, harness):
         return None
@@ -145,7 +145,7 @@ def nulls_object(outcome: Outcome | None, *, nulls: bool) -> dict[str, object]:
     outcomes.
     """
     from kernelcup.cli.entry import problem_object
-    from kernelcup.tasks.nulls import outcome_object
+    from kernelcup.tasks.null_report import outcome_object
 
     if outcome is None:
         return {}
@@ -293,7 +293,7 @@ def show(
     from kernelcup.cli import options
     from kernelcup.cli.author.task_argument import Where, find_task
     from kernelcup.client_forms import TaskInfo
-    from kernelcup.tasks.judging_code import judging_code
+    from kernelcup.tasks.public_code import judging_code
 
     task = find_task(path, Where(server=server, local=local, config=config))
     if file is not None:

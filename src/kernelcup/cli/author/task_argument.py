@@ -42,7 +42,7 @@ def find_task(text: str, where: Where) -> Task:
 @contextmanager
 def task_place(text: str, where: Where) -> Iterator[Path]:
     """Provide the path of the task for a TASK argument; a leaderboard's task is written to a folder first."""
-    from kernelcup.tasks.writing import write_task
+    from kernelcup.tasks.writer import write_task
 
     path = _path(text, where)
     if isinstance(path, Path):

@@ -11,7 +11,7 @@ from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.route import ApiRoute
 from kernelcup.services.boards import boards
 from kernelcup.services.submissions.handout import hand_out
-from kernelcup.tasks.judging_code import judging_code
+from kernelcup.tasks.public_code import judging_code
 
 router = APIRouter(prefix="/leaderboards/{name}", tags=["tasks"], route_class=ApiRoute)
 

@@ -46,7 +46,7 @@ from kernelcup.domain import Actor
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.services import access
 from kernelcup.services.outgoing import Resolve, addresses_of
-from kernelcup.tasks.limits import MAX_FILE_BYTES, MIB
+from kernelcup.tasks.manifest.size_limits import MAX_FILE_BYTES, MIB
 
 FOLDER = "problems"
 MAX_BYTES = 200 * MIB

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kernelcup.domain import Device, Language, Task
 from kernelcup.errors import InvalidValue
-from kernelcup.tasks.reference import REFERENCE, line_on_gpu
+from kernelcup.tasks.manifest.reference import REFERENCE, line_on_gpu
 from kernelcup_harness.protocol import Backend
 
 

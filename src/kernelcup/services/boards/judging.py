@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kernelcup.domain import Language, Leaderboard, Task
 from kernelcup.errors import InvalidValue, OwnHarnessNeeded
 from kernelcup.services.boards.task_trial import TaskTrial, Tried
-from kernelcup.tasks.reference import fits_standard_harness
+from kernelcup.tasks.manifest.reference import fits_standard_harness
 from kernelcup_harness.protocol import HarnessKind
 
 UNTRIED = "nothing was tried here: `kernelcup task check --harness standard TASK` tries it"

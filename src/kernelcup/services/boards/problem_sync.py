@@ -30,7 +30,7 @@ from kernelcup.storage.boards import boards
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log
 from kernelcup.tasks.problem_set import ProblemEntry, survey_problem_set
-from kernelcup.tasks.roots import ENDINGS
+from kernelcup.tasks.sources.roots import ENDINGS
 from kernelcup_harness.protocol import HarnessKind
 
 NO_CHANGES = "no changes"

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from kernelcup.domain import Task
 from kernelcup.errors import InvalidTask, Problem
-from kernelcup.tasks.archive import unpack
-from kernelcup.tasks.findings import raise_problems, single_problem
 from kernelcup.tasks.folder import TASK_FILE
-from kernelcup.tasks.limits import MAX_FILE_BYTES, MIB
 from kernelcup.tasks.loader import FORMS, load_tree, refusal
+from kernelcup.tasks.manifest.problems import raise_problems, single_problem
+from kernelcup.tasks.manifest.size_limits import MAX_FILE_BYTES, MIB
 from kernelcup.tasks.single_file import read_single_file
-from kernelcup.tasks.trees import ArchiveTree, Unreadable, reject_odd_target
+from kernelcup.tasks.sources.archive import unpack
+from kernelcup.tasks.sources.trees import ArchiveTree, Unreadable, reject_odd_target
 
 MAX_FILES = 200
 MAX_BYTES = 10 * MIB

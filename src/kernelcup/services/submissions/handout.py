@@ -9,7 +9,7 @@ from kernelcup.domain import OPERATOR, Actor, Language, Leaderboard, Task
 from kernelcup.services.boards.boards import visible_task
 from kernelcup.services.submissions.directives import write_directives
 from kernelcup.storage.engine.database import Database
-from kernelcup.tasks.starting import made_template
+from kernelcup.tasks.starter import made_template
 
 DEFAULT_LANGUAGE = "Python"
 

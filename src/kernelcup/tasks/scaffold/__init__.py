@@ -8,7 +8,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from kernelcup.errors import InvalidValue
-from kernelcup.tasks.writing import claim
+from kernelcup.tasks.writer import claim
 
 FILES = (
     "task.yml",

@@ -15,7 +15,7 @@ from kernelcup.http.pages.boards.boards import head_of
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
 from kernelcup.services.submissions.handout import hand_out
-from kernelcup.tasks.writing import files_of, template_files
+from kernelcup.tasks.writer import files_of, template_files
 from kernelcup_harness.protocol import Parameters, Work
 
 ZIPPED_AT = (2020, 1, 1, 0, 0, 0)

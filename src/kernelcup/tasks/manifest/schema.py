@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from kernelcup.domain import Language, RankingBy
-from kernelcup.tasks.limits import MAX_TIMEOUT_S
+from kernelcup.tasks.manifest.size_limits import MAX_TIMEOUT_S
 from kernelcup_harness.physics import Precision
 from kernelcup_harness.protocol import FEWEST_SEEDS, HarnessKind
 

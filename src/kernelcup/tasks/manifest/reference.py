@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 
-from kernelcup.tasks.cases import check_calls
-from kernelcup.tasks.findings import Findings
-from kernelcup.tasks.python_source import BrokenSource, Signature, find, parse
-from kernelcup.tasks.schema import TaskShape
-from kernelcup.tasks.sources import Sources
+from kernelcup.tasks.manifest.cases import check_calls
+from kernelcup.tasks.manifest.problems import Findings
+from kernelcup.tasks.manifest.python_source import BrokenSource, Signature, find, parse
+from kernelcup.tasks.manifest.schema import TaskShape
+from kernelcup.tasks.sources.files import Sources
 from kernelcup_harness.protocol import HarnessKind
 
 REFERENCE = "reference.py"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelcup.tasks.expressions import BadExpression, Expression
-from kernelcup.tasks.findings import Findings
-from kernelcup.tasks.schema import TaskShape, WorkShape
-from kernelcup.tasks.validation import validate
-from kernelcup.tasks.yaml_text import Path
+from kernelcup.tasks.manifest.expressions import BadExpression, Expression
+from kernelcup.tasks.manifest.problems import Findings
+from kernelcup.tasks.manifest.schema import TaskShape, WorkShape
+from kernelcup.tasks.manifest.validation import validate
+from kernelcup.tasks.manifest.yaml_text import Path
 from kernelcup_harness.protocol import Parameters, Work
 
 KEY = "work"

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from kernelcup.tasks.findings import Findings
-from kernelcup.tasks.schema import Shape
-from kernelcup.tasks.yaml_text import Path
+from kernelcup.tasks.manifest.problems import Findings
+from kernelcup.tasks.manifest.schema import Shape
+from kernelcup.tasks.manifest.yaml_text import Path
 
 S = TypeVar("S", bound=Shape)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kernelcup.errors import InvalidTask, Problem
-from kernelcup.tasks.yaml_text import Document, Path, Position
+from kernelcup.tasks.manifest.yaml_text import Document, Path, Position
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from kernelcup.tasks.limits import INT_RANGE, MAX_YAML_BYTES, MAX_YAML_DEPTH, MAX_YAML_NODES
+from kernelcup.tasks.manifest.size_limits import INT_RANGE, MAX_YAML_BYTES, MAX_YAML_DEPTH, MAX_YAML_NODES
 
 Path = tuple[str | int, ...]
 Position = tuple[int, int]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 from pathlib import Path
 
-from kernelcup.tasks.limits import MAX_YAML_BYTES
-from kernelcup.tasks.yaml_text import read_yaml
+from kernelcup.tasks.manifest.size_limits import MAX_YAML_BYTES
+from kernelcup.tasks.manifest.yaml_text import read_yaml
 
 LEVELS_UP = 3
 ENDINGS = (".yaml", ".yml")

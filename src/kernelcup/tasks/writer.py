@@ -12,10 +12,10 @@ from typing import Any
 from kernelcup.domain import Language, Task, TaskForm
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.tasks.folder import TASK_FILE
-from kernelcup.tasks.reference import REFERENCE
-from kernelcup.tasks.sources import SUBMISSION
-from kernelcup.tasks.trees import Unreadable, reject_odd_target
-from kernelcup.tasks.work import AMOUNTS
+from kernelcup.tasks.manifest.reference import REFERENCE
+from kernelcup.tasks.manifest.work import AMOUNTS
+from kernelcup.tasks.sources.files import SUBMISSION
+from kernelcup.tasks.sources.trees import Unreadable, reject_odd_target
 from kernelcup_harness.protocol import Parameters, Work, to_json
 
 WRITTEN = frozenset(

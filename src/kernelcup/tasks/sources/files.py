@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 
-from kernelcup.tasks.findings import Findings
-from kernelcup.tasks.limits import MAX_TASK_BYTES, MIB
-from kernelcup.tasks.schema import FileShape
-from kernelcup.tasks.trees import Absent, Tree, Unreadable, locate, reject_odd_target
-from kernelcup.tasks.validation import validate
-from kernelcup.tasks.yaml_text import Path, undecodable
+from kernelcup.tasks.manifest.problems import Findings
+from kernelcup.tasks.manifest.schema import FileShape
+from kernelcup.tasks.manifest.size_limits import MAX_TASK_BYTES, MIB
+from kernelcup.tasks.manifest.validation import validate
+from kernelcup.tasks.manifest.yaml_text import Path, undecodable
+from kernelcup.tasks.sources.trees import Absent, Tree, Unreadable, locate, reject_odd_target
 
 SUBMISSION = "@SUBMISSION@"
 SHARED_UTILS = "utils.py"

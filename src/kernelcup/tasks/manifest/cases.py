@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kernelcup.tasks.findings import Findings
-from kernelcup.tasks.python_source import Signature
-from kernelcup.tasks.schema import TaskShape
-from kernelcup.tasks.validation import did_you_mean, kind_of
-from kernelcup.tasks.work import KEY as WORK
-from kernelcup.tasks.work import TIMED, is_override, parameters_of
-from kernelcup.tasks.yaml_text import Path
+from kernelcup.tasks.manifest.problems import Findings
+from kernelcup.tasks.manifest.python_source import Signature
+from kernelcup.tasks.manifest.schema import TaskShape
+from kernelcup.tasks.manifest.validation import did_you_mean, kind_of
+from kernelcup.tasks.manifest.work import KEY as WORK
+from kernelcup.tasks.manifest.work import TIMED, is_override, parameters_of
+from kernelcup.tasks.manifest.yaml_text import Path
 from kernelcup_harness.protocol import Parameters
 
 SEED = "seed"

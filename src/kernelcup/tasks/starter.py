@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 
 from kernelcup.domain import Task, TaskForm
-from kernelcup.tasks.python_source import BrokenSource, parse
-from kernelcup.tasks.reference import REFERENCE
+from kernelcup.tasks.manifest.python_source import BrokenSource, parse
+from kernelcup.tasks.manifest.reference import REFERENCE
 
 KNOWN = frozenset({"torch", "list", "tuple", "dict", "int", "float", "bool", "str", "None"})
 """Names that an annotation of the template may use."""

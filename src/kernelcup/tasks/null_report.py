@@ -10,8 +10,8 @@ from pathlib import Path
 from kernelcup.domain import Task
 from kernelcup.errors import Problem
 from kernelcup.tasks.folder import TASK_FILE
-from kernelcup.tasks.waivers import KEY
-from kernelcup.tasks.yaml_text import Document, read_yaml
+from kernelcup.tasks.manifest.null_waivers import KEY
+from kernelcup.tasks.manifest.yaml_text import Document, read_yaml
 from kernelcup_harness.lint_protocol import LintFinding, LintReport, Null, Severity
 from kernelcup_harness.protocol import FEWEST_SEEDS
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kernelcup.errors import InvalidTask, Problem
-from kernelcup.tasks.findings import raise_problems, single_problem
-from kernelcup.tasks.limits import (
+from kernelcup.tasks.manifest.problems import raise_problems, single_problem
+from kernelcup.tasks.manifest.size_limits import (
     MAX_FILE_BYTES,
     MAX_TASK_BYTES,
     MAX_ZIP_BYTES,
@@ -21,7 +21,7 @@ from kernelcup.tasks.limits import (
     MIB,
     RATIO_FREE_BYTES,
 )
-from kernelcup.tasks.trees import ArchiveTree, Unreadable, reject_odd_target
+from kernelcup.tasks.sources.trees import ArchiveTree, Unreadable, reject_odd_target
 
 # All errors that zipfile raises for broken or hostile bytes.
 ZIP_FAILURES = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernelcup.domain import CudaConfig, Language
-from kernelcup.tasks.findings import Findings
-from kernelcup.tasks.schema import CudaConfigShape, PythonConfigShape, TaskShape
-from kernelcup.tasks.sources import Sources
-from kernelcup.tasks.validation import validate
+from kernelcup.tasks.manifest.problems import Findings
+from kernelcup.tasks.manifest.schema import CudaConfigShape, PythonConfigShape, TaskShape
+from kernelcup.tasks.manifest.validation import validate
+from kernelcup.tasks.sources.files import Sources
 from kernelcup_harness.protocol import HarnessKind
 
 

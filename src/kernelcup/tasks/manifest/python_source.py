@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from kernelcup import syntax
-from kernelcup.tasks.limits import MAX_PYTHON_BYTES, MIB
-from kernelcup.tasks.yaml_text import Position
+from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES, MIB
+from kernelcup.tasks.manifest.yaml_text import Position
 
 MAX_HOPS = 5
 # These decorators pass calls on unchanged; others may change a function's parameters.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from kernelcup.tasks.limits import MAX_FILE_BYTES, MIB
+from kernelcup.tasks.manifest.size_limits import MAX_FILE_BYTES, MIB
 
 
 class Unreadable(Exception):

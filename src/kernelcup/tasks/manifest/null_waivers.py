@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kernelcup.tasks.findings import Findings
-from kernelcup.tasks.schema import TaskShape
-from kernelcup.tasks.validation import did_you_mean
+from kernelcup.tasks.manifest.problems import Findings
+from kernelcup.tasks.manifest.schema import TaskShape
+from kernelcup.tasks.manifest.validation import did_you_mean
 from kernelcup_harness.lint_protocol import Null
 
 KEY = "waive_nulls"

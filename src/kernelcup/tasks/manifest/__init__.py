@@ -1,0 +1,1 @@
+"""Reads `task.yml` and checks all that it says."""
