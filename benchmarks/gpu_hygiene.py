@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup.errors import UnfitDevice
-from kernelcup.launchers.gpu_probe import MIB, GpuProbe, NvmlProbe, ProbeFailed, SmiProbe
-from kernelcup.launchers.hygiene import PATIENCE_S, TOLERANCE_BYTES, Hygiene
-from kernelcup.launchers.leftovers import USER_IDS, sweep
+from kernelcup.launchers.gpu_health.checks import PATIENCE_S, TOLERANCE_BYTES, Hygiene
+from kernelcup.launchers.gpu_health.cleanup import USER_IDS, sweep
+from kernelcup.launchers.gpu_health.probe import MIB, GpuProbe, NvmlProbe, ProbeFailed, SmiProbe
 
 HELD_BYTES = 2 << 30
 PROBE_READS = 10

@@ -24,7 +24,7 @@ from results import machine_facts
 
 from kernelcup.domain import Device
 from kernelcup.launchers.bundle import PACKAGE, harness_hash
-from kernelcup.launchers.local import LocalLauncher
+from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup_harness import processes
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, Verdict
 

@@ -12,7 +12,7 @@ from builders import NOW, make_report
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchCancelled, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult
-from kernelcup.launchers.gpu_probe import GpuReading, ProbeFailed
+from kernelcup.launchers.gpu_health.probe import GpuReading, ProbeFailed
 from kernelcup_harness.protocol import JobSpec, RunReport
 
 Outcome = RunReport | Exception

@@ -19,7 +19,7 @@ from harness_runs import Finished, own_spec, quick_spec, run
 
 from builders import make_device
 from kernelcup.errors import BadReport
-from kernelcup.launchers.local import LocalLauncher
+from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.services.queue.attempt import build_scope
 from kernelcup_harness import build_inside, build_store, crew, sandbox, standard_run, surroundings
 from kernelcup_harness.build import Builder, Built, builds_at_import

@@ -9,8 +9,8 @@ import pytest
 
 from builders import make_device, make_task
 from kernelcup.domain import Task
-from kernelcup.launchers.local import LocalLauncher
-from kernelcup.launchers.slots import Slots
+from kernelcup.launchers.local.gpu_locks import Slots
+from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.services.boards.task_trial import LocalTrial, Tried
 from kernelcup_harness.protocol import Backend, HarnessKind
 

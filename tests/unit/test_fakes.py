@@ -8,7 +8,7 @@ from builders import NOW, make_device, make_report, make_spec
 from fakes import FakeClock, FakeGpuLauncher, FakeGpuProbe, FakeLauncher, FakeSeconds
 from kernelcup.errors import LaunchCancelled, LaunchError, UnfitDevice
 from kernelcup.launchers.base import KeepsGpus, Launcher, check_report
-from kernelcup.launchers.gpu_probe import GpuProcess, ProbeFailed
+from kernelcup.launchers.gpu_health.probe import GpuProcess, ProbeFailed
 from kernelcup_harness.protocol import Verdict
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from builders import make_board, make_device, make_submission, make_task
 from kernelcup.config import Config
 from kernelcup.http.state import Platform
-from kernelcup.launchers.local import LocalLauncher
+from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup_harness.protocol import Backend
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from kernelcup.config import Config
     from kernelcup.domain import Device, Task
     from kernelcup.launchers.base import Launcher
-    from kernelcup.launchers.hygiene import Hygiene
-    from kernelcup.launchers.local import LocalLauncher
+    from kernelcup.launchers.gpu_health.checks import Hygiene
+    from kernelcup.launchers.local.launcher import LocalLauncher
     from kernelcup.services.boards.task_trial import LocalTrial
     from kernelcup.services.queue.dispatcher import Dispatcher
     from kernelcup.services.queue.progress import Progress
@@ -156,7 +156,7 @@ def check_devices(config: Config) -> None:
 
 def make_launcher(config: Config) -> LocalLauncher:
     """Return the launcher for this machine. Raise ``ConfigError`` if it cannot judge."""
-    from kernelcup.launchers.local import LocalLauncher
+    from kernelcup.launchers.local.launcher import LocalLauncher
 
     check_torch()
     hygiene = make_hygiene() if config.slot_gpus else None
@@ -175,7 +175,7 @@ def make_launcher(config: Config) -> LocalLauncher:
 
 def make_trial(config: Config, launcher: LocalLauncher | None = None) -> LocalTrial | None:
     """Return the trial that runs tasks on this machine, None if PyTorch is missing."""
-    from kernelcup.launchers.slots import Slots
+    from kernelcup.launchers.local.gpu_locks import Slots
     from kernelcup.services.boards.task_trial import LocalTrial
 
     if find_spec("torch") is None:
@@ -205,9 +205,9 @@ def describe_harness() -> dict[str, Any]:
 
 def make_hygiene() -> Hygiene:
     """Return the checks of this machine's GPUs before and after each job."""
-    from kernelcup.launchers.gpu_probe import find_probe
-    from kernelcup.launchers.hygiene import Hygiene
-    from kernelcup.launchers.leftovers import sweep
+    from kernelcup.launchers.gpu_health.checks import Hygiene
+    from kernelcup.launchers.gpu_health.cleanup import sweep
+    from kernelcup.launchers.gpu_health.probe import find_probe
 
     return Hygiene(find_probe(), sweep=sweep)
 

@@ -15,11 +15,11 @@ from builders import make_device, make_report, make_spec
 from fakes import FakeGpuProbe
 from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout, UnfitDevice
 from kernelcup.launchers.base import LaunchResult
-from kernelcup.launchers.calibrating import COOL_DOWN_S, Bench
-from kernelcup.launchers.gpu_probe import GpuProcess, GpuReading
-from kernelcup.launchers.hygiene import Hygiene
-from kernelcup.launchers.local import LocalLauncher
-from kernelcup.launchers.slots import Slots
+from kernelcup.launchers.gpu_health.checks import Hygiene
+from kernelcup.launchers.gpu_health.probe import GpuProcess, GpuReading
+from kernelcup.launchers.local.calibrate import COOL_DOWN_S, Bench
+from kernelcup.launchers.local.gpu_locks import Slots
+from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts, Mode, dumps
 

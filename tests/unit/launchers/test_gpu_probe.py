@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelcup.launchers import gpu_probe
-from kernelcup.launchers.gpu_probe import (
+from kernelcup.launchers.gpu_health import probe as gpu_probe
+from kernelcup.launchers.gpu_health.probe import (
     MIB,
     GpuProcess,
     NvmlProbe,

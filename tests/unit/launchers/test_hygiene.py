@@ -4,9 +4,9 @@ import pytest
 
 from fakes import FakeGpuProbe, FakeSeconds
 from kernelcup.errors import LaunchCancelled, LaunchError, UnfitDevice
-from kernelcup.launchers.gpu_probe import MIB, GpuProcess
-from kernelcup.launchers.hygiene import PATIENCE_S, TOLERANCE_BYTES, Hygiene
-from kernelcup.launchers.leftovers import Swept
+from kernelcup.launchers.gpu_health.checks import PATIENCE_S, TOLERANCE_BYTES, Hygiene
+from kernelcup.launchers.gpu_health.cleanup import Swept
+from kernelcup.launchers.gpu_health.probe import MIB, GpuProcess
 
 STRANGER = GpuProcess(pid=4711, name="python3", memory_bytes=2048 * MIB)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelcup.launchers import leftovers
-from kernelcup.launchers.leftovers import Swept, sweep
+from kernelcup.launchers.gpu_health import cleanup
+from kernelcup.launchers.gpu_health.cleanup import Swept, sweep
 
 SOMEBODY = 64999
 """An id that nothing on this machine has."""
@@ -91,7 +91,7 @@ assert ctypes.CDLL(None).shmget(0, 4096, 0o600) >= 0
 
 
 def test_only_root_looks(tmp_path: Path, proc: Path, monkeypatch) -> None:
-    monkeypatch.setattr(leftovers.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(cleanup.os, "geteuid", lambda: 1000)
     assert sweep(user_ids=frozenset({os.getuid()}), folders=[str(tmp_path)], proc=proc) == Swept()
     assert proc.exists()
 
@@ -100,10 +100,10 @@ def test_only_root_looks(tmp_path: Path, proc: Path, monkeypatch) -> None:
 def test_what_a_runner_made_for_a_job_that_is_starting_stays(
     tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(cleanup.tempfile, "gettempdir", lambda: str(tmp_path))
     kept, other = make(tmp_path / "kernelcup-job-1-2-inside-64999"), make(tmp_path / "other")
     assert look(tmp_path, proc).removed == (str(other),)
     assert kept.exists()
     # The name alone protects nothing elsewhere.
-    monkeypatch.setattr(leftovers.tempfile, "gettempdir", lambda: "/elsewhere")
+    monkeypatch.setattr(cleanup.tempfile, "gettempdir", lambda: "/elsewhere")
     assert look(tmp_path, proc).removed == (str(kept),)

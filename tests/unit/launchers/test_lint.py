@@ -9,8 +9,8 @@ import pytest
 
 from builders import make_device, make_spec
 from kernelcup.errors import BadReport, LaunchError
-from kernelcup.launchers.lint import run_lint
-from kernelcup.launchers.slots import Slots
+from kernelcup.launchers.local.gpu_locks import Slots
+from kernelcup.launchers.local.lint import run_lint
 from kernelcup_harness.lint_protocol import LintReport
 from kernelcup_harness.protocol import Backend, dumps
 

@@ -14,11 +14,11 @@ from fakes import FakeGpuProbe
 from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult
 from kernelcup.launchers.bundle import harness_hash
-from kernelcup.launchers.gpu_probe import MIB, GpuProcess
-from kernelcup.launchers.hygiene import Hygiene
-from kernelcup.launchers.local import COMMAND, LocalLauncher, child_environ
-from kernelcup.launchers.ready import waiting_runners
-from kernelcup.launchers.slots import Slots
+from kernelcup.launchers.gpu_health.checks import Hygiene
+from kernelcup.launchers.gpu_health.probe import MIB, GpuProcess
+from kernelcup.launchers.local.gpu_locks import Slots
+from kernelcup.launchers.local.launcher import COMMAND, LocalLauncher, child_environ
+from kernelcup.launchers.local.warm_runners import waiting_runners
 from kernelcup_harness.protocol import Backend, JobSpec, Limits, Mode, SandboxPolicy, dumps
 
 REPORT = make_report(job_id="1.1", mode=Mode.TEST, backend=Backend.EMULATED, stages=[])
@@ -132,7 +132,7 @@ def test_a_harness_that_makes_no_sense_is_a_failed_launch(launch, body: str, tex
 
 
 def test_a_line_without_end_is_cut_off(launch, monkeypatch) -> None:
-    monkeypatch.setattr("kernelcup.launchers.lines.LineBuffer.__init__.__defaults__", (1000,))
+    monkeypatch.setattr("kernelcup.launchers.local.pipes.LineBuffer.__init__.__defaults__", (1000,))
     with pytest.raises(BadReport, match="more than 1,000 bytes"):
         launch("while True: sys.stdout.write('x' * 100)")
 
@@ -216,7 +216,7 @@ DEVICE = make_device(name="emulated", backend=Backend.EMULATED)
 def warm(tmp_path: Path, monkeypatch) -> Iterator[LocalLauncher]:
     """Return a launcher whose harness waits for jobs on the device of the tests."""
     # Somebody may work on the harness's text while this runs.
-    monkeypatch.setattr("kernelcup.launchers.ready.harness_hash", lambda: "the same")
+    monkeypatch.setattr("kernelcup.launchers.local.warm_runners.harness_hash", lambda: "the same")
     launcher = LocalLauncher(
         runtime_dir=tmp_path, environ=os.environ, command=(sys.executable, "-c", WAITS, "-"), warm=1
     )

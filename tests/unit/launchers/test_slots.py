@@ -9,7 +9,7 @@ import pytest
 
 from builders import make_device
 from kernelcup.errors import LaunchCancelled, LaunchError, UnfitDevice
-from kernelcup.launchers.slots import Slot, Slots
+from kernelcup.launchers.local.gpu_locks import Slot, Slots
 
 PAIR = make_device(slots=2)
 

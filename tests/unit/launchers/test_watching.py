@@ -11,9 +11,9 @@ import pytest
 
 from fakes import FakeGpuProbe, FakeSeconds
 from kernelcup.errors import UnfitDevice
-from kernelcup.launchers.gpu_probe import GpuProcess
-from kernelcup.launchers.hygiene import PATIENCE_S, Hygiene
-from kernelcup.launchers.watching import Seen, Watch, is_ours
+from kernelcup.launchers.gpu_health.checks import PATIENCE_S, Hygiene
+from kernelcup.launchers.gpu_health.monitor import Seen, Watch, is_ours
+from kernelcup.launchers.gpu_health.probe import GpuProcess
 
 STRANGER = GpuProcess(pid=4711, name="python3")
 OURS = GpuProcess(pid=1, name="contestant")

@@ -15,7 +15,7 @@ from fakes import FakeGpuLauncher
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchError
 from kernelcup.launchers.base import LaunchResult
-from kernelcup.launchers.calibrating import Place
+from kernelcup.launchers.local.calibrate import Place
 from kernelcup.services.machines import calibrations
 from kernelcup.services.machines.calibrations import (
     LONGEST_HOLD,

@@ -154,7 +154,7 @@ def show_outages(out: Sequence[DeviceFault]) -> None:
 def free_slots(settings: Config, device: Device, out: Sequence[DeviceFault]) -> int | None:
     """Return the number of jobs that could start now; None for devices of other launchers."""
     from kernelcup.cli import wiring
-    from kernelcup.launchers.slots import Slots
+    from kernelcup.launchers.local.gpu_locks import Slots
 
     if device.launcher != wiring.LOCAL:
         return None

@@ -144,7 +144,7 @@ def clocks(config: Config) -> Finding:
 
 def warm(config: Config) -> Finding:
     """The number of runners that `kernelcup serve` keeps ready for jobs."""
-    from kernelcup.launchers.ready import waiting_runners
+    from kernelcup.launchers.local.warm_runners import waiting_runners
 
     local = [device for device in config.devices if device.launcher == "local"]
     counts = waiting_runners(local, config.warm)

@@ -12,9 +12,9 @@ from typing import Protocol
 
 from kernelcup.domain import Device, Task
 from kernelcup.errors import LaunchCancelled, LaunchError
-from kernelcup.launchers import lint
 from kernelcup.launchers.base import Launcher
-from kernelcup.launchers.slots import Slots
+from kernelcup.launchers.local import lint
+from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, Verdict
 

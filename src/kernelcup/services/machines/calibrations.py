@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchCancelled, LaunchError, StorageUnavailable, UnfitDevice
 from kernelcup.launchers.base import Launcher, LaunchResult
-from kernelcup.launchers.calibrating import Calibrates, Place, drift_text
+from kernelcup.launchers.local.calibrate import Calibrates, Place, drift_text
 from kernelcup.services.machines import outages
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import calibrations

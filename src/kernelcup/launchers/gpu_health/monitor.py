@@ -1,6 +1,6 @@
 """Watch a job's GPUs while it runs, for other processes and for lower clocks.
 
-:mod:`kernelcup.launchers.hygiene` checks before and after a job. This module watches in between, if a reading
+:mod:`kernelcup.launchers.gpu_health.checks` checks before and after a job. This module watches in between, if a reading
 costs only a millisecond (NVML): starting ``nvidia-smi`` repeatedly would disturb the measurement.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelcup.launchers.gpu_probe import SLOWED_DOWN, GpuProbe, GpuProcess, GpuReading, ProbeFailed
+from kernelcup.launchers.gpu_health.probe import SLOWED_DOWN, GpuProbe, GpuProcess, GpuReading, ProbeFailed
 from kernelcup_harness import processes
 
 EVERY_S = 1.0

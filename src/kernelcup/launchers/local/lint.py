@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, LaunchError, LaunchTimeout
-from kernelcup.launchers.local import child_environ
-from kernelcup.launchers.slots import Slots
+from kernelcup.launchers.local.gpu_locks import Slots
+from kernelcup.launchers.local.launcher import child_environ
 from kernelcup_harness.lint_protocol import LintReport
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, dumps, from_json
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kernelcup.errors import LaunchCancelled, UnfitDevice
-from kernelcup.launchers.gpu_probe import (
+from kernelcup.launchers.gpu_health.cleanup import Swept
+from kernelcup.launchers.gpu_health.monitor import Seen, Watch
+from kernelcup.launchers.gpu_health.probe import (
     MIB,
     SLOWED_DOWN,
     GpuProbe,
@@ -21,8 +23,6 @@ from kernelcup.launchers.gpu_probe import (
     GpuReading,
     ProbeFailed,
 )
-from kernelcup.launchers.leftovers import Swept
-from kernelcup.launchers.watching import Seen, Watch
 
 PATIENCE_S = 5.0
 """The driver frees the memory of a dead process within this time."""

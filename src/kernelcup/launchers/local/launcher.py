@@ -19,12 +19,12 @@ from kernelcup.domain import Device
 from kernelcup.errors import BadReport, LaunchCancelled, UnfitDevice
 from kernelcup.launchers.base import Event, LaunchResult, check_report
 from kernelcup.launchers.bundle import harness_hash
-from kernelcup.launchers.calibrating import Bench, Place
-from kernelcup.launchers.hygiene import Hygiene
-from kernelcup.launchers.lines import Tail, read_lines
-from kernelcup.launchers.ready import Ready, kill_group
-from kernelcup.launchers.slots import Slot, Slots
-from kernelcup.launchers.watching import Seen
+from kernelcup.launchers.gpu_health.checks import Hygiene
+from kernelcup.launchers.gpu_health.monitor import Seen
+from kernelcup.launchers.local.calibrate import Bench, Place
+from kernelcup.launchers.local.gpu_locks import Slot, Slots
+from kernelcup.launchers.local.pipes import Tail, read_lines
+from kernelcup.launchers.local.warm_runners import Ready, kill_group
 from kernelcup_harness import passing
 from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import (

@@ -1,0 +1,1 @@
+"""Runs the harness on this machine: processes, pipes, locks of GPUs, calibration."""
