@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from results import ROOT, machine_facts, percentile
 
 from builders import make_board, make_submission
-from kernelcup.screen import screen
+from kernelcup.screen.run import screen
 from kernelcup.storage.engine import migrate
 from kernelcup.storage.engine.database import Database
 

@@ -31,7 +31,7 @@ import reports
 from results import ROOT, machine_facts, percentile
 
 from builders import make_device
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
 from kernelcup.http import auth
 from kernelcup.http.app import create_app
 from kernelcup.http.state import Platform

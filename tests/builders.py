@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Submission, Task
 from kernelcup.scoring import Entry
-from kernelcup.screen import Screening
+from kernelcup.screen.findings import Screening
 from kernelcup.services.boards.boards import create_board
 from kernelcup.services.submissions.submissions import get_code
 from kernelcup.services.submissions.submit import submit

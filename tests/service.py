@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from builders import NOW, make_actor, make_device
 from database_kinds import make_database
 from fakes import FakeClock
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
 from kernelcup.domain import Actor, Role, Scope
 from kernelcup.http.app import create_app
 from kernelcup.http.server import WebServer, listen, url_of

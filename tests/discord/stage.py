@@ -20,7 +20,7 @@ from builders import make_actor, make_board
 from kernelcup.bot.app import KernelCupBot
 from kernelcup.bot.context import BotConfig
 from kernelcup.bot.delivery import forum
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
 from kernelcup.domain import Device, Leaderboard, Role, Scope
 from kernelcup.http.server import WebServer, listen, url_of
 from kernelcup.http.state import Platform

@@ -14,7 +14,7 @@ from stage import Stage, staged
 from builders import make_device
 from kernelcup.bot.context import BotConfig, is_configured
 from kernelcup.cli.operate import bot as command
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
 from kernelcup.errors import ConfigError
 
 pytestmark = pytest.mark.anyio

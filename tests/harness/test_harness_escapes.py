@@ -65,7 +65,7 @@ READABLE = (
     "/dev/vsock",
     str(REPOSITORY / "pyproject.toml"),
     str(REPOSITORY / ".git/HEAD"),
-    str(SOURCE / "kernelcup/config.py"),
+    str(SOURCE / "kernelcup/config/settings.py"),
     __file__,
 )
 WRITABLE = (

@@ -26,12 +26,12 @@ from builders import (
     make_task,
 )
 from kernelcup.cli.entry import execute
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
+from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Visibility
 from kernelcup.http import logs
 from kernelcup.http.app import create_app
 from kernelcup.http.state import Platform
-from kernelcup.providers import SignInSection
 from kernelcup.services.boards import membership
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import rejudge, reviews

@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from builders import NOW
 from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
+from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Role, Scope
-from kernelcup.providers import SignInSection
 from kernelcup.services.people import accounts, login_links, tokens
 from kernelcup.services.people.device_login import start_device_login
 

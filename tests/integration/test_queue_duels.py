@@ -12,6 +12,7 @@ from fakes import FakeClock, FakeLauncher
 from hand_judging import Judging
 from kernelcup.domain import OPERATOR, Device, DuelOutcome, JobState, Role, TrustRule
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded, UnknownDevice
+from kernelcup.reporting.phrases import remark
 from kernelcup.services.boards.boards import delete_board, get_board
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.boards.rank_changes import rank_changes
@@ -25,7 +26,6 @@ from kernelcup.services.submissions.submissions import delete_submission, list_v
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.submissions import submissions
 from kernelcup.storage.tables import BestRow
-from kernelcup.wording import remark
 from kernelcup_harness.protocol import (
     Backend,
     DuelResult,

@@ -15,6 +15,7 @@ from hand_judging import Judging
 from kernelcup.domain import NOBODY, OPERATOR, JobState, Role
 from kernelcup.errors import Conflict, Forbidden, InvalidValue, NotFound, SignInNeeded, StaleLease
 from kernelcup.http.popcorn.failures import failure
+from kernelcup.reporting.phrases import remark
 from kernelcup.services.boards.boards import get_board
 from kernelcup.services.people import audit_log
 from kernelcup.services.results import reviews
@@ -24,7 +25,6 @@ from kernelcup.services.submissions import events
 from kernelcup.services.submissions.submissions import delete_submission, screening_of, show_submission
 from kernelcup.storage.boards import boards
 from kernelcup.storage.tables import LeaderboardRow
-from kernelcup.wording import remark
 from kernelcup_harness.protocol import (
     Finding,
     Mode,

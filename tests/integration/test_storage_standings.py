@@ -5,7 +5,7 @@ import pytest
 from builders import NOW, make_board, make_case, make_report, make_stage, make_submission, make_task
 from kernelcup import errors
 from kernelcup.domain import NOBODY, OPERATOR, TrustRule
-from kernelcup.lessons import Best
+from kernelcup.reporting.insights import Best
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from builders import make_device
-from kernelcup.config import Config
-from kernelcup.devices import CPU, EMULATED, detect_devices, detect_gpus, device_name, slot_gpus
+from kernelcup.config.local_devices import CPU, EMULATED, detect_devices, detect_gpus, device_name, slot_gpus
+from kernelcup.config.settings import Config
 from kernelcup.domain import Device
 from kernelcup.errors import ConfigError
 from kernelcup_harness.protocol import Backend

@@ -16,13 +16,13 @@ from types import ModuleType
 import pytest
 from ruamel.yaml import YAML
 
-import kernelcup.config
+import kernelcup.config.settings
 from kernelcup.cli import exit_codes
-from kernelcup.config import Config
-from kernelcup.providers import SignInSection
+from kernelcup.config.settings import Config
+from kernelcup.config.sign_in import SignInSection
 from kernelcup.screen.findings import MAX_PER_TAG, MEANINGS, Tag
 from kernelcup.screen.kernelguard import LIMIT_S, MEMORY_BYTES
-from kernelcup.screen.screening import MAX_TOKENS
+from kernelcup.screen.run import MAX_TOKENS
 from kernelcup_harness import protocol
 from kernelcup_harness.own_harness import EXIT_VERDICTS
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict, loads
@@ -210,7 +210,7 @@ def test_every_key_of_a_task_is_documented_in_the_json_page():
 
 def test_every_key_of_the_configuration_is_documented():
     text = read("configuration.md")
-    sections = kernelcup.config._File.model_fields
+    sections = kernelcup.config.settings._File.model_fields
     assert set(sections) == {
         "database",
         "server",
@@ -223,16 +223,16 @@ def test_every_key_of_the_configuration_is_documented():
         "local",
         "devices",
     }
-    keys = [f"database.{key}" for key in kernelcup.config._Database.model_fields]
-    keys += [f"server.{key}" for key in kernelcup.config._Server.model_fields]
-    keys += [f"signin.{key}" for key in kernelcup.config._SignIn.model_fields]
-    keys += [f"popcorn.{key}" for key in kernelcup.config._Popcorn.model_fields]
-    keys += [f"calibration.{key}" for key in kernelcup.config._Calibration.model_fields]
-    keys += [f"webhooks.{key}" for key in kernelcup.config._Webhooks.model_fields]
-    keys += [f"local.{key}" for key in kernelcup.config._Local.model_fields]
-    keys += [f"screen.{key}" for key in kernelcup.config._Screen.model_fields]
-    keys += [f"sandbox.{key}" for key in kernelcup.config._Sandbox.model_fields]
-    keys += [f"devices.{key}" for key in kernelcup.config._Device.model_fields]
+    keys = [f"database.{key}" for key in kernelcup.config.settings._Database.model_fields]
+    keys += [f"server.{key}" for key in kernelcup.config.settings._Server.model_fields]
+    keys += [f"signin.{key}" for key in kernelcup.config.settings._SignIn.model_fields]
+    keys += [f"popcorn.{key}" for key in kernelcup.config.settings._Popcorn.model_fields]
+    keys += [f"calibration.{key}" for key in kernelcup.config.settings._Calibration.model_fields]
+    keys += [f"webhooks.{key}" for key in kernelcup.config.settings._Webhooks.model_fields]
+    keys += [f"local.{key}" for key in kernelcup.config.settings._Local.model_fields]
+    keys += [f"screen.{key}" for key in kernelcup.config.settings._Screen.model_fields]
+    keys += [f"sandbox.{key}" for key in kernelcup.config.settings._Sandbox.model_fields]
+    keys += [f"devices.{key}" for key in kernelcup.config.settings._Device.model_fields]
     assert [key for key in keys if f"| `{key}` |" not in text] == []
 
 
@@ -249,7 +249,7 @@ def test_the_configuration_of_the_documentation_can_be_read(tmp_path):
 
 
 def test_every_environment_variable_is_documented():
-    names = set(re.findall(r'"(KERNELCUP_[A-Z]+)"', inspect.getsource(kernelcup.config)))
+    names = set(re.findall(r'"(KERNELCUP_[A-Z]+)"', inspect.getsource(kernelcup.config.settings)))
     names |= {"CUDA_VISIBLE_DEVICES"}
     assert {name for name in names if f"`{name}`" not in read("configuration.md")} == set()
 

@@ -56,7 +56,7 @@ def test_pre_commit_asks_for_the_message() -> None:
 
 
 def test_a_changed_module_asks_for_the_tests_that_import_it() -> None:
-    found = chosen("src/kernelcup/cli/show/tables.py", "src/kernelcup/lessons.py")
+    found = chosen("src/kernelcup/cli/show/tables.py", "src/kernelcup/reporting/insights.py")
     assert {"tests/unit/test_lessons.py", "tests/unit/cli/test_cli_render.py"} <= found
     assert "tests/unit/services/test_limits.py" not in found
 

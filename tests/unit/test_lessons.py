@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from builders import make_audit, make_case, make_report, make_stage
-from kernelcup import lesson_text
-from kernelcup.lessons import Best, lessons
+from kernelcup.reporting import columns
+from kernelcup.reporting.insights import Best, lessons
 from kernelcup_harness.protocol import Finding, StageName, Timing, TrustLevel, Work
 
 TIMING = Timing(samples_ns=[12_400.0] * 10, offset_ns=2_400.0, discarded_ns=[20_000.0], late_ns=[3e4])
@@ -29,13 +29,13 @@ def test_what_is_declared_gives_the_share_of_what_the_device_attains() -> None:
     found = lesson(work=Work(bytes=2e7), floor_ns=8_000.0)
     assert (found.bound_by, found.share, found.flops_per_s) == ("bandwidth", pytest.approx(0.8), None)
     assert found.bytes_per_s == pytest.approx(2e12)
-    assert lesson_text.attained(found) == "80 % (2 TB/s)"
+    assert columns.attained(found) == "80 % (2 TB/s)"
 
 
 def test_with_bytes_and_flops_the_nearer_limit_counts() -> None:
     found = lesson(work=Work(bytes=2e7, flops=1e10, precision="float16"), floor_ns=5_000.0)
     assert (found.bound_by, found.share) == ("roofline", pytest.approx(0.5))
-    assert lesson_text.attained(found) == "50 % (2 TB/s, 1e+03 TFLOP/s)".replace("1e+03", "1000")
+    assert columns.attained(found) == "50 % (2 TB/s, 1e+03 TFLOP/s)".replace("1e+03", "1000")
 
 
 def test_what_is_only_written_is_bound_by_the_memory_too() -> None:
@@ -46,7 +46,7 @@ def test_what_is_only_written_is_bound_by_the_memory_too() -> None:
 def test_without_a_calibrated_device_the_rate_stands_alone() -> None:
     found = lesson(work=Work(bytes=2e7))
     assert found.share is None
-    assert lesson_text.attained(found) == "2 TB/s"
+    assert columns.attained(found) == "2 TB/s"
 
 
 def test_the_reference_and_the_best_are_compared_case_by_case() -> None:
@@ -73,7 +73,7 @@ def test_a_case_at_the_floor_is_at_most_that() -> None:
     finding = Finding(code="empty_floor", text="It takes no longer than an empty kernel.")
     audit = make_audit(2_000.0, findings=[finding])
     found = lesson(timing=dataclasses.replace(TIMING, audit=audit))
-    assert lesson_text.time(found).startswith("≤ 2 µs")
+    assert columns.time(found).startswith("≤ 2 µs")
     assert (found.trust, found.notes) == (TrustLevel.AUDITED, (finding.text,))
 
 
@@ -83,19 +83,19 @@ def test_what_holds_of_several_cases_is_said_once() -> None:
         dataclasses.replace(first, index=index, notes=notes)
         for index, notes in enumerate([("slow", "odd"), (), ("slow", "slow")])
     ]
-    assert lesson_text.notes(learned) == {"slow": "cases 0, 2", "odd": "case 0"}
+    assert columns.notes(learned) == {"slow": "cases 0, 2", "odd": "case 0"}
 
 
 def test_only_columns_that_say_something_are_shown() -> None:
-    assert list(lesson_text.columns([lesson()])) == ["time per call (95 %)", "raw", "calls"]
+    assert list(columns.columns([lesson()])) == ["time per call (95 %)", "raw", "calls"]
     plain = lesson(timing=Timing(samples_ns=[1000.0] * 3), reference_ns=2000.0)
-    assert list(lesson_text.columns([plain])) == ["time per call (95 %)", "calls", "reference"]
+    assert list(columns.columns([plain])) == ["time per call (95 %)", "calls", "reference"]
 
 
 def test_a_summary_is_one_line() -> None:
     best = Best(submission=7, score_s=5e-6, cases_ns={0: 5_000.0})
     found = lesson(best, work=Work(bytes=2e7), floor_ns=8_000.0, reference_ns=25_000.0)
-    assert lesson_text.summary(found) == (
+    assert columns.summary(found) == (
         "raw 12.4 µs, 80 % (2 TB/s) of what the device attains, 2.5x the reference, 0.5x the best"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcup.made_of import made_of
+from kernelcup.reporting.made_of import made_of
 
 
 @pytest.mark.parametrize(

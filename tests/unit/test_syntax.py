@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kernelcup import syntax
+from kernelcup import python_parser
 
 
 @pytest.fixture
@@ -25,16 +25,16 @@ def test_many_threads_parse_at_once() -> None:
     deep = "x = " + "(" * 60 + "1" + ")" * 60 + "\n"
     texts = [deep * 20, "def f(a):\n    return [a for _ in a]\n" * 50]
     with ThreadPoolExecutor(4) as pool:
-        trees = list(pool.map(syntax.parse, texts * 40))
+        trees = list(pool.map(python_parser.parse, texts * 40))
     assert {len(tree.body) for tree in trees} == {20, 50}
 
 
 def test_odd_escapes_warn_nobody() -> None:
-    assert len(syntax.parse("x = '\\d'").body) == 1
+    assert len(python_parser.parse("x = '\\d'").body) == 1
 
 
 def test_what_is_no_python_is_a_syntax_error() -> None:
     with pytest.raises(SyntaxError):
-        syntax.parse("def")
+        python_parser.parse("def")
     with pytest.raises(SyntaxError):
-        syntax.parse_expression("1 +")
+        python_parser.parse_expression("1 +")

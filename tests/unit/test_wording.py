@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kernelcup.domain import DuelOutcome
-from kernelcup.wording import (
+from kernelcup.reporting.phrases import (
     duel_remark,
     duel_sentence,
     interval_text,

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from builders import make_board, make_device, make_submission, make_task
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
 from kernelcup.http.state import Platform
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.services.queue.dispatcher import Dispatcher

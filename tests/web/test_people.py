@@ -13,9 +13,9 @@ from playwright.sync_api import expect
 
 from builders import NOW, make_board, make_report, make_submission
 from fake_provider import CLIENT_SECRET, FakeProvider, fake_provider
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
+from kernelcup.config.sign_in import SignInSection
 from kernelcup.domain import OPERATOR, Role, Visibility
-from kernelcup.providers import SignInSection
 from kernelcup.services.boards import membership
 from kernelcup.services.people import accounts
 from kernelcup.services.queue import lifecycle

@@ -11,7 +11,7 @@ import reports
 
 from kernelcup.http.pages.figures import MINUS
 from kernelcup.http.pages.submissions import close_up, difference, report_plots, report_words
-from kernelcup.lessons import lessons
+from kernelcup.reporting.insights import lessons
 from kernelcup_harness.protocol import Difference, Mismatch, StageName, Timing, Verdict
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from kernelcup import __version__
-from kernelcup.client import API, NotReached, read_error, read_server
+from kernelcup.client.transport import API, NotReached, read_error, read_server
 from kernelcup.errors import DeviceNeeded, KernelCupError, ServerUnavailable
 
 ACT_FOR = "X-KernelCup-Act-For"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
 from kernelcup.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import ExitStack
 
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
     from kernelcup.launchers.base import Launcher
     from kernelcup.launchers.gpu_health.checks import Hygiene
@@ -42,7 +42,7 @@ LOCAL = "local"
 
 def load_config(path: Path | None = None) -> Config:
     """Read the configuration. Raise ``ConfigError``."""
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
 
     return Config.load(path, os.environ)
 

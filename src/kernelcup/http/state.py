@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
 from kernelcup.errors import ConfigError
 from kernelcup.http.capacity import Room
 from kernelcup.http.events.hub import EventHub

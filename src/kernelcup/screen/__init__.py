@@ -3,10 +3,3 @@
 A tag is a hint, never a verdict, and the screen is no protection: code can always be written so that no rule
 recognises it. Only the harness judges.
 """
-
-from __future__ import annotations
-
-from kernelcup.screen.findings import Finding, Screening, Tag
-from kernelcup.screen.screening import RULES_VERSION, screen
-
-__all__ = ["RULES_VERSION", "Finding", "Screening", "Tag", "screen"]

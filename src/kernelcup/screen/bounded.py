@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from kernelcup.screen.findings import Finding, Screening, Tag
 from kernelcup.screen.opinion import SecondOpinion, with_opinion
-from kernelcup.screen.screening import RULES_VERSION, screen
+from kernelcup.screen.run import RULES_VERSION, screen
 
 LIMIT_S = 10.0
 MEMORY_BYTES = 2 * 1024**3

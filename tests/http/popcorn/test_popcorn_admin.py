@@ -18,7 +18,7 @@ from builders import (
     make_submission,
     make_task,
 )
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
 from kernelcup.domain import Role, Scope, Visibility
 from kernelcup.errors import ConfigError
 from kernelcup.services.boards import boards, problem_sync

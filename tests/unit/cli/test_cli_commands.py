@@ -401,7 +401,7 @@ def test_what_serve_refuses_the_checks_refuse(
     command: Command, home: Path, monkeypatch: pytest.MonkeyPatch, device: str, told: str
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr("kernelcup.config.shows_gpu", lambda: False, raising=False)
+    monkeypatch.setattr("kernelcup.config.settings.shows_gpu", lambda: False, raising=False)
     (home / "kernelcup.toml").write_text(f"{CONFIG}\n[[devices]]\n{device}")
     for args in (["serve", "--until-idle"], ["config", "check"]):
         ended = command(*args)
@@ -442,7 +442,7 @@ def test_the_check_of_the_configuration_misses_torch(
 
 
 def test_a_gpu_is_seen_by_its_device_nodes(tmp_path: Path) -> None:
-    from kernelcup.devices import shows_gpu
+    from kernelcup.config.local_devices import shows_gpu
 
     (tmp_path / "nvidiactl").touch()
     assert not shows_gpu(tmp_path)

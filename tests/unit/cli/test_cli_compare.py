@@ -12,7 +12,7 @@ from builders import make_device, make_report
 from kernelcup.cli import wiring
 from kernelcup.cli.compete import compare
 from kernelcup.cli.compete.compare import check_device, compare_files, read_number, show_report
-from kernelcup.config import Config
+from kernelcup.config.settings import Config
 from kernelcup.errors import InvalidValue
 from kernelcup_harness.protocol import Backend, DuelResult, Verdict
 

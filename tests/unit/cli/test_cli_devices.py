@@ -54,7 +54,7 @@ def here(tmp_path: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch)
     for name in ("KERNELCUP_CONFIG", "KERNELCUP_DATABASE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(logs, "set_up", lambda: None)
-    monkeypatch.setattr("kernelcup.config.Config.slot_gpus", {"H100": ("0", "1")})
+    monkeypatch.setattr("kernelcup.config.settings.Config.slot_gpus", {"H100": ("0", "1")})
     with Database.open(f"sqlite:///{tmp_path / 'kernelcup.db'}") as db:
         yield db
 

@@ -27,7 +27,6 @@ from builders import (
     make_submission,
     make_task,
 )
-from kernelcup import lesson_text
 from kernelcup.cli import exit_codes, wiring
 from kernelcup.cli.backend.local import LocalVenue
 from kernelcup.cli.compete.compare import show_report
@@ -36,7 +35,8 @@ from kernelcup.cli.credentials import Credentials
 from kernelcup.cli.show import calibration, render
 from kernelcup.domain import RankingBy, Standing
 from kernelcup.errors import WaitOver
-from kernelcup.lessons import Best, lessons
+from kernelcup.reporting import columns
+from kernelcup.reporting.insights import Best, lessons
 from kernelcup.services.machines import dispatchers
 from kernelcup.services.queue.progress import JobProgress
 from kernelcup.services.submissions.submissions import show_submission
@@ -170,10 +170,10 @@ def slow_report() -> RunReport:
 @pytest.mark.first_contact(22, "a small share of the reference's speed is said as times slower")
 def test_what_is_far_slower_says_so() -> None:
     (lesson,) = lessons(slow_report(), StageName.RANKED).values()
-    assert lesson_text.times(lesson.over_reference) == "470 times slower"
-    assert "470 times slower than the reference" in lesson_text.summary(lesson)
-    assert lesson_text.times(1.52) == "1.52x"
-    assert lesson_text.times(0.8) == "0.8x"
+    assert columns.times(lesson.over_reference) == "470 times slower"
+    assert "470 times slower than the reference" in columns.summary(lesson)
+    assert columns.times(1.52) == "1.52x"
+    assert columns.times(0.8) == "0.8x"
 
 
 @pytest.mark.first_contact(22, "a score far behind the best is said as times slower")

@@ -12,10 +12,10 @@ import httpx
 import pytest
 from test_cli_commands import Command, command, home
 
-from kernelcup import client as client_module
 from kernelcup.cli.compete import login
 from kernelcup.cli.credentials import write_popcorn
-from kernelcup.client import Client, read_server
+from kernelcup.client import transport as client_module
+from kernelcup.client.transport import Client, read_server
 from kernelcup.errors import (
     ConfigError,
     InvalidTask,

@@ -16,14 +16,14 @@ from test_cli_commands import Command, Ended, command, home
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_device, make_report, make_task
 from fakes import FakeClock
-from kernelcup import client as client_module
-from kernelcup import client_api
 from kernelcup.cli.backend.base import choose
 from kernelcup.cli.credentials import Credentials
-from kernelcup.client import Client, NotReached
-from kernelcup.client_api import Api
-from kernelcup.client_tasks import pack
-from kernelcup.config import Config
+from kernelcup.client import api as client_api
+from kernelcup.client import transport as client_module
+from kernelcup.client.api import Api
+from kernelcup.client.task_upload import pack
+from kernelcup.client.transport import Client, NotReached
+from kernelcup.config.settings import Config
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import Conflict, InvalidTask, NotFound, Paused, ServerUnavailable
 from kernelcup.http.server import WebServer, listen, url_of

@@ -13,7 +13,7 @@ from builders import NOW, make_audit, make_case, make_entry, make_report, make_s
 from kernelcup import scoring
 from kernelcup.cli.show import render
 from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy
-from kernelcup.lessons import Best
+from kernelcup.reporting.insights import Best
 from kernelcup.scoring import Score
 from kernelcup_harness.protocol import (
     Backend,

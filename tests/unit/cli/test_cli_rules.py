@@ -14,7 +14,7 @@ from test_cli_remote import body_of, judge, server
 
 from builders import NOW, make_actor, make_board, make_submission
 from kernelcup.cli.credentials import Credentials
-from kernelcup.client import Client
+from kernelcup.client.transport import Client
 from kernelcup.domain import Role, Scope
 from kernelcup.services.boards import problem_sync
 from kernelcup.services.boards.boards import get_board

@@ -15,8 +15,8 @@ from builders import SUBMISSION, look_at
 from kernelcup.cli import logs
 from kernelcup.cli.author.screen import NO_VERDICT, print_screening, second_opinion
 from kernelcup.cli.entry import execute
-from kernelcup.config import Config
-from kernelcup.screen import Finding, Screening
+from kernelcup.config.settings import Config
+from kernelcup.screen.findings import Finding, Screening
 from kernelcup.screen.kernelguard import KernelGuard
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.engine.database import Database

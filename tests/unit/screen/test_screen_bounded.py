@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcup.screen import screen
 from kernelcup.screen.bounded import BoundedScreen
+from kernelcup.screen.run import screen
 from kernelcup.services.submissions.screening import is_native
 
 CHEAT = "import sys\nsys._getframe(1)\n# \u2014 \U0001f600\nexec('x')\n"

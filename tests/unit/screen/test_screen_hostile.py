@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelcup.screen import RULES_VERSION, Tag, screen
-from kernelcup.screen.findings import MAX_FINDINGS, MAX_PER_TAG
+from kernelcup.screen.findings import MAX_FINDINGS, MAX_PER_TAG, Tag
+from kernelcup.screen.run import RULES_VERSION, screen
 
 SIZE = 200_000
 LONGEST_S = 10.0

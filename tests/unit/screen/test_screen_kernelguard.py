@@ -5,10 +5,11 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from kernelcup.screen import RULES_VERSION, Finding, kernelguard, screen
-from kernelcup.screen.findings import MAX_FINDINGS
+from kernelcup.screen import kernelguard
+from kernelcup.screen.findings import MAX_FINDINGS, Finding
 from kernelcup.screen.kernelguard import KernelGuard
 from kernelcup.screen.opinion import with_opinion
+from kernelcup.screen.run import RULES_VERSION, screen
 
 CHEAT = """\
 import torch

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kernelcup.screen import Tag, screen
+from kernelcup.screen.findings import Tag
+from kernelcup.screen.run import screen
 
 ROOT = Path(__file__).resolve().parents[3]
 

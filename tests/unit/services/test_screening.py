@@ -13,7 +13,8 @@ from builders import NOW, SUBMISSION, look_at, make_board, make_device, make_rep
 from fakes import FakeLauncher
 from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import Banned, DeadlinePassed, NotFound, RateLimited
-from kernelcup.screen import RULES_VERSION, Finding, Screening, Tag
+from kernelcup.screen.findings import Finding, Screening, Tag
+from kernelcup.screen.run import RULES_VERSION
 from kernelcup.services.people.accounts import ban
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.dispatcher import Dispatcher

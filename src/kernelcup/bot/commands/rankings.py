@@ -16,7 +16,7 @@ from kernelcup.bot.commands import groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.messages import boards, ranking_image, replies, texts
 from kernelcup.errors import KernelCupError, UnknownDevice
-from kernelcup.wording import frozen_text, time_text
+from kernelcup.reporting.phrases import frozen_text, time_text
 
 Json = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.progress_message import duration
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
-from kernelcup.lesson_text import evidence_lines
+from kernelcup.reporting.columns import evidence_lines
 
 Json = Mapping[str, Any]
 

@@ -22,7 +22,7 @@ from kernelcup.bot.messages.dialogs import Menu
 from kernelcup.bot.messages.replies import answer, think, who
 from kernelcup.bot.messages.texts import Attached
 from kernelcup.errors import InvalidValue, NotFound, UserError
-from kernelcup.wording import rank_text
+from kernelcup.reporting.phrases import rank_text
 
 BOARDS_A_PAGE = 5
 MOST_AT_ONCE = 10

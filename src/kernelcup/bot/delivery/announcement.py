@@ -22,7 +22,7 @@ from kernelcup.bot.messages import boards, texts
 from kernelcup.bot.messages.reports import score_text
 from kernelcup.bot.state import Followed
 from kernelcup.errors import UserError
-from kernelcup.wording import trust_text
+from kernelcup.reporting.phrases import trust_text
 from kernelcup_harness.protocol import Verdict
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from kernelcup import wording
 from kernelcup.bot.api import Happening
 from kernelcup.bot.messages import texts
 from kernelcup.bot.messages.replies import waiting
 from kernelcup.domain import REJECTED, is_rejected
+from kernelcup.reporting import phrases
 
 MODES = {"leaderboard": "ranked"}
 STAGES = {
@@ -135,7 +135,7 @@ def render(submission: Mapping[str, Any], live: Live, url: str) -> str:
 
 def duration(seconds: float) -> str:
     """Return a time with a unit and four digits."""
-    return wording.duration(seconds * 1e9)
+    return phrases.duration(seconds * 1e9)
 
 
 def ordinal(number: int) -> str:

@@ -11,7 +11,7 @@ import discord
 from kernelcup.bot.messages import texts
 from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import DuelOutcome, is_proven
-from kernelcup.wording import percent, rank_text, time_text, trust_text
+from kernelcup.reporting.phrases import percent, rank_text, time_text, trust_text
 
 Json = Mapping[str, Any]
 

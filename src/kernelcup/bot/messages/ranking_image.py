@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelcup.drawing import Canvas
-from kernelcup.wording import rank_text
+from kernelcup.reporting.phrases import rank_text
 
 SCALE = 2
 WIDTH = 760

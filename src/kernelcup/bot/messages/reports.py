@@ -7,13 +7,13 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kernelcup import lesson_text
 from kernelcup.bot.delivery.progress_message import duration
 from kernelcup.bot.messages import texts
 from kernelcup.bot.messages.texts import Attached, Log, Outgoing
-from kernelcup.client_forms import best_of_json
-from kernelcup.lessons import Best, Lesson, lessons
-from kernelcup.wording import interval_text, time_text, times_as_fast, trust_text, with_interval
+from kernelcup.client.models import best_of_json
+from kernelcup.reporting import columns
+from kernelcup.reporting.insights import Best, Lesson, lessons
+from kernelcup.reporting.phrases import interval_text, time_text, times_as_fast, trust_text, with_interval
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
@@ -170,7 +170,7 @@ def _stage(stage: StageReport, learned: Mapping[int, Lesson]) -> Iterator[Block]
     lines = [line for case in stage.cases for line in _case(case, learned.get(case.index))]
     lines += [
         f"> {places}: {texts.shortened(texts.one_line(note), 300)}"
-        for note, places in lesson_text.notes(learned.values()).items()
+        for note, places in columns.notes(learned.values()).items()
     ]
     yield Log(f"{stage.name.value}.txt", "\n".join(lines))
     for case in stage.cases:
@@ -188,8 +188,8 @@ def _case(case: CaseResult, lesson: Lesson | None) -> Iterator[str]:
     yield f"   ⏱ {with_interval(lesson.time_ns, *ends, at_floor=lesson.at_floor)}"
     if case.timing.samples_ns:
         fastest, slowest = min(case.timing.samples_ns), max(case.timing.samples_ns)
-        yield f"   ⚡ {duration(fastest * 1e-9)} 🐌 {duration(slowest * 1e-9)}  ({lesson_text.calls(lesson)} calls)"
-    if told := lesson_text.summary(lesson):
+        yield f"   ⚡ {duration(fastest * 1e-9)} 🐌 {duration(slowest * 1e-9)}  ({columns.calls(lesson)} calls)"
+    if told := columns.summary(lesson):
         yield f"   📏 {told}"
 
 

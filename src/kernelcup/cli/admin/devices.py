@@ -16,8 +16,8 @@ from kernelcup.cli.options import JsonOption
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kernelcup.client_api import Api
-    from kernelcup.config import Config
+    from kernelcup.client.api import Api
+    from kernelcup.config.settings import Config
     from kernelcup.domain import Device
     from kernelcup.storage.engine.database import Database
     from kernelcup.storage.machines.outages import DeviceFault

@@ -14,7 +14,7 @@ from kernelcup.cli.options import BoardArgument, JsonOption, UserArgument
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
-    from kernelcup.client_forms import BoardInfo
+    from kernelcup.client.models import BoardInfo
     from kernelcup.services.boards.late_exceptions import LateException
     from kernelcup.services.rules.limits import Limit
 
@@ -238,7 +238,7 @@ def freeze(
 ) -> None:
     """Freeze what others see of the standings, now or at a given time, until you unveil them."""
     from kernelcup.cli.author.board import moment
-    from kernelcup.client_forms import BoardInfo
+    from kernelcup.client.models import BoardInfo
     from kernelcup.domain import OPERATOR
     from kernelcup.services.boards.deadlines import parse_opening
     from kernelcup.services.results import standings
@@ -266,7 +266,7 @@ def freeze(
 @with_place
 def unveil(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
     """Show everyone the current standings of a frozen leaderboard."""
-    from kernelcup.client_forms import BoardInfo
+    from kernelcup.client.models import BoardInfo
     from kernelcup.domain import OPERATOR
     from kernelcup.services.results import standings
 

@@ -17,7 +17,7 @@ from kernelcup.cli.options import BoardArgument, JsonOption, UserArgument, UserO
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
-    from kernelcup.client_forms import BudgetInfo
+    from kernelcup.client.models import BudgetInfo
     from kernelcup.domain import Actor
     from kernelcup.services.boards.membership import ImportResult, Invite
     from kernelcup.storage.engine.database import Database
@@ -311,7 +311,7 @@ def budget(
 def local_budget(db: Database, user: str | None, board: str, device: str) -> list[BudgetInfo]:
     """Return how much a user may still submit, from this machine's database."""
     from kernelcup.cli import wiring
-    from kernelcup.client_forms import BudgetInfo
+    from kernelcup.client.models import BudgetInfo
     from kernelcup.services.people.user_names import actor_of
     from kernelcup.services.rules import limits
 

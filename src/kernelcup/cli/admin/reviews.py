@@ -98,7 +98,7 @@ def rejudge_board(
     place: Place, board: str, *, device: str | None, only_best: bool, dry_run: bool
 ) -> RejudgePlan:
     """Judge a leaderboard's results again, or return the plan."""
-    from kernelcup.client_api import LONG_S
+    from kernelcup.client.api import LONG_S
     from kernelcup.domain import OPERATOR
     from kernelcup.services.results import rejudge as service
     from kernelcup.services.results.rejudge import RejudgePlan
@@ -176,7 +176,7 @@ def show_review(place: Place, review_id: ReviewArgument, as_json: JsonOption = F
     from kernelcup.cli import wiring
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
-    from kernelcup.lesson_text import evidence_lines
+    from kernelcup.reporting.columns import evidence_lines
     from kernelcup.services.results import reviews as service
     from kernelcup.services.results.reviews import Review
 
@@ -301,7 +301,7 @@ def plan_object(plan: RejudgePlan) -> dict[str, Any]:
 
 def describe_review(each: Review) -> str:
     """Return a review as one or two lines."""
-    from kernelcup.wording import duration
+    from kernelcup.reporting.phrases import duration
 
     score = "no score" if each.score_s is None else duration(each.score_s * 1e9)
     who = f"submission {each.submission_id} by {each.user} to {each.leaderboard} on {each.device}"

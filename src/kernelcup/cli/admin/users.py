@@ -13,7 +13,7 @@ from kernelcup.cli.backend.place import Place, given, path_of, reader
 from kernelcup.cli.options import JsonOption, LimitOption, UserArgument
 
 if TYPE_CHECKING:
-    from kernelcup.client_api import Api
+    from kernelcup.client.api import Api
     from kernelcup.domain import Role, Scope
     from kernelcup.services.people.accounts import User
     from kernelcup.services.people.audit_log import AuditEntry

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kernelcup.cli.backend.base import Venue
-    from kernelcup.client_forms import BoardInfo
+    from kernelcup.client.models import BoardInfo
 
 app = typer.Typer(help="Create, list, show, change and delete leaderboards.", no_args_is_help=True)
 

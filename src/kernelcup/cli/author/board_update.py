@@ -301,7 +301,7 @@ def work_sync(
 ) -> SyncResult:
     """Sync on this machine, or through the server."""
     from kernelcup.cli import wiring
-    from kernelcup.client_api import LONG_S
+    from kernelcup.client.api import LONG_S
     from kernelcup.domain import OPERATOR
     from kernelcup.services.boards.changes import Keep
     from kernelcup.services.boards.problem_sync import SyncResult, sync_problem_set

@@ -14,8 +14,8 @@ from kernelcup.cli.show.plain_text import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.config import Config
-    from kernelcup.screen import Finding, Screening
+    from kernelcup.config.settings import Config
+    from kernelcup.screen.findings import Finding, Screening
     from kernelcup.screen.kernelguard import KernelGuard
 
 NO_VERDICT = "Tags are hints for reviewers, never a verdict."

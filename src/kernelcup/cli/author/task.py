@@ -14,8 +14,8 @@ from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, Loc
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
-    from kernelcup.client_forms import TaskInfo
-    from kernelcup.config import Config
+    from kernelcup.client.models import TaskInfo
+    from kernelcup.config.settings import Config
     from kernelcup.domain import Task
     from kernelcup.errors import Problem
     from kernelcup.tasks.null_report import Outcome
@@ -292,7 +292,7 @@ def show(
     """
     from kernelcup.cli import options
     from kernelcup.cli.author.task_argument import Where, find_task
-    from kernelcup.client_forms import TaskInfo
+    from kernelcup.client.models import TaskInfo
     from kernelcup.tasks.public_code import judging_code
 
     task = find_task(path, Where(server=server, local=local, config=config))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from kernelcup.client_forms import BoardInfo, SubmissionInfo, TaskInfo
+    from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo
     from kernelcup.domain import Standing, Task
-    from kernelcup.screen import Screening
+    from kernelcup.screen.findings import Screening
     from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup_harness.protocol import Mode
 
@@ -169,7 +169,7 @@ def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator
         return
     from kernelcup.cli.backend.server import RemoteVenue
     from kernelcup.cli.credentials import Credentials
-    from kernelcup.client import Client
+    from kernelcup.client.transport import Client
 
     typer.echo(f"server: {address}", err=True)
     token = Credentials.load(os.environ).tokens.get(address)
@@ -202,7 +202,7 @@ def say_overridden() -> None:
 def choose(server: str | None, *, local: bool, config: Path | None) -> str | None:
     """Return the address of the chosen server, None for this machine's database."""
     from kernelcup.cli.credentials import Credentials
-    from kernelcup.client import read_server
+    from kernelcup.client.transport import read_server
     from kernelcup.errors import InvalidValue
 
     if server is not None and (local or config is not None):

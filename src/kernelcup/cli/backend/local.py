@@ -15,7 +15,7 @@ from kernelcup.cli.author.task import without_hidden
 from kernelcup.cli.backend.base import Ask, Changed, Update
 from kernelcup.cli.show import render
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client_forms import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
+from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
 from kernelcup.domain import OPERATOR, DuelOutcome, JobState
 from kernelcup.errors import Forbidden
 from kernelcup.services.boards import boards, changes
@@ -30,9 +30,9 @@ from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup.services.submissions.submit import submit
 
 if TYPE_CHECKING:
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
     from kernelcup.domain import Standing, Task
-    from kernelcup.screen import Screening
+    from kernelcup.screen.findings import Screening
     from kernelcup.services.boards.changes import UpdatePreview
     from kernelcup.storage.engine.database import Database
     from kernelcup.storage.machines.outages import DeviceFault

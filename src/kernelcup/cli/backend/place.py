@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kernelcup.cli.backend.base import Venue
-    from kernelcup.client_api import Api
-    from kernelcup.client_forms import BoardInfo
-    from kernelcup.config import Config
+    from kernelcup.client.api import Api
+    from kernelcup.client.models import BoardInfo
+    from kernelcup.config.settings import Config
     from kernelcup.storage.engine.database import Database
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from kernelcup.cli import wiring
 from kernelcup.cli.backend.base import Ask, Changed, Update
 from kernelcup.cli.compete.follow import Follower
 from kernelcup.cli.show.plain_text import plain
-from kernelcup.client_api import Api
-from kernelcup.client_forms import BoardInfo, SubmissionInfo, TaskInfo, moment
-from kernelcup.client_tasks import pack
+from kernelcup.client.api import Api
+from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo, moment
+from kernelcup.client.task_upload import pack
 from kernelcup.errors import InvalidValue, ServerUnavailable
 from kernelcup.services.boards.boards import check_board_name
 from kernelcup.services.boards.changes import Affected, UpdatePreview
@@ -26,7 +26,7 @@ from kernelcup.services.boards.task_diff import CaseChange, FileChange
 from kernelcup.services.submissions.submit import read_code
 
 if TYPE_CHECKING:
-    from kernelcup.client import Client
+    from kernelcup.client.transport import Client
     from kernelcup.domain import Standing, Task
 
 MOMENTS = ("opens_at", "deadline", "freeze_at")

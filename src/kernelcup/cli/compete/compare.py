@@ -17,7 +17,7 @@ from kernelcup.errors import DeviceNeeded, InvalidValue
 if TYPE_CHECKING:
     from kernelcup.cli.backend.local import LocalVenue
     from kernelcup.cli.backend.server import RemoteVenue
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
     from kernelcup_harness.protocol import RunReport
 
@@ -148,7 +148,7 @@ def compare_there(venue: RemoteVenue, first: int, second: int, device: str | Non
     """Have a server compare two submissions, and wait for it."""
     from kernelcup.cli import exit_codes
     from kernelcup.domain import JobState
-    from kernelcup.wording import is_compared
+    from kernelcup.reporting.phrases import is_compared
     from kernelcup_harness.protocol import DuelResult, Verdict, from_json
 
     body = {"first": first, "second": second, "device": device}
@@ -205,7 +205,7 @@ def show_report(
     """
     from kernelcup.cli import exit_codes
     from kernelcup.cli.show import render
-    from kernelcup.wording import duel_sentence, is_compared
+    from kernelcup.reporting.phrases import duel_sentence, is_compared
     from kernelcup_harness.protocol import to_json
 
     sentence = "" if report.duel is None else duel_sentence(report.duel, *names)

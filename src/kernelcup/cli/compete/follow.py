@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any
 
 from kernelcup.cli.show.render import StageLines
-from kernelcup.client import StreamEvent
-from kernelcup.client_forms import SubmissionInfo, WaitingInfo
+from kernelcup.client.models import SubmissionInfo, WaitingInfo
+from kernelcup.client.transport import StreamEvent
 from kernelcup_harness.protocol import Verdict
 
 

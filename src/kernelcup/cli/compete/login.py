@@ -17,8 +17,8 @@ from kernelcup.cli.options import JsonOption
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kernelcup.client import Client
-    from kernelcup.client_forms import BudgetInfo
+    from kernelcup.client.models import BudgetInfo
+    from kernelcup.client.transport import Client
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 SLOWER_S = 5
@@ -53,7 +53,7 @@ def login(
     """
     from kernelcup.cli.backend.base import overriding
     from kernelcup.cli.credentials import Credentials, write_popcorn
-    from kernelcup.client import Client, read_server
+    from kernelcup.client.transport import Client, read_server
 
     known = Credentials.load(os.environ)
     where = read_server(server or known.default or DEFAULT_SERVER)
@@ -83,7 +83,7 @@ def login(
 def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
     """Revoke this machine's token for a server and forget it."""
     from kernelcup.cli.credentials import Credentials
-    from kernelcup.client import Client, read_server
+    from kernelcup.client.transport import Client, read_server
     from kernelcup.errors import SignInNeeded
 
     known = Credentials.load(os.environ)
@@ -105,7 +105,7 @@ def whoami(
 ) -> None:
     """Show your account at a server and what your token may do."""
     from kernelcup.cli.credentials import Credentials
-    from kernelcup.client import Client, read_server
+    from kernelcup.client.transport import Client, read_server
 
     named = server or os.environ.get("KERNELCUP_SERVER")
     wanted = read_server(named) if named else None
@@ -129,7 +129,7 @@ def whoami(
 
 def budgets(client: Client, board: str) -> dict[str, list[BudgetInfo]]:
     """Return the remaining budget for a leaderboard, by device."""
-    from kernelcup.client_api import Api
+    from kernelcup.client.api import Api
 
     api = Api(client)
     found = api.board(board)

@@ -12,7 +12,7 @@ from kernelcup.cli.options import ConfigOption, JsonOption, LocalOption, ServerO
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.client_api import Api
+    from kernelcup.client.api import Api
     from kernelcup.services.results.replay import FoundRun
     from kernelcup_harness.protocol import JobSpec, RunReport, StageName
 

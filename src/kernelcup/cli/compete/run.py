@@ -27,7 +27,7 @@ from kernelcup.cli.options import (
 from kernelcup.errors import InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
     from kernelcup_harness.protocol import HarnessKind, Mode, RunReport
 
@@ -213,7 +213,7 @@ def show_repeat(report: RunReport, task: str, file: Path, device: Device) -> Non
 
 def as_object(task: Task, device: Device, report: RunReport) -> dict[str, object]:
     """Return the object that ``--json`` prints: verdict, score, insights, and the report."""
-    from kernelcup.lessons import as_objects
+    from kernelcup.reporting.insights import as_objects
     from kernelcup.scoring import score
     from kernelcup_harness.protocol import to_json
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kernelcup.cli.backend.base import Venue
-    from kernelcup.client_forms import JobInfo, SubmissionInfo
+    from kernelcup.client.models import JobInfo, SubmissionInfo
     from kernelcup.domain import RankingBy
 
 app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=True)
@@ -216,8 +216,8 @@ def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
     """After a scored run, print its author's place."""
     from rich.text import Text
 
-    from kernelcup import wording
     from kernelcup.cli.show import render
+    from kernelcup.reporting import phrases
 
     for job in view.jobs:
         if job.score_s is None:
@@ -225,8 +225,8 @@ def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
         best = venue.place(view.leaderboard, job.device, view.user)
         if best is not None:
             ns = render.seconds_ns(best.score_s, best.low_s, best.high_s)
-            time = wording.with_interval(*ns, at_floor=best.at_floor)
-            place = wording.rank_text(best.rank, tied=best.tied)
+            time = phrases.with_interval(*ns, at_floor=best.at_floor)
+            place = phrases.rank_text(best.rank, tied=best.tied)
             what = f"rank {place} with {time} (#{best.submission_id})"
             out.print(Text(plain(f"{view.user} on {job.device}: {what}")))
 
@@ -251,7 +251,7 @@ def as_object(view: SubmissionInfo, *, with_report: bool = True) -> dict[str, ob
 
 def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
     """Return a job with its run as ``--json`` prints it."""
-    from kernelcup.lessons import as_objects
+    from kernelcup.reporting.insights import as_objects
     from kernelcup_harness.protocol import to_json
 
     body: dict[str, object] = {

@@ -19,7 +19,7 @@ from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
     from kernelcup.cli.backend.base import Venue
-    from kernelcup.client_forms import BoardInfo
+    from kernelcup.client.models import BoardInfo
     from kernelcup.domain import Standing
 
 
@@ -209,7 +209,7 @@ def standings(
     from kernelcup.cli.author.board import find_board, moment
     from kernelcup.cli.show import render
     from kernelcup.cli.show.older import print_older
-    from kernelcup.wording import frozen_text
+    from kernelcup.reporting.phrases import frozen_text
 
     found = find_board(venue, only_board(venue) if board is None else board)
     devices = [board_device(found, device)] if device is not None else list(found.devices)

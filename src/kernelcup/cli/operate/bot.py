@@ -19,7 +19,7 @@ from kernelcup.cli.options import ConfigOption
 if TYPE_CHECKING:
     from kernelcup.bot.app import KernelCupBot
     from kernelcup.bot.self_check import Looked
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import typer
 from kernelcup.cli.options import ConfigOption, JsonOption
 
 if TYPE_CHECKING:
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
     from kernelcup.storage.engine.database import Database
 
 app = typer.Typer(help="Bring the database up to date, back it up, restore it.", no_args_is_help=True)

@@ -20,7 +20,7 @@ from kernelcup.errors import Conflict
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Submission
     from kernelcup.storage.engine.database import Database
 
@@ -53,7 +53,7 @@ def demo(
     """
     from kernelcup.cli import wiring
     from kernelcup.cli.show import render
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
 
     began = time.monotonic()
     folder = directory.absolute()

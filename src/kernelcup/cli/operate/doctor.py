@@ -20,7 +20,7 @@ from kernelcup.cli.options import ConfigOption, JsonOption
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
 
 State = Literal["ok", "missing", "broken"]
 

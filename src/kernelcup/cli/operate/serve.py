@@ -18,7 +18,7 @@ from kernelcup.cli.show.plain_text import plain
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kernelcup.config import Config
+    from kernelcup.config.settings import Config
     from kernelcup.http.server import WebServer, Workers
     from kernelcup.http.state import Platform
     from kernelcup.services.queue.progress import Progress

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kernelcup.cli.backend.base import Venue
-    from kernelcup.client_forms import BoardInfo
+    from kernelcup.client.models import BoardInfo
     from kernelcup.domain import Standing
 
 

@@ -19,15 +19,14 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from kernelcup import lesson_text, scoring
+from kernelcup import scoring
 from kernelcup.cli.show.plain_text import plain, shortened
 from kernelcup.cli.show.tables import fit, least_width
-from kernelcup.client_forms import BoardInfo
+from kernelcup.client.models import BoardInfo
 from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy, Standing
-from kernelcup.lessons import Best, Lesson, lessons
-from kernelcup.scoring import Score
-from kernelcup.scoring import score as score_of
-from kernelcup.wording import (
+from kernelcup.reporting import columns as lesson_text
+from kernelcup.reporting.insights import Best, Lesson, lessons
+from kernelcup.reporting.phrases import (
     duel_sentence,
     duration,
     interval_text,
@@ -35,7 +34,9 @@ from kernelcup.wording import (
     time_text,
     times_as_fast,
 )
-from kernelcup.wording import trust_text as trust_level_text
+from kernelcup.reporting.phrases import trust_text as trust_level_text
+from kernelcup.scoring import Score
+from kernelcup.scoring import score as score_of
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from kernelcup.domain import DuelOutcome, Standing, Submission
-from kernelcup.lessons import Best, as_objects
+from kernelcup.reporting.insights import Best, as_objects
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside
 from kernelcup.services.results.runs import ShownRun

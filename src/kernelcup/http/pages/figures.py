@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kernelcup.wording import UNITS, duration, percent
+from kernelcup.reporting.phrases import UNITS, duration, percent
 
 MINUS = "\N{MINUS SIGN}"
 NS = 1e9

@@ -12,10 +12,10 @@ from kernelcup.http.dependencies import ActorDep, Db
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.reporting.phrases import remark
 from kernelcup.services.boards import boards, visibility
 from kernelcup.services.results.profile import show_profile
 from kernelcup.services.submissions.submissions import JobView, SubmissionView, list_views
-from kernelcup.wording import remark
 
 router = APIRouter(route_class=PageRoute)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from kernelcup.config.sign_in import title_of
 from kernelcup.domain import (
     CodePolicy,
     JobState,
@@ -15,10 +16,9 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
-from kernelcup.providers import title_of
+from kernelcup.reporting.phrases import duel_remark, duel_sentence, remark
 from kernelcup.services.results.duel_list import ShownDuel
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
-from kernelcup.wording import duel_remark, duel_sentence, remark
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
 
 ERROR_TITLES = {

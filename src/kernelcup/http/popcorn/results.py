@@ -13,9 +13,9 @@ from typing import Any
 from kernelcup.domain import JobState, Run
 from kernelcup.http.popcorn.failures import failure, one_line
 from kernelcup.http.popcorn.forms import MODES, iso
+from kernelcup.reporting.phrases import trust_text
 from kernelcup.services.submissions.redaction import was_ranked
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
-from kernelcup.wording import trust_text
 from kernelcup_harness.protocol import (
     CaseResult,
     HarnessKind,

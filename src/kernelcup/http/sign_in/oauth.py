@@ -10,8 +10,8 @@ from authlib.deprecate import AuthlibDeprecationWarning
 from starlette.requests import Request
 from starlette.responses import Response
 
+from kernelcup.config.sign_in import SignInProvider
 from kernelcup.errors import SignInFailed
-from kernelcup.providers import SignInProvider
 
 with warnings.catch_warnings():
     # It prefers httpx2, and warns about it at every start of a server.

@@ -14,6 +14,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import OPERATOR, Actor, Leaderboard, Role, Scope
+from kernelcup.reporting.phrases import duration
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
@@ -22,7 +23,6 @@ from kernelcup.storage.engine.database import Database
 from kernelcup.storage.news import news
 from kernelcup.storage.news.news import News, NewsKind
 from kernelcup.storage.people import accounts, identities
-from kernelcup.wording import duration
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,7 +22,7 @@ from kernelcup.domain import Job, JobState, Run
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.scoring import Score
 from kernelcup.scoring import score as score_of
-from kernelcup.screen import Screening
+from kernelcup.screen.findings import Screening
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.machines.process_identity import is_gone
 from kernelcup.services.results import duels, reviews

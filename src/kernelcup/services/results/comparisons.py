@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup.domain import Actor, Device, JobState, Leaderboard, Scope, Submission
 from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, SignInNeeded
+from kernelcup.reporting.phrases import duel_sentence
 from kernelcup.services import access
 from kernelcup.services.boards.boards import emulated_of, find_board
 from kernelcup.services.results.standings import board_device
@@ -26,7 +27,6 @@ from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.submissions import events, submissions
-from kernelcup.wording import duel_sentence
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
 
 

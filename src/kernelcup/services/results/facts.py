@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import OPERATOR, Actor, RankingBy, Standing
-from kernelcup.made_of import MadeOf, made_of
+from kernelcup.reporting.made_of import MadeOf, made_of
 from kernelcup.scoring import beside_s
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import OPERATOR, Actor, Leaderboard
-from kernelcup.lessons import Best
+from kernelcup.reporting.insights import Best
+from kernelcup.reporting.phrases import remark
 from kernelcup.services.boards import visibility
 from kernelcup.services.results import standings
 from kernelcup.services.results.facts import read_public_times
@@ -16,7 +17,6 @@ from kernelcup.storage.boards import boards
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.results import facts
 from kernelcup.storage.results import standings as ranking
-from kernelcup.wording import remark
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from kernelcup import domain
 from kernelcup.domain import Actor, Job, JobState, Leaderboard, Role, Run, Scope, Submission
 from kernelcup.errors import Conflict, InvalidValue, NotFound
-from kernelcup.screen import Finding, Tag
+from kernelcup.screen.findings import Finding, Tag
 from kernelcup.services import access
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results import news as news_of_results

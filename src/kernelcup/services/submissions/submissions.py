@@ -27,7 +27,7 @@ from kernelcup.domain import (
     Visibility,
 )
 from kernelcup.errors import Forbidden, NotFound, SignInNeeded
-from kernelcup.screen import Screening
+from kernelcup.screen.findings import Screening
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board

@@ -6,7 +6,7 @@ from sqlalchemy import insert as insert_into
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from kernelcup.screen import Finding, Screening
+from kernelcup.screen.findings import Finding, Screening
 from kernelcup.storage.engine import database
 from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow, table_of
 

@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
-from kernelcup import syntax
+from kernelcup import python_parser
 
 MAX_LENGTH = 500
 MAX_NODES = 200
@@ -43,7 +43,7 @@ class Expression:
         if len(text) > MAX_LENGTH:
             raise BadExpression(f"is longer than {MAX_LENGTH} characters")
         try:
-            self._body = syntax.parse_expression(text.strip())
+            self._body = python_parser.parse_expression(text.strip())
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
             raise BadExpression(f"cannot be read; allowed are {ALLOWED}") from error
         nodes = list(ast.walk(self._body))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from kernelcup import syntax
+from kernelcup import python_parser
 from kernelcup.tasks.manifest.size_limits import MAX_PYTHON_BYTES, MIB
 from kernelcup.tasks.manifest.yaml_text import Position
 
@@ -56,7 +56,7 @@ def parse(text: str) -> ast.Module | BrokenSource:
     if len(text) > MAX_PYTHON_BYTES:
         return BrokenSource((1, 1), f"is larger than {MAX_PYTHON_BYTES // MIB} MiB, too large for Python")
     try:
-        return syntax.parse(text)
+        return python_parser.parse(text)
     except SyntaxError as error:
         place = (max(error.lineno or 1, 1), max(error.offset or 1, 1))
         return BrokenSource(place, f"is not Python: {error.msg}")

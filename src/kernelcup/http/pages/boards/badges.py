@@ -18,9 +18,9 @@ from kernelcup.http.pages.boards.cards import Card, Line, draw_card
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.files import file_of
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.reporting.phrases import rank_text, time_text
 from kernelcup.services.boards import boards
 from kernelcup.services.results import standings
-from kernelcup.wording import rank_text, time_text
 
 router = APIRouter(route_class=PageRoute)
 

@@ -20,6 +20,7 @@ from kernelcup.http.pages.boards.rows import Table, table_of
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.reporting.phrases import duel_remark
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.results import duel_list, overview, standings
@@ -27,7 +28,6 @@ from kernelcup.services.results.facts import facts_of
 from kernelcup.services.results.overview import BoardSummary
 from kernelcup.services.submissions.submissions import list_views
 from kernelcup.storage.engine.database import Database
-from kernelcup.wording import duel_remark
 
 PAGE = 50
 MOST_IN_CSV = 100_000

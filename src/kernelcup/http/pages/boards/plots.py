@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from kernelcup.http.pages.figures import NS, machine_time, moment_text
 from kernelcup.http.pages.wording import plural
-from kernelcup.wording import duration
+from kernelcup.reporting.phrases import duration
 
 STEPS = (1, 2, 5)
 MOST_TICKS = 5

@@ -12,7 +12,7 @@ from kernelcup.domain import Run
 from kernelcup.http.pages.figures import MINUS, NS, TimeScale
 from kernelcup.http.pages.submissions import report_words
 from kernelcup.http.pages.texts import coloured
-from kernelcup.lessons import Lesson, lessons
+from kernelcup.reporting.insights import Lesson, lessons
 from kernelcup.services.submissions.submissions import SubmissionView
 from kernelcup_harness.protocol import CaseResult, StageName
 

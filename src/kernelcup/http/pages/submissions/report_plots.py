@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from kernelcup.wording import duration, percent
+from kernelcup.reporting.phrases import duration, percent
 from kernelcup_harness.protocol import Mismatch, Timing
 
 MOST_DOTS = 120

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from kernelcup import lesson_text
 from kernelcup.domain import Job, JobState, Run, Standing, is_rejected
 from kernelcup.http.pages.figures import NS, TimeScale
 from kernelcup.http.pages.submissions import report_plots, report_words
 from kernelcup.http.pages.submissions.close_up import CloseUp, close_up
 from kernelcup.http.pages.submissions.progress import Step
-from kernelcup.lessons import Lesson, lessons
+from kernelcup.reporting import columns
+from kernelcup.reporting.insights import Lesson, lessons
+from kernelcup.reporting.phrases import duel_sentence, times_as_fast, trust_text
 from kernelcup.services.queue.estimates import Waiting
 from kernelcup.services.results.leader import Beside
 from kernelcup.services.submissions.submissions import JobView
-from kernelcup.wording import duel_sentence, times_as_fast, trust_text
 from kernelcup_harness.protocol import CaseResult, Mismatch, RunReport, StageReport, Verdict
 
 ENOUGH = 0.05
@@ -227,8 +227,8 @@ def _row(case: CaseResult, lesson: Lesson | None, reach: float) -> CaseRow:
         lesson=lesson,
         samples=report_plots.samples(case.timing, reach) if known and case.timing else Markup(""),
         rate=_rate(lesson) if lesson is not None else "",
-        over_reference=lesson_text.times(lesson.over_reference) if lesson is not None else "",
-        over_best=lesson_text.times(lesson.over_best) if lesson is not None else "",
+        over_reference=columns.times(lesson.over_reference) if lesson is not None else "",
+        over_best=columns.times(lesson.over_best) if lesson is not None else "",
     )
 
 
@@ -240,13 +240,13 @@ def _notes(cases: Sequence[CaseResult], learned: Mapping[int, Lesson]) -> dict[s
         audit = audits.get(index)
         told = () if audit is None else tuple(each.text for each in audit.findings)
         found.append(dataclasses.replace(lesson, notes=told))
-    return lesson_text.notes(found)
+    return columns.notes(found)
 
 
 def _rate(lesson: Lesson) -> str:
     """Return what is moved or computed each second; where both are known what bounds it is in the share."""
-    moved = lesson_text.rate(lesson.bytes_per_s, "B/s")
-    return moved or lesson_text.rate(lesson.flops_per_s, "FLOP/s")
+    moved = columns.rate(lesson.bytes_per_s, "B/s")
+    return moved or columns.rate(lesson.flops_per_s, "FLOP/s")
 
 
 def _failure(report: RunReport) -> Failure | None:

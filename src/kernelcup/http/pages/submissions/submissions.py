@@ -23,7 +23,7 @@ from kernelcup.http.pages.submissions import difference, report_words
 from kernelcup.http.pages.submissions.progress import steps_of
 from kernelcup.http.pages.submissions.report_view import JobPage, job_page
 from kernelcup.http.pages.texts import LARGEST_COLOURED
-from kernelcup.made_of import made_of
+from kernelcup.reporting.made_of import made_of
 from kernelcup.services import access
 from kernelcup.services.boards import boards
 from kernelcup.services.queue import estimates

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from itertools import accumulate
 
-from kernelcup import syntax
-from kernelcup.screen import native, words
+from kernelcup import python_parser
+from kernelcup.screen import cpp, plain_text
 from kernelcup.screen.findings import Lines, Screening, Spot, Tag, chosen
-from kernelcup.screen.tree import Tree
+from kernelcup.screen.python_tree import Tree
 
 RULES_VERSION = "1"
 """Changes with the rules, so that stored screenings record which rules made them."""
@@ -33,7 +33,7 @@ def screen(text: str, *, is_native: bool = False) -> Screening:
     """
     # A file may begin with a byte order mark; a string may not.
     lines = Lines(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
-    spots = [*words.anywhere(lines), *(native.scan(lines.text) if is_native else _python(lines))]
+    spots = [*plain_text.anywhere(lines), *(cpp.scan(lines.text) if is_native else _python(lines))]
     findings, left_out = chosen(spots, lines)
     return Screening(rules_version=RULES_VERSION, findings=findings, left_out=left_out)
 
@@ -42,9 +42,9 @@ def _python(lines: Lines) -> Iterator[Spot]:
     parsed = _parse(lines.text)
     if isinstance(parsed, Spot):
         yield parsed
-        yield from words.bare(lines)
-        if native.LOOKS_NATIVE.search(lines.text):
-            yield from native.scan(lines.text)
+        yield from plain_text.bare(lines)
+        if cpp.LOOKS_NATIVE.search(lines.text):
+            yield from cpp.scan(lines.text)
     else:
         yield from Tree(parsed).spots()
 
@@ -53,7 +53,7 @@ def _parse(text: str) -> ast.Module | Spot:
     if _has_too_many_tokens(text):
         return Spot(1, 0, Tag.UNPARSABLE, f"Has more than {MAX_TOKENS:,} words and signs.")
     try:
-        return syntax.parse(text)
+        return python_parser.parse(text)
     except SyntaxError as error:
         explanation = f"Is not Python: {error.msg}."[:200]
         return Spot(max(error.lineno or 1, 1), max((error.offset or 1) - 1, 0), Tag.SYNTAX_ERROR, explanation)

@@ -14,11 +14,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from kernelcup.devices import Gpu, detect_devices, detect_gpus, shows_gpu, slot_gpus
+from kernelcup.config.local_devices import Gpu, detect_devices, detect_gpus, shows_gpu, slot_gpus
+from kernelcup.config.sign_in import SignInProvider, SignInSection, read_provider
+from kernelcup.config.toml_problems import problems, syntax_problem
 from kernelcup.domain import Device
 from kernelcup.errors import ConfigError
-from kernelcup.providers import SignInProvider, SignInSection, read_provider
-from kernelcup.toml_problems import problems, syntax_problem
 from kernelcup_harness import passing
 from kernelcup_harness.protocol import Backend
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kernelcup.lessons import Lesson
-from kernelcup.wording import HALF, duration, percent, significant, slower, with_interval
+from kernelcup.reporting.insights import Lesson
+from kernelcup.reporting.phrases import HALF, duration, percent, significant, slower, with_interval
 
 Column = Callable[[Lesson], str]
 TIME = "time per call (95 %)"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelcup import wording
+from kernelcup.reporting import phrases
 from kernelcup.scoring import case_interval_ns, is_at_floor
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, TrustLevel, Work, to_json
 
@@ -115,7 +115,7 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
 def _overhead(timing: Timing) -> Iterator[str]:
     """Yield a note about the overhead in a wall-clock time, if it is large."""
     if timing.overhead_ns is not None and timing.overhead_ns > MUCH_OVERHEAD * timing.score_ns:
-        told = wording.duration(timing.overhead_ns, digits=2)
+        told = phrases.duration(timing.overhead_ns, digits=2)
         yield f"{told} of its time pass on the way there and back: a call that computes nothing takes as long"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from kernelcup.screen import native, rules, words
+from kernelcup.screen import cpp, plain_text, rules
 from kernelcup.screen.findings import Lines, Spot, Tag
 from kernelcup.screen.names import IMPORTERS, UNKNOWN, Names
 from kernelcup.screen.rules import Rule
@@ -96,7 +96,7 @@ class Tree:
     def _statement(self, node: ast.stmt) -> Iterator[Spot]:
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield from _found(node, words.of_module(alias.name))
+                yield from _found(node, plain_text.of_module(alias.name))
         elif isinstance(node, ast.ImportFrom):
             yield from self._import_from(node)
         elif isinstance(node, ast.ClassDef):
@@ -227,7 +227,7 @@ class Tree:
             yield from _found(node, Rule(Tag.OBFUSCATION, "Runs code that is decoded first."))
         if text is not None and text not in self._executed_texts:
             self._executed_texts.add(text)
-            for spot in words.bare(Lines(text)):
+            for spot in plain_text.bare(Lines(text)):
                 yield Spot(node.lineno, node.col_offset, spot.tag, spot.explanation, in_bytes=True)
 
     def _text(self, node: ast.expr) -> Iterator[Spot]:
@@ -240,15 +240,15 @@ class Tree:
             if word in text:
                 tag = Tag.HARNESS_ACCESS if word.endswith("_") else Tag.PROCESS_MEMORY
                 yield from _found(node, Rule(tag, f"Has {word} in a string."))
-        if not isinstance(node, ast.Constant) and words.BLOB.search(text):
+        if not isinstance(node, ast.Constant) and plain_text.BLOB.search(text):
             yield from _found(node, Rule(Tag.OBFUSCATION, "Has a long piece of encoded data."))
         if (
             len(text) > LONG_BLOB
             and sum(not each.isprintable() for each in text[:4096]) > len(text[:4096]) // 4
         ):
             yield from _found(node, Rule(Tag.OBFUSCATION, "Has a long piece of binary data."))
-        if native.LOOKS_NATIVE.search(text):
-            for spot in native.scan(text):
+        if cpp.LOOKS_NATIVE.search(text):
+            for spot in cpp.scan(text):
                 # An approximation: a string with escaped line breaks is on one line.
                 yield spot._replace(line=min(node.lineno + spot.line - 1, node.end_lineno or node.lineno))
 

@@ -10,15 +10,8 @@ from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from kernelcup.client import TIMEOUT_S, Client, NotReached, StreamEvent, Upload
-from kernelcup.client_forms import (
-    BoardInfo,
-    BudgetInfo,
-    SubmissionInfo,
-    TaskInfo,
-    moment,
-    standing_of_json,
-)
+from kernelcup.client.models import BoardInfo, BudgetInfo, SubmissionInfo, TaskInfo, moment, standing_of_json
+from kernelcup.client.transport import TIMEOUT_S, Client, NotReached, StreamEvent, Upload
 from kernelcup.domain import Standing, Task
 from kernelcup.errors import RateLimited, ServerUnavailable
 from kernelcup_harness.protocol import Mode, ProtocolError

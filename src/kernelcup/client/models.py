@@ -19,7 +19,7 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
-from kernelcup.lessons import Best
+from kernelcup.reporting.insights import Best
 from kernelcup.scoring import Score
 from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict, from_json
 

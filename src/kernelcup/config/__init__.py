@@ -1,0 +1,1 @@
+"""Configuration: `kernelcup.toml`, sign-in providers, and what this machine has."""

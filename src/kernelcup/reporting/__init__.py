@@ -1,0 +1,1 @@
+"""What reports teach, in words: the same on the command line, on Discord and on pages."""
