@@ -1,0 +1,61 @@
+"""The contracts between the rooms of the code: each one breaks where it is violated."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINTER = Path(sys.executable).parent / "lint-imports"
+
+PLANTED = {
+    "Layers": ("kernelcup.tasks.loader", "kernelcup.services.access"),
+    "The bot knows the platform only through its HTTP API": ("kernelcup.bot.api", "kernelcup.scoring"),
+    "The harness stands alone": ("kernelcup_harness.__main__", "kernelcup.errors"),
+    "The control plane enters the harness by its protocol": (
+        "kernelcup.services.stats",
+        "kernelcup_harness.__main__",
+    ),
+    "The server reaches storage through services": ("kernelcup.http.throttle", "kernelcup.storage.tables"),
+    "The client of the API runs without a platform": ("kernelcup.client.api", "kernelcup.launchers.base"),
+    "Rooms of services": ("kernelcup.services.people.tokens", "kernelcup.services.rules.limits"),
+    "Frameworks stay at the edge, torch in the harness": ("kernelcup.domain", "typer"),
+}
+"""An import that each contract forbids: who imports, and what."""
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return what import-linter says about each broken contract, of a copy with all violations planted."""
+    root = tmp_path_factory.mktemp("planted")
+    shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__", "examples"))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    for module, imported in PLANTED.values():
+        with (root / "src" / f"{module.replace('.', '/')}.py").open("a", encoding="utf-8") as file:
+            file.write(f"\nimport {imported}\n")
+    environ = os.environ | {"PYTHONPATH": str(root / "src"), "COLUMNS": "200", "TERM": "dumb"}
+    done = subprocess.run(
+        [LINTER, "--no-cache"], cwd=root, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    sections = re.split(r"\n([^\n]+)\n-+\n", done.stdout.partition("Broken contracts")[2])
+    return dict(zip(sections[1::2], sections[2::2], strict=True))
+
+
+def test_each_contract_has_a_planted_violation() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = config["tool"]["importlinter"]["contracts"]
+    assert {each["name"] for each in contracts} == PLANTED.keys()
+
+
+@pytest.mark.parametrize("contract", PLANTED)
+def test_a_planted_violation_breaks_its_contract(contract: str, broken: dict[str, str]) -> None:
+    importer, imported = PLANTED[contract]
+    assert f"{importer} -> {imported} " in broken[contract]
