@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
 MESSAGE = SCRIPTS / "check-commit-message"
 QUICK = runpy.run_path(str(SCRIPTS / "quick-tests"))
+HOUSE = runpy.run_path(str(SCRIPTS / "house"))
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,52 @@ def chosen(*changed: str) -> set[str]:
     """Return the tests of some changed files."""
     found = QUICK["tests_of"]([Path(each) for each in changed], list(QUICK["unit_tests"]()))
     return {str(each) for each in found}
+
+
+def sizes_of(folder: Path, text: str) -> dict[str, int]:
+    """Return what of a module with this text is above the limits."""
+    (folder / "some.py").write_text(text, encoding="utf-8")
+    found: dict[str, int] = HOUSE["too_large"](folder)
+    return found
+
+
+def test_nothing_is_larger_than_it_may_be() -> None:
+    done = subprocess.run([sys.executable, SCRIPTS / "house"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_what_is_too_large_is_found(tmp_path: Path) -> None:
+    lines = "    x = 1\n"
+    assert sizes_of(tmp_path, "def short():\n" + 40 * lines) == {}
+    assert sizes_of(tmp_path, "def long():\n" + 41 * lines) == {"function some.long": 41}
+    assert sizes_of(tmp_path, "class Large:\n" + 250 * lines) == {"class some.Large": 251}
+    assert sizes_of(tmp_path, 401 * "x = 1\n") == {"module some": 401}
+
+
+def test_arguments_and_docstrings_do_not_make_a_function_long(tmp_path: Path) -> None:
+    arguments = "".join(f"    a{number}: int,\n" for number in range(50))
+    assert (
+        sizes_of(
+            tmp_path, f'def f(\n{arguments}) -> None:\n    """Text.\n\n' + 50 * "    more\n" + '    """\n'
+        )
+        == {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "allowed", "told"),
+    [
+        ({"module a": 401}, {}, "401 lines; allowed are 400"),
+        ({"module a": 460}, {"module a": 450}, "460 lines; allowed are 450"),
+        ({}, {"module a": 450}, "take it out"),
+    ],
+)
+def test_new_large_parts_and_growing_ones_are_refused(
+    found: dict[str, int], allowed: dict[str, int], told: str
+) -> None:
+    (fault,) = HOUSE["faults"](found, allowed)
+    assert told in fault
+
+
+def test_what_was_large_may_stay(tmp_path: Path) -> None:
+    assert list(HOUSE["faults"]({"module a": 450}, {"module a": 460})) == []
