@@ -1,0 +1,80 @@
+"""The tables. Mapped classes stay inside ``storage``; all other code uses the classes of the domain."""
+
+from __future__ import annotations
+
+from kernelcup.storage.tables.base import NAMING, NEVER_REUSE_IDS, Base, table_of
+from kernelcup.storage.tables.boards import (
+    DeadlineExceptionRow,
+    InviteBoardRow,
+    InviteRow,
+    LeaderboardDeviceRow,
+    LeaderboardRow,
+    MemberRow,
+    TaskVersionRow,
+)
+from kernelcup.storage.tables.machines import CanaryRow, DeviceCalibrationRow, DeviceFaultRow
+from kernelcup.storage.tables.news import NewsRow, WebhookDeliveryRow, WebhookRow
+from kernelcup.storage.tables.people import DeviceLoginRow, IdentityRow, LoginLinkRow, TokenRow, UserRow
+from kernelcup.storage.tables.queue import ComparisonRow, DispatcherRow, JobRow, PaceRow
+from kernelcup.storage.tables.results import (
+    BestRow,
+    DeletedReviewRow,
+    FrozenBestRow,
+    OlderBestRow,
+    RecordRow,
+    ReviewRow,
+    RunRow,
+)
+from kernelcup.storage.tables.rules import AuditRow, DeletedUseRow, LimitRow, PauseRow
+from kernelcup.storage.tables.submissions import (
+    CodeRow,
+    EventRow,
+    ScreeningFindingRow,
+    ScreeningRow,
+    SubmissionRow,
+)
+
+__all__ = [
+    "NAMING",
+    "NEVER_REUSE_IDS",
+    "AuditRow",
+    "Base",
+    "BestRow",
+    "CanaryRow",
+    "CodeRow",
+    "ComparisonRow",
+    "DeadlineExceptionRow",
+    "DeletedReviewRow",
+    "DeletedUseRow",
+    "DeviceCalibrationRow",
+    "DeviceFaultRow",
+    "DeviceLoginRow",
+    "DispatcherRow",
+    "EventRow",
+    "FrozenBestRow",
+    "IdentityRow",
+    "InviteBoardRow",
+    "InviteRow",
+    "JobRow",
+    "LeaderboardDeviceRow",
+    "LeaderboardRow",
+    "LimitRow",
+    "LoginLinkRow",
+    "MemberRow",
+    "NewsRow",
+    "OlderBestRow",
+    "PaceRow",
+    "PauseRow",
+    "RecordRow",
+    "ReviewRow",
+    "RunRow",
+    "ScreeningFindingRow",
+    "ScreeningRow",
+    "SubmissionRow",
+    "TaskVersionRow",
+    "TokenRow",
+    "UserRow",
+    "WebhookDeliveryRow",
+    "WebhookRow",
+    "table_of",
+]

@@ -1,0 +1,191 @@
+"""Tables of results: runs, standings, reviews."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from kernelcup.storage.tables.base import NEVER_REUSE_IDS, Base
+
+
+class RunRow(Base):
+    """The result of an attempt. The database ensures that at most one run of a job counts."""
+
+    __tablename__ = "runs"
+    __table_args__ = (
+        UniqueConstraint("job_id", "attempt"),
+        Index(
+            "uq_runs_counted_job",
+            "job_id",
+            unique=True,
+            sqlite_where=text("counted"),
+            postgresql_where=text("counted"),
+        ),
+        NEVER_REUSE_IDS,
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    attempt: Mapped[int]
+    task_hash: Mapped[str] = mapped_column(default="", server_default="", index=True)
+    counted: Mapped[bool] = mapped_column(default=True)
+    verdict: Mapped[str]
+    score_s: Mapped[float | None]
+    trust: Mapped[str]
+    comparable: Mapped[bool]
+    started_at: Mapped[datetime]
+    finished_at: Mapped[datetime]
+    harness_hash: Mapped[str]
+    machine: Mapped[str]
+    report: Mapped[dict[str, Any]]
+    score_low_s: Mapped[float | None]
+    score_high_s: Mapped[float | None]
+    """Ends of the score's 95 % interval."""
+    score_raw_s: Mapped[float | None]
+    """The score computed from the submission's own clock, in seconds."""
+    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
+    rank_s: Mapped[float | None]
+    """The time that it is ranked by, if that is not its score."""
+    duel: Mapped[str] = mapped_column(default="", server_default="")
+    """Empty, ``won``, ``tied``, ``lost``, ``missed`` or ``unanswered``."""
+    rival_id: Mapped[int | None]
+    """The submission that it was measured against; it may be gone."""
+    calibration_id: Mapped[int | None]
+    """The device's calibration in force when it was measured: a ``device_calibrations.id``, which is never deleted."""
+    judging: Mapped[str] = mapped_column(default="", server_default="")
+    """The hash of everything that judging it depended on: the task version without its texts, and the harness."""
+    clock: Mapped[str] = mapped_column(default="", server_default="")
+    """The clock that timed it."""
+
+
+class BestRow(Base):
+    """The best run of a user on one (leaderboard, device).
+
+    It is derived from the runs and written in the transaction that stores them. Without it the standings would
+    have to read every run that was ever made.
+    """
+
+    __tablename__ = "bests"
+    __table_args__ = (Index(None, "leaderboard_id", "device", "score_s", "submission_id"),)
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    device: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    submission_id: Mapped[int]
+    score_s: Mapped[float]
+    """The time that it is ranked by: the run's ``rank_s``, else its score."""
+    low_s: Mapped[float | None]
+    """Ends of its interval, moved to that."""
+    high_s: Mapped[float | None]
+    raw_s: Mapped[float | None]
+    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
+    duel: Mapped[str] = mapped_column(default="", server_default="")
+
+
+class FrozenBestRow(Base):
+    """A row of ``bests`` as of its leaderboard's freeze."""
+
+    __tablename__ = "frozen_bests"
+    __table_args__ = (Index(None, "leaderboard_id", "device", "score_s", "submission_id"),)
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    device: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    submission_id: Mapped[int]
+    score_s: Mapped[float]
+    """The time that it is ranked by: the run's ``rank_s``, else its score."""
+    low_s: Mapped[float | None]
+    """Ends of its interval, moved to that."""
+    high_s: Mapped[float | None]
+    raw_s: Mapped[float | None]
+    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
+    duel: Mapped[str] = mapped_column(default="", server_default="")
+
+
+class OlderBestRow(Base):
+    """The best run of a user when the clock that timed it was replaced.
+
+    It is shown separately while it counts, that is until it is judged again.
+    """
+
+    __tablename__ = "older_bests"
+    __table_args__ = (Index(None, "leaderboard_id", "device", "ranked_s", "submission_id"),)
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    device: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    submission_id: Mapped[int]
+    ranked_s: Mapped[float]
+    """The time that it was ranked by, in seconds."""
+
+
+class RecordRow(Base):
+    """An improvement of a user's best: the history of a ranking."""
+
+    __tablename__ = "records"
+    __table_args__ = (Index(None, "leaderboard_id", "device", "id"), NEVER_REUSE_IDS)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    leaderboard_id: Mapped[int] = mapped_column(ForeignKey("leaderboards.id", ondelete="CASCADE"))
+    device: Mapped[str]
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    submission_id: Mapped[int]
+    score_s: Mapped[float]
+    at: Mapped[datetime]
+
+
+class ReviewRow(Base):
+    """The review of a result, and its decision."""
+
+    __tablename__ = "reviews"
+    __table_args__ = NEVER_REUSE_IDS
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    code_hash: Mapped[str] = mapped_column(default="", server_default="", index=True)
+    """The hash of the submission's code: earlier decisions about a code are looked up for each result."""
+    opened_at: Mapped[datetime]
+    opened_by: Mapped[str]
+    """A person, or ``kernelcup`` for a rule."""
+    reason: Mapped[str]
+    evidence: Mapped[dict[str, Any]]
+    decision: Mapped[str | None]
+    """``released`` or ``rejected``."""
+    decided_at: Mapped[datetime | None]
+    decided_by: Mapped[str | None]
+    note: Mapped[str] = mapped_column(default="")
+
+
+class DeletedReviewRow(Base):
+    """The docket's entry for a reviewed result whose submission was deleted."""
+
+    __tablename__ = "deleted_reviews"
+    __table_args__ = (Index(None, "leaderboard_id", "review_id"),)
+
+    review_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    leaderboard_id: Mapped[int] = mapped_column(ForeignKey("leaderboards.id", ondelete="CASCADE"))
+    submission_id: Mapped[int]
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), index=True)
+    device: Mapped[str]
+    score_s: Mapped[float | None]
+    finished_at: Mapped[datetime]
+    opened_at: Mapped[datetime]
+    opened_by: Mapped[str]
+    reason: Mapped[str]
+    decision: Mapped[str | None]
+    decided_at: Mapped[datetime | None]
+    deleted_at: Mapped[datetime]
