@@ -32,7 +32,7 @@ from kernelcup.cli.backend.local import LocalVenue
 from kernelcup.cli.compete.compare import show_report
 from kernelcup.cli.compete.submit import no_longer_than
 from kernelcup.cli.credentials import Credentials
-from kernelcup.cli.show import calibration, render
+from kernelcup.cli.show import calibration, ranking, render
 from kernelcup.domain import RankingBy, Standing
 from kernelcup.errors import WaitOver
 from kernelcup.reporting import columns
@@ -275,7 +275,7 @@ def make_standing(**values) -> Standing:
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
 def test_standings_fit_a_narrow_terminal(db: Database, width: int) -> None:
     out = narrow(width)
-    render.standings(out, make_board(db), "H100", places())
+    ranking.standings(out, make_board(db), "H100", places())
     text = printed(out)
     assert all(len(line.rstrip()) <= width for line in text.splitlines() if not line.startswith("no room"))
     words = set(text.split())
@@ -289,7 +289,7 @@ def test_standings_fit_a_narrow_terminal(db: Database, width: int) -> None:
 @pytest.mark.first_contact(21, "a table that fits loses nothing", held=True)
 def test_a_wide_terminal_shows_all_columns(db: Database) -> None:
     out = narrow(160)
-    render.standings(out, make_board(db), "H100", places())
+    ranking.standings(out, make_board(db), "H100", places())
     assert "no room for" not in printed(out)
     assert "submitted (UTC)" in printed(out)
 

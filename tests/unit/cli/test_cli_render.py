@@ -11,7 +11,7 @@ from rich.console import Console
 
 from builders import NOW, make_audit, make_case, make_entry, make_report, make_stage
 from kernelcup import scoring
-from kernelcup.cli.show import render
+from kernelcup.cli.show import ranking, render
 from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy
 from kernelcup.reporting.insights import Best
 from kernelcup.scoring import Score
@@ -329,14 +329,14 @@ def test_standings_show_ranks_and_their_worth() -> None:
     )
     out = console(width=160)
     bob = dataclasses.replace(entry, user="bob", submission_id=4)
-    render.standings(out, BOARD, "H100", scoring.standings([entry, bob]))
-    render.standings(out, BOARD, "L4", [])
+    ranking.standings(out, BOARD, "H100", scoring.standings([entry, bob]))
+    ranking.standings(out, BOARD, "L4", [])
     assert isinstance(out.file, io.StringIO)
     text = out.file.getvalue()
     assert "1= [red]ada ≤ 1 µs 0.99 to 1.01 a\\x1b.py #3" in " ".join(text.split())
     assert "self-measured, duel tied" in text
-    assert render.TIED in text
-    assert render.EMULATED_TIMES in text
+    assert ranking.TIED in text
+    assert ranking.EMULATED_TIMES in text
     assert "double on L4: no one is ranked yet" in text
 
 
@@ -376,7 +376,7 @@ def test_nothing_is_shown_of_a_quiet_run() -> None:
 def test_a_list_with_a_wide_interval_says_what_it_counts_as() -> None:
     def shown(reach: float) -> str:
         out, place = console(width=160), make_entry(low_s=1e-6 / (1 + reach), high_s=1e-6 * (1 + reach))
-        render.standings(out, BOARD, "H100", scoring.standings([place]))
+        ranking.standings(out, BOARD, "H100", scoring.standings([place]))
         assert isinstance(out.file, io.StringIO)
         return out.file.getvalue()
 

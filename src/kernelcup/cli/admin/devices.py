@@ -112,43 +112,43 @@ def outages_there(api: Api) -> list[DeviceFault] | None:
 
 def show_there(server: str, rows: Sequence[dict[str, Any]], out: Sequence[DeviceFault]) -> None:
     """Print a server's devices for people."""
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import tables, terminal
 
-    console = render.console()
+    console = terminal.console()
     columns = ("device", "backend", "launcher", "slots", "queued", "running")
-    table = render.new_table(*columns, right=columns[3:])
+    table = tables.new_table(*columns, right=columns[3:])
     for row in rows:
-        table.add_row(*(render.cell(value) for value in row.values()))
-    render.print_table(console, f"Devices of {server}", table, drop=("launcher", "backend"))
+        table.add_row(*(tables.cell(value) for value in row.values()))
+    tables.print_table(console, f"Devices of {server}", table, drop=("launcher", "backend"))
     show_outages(out)
 
 
 def show(rows: Sequence[tuple[Device, int | None]], out: Sequence[DeviceFault]) -> None:
     """Print tables for people."""
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import tables, terminal
 
-    console = render.console()
-    table = render.new_table("device", "backend", "launcher", "slots", "free", right=("slots", "free"))
+    console = terminal.console()
+    table = tables.new_table("device", "backend", "launcher", "slots", "free", right=("slots", "free"))
     for device, free in rows:
         cells = (device.name, device.backend.value, device.launcher, device.slots)
-        table.add_row(*map(render.cell, (*cells, "-" if free is None else free)))
-    render.print_table(console, "Devices of this machine", table, drop=("launcher", "backend"))
+        table.add_row(*map(tables.cell, (*cells, "-" if free is None else free)))
+    tables.print_table(console, "Devices of this machine", table, drop=("launcher", "backend"))
     show_outages(out)
 
 
 def show_outages(out: Sequence[DeviceFault]) -> None:
     """Print the GPUs that are out of service, if any."""
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import tables, terminal
 
     if not out:
         return
-    table = render.new_table("device", "machine", "gpu", "since", "next look", "reason")
+    table = tables.new_table("device", "machine", "gpu", "since", "next look", "reason")
     for fault in out:
         moments = (f"{moment:%Y-%m-%d %H:%M:%S}" for moment in (fault.since, fault.next_look_at))
         cells_out = (fault.device, fault.machine, fault.gpu, *moments, fault.reason)
-        table.add_row(*map(render.cell, cells_out))
+        table.add_row(*map(tables.cell, cells_out))
     drop = ("next look", "since")
-    render.print_table(render.console(), "Out of service", table, "times in UTC", drop=drop)
+    tables.print_table(terminal.console(), "Out of service", table, "times in UTC", drop=drop)
 
 
 def free_slots(settings: Config, device: Device, out: Sequence[DeviceFault]) -> int | None:

@@ -418,7 +418,7 @@ def stats(
 
 def show_stats(found: Stats) -> None:
     """Print figures for people."""
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import tables, terminal
 
     where = f"leaderboard {found.board}" if found.board is not None else "all leaderboards"
     when = "" if found.since is None else f" since {found.since:%Y-%m-%d %H:%M:%S} UTC"
@@ -426,20 +426,20 @@ def show_stats(found: Stats) -> None:
         f"{where}{when}: {found.submissions} submissions ({found.unique_codes} different) "
         f"by {found.users} users; {found.waiting} jobs wait, {found.running} run"
     )
-    out = render.console()
+    out = terminal.console()
     if found.devices:
         columns = ("device", "runs", "passed", "scored", "mean delay", "longest delay", "run time")
-        table = render.new_table(*columns, right=columns[1:])
+        table = tables.new_table(*columns, right=columns[1:])
         for each in found.devices:
             delays = (seconds(each.mean_delay_s), seconds(each.longest_delay_s))
             cells = (each.device, each.runs, each.passed, each.scored, *delays, seconds(each.run_s))
-            table.add_row(*map(render.cell, cells))
-        render.print_table(out, "Devices", table, drop=("longest delay", "scored", "mean delay"))
+            table.add_row(*map(tables.cell, cells))
+        tables.print_table(out, "Devices", table, drop=("longest delay", "scored", "mean delay"))
     if found.top_users:
-        table = render.new_table("user", "run time", right=("run time",))
+        table = tables.new_table("user", "run time", right=("run time",))
         for user in found.top_users:
-            table.add_row(render.cell(user.user), render.cell(seconds(user.run_s)))
-        render.print_table(out, "Most time on devices", table)
+            table.add_row(tables.cell(user.user), tables.cell(seconds(user.run_s)))
+        tables.print_table(out, "Most time on devices", table)
 
 
 def seconds(value: float | None) -> str:

@@ -27,7 +27,7 @@ def screen(file: SubmissionFile, as_json: JsonOption = False, config: ConfigOpti
     The file is only read, never run. No tag changes a verdict or this command's exit code.
     """
     from kernelcup.cli import wiring
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import terminal
     from kernelcup.services.submissions.screening import screen_file
     from kernelcup.services.submissions.submit import read_code
 
@@ -37,7 +37,7 @@ def screen(file: SubmissionFile, as_json: JsonOption = False, config: ConfigOpti
     if as_json:
         typer.echo(json.dumps(as_object(found)))
     else:
-        print_screening(render.console(), found)
+        print_screening(terminal.console(), found)
 
 
 def second_opinion(config: Config) -> KernelGuard | None:
@@ -51,7 +51,7 @@ def print_screening(out: Console, screening: Screening | None) -> None:
     """Print what the static screen found; None means not screened yet."""
     from rich.text import Text
 
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import tables
 
     title = "Static screen"
     if screening is None:
@@ -60,14 +60,14 @@ def print_screening(out: Console, screening: Screening | None) -> None:
     if not screening.findings:
         out.print(Text(f"{title}: no tags (rules {plain(screening.rules_version)})", style="bold"))
         return
-    table = render.new_table("tag", "place", "why", "source", whole=("tag", "place"))
+    table = tables.new_table("tag", "place", "why", "source", whole=("tag", "place"))
     for finding in screening.findings:
         source = plain(finding.source).replace("\n", " ").strip()
         row = (finding.tag, place(finding), finding.explanation, source)
-        table.add_row(*(render.cell(value) for value in row))
+        table.add_row(*(tables.cell(value) for value in row))
     more = f"{screening.left_out} more findings are left out. " if screening.left_out else ""
     head = f"{title} (rules {screening.rules_version}): {', '.join(screening.tags)}"
-    render.print_table(out, head, table, f"{more}{NO_VERDICT}", drop=("source",))
+    tables.print_table(out, head, table, f"{more}{NO_VERDICT}", drop=("source",))
 
 
 def place(finding: Finding) -> str:

@@ -239,7 +239,7 @@ def new(
 def list_all(as_json: JsonOption = False) -> None:
     """List the shipped tasks; `kernelcup board list` lists the leaderboards."""
     from kernelcup.cli import wiring
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import tables, terminal
     from kernelcup.tasks.loader import load_task
 
     tasks = {name: load_task(path) for name, path in wiring.shipped_tasks().items()}
@@ -257,10 +257,10 @@ def list_all(as_json: JsonOption = False) -> None:
         ]
         typer.echo(json.dumps({"tasks": body}))
         return
-    table = render.new_table("task", "description", "templates", whole=("task",))
+    table = tables.new_table("task", "description", "templates", whole=("task",))
     for name, task in tasks.items():
-        table.add_row(*map(render.cell, (name, title_of(task.description), ", ".join(task.templates) or "-")))
-    render.print_table(render.console(), "Shipped tasks", table, drop=("templates",))
+        table.add_row(*map(tables.cell, (name, title_of(task.description), ", ".join(task.templates) or "-")))
+    tables.print_table(terminal.console(), "Shipped tasks", table, drop=("templates",))
     typer.echo("Next: kernelcup task show TASK   (leaderboards have tasks too: kernelcup board list)")
 
 
@@ -369,14 +369,14 @@ def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:
     from rich.markdown import Markdown
     from rich.text import Text
 
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import terminal
 
-    out = render.console()
+    out = terminal.console()
     text = plain(task.description or f"# {task.name}")
     if out.is_terminal:
         out.print(Markdown(text, hyperlinks=False))
     else:
-        render.raw(out, text.rstrip())  # a pipe or a file gets the source
+        terminal.raw(out, text.rstrip())  # a pipe or a file gets the source
     limits = task.limits
     facts = {
         "content": task.content_hash[:16],

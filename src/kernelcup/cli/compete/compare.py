@@ -204,7 +204,7 @@ def show_report(
         given: Their names in JSON: paths, or numbers of submissions.
     """
     from kernelcup.cli import exit_codes
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import render, terminal
     from kernelcup.reporting.phrases import duel_sentence, is_compared
     from kernelcup_harness.protocol import to_json
 
@@ -221,7 +221,7 @@ def show_report(
         }
         typer.echo(json.dumps(body))
     else:
-        out = render.console()
+        out = terminal.console()
         if report.duel is None:
             out.print(render.headline(report))
             render.failure(out, report)

@@ -139,7 +139,7 @@ def read_stage(text: str | None) -> StageName | None:
 
 def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
     """Print the repeated sample and its outcome."""
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import render, terminal
     from kernelcup.cli.show.plain_text import plain
 
     assert spec.replay is not None
@@ -153,7 +153,7 @@ def show(found: FoundRun, spec: JobSpec, report: RunReport) -> None:
     )
     about = f"kernelcup submissions show {found.submission_id}"
     # Without the ranking rule: a single call has no score.
-    render.report(render.console(), report, None, about=about)
+    render.report(terminal.console(), report, None, about=about)
     if report.environment.get("device") != found.report.environment.get("device"):
         typer.echo("This is a different kind of device than the run's: rounding may differ.")
 

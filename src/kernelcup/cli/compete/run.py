@@ -88,9 +88,9 @@ def run(
     if as_json:
         typer.echo(json.dumps(as_object(found, chosen, report)))
     else:
-        from kernelcup.cli.show import render
+        from kernelcup.cli.show import render, terminal
 
-        out = render.console()
+        out = terminal.console()
         about = f"kernelcup task show {shlex.quote(task)}"
         render.report(out, report, found.ranking_by, about=about, held=render.UNRANKED)
         show_traces(report, trace, written)

@@ -53,9 +53,9 @@ def list_all(
 
 def print_list(views: list[SubmissionInfo]) -> None:
     """Print a line for each submission."""
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import tables, terminal
 
-    table = render.new_table(
+    table = tables.new_table(
         "id", "submitted (UTC)", "user", "leaderboard", "mode", "file", "verdicts", whole=("id", "verdicts")
     )
     for each in views:
@@ -63,8 +63,8 @@ def print_list(views: list[SubmissionInfo]) -> None:
         mode = "ranked" if each.mode.value == "leaderboard" else each.mode.value
         when = f"{each.created_at:%Y-%m-%d %H:%M}"
         row = (f"#{each.id}", when, each.user, each.leaderboard, mode, each.file_name, states)
-        table.add_row(*(render.cell(value) for value in row))
-    render.print_table(render.console(), "", table, drop=("file", "mode", "submitted (UTC)", "user"))
+        table.add_row(*(tables.cell(value) for value in row))
+    tables.print_table(terminal.console(), "", table, drop=("file", "mode", "submitted (UTC)", "user"))
 
 
 @app.command()
@@ -137,7 +137,7 @@ def finish(
     """
     from kernelcup.cli import exit_codes
     from kernelcup.cli.author import screen
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import terminal
 
     view = venue.submission(submission_id)
     is_local = venue.server is None
@@ -147,7 +147,7 @@ def finish(
             body["screening"] = screen.as_object(venue.screening(submission_id))
         typer.echo(json.dumps(body))
     elif not silent:
-        out = render.console()
+        out = terminal.console()
         print_view(out, view, venue.task(view.leaderboard).ranking_by, about=board_command(venue, view))
         for job in view.jobs if is_local else ():
             print_replay(out, job)
@@ -216,7 +216,7 @@ def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
     """After a scored run, print its author's place."""
     from rich.text import Text
 
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import ranking
     from kernelcup.reporting import phrases
 
     for job in view.jobs:
@@ -224,7 +224,7 @@ def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
             continue
         best = venue.place(view.leaderboard, job.device, view.user)
         if best is not None:
-            ns = render.seconds_ns(best.score_s, best.low_s, best.high_s)
+            ns = ranking.seconds_ns(best.score_s, best.low_s, best.high_s)
             time = phrases.with_interval(*ns, at_floor=best.at_floor)
             place = phrases.rank_text(best.rank, tied=best.tied)
             what = f"rank {place} with {time} (#{best.submission_id})"

@@ -207,7 +207,7 @@ def standings(
 ) -> None:
     """Show a leaderboard's standings, one table for each device."""
     from kernelcup.cli.author.board import find_board, moment
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import ranking, terminal
     from kernelcup.cli.show.older import print_older
     from kernelcup.reporting.phrases import frozen_text
 
@@ -223,9 +223,9 @@ def standings(
         told = {"leaderboard": found.name, "standings": body, "frozen_since": frozen, "older": apart}
         typer.echo(json.dumps(told))
         return
-    out = render.console()
+    out = terminal.console()
     for name, places in tables.items():
-        render.standings(out, found, name, places)
+        ranking.standings(out, found, name, places)
         print_older(out, found.name, name, older[name][:limit], venue.option)
     if since is not None:
         typer.echo(frozen_text(since))

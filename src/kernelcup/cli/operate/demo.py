@@ -52,7 +52,7 @@ def demo(
     is this machine's best: a GPU if there is one, else the emulated device.
     """
     from kernelcup.cli import wiring
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import terminal
     from kernelcup.config.settings import Config
 
     began = time.monotonic()
@@ -62,9 +62,9 @@ def demo(
     foreign = ("KERNELCUP_DATABASE", "KERNELCUP_CONFIG")
     environ = {name: value for name, value in os.environ.items() if name not in foreign}
     settings = Config.load(None, environ | {"KERNELCUP_HOME": str(folder)})
-    terminal = sys.stdout.isatty()
-    width = None if terminal else 110
-    out = render.PlainConsole(highlight=False, soft_wrap=not terminal, width=width)
+    is_terminal = sys.stdout.isatty()
+    width = None if is_terminal else 110
+    out = terminal.PlainConsole(highlight=False, soft_wrap=not is_terminal, width=width)
     device = wiring.pick_device(settings, None)
     settings = with_or_without_sandbox(settings)
     with wiring.open_database(settings) as db:
@@ -210,14 +210,14 @@ def title(submission: Submission) -> str:
 
 def show_results(out: Console, db: Database, device: Device, wrong: Submission) -> None:
     """Print both standings and the report of the wrong submission."""
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import ranking, render
     from kernelcup.services.boards.boards import get_board
     from kernelcup.services.results.standings import standings
     from kernelcup.services.submissions.submissions import show_submission
 
     for name in BOARDS:
         out.print()
-        render.standings(out, get_board(db, name), device.name, standings(db, name, device.name))
+        ranking.standings(out, get_board(db, name), device.name, standings(db, name, device.name))
     out.print(f"\n[bold]Why {title(wrong)} is not ranked[/]")
     (job,) = show_submission(db, wrong.id).jobs
     if job.run is not None:

@@ -13,17 +13,17 @@ RIGHT = ("copy GB/s", "read GB/s", "launch us", "canary us", "C")
 
 def show(known: Sequence[tuple[CalibrationRecord, Sequence[CalibrationRecord]]]) -> None:
     """Print each device's calibration in force, and earlier ones if requested."""
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import tables, terminal
 
     if not known:
         return
     columns = ("device", "machine", "gpu", "since", *RIGHT, "matrix Tflop/s")
-    table = render.new_table(*columns, right=RIGHT)
+    table = tables.new_table(*columns, right=RIGHT)
     for latest, past in known:
         for record in past or [latest]:
-            table.add_row(*map(render.cell, cells(record)))
-    render.print_table(
-        render.console(),
+            table.add_row(*map(tables.cell, cells(record)))
+    tables.print_table(
+        terminal.console(),
         "Calibrations",
         table,
         "times in UTC; * the canary had drifted",

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 def print_older(out: Console, board: str, device: str, places: Sequence[Standing], option: str) -> None:
     """Print results of one (leaderboard, device) that stand apart, and the command that judges them again."""
-    from kernelcup.cli.show import render
+    from kernelcup.cli.show import ranking
 
     if not places:
         return
     title = f"{board} on {device}, {OLDER_CLOCK}"
     note = f"apart from the ranking until judged again: {rejudge_command(board, option)}"
-    render.places_table(out, title, places, (note,))
+    ranking.places_table(out, title, places, (note,))
 
 
 def count_older(venue: Venue, board: BoardInfo) -> dict[str, int]:

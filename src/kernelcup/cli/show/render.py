@@ -7,30 +7,27 @@ never into a string that is parsed as markup.
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any
 
-from rich.console import Console, JustifyMethod, RenderableType
+from rich.console import Console, RenderableType
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from kernelcup import scoring
 from kernelcup.cli.show.plain_text import plain, shortened
-from kernelcup.cli.show.tables import fit, least_width
-from kernelcup.client.models import BoardInfo
-from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy, Standing
+from kernelcup.cli.show.ranking import seconds_ns
+from kernelcup.cli.show.tables import cell, least_width, new_table, print_table
+from kernelcup.cli.show.terminal import PlainConsole, raw
+from kernelcup.domain import RankingBy
 from kernelcup.reporting import columns as lesson_text
 from kernelcup.reporting.insights import Best, Lesson, lessons
 from kernelcup.reporting.phrases import (
     duel_sentence,
     duration,
     interval_text,
-    rank_text,
     time_text,
     times_as_fast,
 )
@@ -53,13 +50,7 @@ MARKS = {Verdict.ACCEPTED: "✓", Verdict.INTERNAL_ERROR: "!"}
 SHOWN_CASES = 12
 SHOWN_OUTPUT_LINES = 20
 SHOWN_MESSAGE_LINES = 40
-WIDTH_WITHOUT_TERMINAL = 160
-TIED = "= not distinguishable from the first entry of that rank"
-APART = "unproven times rank below all proven ones"
-WIDE = "intervals that extend more than 5 % from the score count as 5 % in the ranking"
-BEHIND = "some entries rank behind the entry that they did not beat in a duel"
 WAITS, LOOKED_AT, UNRANKED = "waits for a person", "was reviewed by a person", "would not rank"
-EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
 
 # What to do next, for each verdict that is not "accepted"; {about} stands for the command that shows the
 # task.
@@ -86,57 +77,6 @@ NO_GPU = (
     "no NVIDIA driver",
     "No CUDA GPUs are available",
 )
-
-
-class PlainConsole(Console):
-    """A console that leaves a broken pipe to its caller."""
-
-    def on_broken_pipe(self) -> NoReturn:
-        """Raise the error; rich would end the process."""
-        raise BrokenPipeError
-
-
-def console() -> Console:
-    """Return a console for standard output. Prose is wrapped on a terminal; in a file, tables are wide."""
-    terminal = sys.stdout.isatty()
-    free = not terminal and "COLUMNS" not in os.environ
-    width = WIDTH_WITHOUT_TERMINAL if free else None
-    return PlainConsole(highlight=False, soft_wrap=not terminal, width=width)
-
-
-def print_table(
-    out: Console, title: str, table: Table, caption: str = "", *, drop: Sequence[str] = ()
-) -> None:
-    """Print a title and a table whose columns wrap at words.
-
-    If the table is too wide, the columns in ``drop`` are left out, in that order.
-    """
-    gone = fit(out, table, drop)
-    if title:
-        out.print(Text(plain(title), style="bold"))
-    out.print(table, soft_wrap=False)
-    left_out = f"no room for: {', '.join(gone)}; --json has all" if gone else ""
-    for text in filter(None, (caption, left_out)):
-        out.print(Text(plain(text), style="dim"))
-
-
-def raw(out: Console, text: str) -> None:
-    """Print lines as they are, however long."""
-    out.print(Text(text), soft_wrap=True)
-
-
-def new_table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
-    """Return a table in the common style; some columns are right-aligned, some never wrapped."""
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in columns:
-        justify: JustifyMethod = "right" if column in right else "left"
-        table.add_column(column, justify=justify, no_wrap=column in whole, overflow="fold")
-    return table
-
-
-def cell(value: object) -> Text:
-    """Return a table cell's text, without markup."""
-    return Text(plain(str(value)))
 
 
 def verdict_text(verdict: Verdict) -> Text:
@@ -345,63 +285,6 @@ def score_line(found: Score, report: RunReport, ranking_by: RankingBy | None) ->
     known = f", 95 % interval {interval}" if interval else ""
     how = f"{ranking_by.value} of the benchmarks, " if ranking_by is not None else ""
     return f"score {told}{known} ({how}{raw}{trust_level_text(report.trust)})"
-
-
-def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]) -> None:
-    """Print the ranking of one (leaderboard, device)."""
-    title = f"{board.name} on {device}"
-    if not places:
-        out.print(Text(f"{title}: no one is ranked yet", style="bold"))
-        return
-    places_table(out, title, places)
-
-
-def places_table(out: Console, title: str, places: Sequence[Standing], notes: Sequence[str] = ()) -> None:
-    """Print places under a title, with notes before those that explain the marks of places."""
-    columns = ("rank", "user", "time", "95 % interval", "file", "submission", "submitted (UTC)", "trust")
-    table = new_table(
-        *columns, right=("rank", "time", "95 % interval", "submission"), whole=("time", "95 % interval")
-    )
-    for place in places:
-        table.add_row(
-            rank_text(place.rank, tied=place.tied),
-            cell(place.user),
-            time_text(place.score_s * 1e9, at_floor=place.at_floor),
-            interval_text(*seconds_ns(place.score_s, place.low_s, place.high_s)),
-            cell(place.file_name),
-            f"#{place.submission_id}",
-            f"{place.submitted_at:%Y-%m-%d %H:%M}",
-            trust_text(place),
-        )
-    emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
-    tied = TIED if any(place.tied for place in places) else ""
-    behind = BEHIND if any(place.duel.is_behind for place in places) else ""
-    apart = "" if all(place.proven for place in places) else APART
-    wide = WIDE if any(map(is_wide, places)) else ""
-    caption = "; ".join(note for note in (*notes, tied, behind, apart, wide, emulated) if note)
-    print_table(
-        out, title, table, caption, drop=("submitted (UTC)", "file", "submission", "trust", "95 % interval")
-    )
-
-
-def is_wide(place: Standing) -> bool:
-    """Return whether an entry's interval extends further from its score than the ranking counts."""
-    low_s, high_s = place.low_s or place.score_s, place.high_s or place.score_s
-    reaches = (place.score_s / low_s, high_s / place.score_s)
-    return not place.at_floor and max(map(math.log, reaches)) > scoring.LARGEST_REACH
-
-
-def seconds_ns(
-    score_s: float, low_s: float | None, high_s: float | None
-) -> tuple[float, float | None, float | None]:
-    """Return a score and its interval in nanoseconds."""
-    return score_s * 1e9, None if low_s is None else low_s * 1e9, None if high_s is None else high_s * 1e9
-
-
-def trust_text(place: Standing) -> str:
-    """Return a time's trust level as a column's text, with the outcome of a duel."""
-    told = trust_level_text(place.trust).removeprefix("by the ")
-    return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
 
 
 class StageLines:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
+
+from kernelcup.cli.show.plain_text import plain
 
 WIDEST = 10_000
 GAP = 2
@@ -28,7 +30,7 @@ def fit(out: Console, table: Table, drop: Sequence[str] = ()) -> list[str]:
 
     Args:
         out: Where the table is printed.
-        table: Made by :func:`kernelcup.cli.show.render.new_table`.
+        table: Made by :func:`kernelcup.cli.show.tables.new_table`.
         drop: Columns that may be dropped, least important first.
     """
     gone: list[str] = []
@@ -64,3 +66,33 @@ def _share_out(table: Table, needs: Sequence[_Need], width: int) -> None:
         more = min(left, need.most - need.least)
         column.width = need.least + more
         left -= more
+
+
+def print_table(
+    out: Console, title: str, table: Table, caption: str = "", *, drop: Sequence[str] = ()
+) -> None:
+    """Print a title and a table whose columns wrap at words.
+
+    If the table is too wide, the columns in ``drop`` are left out, in that order.
+    """
+    gone = fit(out, table, drop)
+    if title:
+        out.print(Text(plain(title), style="bold"))
+    out.print(table, soft_wrap=False)
+    left_out = f"no room for: {', '.join(gone)}; --json has all" if gone else ""
+    for text in filter(None, (caption, left_out)):
+        out.print(Text(plain(text), style="dim"))
+
+
+def new_table(*columns: str, right: Sequence[str] = (), whole: Sequence[str] = ()) -> Table:
+    """Return a table in the common style; some columns are right-aligned, some never wrapped."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        justify: JustifyMethod = "right" if column in right else "left"
+        table.add_column(column, justify=justify, no_wrap=column in whole, overflow="fold")
+    return table
+
+
+def cell(value: object) -> Text:
+    """Return a table cell's text, without markup."""
+    return Text(plain(str(value)))

@@ -1,0 +1,83 @@
+"""Rankings as tables for people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from kernelcup import scoring
+from kernelcup.cli.show.tables import cell, new_table, print_table
+from kernelcup.client.models import BoardInfo
+from kernelcup.domain import DuelOutcome, Leaderboard, Standing
+from kernelcup.reporting.phrases import (
+    interval_text,
+    rank_text,
+    time_text,
+)
+from kernelcup.reporting.phrases import trust_text as trust_level_text
+
+TIED = "= not distinguishable from the first entry of that rank"
+APART = "unproven times rank below all proven ones"
+WIDE = "intervals that extend more than 5 % from the score count as 5 % in the ranking"
+BEHIND = "some entries rank behind the entry that they did not beat in a duel"
+EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
+
+
+def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places: Sequence[Standing]) -> None:
+    """Print the ranking of one (leaderboard, device)."""
+    title = f"{board.name} on {device}"
+    if not places:
+        out.print(Text(f"{title}: no one is ranked yet", style="bold"))
+        return
+    places_table(out, title, places)
+
+
+def places_table(out: Console, title: str, places: Sequence[Standing], notes: Sequence[str] = ()) -> None:
+    """Print places under a title, with notes before those that explain the marks of places."""
+    columns = ("rank", "user", "time", "95 % interval", "file", "submission", "submitted (UTC)", "trust")
+    table = new_table(
+        *columns, right=("rank", "time", "95 % interval", "submission"), whole=("time", "95 % interval")
+    )
+    for place in places:
+        table.add_row(
+            rank_text(place.rank, tied=place.tied),
+            cell(place.user),
+            time_text(place.score_s * 1e9, at_floor=place.at_floor),
+            interval_text(*seconds_ns(place.score_s, place.low_s, place.high_s)),
+            cell(place.file_name),
+            f"#{place.submission_id}",
+            f"{place.submitted_at:%Y-%m-%d %H:%M}",
+            trust_text(place),
+        )
+    emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
+    tied = TIED if any(place.tied for place in places) else ""
+    behind = BEHIND if any(place.duel.is_behind for place in places) else ""
+    apart = "" if all(place.proven for place in places) else APART
+    wide = WIDE if any(map(is_wide, places)) else ""
+    caption = "; ".join(note for note in (*notes, tied, behind, apart, wide, emulated) if note)
+    print_table(
+        out, title, table, caption, drop=("submitted (UTC)", "file", "submission", "trust", "95 % interval")
+    )
+
+
+def is_wide(place: Standing) -> bool:
+    """Return whether an entry's interval extends further from its score than the ranking counts."""
+    low_s, high_s = place.low_s or place.score_s, place.high_s or place.score_s
+    reaches = (place.score_s / low_s, high_s / place.score_s)
+    return not place.at_floor and max(map(math.log, reaches)) > scoring.LARGEST_REACH
+
+
+def seconds_ns(
+    score_s: float, low_s: float | None, high_s: float | None
+) -> tuple[float, float | None, float | None]:
+    """Return a score and its interval in nanoseconds."""
+    return score_s * 1e9, None if low_s is None else low_s * 1e9, None if high_s is None else high_s * 1e9
+
+
+def trust_text(place: Standing) -> str:
+    """Return a time's trust level as a column's text, with the outcome of a duel."""
+    told = trust_level_text(place.trust).removeprefix("by the ")
+    return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
