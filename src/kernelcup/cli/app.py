@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kernelcup.cli.admin import devices, limits, members, pause, reviews, users
-from kernelcup.cli.author import board, board_update, screen, task, webhooks
+from kernelcup.cli.admin import devices, limits, members, pause, reviews, stats, users
+from kernelcup.cli.author import board, board_sync, board_update, screen, task, webhooks
 from kernelcup.cli.compete import compare, login, replay, run, submissions, submit
 from kernelcup.cli.operate import bot, config_check, db, demo, doctor, serve
 
@@ -44,7 +44,7 @@ def root(
 app.command("run")(run.run)
 app.add_typer(task.app, name="task")
 board.app.command("update")(board_update.update)
-board.app.command("sync")(board_update.sync)
+board.app.command("sync")(board_sync.sync)
 board.app.add_typer(webhooks.app, name="webhook")
 app.add_typer(board.app, name="board")
 app.command("submit")(submit.submit)
@@ -62,7 +62,7 @@ app.command("bot")(bot.bot)
 app.add_typer(db.app, name="db")
 app.add_typer(config_check.app, name="config")
 app.command("devices")(devices.devices)
-devices.admin.command("stats")(board_update.stats)
+devices.admin.command("stats")(stats.stats)
 devices.admin.add_typer(users.user, name="user")
 devices.admin.add_typer(users.token, name="token")
 devices.admin.command("audit")(users.audit)

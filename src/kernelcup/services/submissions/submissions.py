@@ -16,7 +16,6 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import (
     OPERATOR,
     Actor,
-    DuelOutcome,
     Job,
     JobState,
     Leaderboard,
@@ -33,16 +32,16 @@ from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.submissions.publication import is_published
-from kernelcup.services.submissions.redaction import redact, without_duel
+from kernelcup.services.submissions.veiling import redacted_run, veiled_run
 from kernelcup.storage.boards import boards, members, task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log, users
-from kernelcup.storage.queue import comparisons, jobs
+from kernelcup.storage.queue import jobs
 from kernelcup.storage.results import docket, frozen_standings, runs, standings
 from kernelcup.storage.rules import limits
 from kernelcup.storage.submissions import screenings, submissions
 from kernelcup.storage.submissions.submissions import Seen
-from kernelcup_harness.protocol import Mode, StageName
+from kernelcup_harness.protocol import Mode
 
 ENDED = (JobState.DONE, JobState.CANCELLED, JobState.QUARANTINED)
 
@@ -107,7 +106,7 @@ def show_submission(
             JobView(
                 job=job,
                 position=jobs.position(session, job),
-                run=_redacted(session, board, job, done.get(job.id), viewer),
+                run=redacted_run(session, board, job, done.get(job.id), viewer),
             )
             for job in found
         )
@@ -314,47 +313,6 @@ def _check_touches(session: Session, submission: Submission, board: Leaderboard,
         raise Forbidden(f"Submission {submission.id} belongs to another user.")
 
 
-def _redacted(session: Session, board: Leaderboard, job: Job, run: Run | None, viewer: Actor) -> Run | None:
-    if run is None:
-        return None
-    report = redact(
-        run.report,
-        sees_all=access.inspects_board(viewer, board),
-        done=job.state is JobState.DONE,
-        is_own_rival=_is_own_rival(session, job, run, viewer),
-        hides_ranked_failure=_may_have_failed_hidden(session, job, run),
-    )
-    return _veiled(session, board, job, dataclasses.replace(run, report=report), viewer)
-
-
-def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:
-    """Return whether the rival of a comparison also belongs to the viewer."""
-    pair = comparisons.find(session, job.id) if run.report.duel is not None else None
-    rival = None if pair is None or pair.second_id is None else submissions.find(session, pair.second_id)
-    return rival is not None and rival.user_id == viewer.user_id
-
-
-def _may_have_failed_hidden(session: Session, job: Job, run: Run) -> bool:
-    """Return whether a failure in the ranked stage may come from a duel, which reports it for the first case."""
-    if run.rival is None or job.mode is not Mode.LEADERBOARD or run.report.stage is not StageName.RANKED:
-        return False
-    return bool(task_versions.load(session, run.task_hash).hidden_benchmarks)
-
-
-def _veiled(session: Session, board: Leaderboard, job: Job, run: Run, viewer: Actor) -> Run:
-    """Return the viewer's own run without anything that reveals the leader after the leaderboard froze."""
-    since = visibility.hidden_since(board, viewer)
-    if job.mode is not Mode.LEADERBOARD or since is None:
-        return run
-    if run.finished_at <= since:
-        if not (run.duel.is_behind and frozen_standings.is_kept(session, board.id)):
-            return run
-        # The rival that it was placed behind may have been judged again since.
-        return dataclasses.replace(run, rank_s=frozen_standings.ranked_s(session, run.id))
-    report = without_duel(run.report)
-    return dataclasses.replace(run, duel=DuelOutcome.NONE, rival=None, rank_s=None, report=report)
-
-
 def _find_user(session: Session, name: str, board: Leaderboard | None, viewer: Actor) -> int | None:
     if board is not None:
         return visibility.find_shown(session, board, name, viewer)
@@ -397,7 +355,7 @@ def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> l
         if _sees_all_of(submission, board, viewer):
             runs_of = ((job, done.get(job.id)) for job in some)
             plain = tuple(
-                JobView(job=job, position=None, run=run and _veiled(session, board, job, run, viewer))
+                JobView(job=job, position=None, run=run and veiled_run(session, board, job, run, viewer))
                 for job, run in runs_of
             )
             views.append(SubmissionView(submission=submission, jobs=plain))

@@ -1,0 +1,80 @@
+"""``kernelcup admin stats``: how much was submitted and judged."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.backend.opening import with_place
+from kernelcup.cli.backend.place import Place, given, reader
+from kernelcup.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from kernelcup.services.stats import Stats
+
+
+@with_place
+def stats(
+    place: Place,
+    board: Annotated[str | None, typer.Option("--board", help="Only for this leaderboard.")] = None,
+    last_day: Annotated[bool, typer.Option("--last-day", help="Only submissions since then.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how much was submitted and judged."""
+    from datetime import timedelta
+
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.boards.changes import as_json as plain_value
+    from kernelcup.services.stats import Stats
+    from kernelcup.services.stats import stats as figures
+
+    now = datetime.now(UTC)
+    since = now - timedelta(days=1) if last_day else None
+    found = place.ask(
+        lambda db: figures(db, OPERATOR, board=board, since=since, now=now),
+        lambda api: api.ask(
+            reader(Stats),
+            "GET",
+            "/stats",
+            params=given(leaderboard=board, since=None if since is None else since.isoformat()),
+        ),
+    )
+    if as_json:
+        body = {name: plain_value(getattr(found, name)) for name in found.__slots__}
+        typer.echo(json.dumps(body))
+    else:
+        show_stats(found)
+
+
+def show_stats(found: Stats) -> None:
+    """Print figures for people."""
+    from kernelcup.cli.show import tables, terminal
+
+    where = f"leaderboard {found.board}" if found.board is not None else "all leaderboards"
+    when = "" if found.since is None else f" since {found.since:%Y-%m-%d %H:%M:%S} UTC"
+    typer.echo(
+        f"{where}{when}: {found.submissions} submissions ({found.unique_codes} different) "
+        f"by {found.users} users; {found.waiting} jobs wait, {found.running} run"
+    )
+    out = terminal.console()
+    if found.devices:
+        columns = ("device", "runs", "passed", "scored", "mean delay", "longest delay", "run time")
+        table = tables.new_table(*columns, right=columns[1:])
+        for each in found.devices:
+            delays = (seconds(each.mean_delay_s), seconds(each.longest_delay_s))
+            cells = (each.device, each.runs, each.passed, each.scored, *delays, seconds(each.run_s))
+            table.add_row(*map(tables.cell, cells))
+        tables.print_table(out, "Devices", table, drop=("longest delay", "scored", "mean delay"))
+    if found.top_users:
+        table = tables.new_table("user", "run time", right=("run time",))
+        for user in found.top_users:
+            table.add_row(tables.cell(user.user), tables.cell(seconds(user.run_s)))
+        tables.print_table(out, "Most time on devices", table)
+
+
+def seconds(value: float | None) -> str:
+    """Return a number of seconds as people read it."""
+    return "-" if value is None else f"{value:.1f} s"

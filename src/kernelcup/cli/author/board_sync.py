@@ -1,0 +1,178 @@
+"""``kernelcup board sync``: leaderboards from a git repository."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.author import board_settings as settings_of
+from kernelcup.cli.author.board_update import PreviewOption, RejudgeOption, left_standings
+from kernelcup.cli.backend.opening import with_place
+from kernelcup.cli.backend.place import Place, reader
+from kernelcup.cli.options import BoardHarnessOption, JsonOption, UserOption
+
+if TYPE_CHECKING:
+    from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
+    from kernelcup.storage.engine.database import Database
+
+
+@with_place
+def sync(
+    place: Place,
+    repository: Annotated[
+        str, typer.Argument(metavar="REPOSITORY", help="An https URL, or a path on this machine.")
+    ],
+    branch: Annotated[str, typer.Option("--branch", "-b", help="Its branch.")] = "main",
+    problem_set: Annotated[
+        str | None,
+        typer.Option("--problem-set", help="Name of one problems/*.yaml file; default: all of them."),
+    ] = None,
+    prefix: Annotated[str, typer.Option("--prefix", help="Prefix for the leaderboards' names.")] = "",
+    device: Annotated[
+        list[str] | None,
+        typer.Option("--device", "-d", help="Replaces the devices that each problem names; may be repeated."),
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option("--deadline", help="Replaces each problem's own deadline; none removes it.")
+    ] = None,
+    closed: settings_of.ClosedOption = None,
+    harness: BoardHarnessOption = None,
+    preview: PreviewOption = False,
+    rejudge: RejudgeOption = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also apply changes that make earlier results incomparable.")
+    ] = False,
+    user: UserOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create and update the leaderboards of a git repository's problem sets.
+
+    A device that is not configured here or cannot judge a problem is left out; the problem keeps the others.
+    Exit code 0 if every problem has its leaderboard as the repository has it, 3 if one was left as it is.
+    New leaderboards use the standard harness if the task's own solutions pass under it. If only the task's
+    own harness can judge it, --harness own permits that. A server fetches from an https URL, and accepts only
+    --branch, --problem-set, --device, --deadline, --harness, --preview and --force.
+    """
+    from kernelcup.cli import exit_codes, options
+    from kernelcup.domain import Visibility
+    from kernelcup.services.boards.changes import KEEP
+    from kernelcup.services.boards.deadlines import parse_deadline
+    from kernelcup.services.boards.problem_sync import SyncOptions
+
+    kind = options.read_harness(harness)
+    until = None if deadline in (None, settings_of.NONE) else parse_deadline(deadline, datetime.now(UTC))
+    if place.server is not None:
+        refuse_local_options(prefix=prefix, closed=closed, rejudge=rejudge, user=user)
+    chosen = SyncOptions(
+        force=force,
+        preview=preview,
+        prefix=prefix,
+        creator=user,
+        visibility=None if closed is None else Visibility.CLOSED if closed else Visibility.PUBLIC,
+        harness=kind,
+        rejudge=rejudge,
+        devices=tuple(device or ()),
+        deadline=KEEP if deadline is None else until,
+    )
+    result = work_sync(place, repository, branch=branch, problem_set=problem_set, chosen=chosen)
+    is_here = place.server is None and user is None and bool(result.created) and not result.preview
+    local_owner = place.board(result.created[0]).creator if is_here else ""
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(result)))
+    else:
+        show_sync(result, place.option)
+        if local_owner and result.created:
+            typer.echo(f"Their owner is {local_owner}; choose another owner for new ones with --user NAME.")
+    if not result.is_complete:
+        raise typer.Exit(exit_codes.USER_ERROR)
+
+
+def work_sync(
+    place: Place, repository: str, *, branch: str, problem_set: str | None, chosen: SyncOptions
+) -> SyncResult:
+    """Sync on this machine, or through the server."""
+    from kernelcup.cli import wiring
+    from kernelcup.client.api import LONG_S
+    from kernelcup.domain import OPERATOR
+    from kernelcup.services.boards.changes import Keep
+    from kernelcup.services.boards.problem_sync import SyncResult, sync_problem_set
+
+    def here(db: Database) -> SyncResult:
+        options = dataclasses.replace(
+            chosen,
+            creator=wiring.creator_name(db, chosen.creator),
+            known_devices=place.config.devices,
+            trial=wiring.make_trial(place.config),
+        )
+        return sync_problem_set(
+            db,
+            OPERATOR,
+            repository=repository,
+            branch=branch,
+            problem_set=problem_set,
+            options=options,
+            now=datetime.now(UTC),
+        )
+
+    wanted: dict[str, object] = {
+        "repository": repository,
+        "branch": branch,
+        "problem_set": problem_set,
+        "force": chosen.force,
+        "preview": chosen.preview,
+        "harness": chosen.harness and chosen.harness.value,
+    }
+    # Sent only when given: an older server does not know these fields.
+    if chosen.devices:
+        wanted["devices"] = list(chosen.devices)
+    if not isinstance(chosen.deadline, Keep):
+        wanted["deadline"] = None if chosen.deadline is None else chosen.deadline.isoformat()
+    return place.ask(
+        here,
+        lambda api: api.ask(reader(SyncResult), "POST", "/problem-sets/sync", json=wanted, timeout_s=LONG_S),
+    )
+
+
+def refuse_local_options(*, prefix: str, closed: bool | None, rejudge: bool, user: str | None) -> None:
+    """Raise ``InvalidValue`` for sync options that a server does not accept."""
+    from kernelcup.cli.backend.server import refuse_user
+    from kernelcup.errors import InvalidValue
+
+    refuse_user(user)
+    given = {
+        "--prefix": bool(prefix),
+        "--closed/--public": closed is not None,
+        "--rejudge": rejudge,
+    }
+    for name, is_given in given.items():
+        if is_given:
+            raise InvalidValue(
+                f"{name}: a server does not accept this option; change the leaderboards with `kernelcup board update`, "
+                "or sync on the machine of the database (--local)"
+            )
+
+
+def show_sync(result: SyncResult, option: str) -> None:
+    """Print what a sync did, for people."""
+    from kernelcup.cli.show.plain_text import plain
+
+    would = "would be " if result.preview else ""
+    typer.echo(f"commit {result.commit}")
+    for name in result.created:
+        typer.echo(f"{name}: {would}created")
+    for told in result.notes:
+        typer.echo(plain(f"{told.name}: {told.note}"))
+    for name in result.updated:
+        typer.echo(f"{name}: {would}updated")
+    for each in result.devices_left_out:
+        typer.echo(plain(f"{each.name}: a device is left out. {each.reason}"))
+    for each in result.skipped:
+        typer.echo(plain(f"{each.name}: skipped, {each.reason}"))
+    for problem in result.errors:
+        typer.echo(plain(f"{problem.name}: error: {problem.error}"))
+    if result.left_standings and not result.preview:
+        typer.echo(left_standings(result.left_standings, option))

@@ -1,0 +1,209 @@
+"""``kernelcup task check``: faults of a task, found by reading and by running it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, LocalOption, ServerOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from kernelcup.config.settings import Config
+    from kernelcup.domain import Task
+    from kernelcup.errors import Problem
+    from kernelcup.tasks.null_report import Outcome
+    from kernelcup_harness.protocol import HarnessKind, RunReport
+
+# Returns None, so that the judge must make and carry every input and every expected output.
+NULL_SUBMISSION = "def custom_kernel(data):\n    return None\n"
+NULL_RUN_S = 600
+
+
+def check(
+    path: AnyTaskArgument,
+    run: Annotated[
+        bool | None,
+        typer.Option(
+            "--run/--no-run",
+            help="--run: also give null submissions to the checker. --no-run: check the files only. "
+            "Default: make every input, also with large seeds, and carry it once.",
+            show_default=False,
+        ),
+    ] = None,
+    harness: Annotated[
+        str | None,
+        typer.Option(
+            "--harness",
+            help="standard or own: check the task for this harness, whatever the task names or ships.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+    server: ServerOption = None,
+    local: LocalOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """Report every problem of a task or problem set.
+
+    Prints one line for each problem, FILE:LINE:COLUMN: KEY: MESSAGE. Exit code 0 without problems, else 3;
+    warnings do not count.
+    """
+    from kernelcup.cli import options
+    from kernelcup.cli.author.task_argument import Where, task_place
+
+    kind = options.read_harness(harness)
+    with task_place(path, Where(server=server, local=local, config=config)) as place:
+        check_at(place, kind, run=run, as_json=as_json, config=config)
+
+
+def check_at(
+    place: Path, kind: HarnessKind | None, *, run: bool | None, as_json: bool, config: Path | None
+) -> None:
+    """Check the task or problem set at ``place``, and end with the exit code for the result."""
+    from kernelcup.cli import exit_codes
+    from kernelcup.cli.entry import problem_object
+    from kernelcup.tasks.check import check_path
+
+    problems = list(check_path(place, kind))
+    tried = ""
+    outcome = None
+    if run is not False and not problems:
+        outcome = try_task(place, config, kind, nulls=bool(run))
+        problems += outcome.errors if outcome else []
+    if run is not False and not problems:
+        more, tried = try_run(place, config, kind)
+        problems += more
+    if as_json:
+        body = {"path": str(place), "problems": [problem_object(each) for each in problems], "tried": tried}
+        typer.echo(json.dumps({**body, **nulls_object(outcome, nulls=bool(run))}))
+    else:
+        for problem in problems:
+            typer.echo(plain(str(problem)))
+        show_outcome(outcome, nulls=bool(run))
+        if not problems:
+            typer.echo(f"{place}: no problems" + (f"; {tried}" if tried else ""))
+    raise typer.Exit(exit_codes.USER_ERROR if problems else exit_codes.OK)
+
+
+def try_task(place: Path, config: Path | None, harness: HarnessKind | None, *, nulls: bool) -> Outcome | None:
+    """Try the task's inputs and reference with large seeds, and, with ``nulls``, its checker on null
+    submissions.
+
+    Return None if nothing of the task can be run here. Raise ``LaunchError``.
+    """
+    import os
+
+    from kernelcup.cli import wiring
+    from kernelcup.cli.show.working import working
+    from kernelcup.launchers.local import lint
+    from kernelcup.launchers.local.gpu_locks import Slots
+    from kernelcup.services.boards.task_trial import trial_spec
+    from kernelcup.tasks.loader import load_task
+    from kernelcup.tasks.null_report import weigh
+
+    if not can_run(place, harness):
+        return None
+    settings = wiring.load_config(config)
+    device = wiring.pick_device(settings, None)
+    task = load_task(place, harness=harness)
+    spec = trial_spec(task, device.backend, limit_s=NULL_RUN_S)
+    slots = Slots(settings.runtime_dir, settings.slot_gpus)
+    what = f"{task.name}: inputs, reference" + (" and null submissions" if nulls else "")
+    with working(f"{what} on {device.name}"):
+        report = lint.run_lint(spec, device, slots, environ=os.environ, nulls=nulls)
+    return weigh(task, report, place, nulls=nulls)
+
+
+def can_run(place: Path, harness: HarnessKind | None) -> bool:
+    """Return whether the inputs and the checker of the task at ``place`` can be run here."""
+    from importlib.util import find_spec
+
+    from kernelcup.tasks.loader import load_task
+    from kernelcup_harness.protocol import HarnessKind
+
+    if is_problem_set(place) or find_spec("torch") is None:
+        return False
+    return load_task(place, harness=harness).harness is HarnessKind.STANDARD
+
+
+def is_problem_set(place: Path) -> bool:
+    """Return whether a path names a problem set's file."""
+    return place.suffix in (".yaml", ".yml") and place.name != "task.yml"
+
+
+def nulls_object(outcome: Outcome | None, *, nulls: bool) -> dict[str, object]:
+    """Return the part of ``--json`` for a trial: warnings and, with ``nulls``, the null submissions'
+    outcomes.
+    """
+    from kernelcup.cli.entry import problem_object
+    from kernelcup.tasks.null_report import outcome_object
+
+    if outcome is None:
+        return {}
+    warnings = [problem_object(each) for each in outcome.warnings]
+    return {"warnings": warnings, **(outcome_object(outcome) if nulls else {})}
+
+
+def show_outcome(outcome: Outcome | None, *, nulls: bool) -> None:
+    """Print the results of a trial other than problems."""
+    if outcome is None:
+        return
+    for warning in outcome.warnings:
+        typer.echo(plain(f"{warning} (warning)"))
+    for waived in outcome.waived:
+        typer.echo(plain(f"waived: {waived.null} in {', '.join(waived.cases)}: {waived.reason}"))
+    for note in outcome.notes:
+        typer.echo(plain(f"note: {note}"))
+    if nulls:
+        typer.echo(f"{outcome.tried} null submissions were given to the checker")
+
+
+def try_run(place: Path, config: Path | None, harness: HarnessKind | None) -> tuple[list[Problem], str]:
+    """Have every case's input and expected output made and carried once.
+
+    Return the problems, and a description of what was tried.
+    """
+    from importlib.util import find_spec
+
+    from kernelcup.cli import wiring
+    from kernelcup.errors import Problem
+    from kernelcup.tasks.loader import load_task
+    from kernelcup_harness.protocol import HarnessKind, Verdict
+
+    if is_problem_set(place):
+        return [], ""
+    task = load_task(place, harness=harness)
+    if task.harness is HarnessKind.OWN:
+        return [], "nothing was run: the task's own harness makes its inputs (--harness standard tries ours)"
+    if find_spec("torch") is None:
+        return [], "nothing was run: PyTorch is not installed here"
+    settings = wiring.load_config(config)
+    report = null_run(task, settings)
+    if report.verdict is Verdict.WRONG_ANSWER:
+        return [], "every input and expected output was made once"
+    text = report.message or f"a kernel that returns None ends with {report.verdict.value}"
+    if report.verdict is Verdict.ACCEPTED:
+        text = "the checker accepts a kernel that returns None"
+    elif report.verdict is Verdict.TIME_LIMIT_EXCEEDED:
+        text = f"its inputs and expected outputs take longer than {NULL_RUN_S} s to make"
+    return [Problem(file=str(place / "task.yml") if place.is_dir() else str(place), text=text)], ""
+
+
+def null_run(task: Task, settings: Config) -> RunReport:
+    """Judge a kernel that returns None on all cases, including benchmarks and hidden cases."""
+    import dataclasses
+
+    from kernelcup.cli import wiring
+    from kernelcup.cli.compete.run import judge
+    from kernelcup.cli.show.working import working
+    from kernelcup_harness.protocol import Mode
+
+    everything = [*task.tests, *task.benchmarks, *task.hidden_tests, *task.hidden_benchmarks]
+    limits = dataclasses.replace(task.limits, test_s=NULL_RUN_S)
+    whole = dataclasses.replace(task, tests=everything, hidden_tests=[], limits=limits)
+    device = wiring.pick_device(settings, None)
+    with working(f"{task.name}: every input and expected output on {device.name}"):
+        return judge(whole, NULL_SUBMISSION, Mode.TEST, device, settings=settings, quiet=True)

@@ -1,0 +1,68 @@
+"""Runs as a viewer may see them: redacted, or veiled until a freeze or a deadline is over."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import (
+    Actor,
+    DuelOutcome,
+    Job,
+    JobState,
+    Leaderboard,
+    Run,
+)
+from kernelcup.services import access
+from kernelcup.services.boards import visibility
+from kernelcup.services.submissions.redaction import redact, without_duel
+from kernelcup.storage.boards import task_versions
+from kernelcup.storage.queue import comparisons
+from kernelcup.storage.results import frozen_standings
+from kernelcup.storage.submissions import submissions
+from kernelcup_harness.protocol import Mode, StageName
+
+
+def redacted_run(
+    session: Session, board: Leaderboard, job: Job, run: Run | None, viewer: Actor
+) -> Run | None:
+    """Return a run without what this viewer may not see of it."""
+    if run is None:
+        return None
+    report = redact(
+        run.report,
+        sees_all=access.inspects_board(viewer, board),
+        done=job.state is JobState.DONE,
+        is_own_rival=_is_own_rival(session, job, run, viewer),
+        hides_ranked_failure=_may_have_failed_hidden(session, job, run),
+    )
+    return veiled_run(session, board, job, dataclasses.replace(run, report=report), viewer)
+
+
+def _is_own_rival(session: Session, job: Job, run: Run, viewer: Actor) -> bool:
+    """Return whether the rival of a comparison also belongs to the viewer."""
+    pair = comparisons.find(session, job.id) if run.report.duel is not None else None
+    rival = None if pair is None or pair.second_id is None else submissions.find(session, pair.second_id)
+    return rival is not None and rival.user_id == viewer.user_id
+
+
+def _may_have_failed_hidden(session: Session, job: Job, run: Run) -> bool:
+    """Return whether a failure in the ranked stage may come from a duel, which reports it for the first case."""
+    if run.rival is None or job.mode is not Mode.LEADERBOARD or run.report.stage is not StageName.RANKED:
+        return False
+    return bool(task_versions.load(session, run.task_hash).hidden_benchmarks)
+
+
+def veiled_run(session: Session, board: Leaderboard, job: Job, run: Run, viewer: Actor) -> Run:
+    """Return the viewer's own run without anything that reveals the leader after the leaderboard froze."""
+    since = visibility.hidden_since(board, viewer)
+    if job.mode is not Mode.LEADERBOARD or since is None:
+        return run
+    if run.finished_at <= since:
+        if not (run.duel.is_behind and frozen_standings.is_kept(session, board.id)):
+            return run
+        # The rival that it was placed behind may have been judged again since.
+        return dataclasses.replace(run, rank_s=frozen_standings.ranked_s(session, run.id))
+    report = without_duel(run.report)
+    return dataclasses.replace(run, duel=DuelOutcome.NONE, rival=None, rank_s=None, report=report)
