@@ -66,7 +66,7 @@ def test_a_text_that_is_too_large_is_refused_in_one_way(client, person, scene, s
 @pytest.mark.parametrize(
     ("body", "where", "text"),
     [
-        (b'{"code": "\xff"}', "body.10", "The body is no UTF-8 text."),
+        (b'{"code": "\xff"}', "body.10", "The body is not UTF-8 text."),
         (b'{"code": ' + b"[" * 100_000, "body", "The JSON is nested too deeply."),
     ],
     ids=["latin-1", "deep"],

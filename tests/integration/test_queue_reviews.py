@@ -307,7 +307,7 @@ def test_a_decision_is_made_once_and_a_rejected_result_can_be_looked_at_again(ju
     submission = judging.judge(1000)
     review = quarantine(judging, submission)
     decide(judging, review, "rejected")
-    with pytest.raises(Conflict, match="decided already: rejected"):
+    with pytest.raises(Conflict, match="was already decided: rejected"):
         decide(judging, review, "released")
     decide(judging, quarantine(judging, submission, reason="an appeal"), "released")
     assert judging.ranking() == [("ada", 1000)]

@@ -142,7 +142,8 @@ def test_a_closed_board_is_not_there_in_feed_badge_and_card(client, db, clock, p
         for headers in ({}, eve.headers):
             answer = client.get(address, headers=headers)
             assert answer.status_code == unknown.status_code == 404
-            assert "ada" not in answer.text
+            error = answer.json()["error"]
+            assert "ada" not in f"{error['code']} {error['message']}"
     assert "secret" not in client.get("/feed.atom", headers=eve.headers).text
     assert "ada takes the first place" in client.get("/b/secret/feed.atom", headers=ada.headers).text
     # Other sites keep copies of these: they are for everybody or for nobody.

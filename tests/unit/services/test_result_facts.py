@@ -23,6 +23,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import overview, standings
 from kernelcup.services.results.facts import Remembered, facts_of
 from kernelcup.services.results.overview import summary_of
+from kernelcup.storage.engine.database import Database, database_of
 from kernelcup_harness.protocol import Verdict
 
 
@@ -169,3 +170,9 @@ def test_what_was_read_once_is_remembered_and_the_oldest_forgotten() -> None:
     assert known.get("b", [1], read) == {1: "1"}
     known.get("a", [2], read)
     assert asked == [1, 2, 1, 2]
+
+
+def test_values_of_a_database_are_not_those_of_another_with_its_address(db: Database, db_url: str) -> None:
+    with Database.open(db_url) as again, db.read() as one, db.read() as same, again.read() as other:
+        assert database_of(one) == database_of(same)
+        assert database_of(one) != database_of(other)

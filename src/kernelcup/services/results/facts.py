@@ -17,7 +17,7 @@ from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results.standings import board_device, shows_copy
 from kernelcup.storage.boards import task_versions
-from kernelcup.storage.engine.database import Database
+from kernelcup.storage.engine.database import Database, database_of
 from kernelcup.storage.results import facts as stored
 from kernelcup_harness.protocol import RunReport, StageName, Verdict
 
@@ -79,7 +79,7 @@ def facts_of(
             frozen=shows_copy(session, found, viewer),
             submission_ids=[each.submission_id for each in places],
         )
-        where = str(session.get_bind().engine.url)
+        where = database_of(session)
         runs = read_beside(session, {each.run_id for each in behind.values()})
         texts = _TEXTS.get(
             where,
@@ -98,13 +98,13 @@ def facts_of(
 
 def read_beside(session: Session, run_ids: Collection[int]) -> dict[int, Beside]:
     """Return the other times of runs, by their ids."""
-    where = str(session.get_bind().engine.url)
+    where = database_of(session)
     return _RUNS.get(where, run_ids, lambda missing: _read(session, missing))
 
 
 def read_public_times(session: Session, run_id: int, task_hash: str) -> Mapping[int, float]:
     """Return in how many nanoseconds a ranked run did its public cases; none of another task version's."""
-    where = str(session.get_bind().engine.url)
+    where = database_of(session)
     found = _TIMES.get(
         where,
         [run_id],

@@ -16,7 +16,7 @@ from kernelcup.services.boards.boards import find_board
 from kernelcup.services.results.facts import Beside, Remembered, read_beside
 from kernelcup.services.results.standings import board_device, shows_copy
 from kernelcup.storage.boards import task_versions
-from kernelcup.storage.engine.database import Database
+from kernelcup.storage.engine.database import Database, database_of
 from kernelcup.storage.results import overview as stored
 from kernelcup.storage.results import standings
 from kernelcup.storage.results.overview import Head
@@ -160,7 +160,7 @@ def summary_of(description: str) -> str:
 def _told(session: Session, found: Sequence[Leaderboard]) -> dict[str, str]:
     """Return the beginnings of statements, by task version."""
     return _SUMMARIES.get(
-        str(session.get_bind().engine.url),
+        database_of(session),
         {each.task_hash for each in found},
         lambda missing: {key: summary_of(task_versions.load(session, key).description) for key in missing},
     )

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup import scoring
 from kernelcup.scoring import Span
+from kernelcup.storage.engine.database import database_of
 from kernelcup.storage.results import standings
 from kernelcup.storage.results.standings import WHOLE, Part, State
 
@@ -95,7 +96,7 @@ class Places:
         wanted = Ranking(session=session, board_id=board_id, device=device, frozen=frozen)
         if until <= NEAR:
             return list(scoring.band_heads(wanted.spans(limit=until)))
-        key = (str(session.get_bind().engine.url), board_id, device, frozen)
+        key = (database_of(session), board_id, device, frozen)
         state = wanted.state()
         with self._mine:  # of many concurrent callers, one computes
             known = self._known.get(key)
