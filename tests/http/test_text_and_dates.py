@@ -14,7 +14,7 @@ from scenes import judge, play
 
 from builders import NOW, make_actor, make_board, make_report, make_submission
 from database_kinds import DATABASES
-from kernelcup.cli.author.board import moment
+from kernelcup.cli.show.boards import moment
 from kernelcup.domain import Role
 from kernelcup.errors import InvalidValue
 from kernelcup.launchers.local.launcher import _last_report

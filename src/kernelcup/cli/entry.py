@@ -5,11 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 import signal
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, NoReturn
@@ -17,14 +14,12 @@ from typing import Any, NoReturn
 import typer
 
 from kernelcup.cli import exit_codes
+from kernelcup.cli.failures import problem_object, write_crash
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import InvalidTask, KernelCupError
 
 # The base class of typer's usage errors; some versions have no public name for it.
 UsageError: Any = typer.BadParameter.mro()[2]
-
-TOKEN = re.compile(r"kc_\S+")
-"""Crash reports get sent to other people."""
 
 
 def main() -> NoReturn:
@@ -118,16 +113,3 @@ def tell(error: BaseException, code: str, message: str, *, as_json: bool) -> Non
     lines = plain(message).split("\n")
     head = f"error ({code}):" if len(lines) > 1 else f"error ({code}): {lines.pop()}"
     sys.stderr.write("\n".join([head, *lines, *(f"Next: {plain(note)}" for note in notes)]) + "\n")
-
-
-def problem_object(problem: Any) -> dict[str, object]:
-    """Return a problem of a task as ``--json`` prints it."""
-    return {name: getattr(problem, name) for name in ("file", "line", "column", "key", "text")}
-
-
-def write_crash(error: BaseException) -> str:
-    """Write the traceback to a file and return its name; tokens are left out."""
-    text = f"{' '.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}"
-    with tempfile.NamedTemporaryFile("w", prefix="kernelcup-crash-", suffix=".txt", delete=False) as file:
-        file.write(TOKEN.sub("kc_[left out]", text))
-    return file.name

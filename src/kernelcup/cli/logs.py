@@ -6,7 +6,7 @@ import logging
 import sys
 from types import TracebackType
 
-from kernelcup.cli.entry import write_crash
+from kernelcup.cli.failures import write_crash
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import KernelCupError
 

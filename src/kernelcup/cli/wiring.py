@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kernelcup.launchers.base import Launcher
     from kernelcup.launchers.gpu_health.checks import Hygiene
     from kernelcup.launchers.local.launcher import LocalLauncher
+    from kernelcup.screen.kernelguard import KernelGuard
     from kernelcup.services.boards.task_trial import LocalTrial
     from kernelcup.services.queue.dispatcher import Dispatcher
     from kernelcup.services.queue.progress import Progress
@@ -224,7 +225,6 @@ def make_dispatcher(
     Args:
         serving: Keep runners ready until the dispatcher is closed; otherwise each job starts its own.
     """
-    from kernelcup.cli.author.screen import second_opinion
     from kernelcup.screen.bounded import BoundedScreen
     from kernelcup.services.queue.dispatcher import Dispatcher
     from kernelcup.services.submissions.screening import is_native
@@ -243,6 +243,13 @@ def make_dispatcher(
         calibrate_every=config.calibrate_every,
         look=BoundedScreen(is_native, second_opinion=second_opinion(config)),
     )
+
+
+def second_opinion(config: Config) -> KernelGuard | None:
+    """Return the configured second opinion of the static screen, None if there is none or it is not installed."""
+    from kernelcup.screen.kernelguard import KernelGuard
+
+    return KernelGuard.if_installed() if config.kernelguard else None
 
 
 def pick_device(config: Config, name: str | None) -> Device:

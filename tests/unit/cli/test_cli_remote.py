@@ -16,7 +16,7 @@ from test_cli_commands import Command, Ended, command, home
 
 from builders import NOW, SUBMISSION, make_actor, make_board, make_device, make_report, make_task
 from fakes import FakeClock
-from kernelcup.cli.backend.base import choose
+from kernelcup.cli.backend.choosing import choose
 from kernelcup.cli.credentials import Credentials
 from kernelcup.client import api as client_api
 from kernelcup.client import transport as client_module

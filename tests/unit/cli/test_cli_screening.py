@@ -13,8 +13,9 @@ from rich.console import Console
 
 from builders import SUBMISSION, look_at
 from kernelcup.cli import logs
-from kernelcup.cli.author.screen import NO_VERDICT, print_screening, second_opinion
+from kernelcup.cli.author.screen import NO_VERDICT, print_screening
 from kernelcup.cli.entry import execute
+from kernelcup.cli.wiring import second_opinion
 from kernelcup.config.settings import Config
 from kernelcup.screen.findings import Finding, Screening
 from kernelcup.screen.kernelguard import KernelGuard

@@ -155,7 +155,7 @@ def grant_late(
 ) -> None:
     """Let a user submit until a given time, whatever the deadline is."""
     from kernelcup.cli import wiring
-    from kernelcup.cli.author.board import moment
+    from kernelcup.cli.show.boards import moment
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services.boards import late_exceptions
@@ -203,7 +203,7 @@ def revoke_late(place: Place, board: BoardArgument, user: UserArgument, as_json:
 @with_place
 def list_late(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the users who may submit after the deadline."""
-    from kernelcup.cli.author.board import moment
+    from kernelcup.cli.show.boards import moment
     from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import late_exceptions
     from kernelcup.services.boards.late_exceptions import LateException
@@ -237,7 +237,7 @@ def freeze(
     as_json: JsonOption = False,
 ) -> None:
     """Freeze what others see of the standings, now or at a given time, until you unveil them."""
-    from kernelcup.cli.author.board import moment
+    from kernelcup.cli.show.boards import moment
     from kernelcup.client.models import BoardInfo
     from kernelcup.domain import OPERATOR
     from kernelcup.services.boards.deadlines import parse_opening
@@ -294,7 +294,7 @@ def limit_object(each: Limit) -> dict[str, Any]:
 
 
 def _board_object(board: BoardInfo) -> dict[str, object]:
-    from kernelcup.cli.author.board import as_object
+    from kernelcup.cli.show.boards import as_object
 
     return as_object(board)
 

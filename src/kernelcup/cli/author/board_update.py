@@ -100,7 +100,7 @@ def change(
     as_json: bool,
 ) -> None:
     """Show what changes, ask, and do it."""
-    from kernelcup.cli.author.board import find_board
+    from kernelcup.cli.backend.boards import find_board
     from kernelcup.errors import InvalidValue
 
     find_board(venue, wanted.board)
@@ -185,7 +185,7 @@ def taking(each: Affected) -> str:
 
 def setting(value: object) -> str:
     """Return a setting as people read it."""
-    from kernelcup.cli.author.board import moment
+    from kernelcup.cli.show.boards import moment
     from kernelcup.services.boards.changes import as_json
 
     if value is None:

@@ -10,13 +10,12 @@ import typer
 
 from kernelcup.cli.options import ConfigOption, JsonOption, SubmissionFile
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.wiring import second_opinion
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.config.settings import Config
     from kernelcup.screen.findings import Finding, Screening
-    from kernelcup.screen.kernelguard import KernelGuard
 
 NO_VERDICT = "Tags are hints for reviewers, never a verdict."
 
@@ -38,13 +37,6 @@ def screen(file: SubmissionFile, as_json: JsonOption = False, config: ConfigOpti
         typer.echo(json.dumps(as_object(found)))
     else:
         print_screening(terminal.console(), found)
-
-
-def second_opinion(config: Config) -> KernelGuard | None:
-    """Return the configured second opinion, None if there is none or it is not installed."""
-    from kernelcup.screen.kernelguard import KernelGuard
-
-    return KernelGuard.if_installed() if config.kernelguard else None
 
 
 def print_screening(out: Console, screening: Screening | None) -> None:

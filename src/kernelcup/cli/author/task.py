@@ -13,6 +13,7 @@ import typer
 from kernelcup.cli.author.task_check import check
 from kernelcup.cli.options import AnyTaskArgument, ConfigOption, JsonOption, LocalOption, ServerOption
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.task_object import without_hidden
 
 if TYPE_CHECKING:
     from kernelcup.client.models import TaskInfo
@@ -160,16 +161,6 @@ def print_sources(texts: dict[str, str], *, as_json: bool) -> None:
         if len(texts) > 1:
             typer.echo(f"# ==== {name} ====")
         typer.echo(text, nl=len(texts) > 1)
-
-
-def without_hidden(task: Task) -> dict[str, object]:
-    """Return a task as JSON, hidden cases as their number."""
-    body = dict(task.to_json())
-    body["hidden_tests"] = len(task.hidden_tests)
-    body["hidden_benchmarks"] = len(task.hidden_benchmarks)
-    # The traffic of a hidden case would reveal its size.
-    del body["hidden_work"]
-    return {**body, "content_hash": task.content_hash}
 
 
 def describe(task: TaskInfo, work: Sequence[Work] = ()) -> None:

@@ -72,15 +72,15 @@ def _path(text: str, where: Where) -> Path | NotFound | None:
 
 def _say_shipped(text: str, where: Where) -> None:
     """Report that a shipped task is used although a leaderboard could be meant."""
-    from kernelcup.cli.backend.base import choose
+    from kernelcup.cli.backend.choosing import choose
 
     if choose(where.server, local=where.local, config=where.config) is not None:
         typer.echo(f"task: {text}, a shipped task; for the leaderboard's task give {BOARD}{text}", err=True)
 
 
 def _of_board(text: str, where: Where, why: NotFound | None) -> Task:
-    from kernelcup.cli.author.board import find_board
-    from kernelcup.cli.backend.base import choose, open_venue
+    from kernelcup.cli.backend.boards import find_board
+    from kernelcup.cli.backend.choosing import choose, open_venue
     from kernelcup.errors import NotFound
 
     address = choose(where.server, local=where.local, config=where.config)

@@ -64,7 +64,7 @@ def check_at(
 ) -> None:
     """Check the task or problem set at ``place``, and end with the exit code for the result."""
     from kernelcup.cli import exit_codes
-    from kernelcup.cli.entry import problem_object
+    from kernelcup.cli.failures import problem_object
     from kernelcup.tasks.check import check_path
 
     problems = list(check_path(place, kind))
@@ -138,7 +138,7 @@ def nulls_object(outcome: Outcome | None, *, nulls: bool) -> dict[str, object]:
     """Return the part of ``--json`` for a trial: warnings and, with ``nulls``, the null submissions'
     outcomes.
     """
-    from kernelcup.cli.entry import problem_object
+    from kernelcup.cli.failures import problem_object
     from kernelcup.tasks.null_report import outcome_object
 
     if outcome is None:

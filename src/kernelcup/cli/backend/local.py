@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kernelcup.cli import wiring
-from kernelcup.cli.author.task import without_hidden
 from kernelcup.cli.backend.base import Ask, Changed, Update
 from kernelcup.cli.show import render
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
 from kernelcup.domain import OPERATOR, DuelOutcome, JobState
 from kernelcup.errors import Forbidden

@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
-from kernelcup.cli.backend.base import Venue, open_venue
-from kernelcup.cli.backend.place import Place, open_place
+from kernelcup.cli.backend.base import Venue
+from kernelcup.cli.backend.choosing import open_place, open_venue
+from kernelcup.cli.backend.place import Place
 from kernelcup.cli.options import ConfigOption, LocalOption, ServerOption
 
 P = ParamSpec("P")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kernelcup.cli.backend.base import Venue
     from kernelcup.client.api import Api
     from kernelcup.client.models import BoardInfo
@@ -64,27 +61,9 @@ class Place:
 
     def board(self, name: str) -> BoardInfo:
         """Return a leaderboard. Raise ``NotFound`` with what to do next."""
-        from kernelcup.cli.author.board import find_board
+        from kernelcup.cli.backend.boards import find_board
 
         return find_board(self._venue, name)
-
-
-@contextmanager
-def open_place(server: str | None, local: bool, config: Path | None) -> Iterator[Place]:
-    """Open the place where a command works; see :func:`kernelcup.cli.backend.base.open_venue`."""
-    from kernelcup.cli.backend.base import open_venue
-
-    with open_venue(server, local, config) as venue:
-        if venue.server is None:
-            from kernelcup.cli.backend.local import LocalVenue
-
-            assert isinstance(venue, LocalVenue)
-            yield Place(venue, db=venue.db, config=venue.config)
-        else:
-            from kernelcup.cli.backend.server import RemoteVenue
-
-            assert isinstance(venue, RemoteVenue)
-            yield Place(venue, api=venue.api)
 
 
 def path_of(*parts: object) -> str:

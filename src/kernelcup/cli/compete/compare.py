@@ -62,7 +62,7 @@ def compare(
     Exit codes as for `kernelcup run`, for A's verdict; 9 if nothing was compared.
     """
     from kernelcup.cli import wiring
-    from kernelcup.cli.backend.base import open_venue
+    from kernelcup.cli.backend.choosing import open_venue
     from kernelcup.cli.backend.local import LocalVenue
     from kernelcup.cli.backend.server import RemoteVenue
     from kernelcup.errors import NotFound

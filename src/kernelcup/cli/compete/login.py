@@ -51,7 +51,7 @@ def login(
     Shows an address and a code. Open the address in any browser, sign in there and enter the
     code. The token goes to ~/.config/kernelcup/credentials.json, which only you can read.
     """
-    from kernelcup.cli.backend.base import overriding
+    from kernelcup.cli.backend.choosing import overriding
     from kernelcup.cli.credentials import Credentials, write_popcorn
     from kernelcup.client.transport import Client, read_server
 
@@ -138,7 +138,7 @@ def budgets(client: Client, board: str) -> dict[str, list[BudgetInfo]]:
 
 def budget_text(found: Sequence[BudgetInfo]) -> str:
     """Describe how much of each limit is left."""
-    from kernelcup.cli.author.board import moment
+    from kernelcup.cli.show.boards import moment
 
     parts = []
     for each in found:

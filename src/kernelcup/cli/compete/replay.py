@@ -63,7 +63,7 @@ def replay(
     Exit codes as for `kernelcup run`.
     """
     from kernelcup.cli import exit_codes, wiring
-    from kernelcup.cli.backend.place import open_place
+    from kernelcup.cli.backend.choosing import open_place
     from kernelcup.errors import NotFound
     from kernelcup.services.results.replay import find_run, replay_job
 

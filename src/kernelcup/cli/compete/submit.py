@@ -206,8 +206,9 @@ def standings(
     as_json: JsonOption = False,
 ) -> None:
     """Show a leaderboard's standings, one table for each device."""
-    from kernelcup.cli.author.board import find_board, moment
+    from kernelcup.cli.backend.boards import find_board
     from kernelcup.cli.show import ranking, terminal
+    from kernelcup.cli.show.boards import moment
     from kernelcup.cli.show.older import print_older
     from kernelcup.reporting.phrases import frozen_text
 

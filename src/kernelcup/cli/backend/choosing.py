@@ -1,0 +1,108 @@
+"""Which backend a command uses: the database of this machine, or a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from kernelcup.cli.backend.base import Venue
+from kernelcup.cli.backend.place import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+LOCAL_NAMES = ("KERNELCUP_HOME", "KERNELCUP_CONFIG", "KERNELCUP_DATABASE")
+"""If any of these is set, commands use the local database even when signed in to a server."""
+
+
+@contextmanager
+def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator[Venue]:
+    """Open the place for a command, from its options and the environment; a server is named on stderr.
+
+    Raises:
+        InvalidValue: The options contradict each other.
+        ConfigError, StorageUnavailable: The local database cannot be used.
+    """
+    from kernelcup.cli import wiring
+    from kernelcup.errors import SignInNeeded
+
+    address = choose(server, local=local, config=config)
+    if address is None:
+        from kernelcup.cli.backend.local import LocalVenue
+
+        if not local and config is None:
+            say_overridden()
+        settings = wiring.load_config(config)
+        with wiring.open_database(settings) as db:
+            yield LocalVenue(settings, db)
+        return
+    from kernelcup.cli.backend.server import RemoteVenue
+    from kernelcup.cli.credentials import Credentials
+    from kernelcup.client.transport import Client
+
+    typer.echo(f"server: {address}", err=True)
+    token = Credentials.load(os.environ).tokens.get(address)
+    option = f" --server {address}" if server is not None else ""
+    with (
+        wiring.pointing_to(f"kernelcup login {address}", SignInNeeded),
+        Client(address, token) as client,
+    ):
+        yield RemoteVenue(client, option=option)
+
+
+def overriding() -> str | None:
+    """Return the set variable that makes commands use this machine's database despite a sign-in."""
+    return next((name for name in LOCAL_NAMES if os.environ.get(name)), None)
+
+
+def say_overridden() -> None:
+    """Report on stderr that the signed-in server is not used, and why."""
+    from kernelcup.cli.credentials import Credentials
+
+    name, server = overriding(), Credentials.load(os.environ).default
+    if name is not None and server is not None:
+        typer.echo(
+            f"using this machine's database, because {name} is set; you are signed in to {server}, use it "
+            f"with --server {server}",
+            err=True,
+        )
+
+
+def choose(server: str | None, *, local: bool, config: Path | None) -> str | None:
+    """Return the address of the chosen server, None for this machine's database."""
+    from kernelcup.cli.credentials import Credentials
+    from kernelcup.client.transport import read_server
+    from kernelcup.errors import InvalidValue
+
+    if server is not None and (local or config is not None):
+        raise InvalidValue(f"--server and {'--local' if local else '--config'} contradict each other")
+    if local:
+        return None
+    if named := server or os.environ.get("KERNELCUP_SERVER"):
+        return read_server(named)
+    if config is not None or any(os.environ.get(name) for name in LOCAL_NAMES):
+        return None
+    return Credentials.load(os.environ).default
+
+
+@contextmanager
+def open_place(server: str | None, local: bool, config: Path | None) -> Iterator[Place]:
+    """Open the place where a command works; see :func:`kernelcup.cli.backend.base.open_venue`."""
+    from kernelcup.cli.backend.choosing import open_venue
+
+    with open_venue(server, local, config) as venue:
+        if venue.server is None:
+            from kernelcup.cli.backend.local import LocalVenue
+
+            assert isinstance(venue, LocalVenue)
+            yield Place(venue, db=venue.db, config=venue.config)
+        else:
+            from kernelcup.cli.backend.server import RemoteVenue
+
+            assert isinstance(venue, RemoteVenue)
+            yield Place(venue, api=venue.api)

@@ -1,0 +1,64 @@
+"""Leaderboards as text for people, and as JSON."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelcup.client.models import BoardInfo
+
+
+def times(board: BoardInfo) -> str:
+    """Describe when a leaderboard opens, closes and freezes."""
+    opens = f"opens {moment(board.opens_at)}; " if board.opens_at is not None else ""
+    closes = "no deadline" if board.deadline is None else f"closes {moment(board.deadline)}"
+    if board.freeze_at is None:
+        return opens + closes
+    is_frozen = board.freeze_at <= datetime.now(UTC)
+    return f"{opens}{closes}; {'frozen since' if is_frozen else 'freezes'} {moment(board.freeze_at)}"
+
+
+def rules_text(board: BoardInfo) -> str:
+    """Describe which times rank, and what a new first place needs."""
+    from kernelcup.domain import TrustRule
+
+    which = "only audited times rank" if board.trust is TrustRule.AUDITED else "all times rank, each marked"
+    return f"{which}; a new first place must win a duel" if board.duel else which
+
+
+def moment(utc: datetime) -> str:
+    """Return a moment in UTC, and in local time if that differs."""
+    try:
+        local = utc.astimezone()
+    except OverflowError:  # the last hours of the year 9999, east of UTC
+        local = utc
+    here = f" ({local:%Y-%m-%d %H:%M %Z} here)" if local.utcoffset() else ""
+    return f"{utc:%Y-%m-%d %H:%M:%S} UTC{here}"
+
+
+def as_object(board: BoardInfo) -> dict[str, object]:
+    """Return a leaderboard as ``--json`` prints it; a server leaves out the review tags."""
+    body: dict[str, object] = {
+        "name": board.name,
+        "devices": list(board.devices),
+        "harness": board.harness.value,
+        "task_hash": board.task_hash,
+        "creator": board.creator,
+        "opens_at": board.opens_at.isoformat() if board.opens_at else None,
+        "deadline": board.deadline.isoformat() if board.deadline else None,
+        "created_at": board.created_at.isoformat(),
+        "visibility": board.visibility.value,
+        "pseudonymous": board.pseudonymous,
+        "code_policy": board.code_policy.value,
+        "freeze_at": board.freeze_at.isoformat() if board.freeze_at else None,
+        "max_file_bytes": board.max_file_bytes,
+        "trust": board.trust.value,
+        "duel": board.duel,
+        "notice": board.notice,
+        "seeds_below": board.seeds_below,
+        "event": board.event,
+    }
+    if board.review_tags is not None:
+        body["review_tags"] = list(board.review_tags)
+    return body

@@ -1,0 +1,18 @@
+"""A task as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kernelcup.domain import Task
+
+
+def without_hidden(task: Task) -> dict[str, object]:
+    """Return a task as JSON, hidden cases as their number."""
+    body = dict(task.to_json())
+    body["hidden_tests"] = len(task.hidden_tests)
+    body["hidden_benchmarks"] = len(task.hidden_benchmarks)
+    # The traffic of a hidden case would reveal its size.
+    del body["hidden_work"]
+    return {**body, "content_hash": task.content_hash}
