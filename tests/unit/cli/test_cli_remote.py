@@ -574,12 +574,12 @@ def test_a_stream_that_never_comes_back_is_given_up() -> None:
 
 
 def test_a_crash_report_has_no_token(command, home, tmp_path, monkeypatch) -> None:
-    from kernelcup.cli.backend import base
+    from kernelcup.cli.backend import choosing
 
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("Bearer kc_secret-of_mine")
 
-    monkeypatch.setattr(base, "choose", fail)
+    monkeypatch.setattr(choosing, "choose", fail)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("sys.argv", ["kernelcup", "login", "--token", "kc_other-secret"])
     assert command("board", "list").code == 1
