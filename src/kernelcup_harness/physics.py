@@ -74,7 +74,7 @@ def attainable_share(work: Work, device: DeviceFacts, time_ns: float) -> float |
 
 
 def limited_by(work: Work, device: DeviceFacts) -> str:
-    """Return what limits the floor: ``memory``, ``arithmetic``, or an empty text if there is no floor."""
+    """Return the bound that decides the floor: ``memory``, ``arithmetic``, or an empty text if there is no floor."""
     memory, matrix = memory_ns(work, device) or 0.0, matrix_ns(work, device) or 0.0
     if not memory and not matrix:
         return ""

@@ -111,7 +111,7 @@ async def _ask(
 
 
 def preview_text(seen: Json, *, rejudge: bool) -> str:
-    """Return what a change means."""
+    """Return the meaning of a change."""
     lines = [
         f"- {texts.plain(name.removeprefix('task.').replace('_', ' '))}: {_shown(old)} → {_shown(new)}"
         for name, (old, new) in seen["settings"].items()

@@ -56,7 +56,7 @@ class Venue(Protocol):
 
     @property
     def option(self) -> str:
-        """Return what a command that is proposed needs, to work here: empty, or `` --server URL``."""
+        """Return the option that a proposed command needs to reach this place: empty, or `` --server URL``."""
 
     def check_judges(self) -> None:
         """Raise ``ConfigError`` if this machine is to judge submissions and cannot."""
@@ -97,7 +97,7 @@ class Venue(Protocol):
         """Return a ranking."""
 
     def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return what was measured by an older clock and stands apart, a hundred at most."""
+        """Return results of an older clock, which stand apart: a hundred at most."""
 
     def frozen_since(self, board: str, device: str) -> datetime | None:
         """Return the time of the freeze whose standings the user sees, None if they are live."""
@@ -129,7 +129,7 @@ class Venue(Protocol):
         """Create a leaderboard; return it, and how its harness was chosen. Raise ``OwnHarnessNeeded``."""
 
     def preview(self, update: Update) -> UpdatePreview:
-        """Return what an update would change."""
+        """Return the changes that an update would make."""
 
     def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:
         """Change a leaderboard as previewed."""

@@ -150,7 +150,7 @@ class LocalVenue:
         return rank.standings(self._db, board, device, limit=limit)
 
     def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return what was measured by an older clock and stands apart."""
+        """Return results of an older clock, which stand apart."""
         return rank.older_standings(self._db, board, device)
 
     def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
@@ -209,7 +209,7 @@ class LocalVenue:
         return BoardInfo.of(made.board), made.notes
 
     def preview(self, update: Update) -> UpdatePreview:
-        """Return what an update would change."""
+        """Return the changes that an update would make."""
         return changes.preview_update(self._db, OPERATOR, update.board, **self._arguments(update))
 
     def update(self, update: Update, seen: UpdatePreview, *, rejudge: bool, force: bool) -> Changed:

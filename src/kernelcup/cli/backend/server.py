@@ -127,7 +127,7 @@ class RemoteVenue:
         return self._api.standings(board, device, limit=limit)
 
     def older_standings(self, board: str, device: str) -> list[Standing]:
-        """Return what was measured by an older clock and stands apart."""
+        """Return results of an older clock, which stand apart."""
         return self._api.older_standings(board, device)
 
     def frozen_since(self, board: str, device: str) -> datetime | None:
@@ -172,7 +172,7 @@ class RemoteVenue:
         return self._api.create_board(wanted | ({"devices": list(devices)} if devices else {}), files)
 
     def preview(self, update: Update) -> UpdatePreview:
-        """Return what an update would change."""
+        """Return the changes that an update would make."""
         files = None if update.task is None else pack(wiring.task_path(update.task))[1]
         body = self._api.preview(update.board, settings_object(update.settings), files)
         try:

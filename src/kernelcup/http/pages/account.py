@@ -28,7 +28,7 @@ Text = Annotated[str, Form(max_length=200)]
 
 
 def account_page(request: Request, actor: Actor, status: int = 200, **told: Any) -> Response:
-    """Return the page of somebody's own account, with what just came of one of its forms."""
+    """Return the page of the reader's own account, with the outcome of the form that was just sent."""
     platform: Platform = request.app.state.platform
     if actor.role is Role.NOBODY:
         raise SignInNeeded("Sign in to see your account.")

@@ -27,7 +27,7 @@ it.
 
 
 def begin_visit(request: Request) -> None:
-    """Let the forms of a page carry a token although nobody is signed in: a cookie of its own stands for
+    """Let the forms of a page carry a token without a signed-in user: a cookie of its own stands for
     that.
     """
     if not request.cookies.get(auth.COOKIE):

@@ -15,7 +15,7 @@ FOR_PROGRAMS = "/api/"
 
 
 def wants_page(request: Request) -> bool:
-    """Tell whether a browser looks at this, not a program."""
+    """Return whether the request comes from a browser, not from a program."""
     accepts = "text/html" in request.headers.get("accept", "")
     return accepts and not request.url.path.startswith(FOR_PROGRAMS)
 

@@ -126,7 +126,7 @@ def preview_update(
     changes: BoardChanges | None = None,
     known_devices: Sequence[Device] | None = None,
 ) -> UpdatePreview:
-    """Return what :func:`update_board` would do, without doing it; raise the same errors."""
+    """Return the effects of :func:`update_board` without applying them; raise the same errors."""
     with db.read() as session:
         board = board_rules.find_managed(session, name, actor)
         return plan_changes(session, board, task, changes or BoardChanges(), known_devices, now).preview
@@ -298,7 +298,7 @@ def _preview(
 
 
 def _reveals(session: Session, board: Leaderboard, changed: Leaderboard) -> tuple[str, ...]:
-    """Return what the change would reveal about people who submitted before it; empty without submissions."""
+    """Return the facts about earlier participants that the change would reveal; empty without submissions."""
     found = []
     if board.pseudonymous and not changed.pseudonymous:
         found.append("participants are shown under their own names")

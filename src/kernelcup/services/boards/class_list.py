@@ -119,7 +119,7 @@ def _lines(csv_text: str, problems: list[str]) -> Iterator[_Line]:
 
 
 def _fault_of(header: list[str]) -> str:
-    """Return what is wrong with the column names, empty if nothing is."""
+    """Return the fault of the column names, empty if they are right."""
     unknown = [name for name in header if name not in COLUMNS]
     if any(unknown):
         named = "; ".join(f"unknown column `{name}`{_meant(name)}" for name in unknown)

@@ -152,7 +152,7 @@ def remove_limit(db: Database, actor: Actor, limit_id: int, *, now: datetime) ->
 
 
 def budget(db: Database, actor: Actor, *, board: str, device: str, now: datetime) -> list[Budget]:
-    """Return what the actor has left on a device of a leaderboard, for each limit that applies to them."""
+    """Return the remaining amount of the actor on a device of a leaderboard, for each limit that applies to them."""
     access.require(actor, Scope.READ)
     with db.read() as session:
         target = find_board(session, board, actor)

@@ -25,7 +25,7 @@ class HandedOut:
 
 
 def hand_out(db: Database, name: str, viewer: Actor = OPERATOR) -> HandedOut:
-    """Return a leaderboard's task without hidden cases, whoever the viewer is.
+    """Return a leaderboard's task without hidden cases, for every viewer.
 
     Raise ``NotFound`` if the leaderboard does not exist for the viewer.
     """

@@ -75,7 +75,7 @@ def of_job(session: Session, job_id: int) -> list[Review]:
 
 
 def last_of_code(session: Session, *, board_id: int, code_hash: str) -> Review | None:
-    """Return the last decided review of a code on a leaderboard, whoever submitted it, None if there is none."""
+    """Return the last decided review of a code on a leaderboard, by any user, None if there is none."""
     # Search the reviews instead of the submissions of a code: there may be many, and few were reviewed.
     same = (ReviewRow.code_hash == code_hash, SubmissionRow.leaderboard_id == board_id)
     query = _reviews().where(*same, ReviewRow.decision.is_not(None))

@@ -52,7 +52,7 @@ def moment_field(when: datetime | None) -> str:
 
 
 def values_of_board(board: Leaderboard) -> dict[str, Any]:
-    """Return what a form shows of a leaderboard's settings."""
+    """Return a leaderboard's settings as a form shows them."""
     chosen = {name: getattr(board, name).value for name in CHOICES}
     moments = {name: moment_field(getattr(board, name)) for name in MOMENTS}
     return {
@@ -68,7 +68,7 @@ def values_of_board(board: Leaderboard) -> dict[str, Any]:
 
 
 def values_of_fields(fields: FormData) -> dict[str, Any]:
-    """Return what a form says, to be shown again."""
+    """Return the texts of a form that was sent, to show them again."""
     texts = ("max_file_bytes", "review_tags", "event", *CHOICES, *MOMENTS)
     return {
         "devices": [str(each) for each in fields.getlist("devices")],

@@ -184,7 +184,7 @@ def _managed(platform: Platform, actor: Actor, name: str) -> Leaderboard:
 
 
 def _hidden(fields: FormData) -> list[tuple[str, str]]:
-    """Return what a preview carries on to the update."""
+    """Return the hidden fields that take a preview to the update."""
     left_out = ("csrf_token", "task", "carried", "carried_name")
     return [
         (name, value)

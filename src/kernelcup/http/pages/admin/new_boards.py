@@ -88,7 +88,7 @@ async def sync(
 
 
 def _sent(fields: FormData) -> dict[str, Any]:
-    """Return what the form of a repository says."""
+    """Return the texts of the form for a repository."""
     return {
         **{name: text_of(fields, name) for name in SYNC_TEXTS},
         "devices": [str(each) for each in fields.getlist("devices")],

@@ -92,7 +92,7 @@ def quarantine(
     now: Now,
     reason: Annotated[str, Form(max_length=500)] = "",
 ) -> Response:
-    """Take a result out of the ranking until somebody decides."""
+    """Take a result out of the ranking until a reviewer decides."""
     if not reason.strip():
         raise InvalidValue("Say why the result is put aside: its author is told.")
     review = reviews.quarantine(db, actor, job_id, reason=reason.strip(), now=now)

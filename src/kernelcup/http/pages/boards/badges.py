@@ -39,7 +39,7 @@ def show_badge(
     user: Annotated[str, Query(max_length=200)],
     device: DeviceQuery = None,
 ) -> Response:
-    """Send a picture of somebody's place and time."""
+    """Send a picture of a user's place and time."""
     board = boards.get_board(db, name, viewer=NOBODY)
     chosen = device or board.devices[0]
     place = standings.personal_best(db, board.name, chosen, user, viewer=NOBODY)

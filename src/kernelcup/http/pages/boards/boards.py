@@ -49,7 +49,7 @@ def show_overview(
     q: Annotated[str, Query(max_length=200)] = "",
     every: Annotated[bool, Query(alias="all")] = False,
 ) -> Response:
-    """Show all leaderboards that somebody sees: open, upcoming, closed."""
+    """Show all leaderboards that the reader may see: open, upcoming, closed."""
     found = overview.list_summaries(db, viewer=actor, words=q)
     groups: dict[str, list[BoardSummary]] = {"open": [], "upcoming": [], "closed": []}
     for each in found:
@@ -89,7 +89,7 @@ class Head:
 
 
 def head_of(db: Database, name: str, device: str, *, viewer: Actor, now: datetime) -> Head:
-    """Return what stands above each page of a leaderboard.
+    """Return the head that all pages of a leaderboard share.
 
     Raises:
         NotFound: It does not exist for the viewer.
@@ -256,7 +256,7 @@ def _gap(
 
 
 def _latest(db: Database, head: Head, viewer: Actor, own: Standing | None) -> wording.OwnResult | None:
-    """Return what became of the reader's latest submission, if the ranking does not show it."""
+    """Return the state of the reader's latest submission, if the ranking does not show it."""
     if viewer.user_id is None:
         return None
     views = list_views(db, viewer=viewer, user=viewer.name, board=head.board.name, limit=1)

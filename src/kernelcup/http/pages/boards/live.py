@@ -31,7 +31,7 @@ Key = tuple[str, str, int | None]
 
 @dataclass
 class Looks:
-    """The last look at each ranking that somebody watches."""
+    """The last look at each ranking that is being watched."""
 
     states: dict[Key, tuple[float, State]] = field(default_factory=dict)
     locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
@@ -60,7 +60,7 @@ async def follow(
     device: Annotated[str, Query(max_length=100)],
     last_event_id: Annotated[str, Header(alias="Last-Event-ID", max_length=100)] = "",
 ) -> EventSourceResponse:
-    """Send an event ``standings`` whenever a ranking changes; to whoever comes back also if it has since."""
+    """Send an event ``standings`` whenever a ranking changes; after a reconnection also if it changed in between."""
     watcher = watcher_of(request, actor)
     platform.hub.check_room(watcher)
     looks = _looks(request)

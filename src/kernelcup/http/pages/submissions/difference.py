@@ -132,7 +132,7 @@ def change_text(old: Lesson | None, new: Lesson | None) -> str:
 
 
 def is_sure(old: Lesson | None, new: Lesson | None) -> bool:
-    """Tell whether two times differ by more than their intervals."""
+    """Return whether two times differ by more than their intervals."""
     ends = [each for lesson in (old, new) if lesson is not None for each in (lesson.low_ns, lesson.high_ns)]
     if len(ends) != 4 or None in ends:
         return False

@@ -59,7 +59,7 @@ class StageTable:
         return any(row.lesson is not None for row in self.rows)
 
     def has(self, what: str) -> bool:
-        """Tell whether any row has a text of this name."""
+        """Return whether any row has a text of this name."""
         return any(getattr(row, what) for row in self.rows)
 
     @property
@@ -233,7 +233,7 @@ def _row(case: CaseResult, lesson: Lesson | None, reach: float) -> CaseRow:
 
 
 def _notes(cases: Sequence[CaseResult], learned: Mapping[int, Lesson]) -> dict[str, str]:
-    """Return what audits found, with the cases of which it holds; the way there and back has a column."""
+    """Return the findings of the audits with their cases; the way there and back has a column of its own."""
     audits = {each.index: each.timing.audit for each in cases if each.timing is not None}
     found = []
     for index, lesson in learned.items():
@@ -244,13 +244,13 @@ def _notes(cases: Sequence[CaseResult], learned: Mapping[int, Lesson]) -> dict[s
 
 
 def _rate(lesson: Lesson) -> str:
-    """Return what is moved or computed each second; where both are known what bounds it is in the share."""
+    """Return the bytes moved, or operations done, each second; if both are known, the share names the bound."""
     moved = columns.rate(lesson.bytes_per_s, "B/s")
     return moved or columns.rate(lesson.flops_per_s, "FLOP/s")
 
 
 def _failure(report: RunReport) -> Failure | None:
-    """Return what explains a verdict: the first case that was not accepted, else the report's message."""
+    """Return the explanation of a verdict: the first case that was not accepted, else the report's message."""
     if report.verdict is Verdict.ACCEPTED:
         return None
     stage = report.stage_report(report.stage) if report.stage is not None else None

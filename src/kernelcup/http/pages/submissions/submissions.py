@@ -196,7 +196,7 @@ def _places(db: Database, view: SubmissionView, actor: Actor) -> dict[str, Stand
 
 
 def _manages(db: Database, submission: Submission, actor: Actor) -> bool:
-    """Tell whether a submission's results are somebody's to put aside."""
+    """Return whether the reader may put a submission's results aside."""
     if not access.has_role(actor, Role.CREATOR):
         return False
     try:
