@@ -78,7 +78,7 @@ class Scope(StrEnum):
 
 
 class Visibility(StrEnum):
-    """Who sees a leaderboard."""
+    """The audience of a leaderboard."""
 
     PUBLIC = "public"
     CLOSED = "closed"

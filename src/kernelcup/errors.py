@@ -265,7 +265,7 @@ class Problem:
     key: str = ""
     """Dotted path inside the file, for example ``tests.2.size``; may be empty."""
     text: str
-    """What is wrong and what is allowed."""
+    """The fault, and what is allowed instead."""
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}: "

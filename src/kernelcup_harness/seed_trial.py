@@ -125,7 +125,7 @@ class Trial:
         self._first = MOST_SEEDS if below is None else below
         self._below = self._first
         self.why = ""
-        """What seeds up to the last rejected bound did to inputs."""
+        """The damage to inputs by seeds up to the last rejected bound."""
         self.poor = False
         """Whether even the smallest bound makes poorer inputs."""
 

@@ -1,1 +1,1 @@
-"""What reports teach, in words: the same on the command line, on Discord and on pages."""
+"""Reports in words: the same on the command line, on Discord and on pages."""

@@ -51,13 +51,7 @@ def submit(
     from kernelcup.cli import options, wiring
     from kernelcup.cli.backend.base import Ask
     from kernelcup.cli.compete.submissions import finish
-    from kernelcup.errors import (
-        DeviceNeeded,
-        LeaderboardNeeded,
-        NotFound,
-        ServerUnavailable,
-        UnknownDevice,
-    )
+    from kernelcup.errors import DeviceNeeded, LeaderboardNeeded, NotFound, ServerUnavailable, UnknownDevice
 
     content = wiring.read_file(file)
     warn_near_misses(content.decode("utf-8", "replace"))

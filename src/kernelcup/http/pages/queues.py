@@ -1,4 +1,4 @@
-"""What waits for which device."""
+"""The queues of devices."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class UpdatePreview:
     removed_in_use: tuple[str, ...]
     """Devices that are removed although they have submissions."""
     reveals: tuple[str, ...] = ()
-    """What others will see that was hidden from them when people submitted."""
+    """Facts that were hidden from others when people submitted, and will be shown."""
 
     @property
     def changes_anything(self) -> bool:

@@ -52,7 +52,7 @@ _LIMIT = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What is left of a limit."""
+    """The remaining amount of a limit."""
 
     limit: Limit
     used: float

@@ -36,7 +36,7 @@ ENDINGS = {Language.PYTHON: (".py",), Language.CUDA: (".cu", ".cuh")}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
-    """What is to be submitted, and where to."""
+    """A file to be submitted, and its destination."""
 
     file_name: str
     size: int

@@ -1,4 +1,4 @@
-"""What forms about leaderboards say, read by the rules of the API."""
+"""Forms about leaderboards, read by the rules of the API."""
 
 from __future__ import annotations
 

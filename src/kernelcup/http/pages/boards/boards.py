@@ -68,7 +68,7 @@ def show_overview(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Head:
-    """What stands above each page of a leaderboard."""
+    """The head of each page of a leaderboard."""
 
     summary: BoardSummary
     device: str

@@ -15,7 +15,7 @@ ABOVE, BEFORE = 1, 2
 
 
 class CellKind(StrEnum):
-    """What is known of an element."""
+    """The known facts about an element."""
 
     WRONG = "wrong"
     RIGHT = "right"

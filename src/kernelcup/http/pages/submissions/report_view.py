@@ -49,7 +49,7 @@ class StageTable:
     overheads: bool
     """Whether the way there and back was measured of any case."""
     notes: Mapping[str, str]
-    """What its audits found, with the cases of which that holds."""
+    """The findings of its audits, with their cases."""
     keys: tuple[str, ...]
     """The parameters, where all cases have the same few: they head the column."""
 
