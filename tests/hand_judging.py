@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from builders import make_audit, make_case, make_report, make_stage, make_submission
 from fakes import FakeClock
 from kernelcup.domain import OPERATOR, Job, Run, Submission
+from kernelcup.errors import NotFound
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import reviews
 from kernelcup.services.results.standings import standings
@@ -43,7 +45,8 @@ class Judging:
             "machine": "box",
             "now": self.clock(),
         }
-        values["screening"] = screen_file("kernel.py", get_code(self.db, lease.job.submission_id))
+        with suppress(NotFound):  # it was deleted meanwhile
+            values["screening"] = screen_file("kernel.py", get_code(self.db, lease.job.submission_id))
         return lifecycle.finish(self.db, lease, **(values | overrides))
 
     def judge(self, time_ns: float = 1000.0, user: str = "ada", **overrides: Any) -> Submission:

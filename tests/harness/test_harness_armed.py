@@ -85,7 +85,7 @@ def test_an_answer_that_is_not_there_when_it_is_said_to_be_done_is_refused(
     use(HastyDevice, monkeypatch)
     end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
     assert (end["verdict"], end["reason"]) == (Verdict.WRONG_ANSWER.value, Reason.UNFINISHED.value)
-    assert "not complete" in end["message"]
+    assert "still incomplete" in end["message"]
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def changing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_answer_that_changes_after_it_is_done_is_found_out(tmp_path: Path) -> None:
     end = ranked_end(judged(ranked(HONEST), tmp_path, recorder=QueueingRecorder()))
     assert (end["verdict"], end["reason"]) == (Verdict.WRONG_ANSWER.value, Reason.UNFINISHED.value)
-    assert "not complete" in end["message"]
+    assert "still incomplete" in end["message"]
 
 
 @pytest.mark.usefixtures("with_device")
