@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 from kernelcup_harness import estimates
 from kernelcup_harness.protocol import (
-    BEST_LEVELS,
     Audit,
     Backend,
     CaseResult,
@@ -462,9 +461,7 @@ def trust_of(cases: Sequence[CaseResult]) -> TrustLevel:
     return max(levels, key=LEVELS.index, default=TrustLevel.SELF_MEASURED)
 
 
-def quarantine_of(
-    cases: Sequence[CaseResult], *, found: Sequence[Finding] = (), require_audited: bool = False
-) -> list[Finding]:
+def quarantine_of(cases: Sequence[CaseResult], *, found: Sequence[Finding] = ()) -> list[Finding]:
     """Return why a run does not count although all its answers were right.
 
     ``found`` has the findings reported during the run, even of unfinished cases.
@@ -476,9 +473,4 @@ def quarantine_of(
         for finding in case.timing.audit.findings
         if finding.quarantines
     ]
-    found = of_cases + [each for each in dict.fromkeys(found) if each not in of_cases]
-    level = trust_of(cases)
-    if cases and require_audited and level not in BEST_LEVELS:
-        text = f"this leaderboard takes audited times only, and this run's is {level.value}"
-        found.append(Finding(code="not_audited", text=text, quarantines=True))
-    return found
+    return of_cases + [each for each in dict.fromkeys(found) if each not in of_cases]

@@ -163,9 +163,7 @@ class Record:
             extra=self.extra,
             phases=self.phases,
             trust=audits.trust_of(ranked),
-            quarantine=audits.quarantine_of(
-                ranked, found=self.found, require_audited=self._spec.require_audited
-            ),
+            quarantine=audits.quarantine_of(ranked, found=self.found),
             calibration=self.calibration,
             duel=self.duel,
         )

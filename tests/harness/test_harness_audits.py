@@ -465,14 +465,6 @@ def test_only_findings_that_quarantine_do() -> None:
     assert audits.quarantine_of([case(TrustLevel.AUDITED, note)]) == []
 
 
-def test_a_leaderboard_may_want_audited_times_only() -> None:
-    bounded = [case(TrustLevel.BOUNDED)]
-    assert [each.code for each in audits.quarantine_of(bounded, require_audited=True)] == ["not_audited"]
-    assert audits.quarantine_of(bounded) == []
-    assert audits.quarantine_of([case(TrustLevel.AUDITED)], require_audited=True) == []
-    assert audits.quarantine_of([], require_audited=True) == []
-
-
 @pytest.mark.parametrize(
     ("noop_us", "before_us", "taken_off_us"),
     [

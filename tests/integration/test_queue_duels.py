@@ -272,8 +272,6 @@ def test_what_a_leaderboard_does_not_take_is_no_suspect(judging) -> None:
     submission = judging.submit("bob")
     launcher = FakeLauncher(make_report([900], trust=TrustLevel.BOUNDED))
     attempt(judging, launcher)
-    (spec,) = launcher.specs
-    assert spec.require_audited is False
     (view,) = show_submission(judging.db, submission.id).jobs
     assert view.job.state is JobState.DONE
     assert told(judging, submission).startswith("Not ranked: this leaderboard ranks audited times only")

@@ -66,7 +66,7 @@ class Finding:
 
     code: str
     """Stable: ``slope_disagrees``, ``handshake_disagrees``, ``not_armed``, ``handshake_disturbed``, ``below_floor``,
-    ``near_floor``, ``empty_floor``, ``throttled``, ``busy_device``, ``not_audited``, ``not_captured``, ``no_time``,
+    ``near_floor``, ``empty_floor``, ``throttled``, ``busy_device``, ``not_captured``, ``no_time``,
     ``wide_interval``, ``not_replayed``, ``series_longer``."""
     text: str
     """One plain sentence with the figures."""

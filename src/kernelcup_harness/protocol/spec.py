@@ -167,8 +167,6 @@ class JobSpec:
     """Source of a second submission that is measured in turns with the first (``leaderboard`` only)."""
     rival_name: str = "submission.py"
     """File name of the rival."""
-    require_audited: bool = False
-    """Whether the ranked times must be audited for the run to count."""
 
 
 def check_spec(spec: JobSpec) -> None:
