@@ -1,8 +1,7 @@
-"""The domain's classes: frozen, typed, without behaviour that needs a database, a network or torch."""
+"""Leaderboards, submissions, jobs, runs and standings."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -12,69 +11,13 @@ from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
     Mode,
-    Parameters,
     RunReport,
     TrustLevel,
     Verdict,
-    Work,
-    canonical_hash,
-    from_json,
-    to_json,
 )
-
-LATER_KEYS: Mapping[str, object] = {
-    "near_twins": True,
-    "aliasing": False,
-    "non_finite": False,
-    "same_dtype": False,
-    "waive_nulls": {},
-    "work": [],
-    "hidden_work": [],
-    "seeds_below": None,
-}
-"""Keys of tasks that were added after the first version, with their defaults."""
-
-LEAVES_SCORES = frozenset(
-    {"name", "description", "templates", "limits", "devices", "harness", "waive_nulls", "work", "hidden_work"}
-)
-"""Keys of tasks that may change while results stay comparable; any other key may not."""
 
 LARGEST_ID = 2**31 - 1
 """The largest number of a submission, run, user, and so on: databases store them in 32 bits."""
-
-
-class Language(StrEnum):
-    """The language of a task's submissions."""
-
-    PYTHON = "py"
-    CUDA = "cu"
-
-
-class Role(StrEnum):
-    """What a person may do, in ascending order of rights."""
-
-    NOBODY = "nobody"
-    """A visitor who has not signed in; no account has this role."""
-    PARTICIPANT = "participant"
-    CREATOR = "creator"
-    """May create leaderboards, and manage their own."""
-    ADMIN = "admin"
-
-
-class Scope(StrEnum):
-    """What a token may be used for, within the rights of its user."""
-
-    READ = "read"
-    SUBMIT = "submit"
-    """Submit, cancel and delete own submissions, join boards."""
-    INSPECT = "inspect"
-    """See everything on the boards that the user manages: hidden cases, all code and reports, reviews."""
-    MANAGE = "manage"
-    """Create and change leaderboards, review results."""
-    ADMIN = "admin"
-    """Actions of admins; it includes all other scopes but ``act``."""
-    ACT = "act"
-    """Act for other users, as a bot does for users whose identity it vouches for."""
 
 
 class Visibility(StrEnum):
@@ -135,127 +78,6 @@ class Priority(IntEnum):
     PRACTICE = 1
     """Test, benchmark and profile."""
     REJUDGE = 2
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Actor:
-    """The person or program that makes a request, with its rights."""
-
-    user_id: int | None
-    """None for visitors and for the operator."""
-    name: str
-    role: Role
-    scopes: frozenset[Scope]
-
-
-NOBODY = Actor(user_id=None, name="nobody", role=Role.NOBODY, scopes=frozenset({Scope.READ}))
-OPERATOR = Actor(user_id=None, name="operator", role=Role.ADMIN, scopes=frozenset(Scope))
-"""A person who runs commands on the machine of the database, and could change it by hand anyway."""
-
-
-class TaskForm(StrEnum):
-    """How a task was written down."""
-
-    FOLDER = "folder"
-    SINGLE_FILE = "single_file"
-
-
-class RankingBy(StrEnum):
-    """How the times of several benchmarks become one score."""
-
-    LAST = "last"
-    MEAN = "mean"
-    GEOM = "geom"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CudaConfig:
-    """How a ``lang: cu`` task is built."""
-
-    sources: list[str] = field(default_factory=list)
-    include_dirs: list[str] = field(default_factory=list)
-    defines: dict[str, str] = field(default_factory=dict)
-    compile_flags: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StageLimits:
-    """Wall-clock limits of a task's stages, in seconds."""
-
-    test_s: int = 180
-    benchmark_s: int = 180
-    ranked_s: int = 180
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Task:
-    """A problem, independent of the form it was written in. Equal content has an equal ``content_hash``."""
-
-    name: str
-    """The folder, zip or file name without suffix: the proposed leaderboard name."""
-    description: str = ""
-    lang: Language = Language.PYTHON
-    form: TaskForm = TaskForm.FOLDER
-    sources: dict[str, str]
-    """Texts by file name, without the submission."""
-    submission_name: str = "submission.py"
-    main: str | None = None
-    cuda: CudaConfig | None = None
-    templates: dict[str, str] = field(default_factory=dict)
-    """Starting points by language."""
-    tests: list[Parameters] = field(default_factory=list)
-    benchmarks: list[Parameters] = field(default_factory=list)
-    hidden_tests: list[Parameters] = field(default_factory=list)
-    hidden_benchmarks: list[Parameters] = field(default_factory=list)
-    limits: StageLimits = field(default_factory=StageLimits)
-    ranking_by: RankingBy = RankingBy.LAST
-    seed: int | None = None
-    multi_gpu: bool = False
-    libraries: list[str] = field(default_factory=list)
-    devices: list[str] = field(default_factory=list)
-    """The file's ``gpus``: devices proposed for a leaderboard of this task."""
-    harness: HarnessKind = HarnessKind.STANDARD
-    """The harness that the file asks for: ``own`` if it ships its ``main`` and does not choose ``standard``."""
-    near_twins: bool = True
-    """False if changing one element of each input tensor would break a property that the task promises."""
-    aliasing: bool = False
-    """Whether outputs may share memory with inputs even if the reference's do not."""
-    non_finite: bool = False
-    """Whether an output element may be NaN or infinite where the reference's is finite."""
-    same_dtype: bool = False
-    """Whether outputs with another dtype than the reference's are wrong even if the checker accepts them."""
-    waive_nulls: dict[str, str] = field(default_factory=dict)
-    """Null submissions that this task may accept, each with the reason."""
-    work: list[Work] = field(default_factory=list)
-    """The least work of each of ``benchmarks``; empty if the task declares none."""
-    hidden_work: list[Work] = field(default_factory=list)
-    seeds_below: int | None = None
-    """An upper bound, exclusive, for all drawn seeds; None leaves it to the leaderboard."""
-
-    @property
-    def content_hash(self) -> str:
-        """SHA-256 (hex) over everything but the name: the identity of a task version."""
-        return self._hash_without({"name"})
-
-    def judging(self, harness: HarnessKind) -> str:
-        """Return a hash that is equal for equal judging: only results with equal hashes rank together."""
-        return f"{harness.value}:{self._hash_without(LEAVES_SCORES)}"
-
-    def _hash_without(self, left_out: Collection[str]) -> str:
-        body = to_json(self)
-        # Keys that were added later are left out while they have their default, so that older versions keep their hash.
-        silent = {key for key, default in LATER_KEYS.items() if body[key] == default}
-        return canonical_hash({key: body[key] for key in body.keys() - silent - set(left_out)})
-
-    def to_json(self) -> Mapping[str, object]:
-        """Return the JSON form that :meth:`from_json` reads."""
-        body: Mapping[str, object] = to_json(self)
-        return body
-
-    @classmethod
-    def from_json(cls, body: object) -> Task:
-        """Build a task from :meth:`to_json`. Raise ``ProtocolError`` if it is not one."""
-        return from_json(cls, body)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

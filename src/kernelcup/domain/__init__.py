@@ -1,0 +1,65 @@
+"""The domain's classes: frozen, typed, without behaviour that needs a database, a network or torch."""
+
+from __future__ import annotations
+
+from kernelcup.domain.competition import (
+    LARGEST_ID,
+    REJECTED,
+    CodePolicy,
+    Device,
+    DuelOutcome,
+    Job,
+    JobState,
+    Leaderboard,
+    Priority,
+    Run,
+    Standing,
+    Submission,
+    TrustRule,
+    Visibility,
+    is_proven,
+    is_rejected,
+)
+from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
+from kernelcup.domain.tasks import (
+    LATER_KEYS,
+    LEAVES_SCORES,
+    CudaConfig,
+    Language,
+    RankingBy,
+    StageLimits,
+    Task,
+    TaskForm,
+)
+
+__all__ = [
+    "LARGEST_ID",
+    "LATER_KEYS",
+    "LEAVES_SCORES",
+    "NOBODY",
+    "OPERATOR",
+    "REJECTED",
+    "Actor",
+    "CodePolicy",
+    "CudaConfig",
+    "Device",
+    "DuelOutcome",
+    "Job",
+    "JobState",
+    "Language",
+    "Leaderboard",
+    "Priority",
+    "RankingBy",
+    "Role",
+    "Run",
+    "Scope",
+    "StageLimits",
+    "Standing",
+    "Submission",
+    "Task",
+    "TaskForm",
+    "TrustRule",
+    "Visibility",
+    "is_proven",
+    "is_rejected",
+]

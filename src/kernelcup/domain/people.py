@@ -1,0 +1,50 @@
+"""People and programs that make requests, and their rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What a person may do, in ascending order of rights."""
+
+    NOBODY = "nobody"
+    """A visitor who has not signed in; no account has this role."""
+    PARTICIPANT = "participant"
+    CREATOR = "creator"
+    """May create leaderboards, and manage their own."""
+    ADMIN = "admin"
+
+
+class Scope(StrEnum):
+    """What a token may be used for, within the rights of its user."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    """Submit, cancel and delete own submissions, join boards."""
+    INSPECT = "inspect"
+    """See everything on the boards that the user manages: hidden cases, all code and reports, reviews."""
+    MANAGE = "manage"
+    """Create and change leaderboards, review results."""
+    ADMIN = "admin"
+    """Actions of admins; it includes all other scopes but ``act``."""
+    ACT = "act"
+    """Act for other users, as a bot does for users whose identity it vouches for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Actor:
+    """The person or program that makes a request, with its rights."""
+
+    user_id: int | None
+    """None for visitors and for the operator."""
+    name: str
+    role: Role
+    scopes: frozenset[Scope]
+
+
+NOBODY = Actor(user_id=None, name="nobody", role=Role.NOBODY, scopes=frozenset({Scope.READ}))
+
+OPERATOR = Actor(user_id=None, name="operator", role=Role.ADMIN, scopes=frozenset(Scope))
+"""A person who runs commands on the machine of the database, and could change it by hand anyway."""

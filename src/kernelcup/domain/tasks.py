@@ -1,0 +1,138 @@
+"""Tasks: problems, independent of the form they were written in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kernelcup_harness.protocol import HarnessKind, Parameters, Work, canonical_hash, from_json, to_json
+
+LATER_KEYS: Mapping[str, object] = {
+    "near_twins": True,
+    "aliasing": False,
+    "non_finite": False,
+    "same_dtype": False,
+    "waive_nulls": {},
+    "work": [],
+    "hidden_work": [],
+    "seeds_below": None,
+}
+"""Keys of tasks that were added after the first version, with their defaults."""
+
+LEAVES_SCORES = frozenset(
+    {"name", "description", "templates", "limits", "devices", "harness", "waive_nulls", "work", "hidden_work"}
+)
+"""Keys of tasks that may change while results stay comparable; any other key may not."""
+
+
+class Language(StrEnum):
+    """The language of a task's submissions."""
+
+    PYTHON = "py"
+    CUDA = "cu"
+
+
+class TaskForm(StrEnum):
+    """How a task was written down."""
+
+    FOLDER = "folder"
+    SINGLE_FILE = "single_file"
+
+
+class RankingBy(StrEnum):
+    """How the times of several benchmarks become one score."""
+
+    LAST = "last"
+    MEAN = "mean"
+    GEOM = "geom"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CudaConfig:
+    """How a ``lang: cu`` task is built."""
+
+    sources: list[str] = field(default_factory=list)
+    include_dirs: list[str] = field(default_factory=list)
+    defines: dict[str, str] = field(default_factory=dict)
+    compile_flags: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageLimits:
+    """Wall-clock limits of a task's stages, in seconds."""
+
+    test_s: int = 180
+    benchmark_s: int = 180
+    ranked_s: int = 180
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """A problem, independent of the form it was written in. Equal content has an equal ``content_hash``."""
+
+    name: str
+    """The folder, zip or file name without suffix: the proposed leaderboard name."""
+    description: str = ""
+    lang: Language = Language.PYTHON
+    form: TaskForm = TaskForm.FOLDER
+    sources: dict[str, str]
+    """Texts by file name, without the submission."""
+    submission_name: str = "submission.py"
+    main: str | None = None
+    cuda: CudaConfig | None = None
+    templates: dict[str, str] = field(default_factory=dict)
+    """Starting points by language."""
+    tests: list[Parameters] = field(default_factory=list)
+    benchmarks: list[Parameters] = field(default_factory=list)
+    hidden_tests: list[Parameters] = field(default_factory=list)
+    hidden_benchmarks: list[Parameters] = field(default_factory=list)
+    limits: StageLimits = field(default_factory=StageLimits)
+    ranking_by: RankingBy = RankingBy.LAST
+    seed: int | None = None
+    multi_gpu: bool = False
+    libraries: list[str] = field(default_factory=list)
+    devices: list[str] = field(default_factory=list)
+    """The file's ``gpus``: devices proposed for a leaderboard of this task."""
+    harness: HarnessKind = HarnessKind.STANDARD
+    """The harness that the file asks for: ``own`` if it ships its ``main`` and does not choose ``standard``."""
+    near_twins: bool = True
+    """False if changing one element of each input tensor would break a property that the task promises."""
+    aliasing: bool = False
+    """Whether outputs may share memory with inputs even if the reference's do not."""
+    non_finite: bool = False
+    """Whether an output element may be NaN or infinite where the reference's is finite."""
+    same_dtype: bool = False
+    """Whether outputs with another dtype than the reference's are wrong even if the checker accepts them."""
+    waive_nulls: dict[str, str] = field(default_factory=dict)
+    """Null submissions that this task may accept, each with the reason."""
+    work: list[Work] = field(default_factory=list)
+    """The least work of each of ``benchmarks``; empty if the task declares none."""
+    hidden_work: list[Work] = field(default_factory=list)
+    seeds_below: int | None = None
+    """An upper bound, exclusive, for all drawn seeds; None leaves it to the leaderboard."""
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 (hex) over everything but the name: the identity of a task version."""
+        return self._hash_without({"name"})
+
+    def judging(self, harness: HarnessKind) -> str:
+        """Return a hash that is equal for equal judging: only results with equal hashes rank together."""
+        return f"{harness.value}:{self._hash_without(LEAVES_SCORES)}"
+
+    def _hash_without(self, left_out: Collection[str]) -> str:
+        body = to_json(self)
+        # Keys that were added later are left out while they have their default, so that older versions keep their hash.
+        silent = {key for key, default in LATER_KEYS.items() if body[key] == default}
+        return canonical_hash({key: body[key] for key in body.keys() - silent - set(left_out)})
+
+    def to_json(self) -> Mapping[str, object]:
+        """Return the JSON form that :meth:`from_json` reads."""
+        body: Mapping[str, object] = to_json(self)
+        return body
+
+    @classmethod
+    def from_json(cls, body: object) -> Task:
+        """Build a task from :meth:`to_json`. Raise ``ProtocolError`` if it is not one."""
+        return from_json(cls, body)
