@@ -439,12 +439,12 @@ class Bench:
                 fights.append(self._fight(stage, runs, pair, number, budget_s))
                 if self._remaining() < 2 * (time.monotonic() - began):
                     break
-            found = result(fights)
+            found = result(fights, self._spec.rival_error)
         except RivalFailed as failure:
             found = DuelResult(verdict="", rival_message=str(failure)[:2000])
         except NoTime as reason:
             # One pair is less precise, but not different.
-            found = result(fights) if fights else not_held(reason)
+            found = result(fights, self._spec.rival_error) if fights else not_held(reason)
         except (NotHeld, OutOfMemoryError) as reason:
             found = not_held(reason)
         self.dueling = None

@@ -16,9 +16,8 @@ from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.measure import CLAIM_SLOTS, Wrong, claim_slot
 from kernelcup_harness.protocol import DuelResult, SampleName
+from kernelcup_harness.replay.duels import ERROR
 
-LEVEL = 0.98
-"""Level of the deciding interval: equal submissions tie in 98 of 100 duels."""
 WARM_UP_BLOCKS = len(CLAIM_SLOTS)
 """One block at each place."""
 FEWEST_BLOCKS, MOST_BLOCKS = 8, 60
@@ -197,7 +196,7 @@ def wrong(who: int, sample: SampleName, fault: Any) -> Exception:
     return Wrong(sample, fault) if who == 0 else RivalFailed(f"wrong answer: {fault.text}")
 
 
-def result(fights: Sequence[Fought]) -> DuelResult:
+def result(fights: Sequence[Fought], error: float = ERROR) -> DuelResult:
     """Return the result from the blocks of all pairs of processes.
 
     A kernel's time differs a little between processes, however often it is called. So each pair has the same weight,
@@ -208,25 +207,28 @@ def result(fights: Sequence[Fought]) -> DuelResult:
         statistics.fmean(both)
         for both in zip(*(fight.claims_ns(who) for fight in fights for who in (0, 1)), strict=True)
     ]
-    return of_pairs(each, taken_ns)
+    return of_pairs(each, taken_ns, error)
 
 
-def of_pairs(pairs: Sequence[Sequence[Sequence[float]]], taken_ns: Sequence[float]) -> DuelResult:
+def of_pairs(
+    pairs: Sequence[Sequence[Sequence[float]]], taken_ns: Sequence[float], error: float = ERROR
+) -> DuelResult:
     """Return the result of a duel from its ratios.
 
     Args:
         pairs: For each pair of processes its blocks, each with a ratio for every case.
         taken_ns: Approximate time of a call of each case.
+        error: How often equal submissions may be found different.
     """
     blocks = [block for pair in pairs for block in pair]
     logs = [[math.fsum(map(math.log, block)) / len(block) for block in pair] for pair in pairs]
     middle = statistics.fmean(map(estimates.robust, logs))
-    within = math.hypot(*(estimates.half_width(each, LEVEL) for each in logs)) / len(logs)
+    within = math.hypot(*(estimates.half_width(each, 1 - error) for each in logs)) / len(logs)
     # Each side ran in one process in every pair.
     sigma = math.sqrt(2 / len(logs)) * estimates.between_processes(
         taken_ns, [1 / len(taken_ns)] * len(taken_ns)
     )
-    half = math.hypot(within, statistics.NormalDist().inv_cdf((1 + LEVEL) / 2) * sigma)
+    half = math.hypot(within, statistics.NormalDist().inv_cdf(1 - error / 2) * sigma)
     # A single block has no interval.
     low, high = (math.exp(middle - half), math.exp(middle + half)) if half < 100 else (0.0, math.inf)
     verdict = "faster" if high < 1 else "slower" if low > 1 else "tied"

@@ -207,7 +207,10 @@ class Judge:
             from kernelcup_harness.replay.session import Rival
 
             rival = Rival(
-                caller=self._rival_caller, channel=self._channels["rival"], load=self._bench.load_rival
+                caller=self._rival_caller,
+                channel=self._channels["rival"],
+                load=self._bench.load_rival,
+                error=self._spec.rival_error,
             )
         self._session.open(
             rival=rival,

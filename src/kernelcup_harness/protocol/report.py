@@ -323,7 +323,7 @@ class DuelResult:
     ratio: float = 1.0
     """Geometric mean of the ratios without the extremes."""
     low: float = 0.0
-    """Lower end of its 98 % interval."""
+    """Lower end of its interval, which misses the true ratio as often as the job's ``rival_error`` says."""
     high: float = 0.0
     """Upper end."""
     verdict: str = "tied"

@@ -167,6 +167,8 @@ class JobSpec:
     """Source of a second submission that is measured in turns with the first (``leaderboard`` only)."""
     rival_name: str = "submission.py"
     """File name of the rival."""
+    rival_error: float = 0.02
+    """How often a duel of equally fast submissions may find a difference: above 0, below 1."""
 
 
 def check_spec(spec: JobSpec) -> None:
@@ -184,6 +186,7 @@ def check_spec(spec: JobSpec) -> None:
         f"seeds_below: at least {FEWEST_SEEDS}": spec.seeds_below is not None
         and spec.seeds_below < FEWEST_SEEDS,
         "rules: at least one check and one sample": min(rules.checks, rules.max_samples) < 1,
+        "rival_error: expected more than 0 and less than 1": not 0 < spec.rival_error < 1,
         "limits: must be positive": min(limits.import_s, limits.test_s, limits.benchmark_s, limits.ranked_s)
         <= 0,
         "main: the task's own harness must be among its sources": (

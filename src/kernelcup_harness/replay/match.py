@@ -41,15 +41,22 @@ class Match:
         rival: The rival's calls.
         load_rival: Has the rival imported. Raises :class:`RivalFailed` or :class:`NotHeld`.
         chance: From the run's secret.
+        error: How often equal submissions may be found different.
     """
 
     def __init__(
-        self, mine: CleanRoom, rival: CleanRoom, load_rival: Callable[[], None], chance: random.Random
+        self,
+        mine: CleanRoom,
+        rival: CleanRoom,
+        load_rival: Callable[[], None],
+        chance: random.Random,
+        error: float = duels.ERROR,
     ) -> None:
         self._mine = mine
         self._rival = rival
         self._load_rival = load_rival
         self._chance = chance
+        self._error = error
         self._runs: list[CaseRun] = []
         self.result: DuelResult | None = None
         """The outcome, once it is known."""
@@ -91,7 +98,7 @@ class Match:
             return duels.over_cases(taken)
 
         try:
-            found, ratios = duels.decide(more, go_on=lambda: time.monotonic() < until)
+            found, ratios = duels.decide(more, error=self._error, go_on=lambda: time.monotonic() < until)
             return duels.outcome(found, ratios, cases)
         except NotHeld as reason:
             return self._end("not_held", str(reason))

@@ -34,11 +34,13 @@ class Rival:
         caller: For ordinary calls.
         channel: For requests about the window.
         load: Has the rival imported. Raises ``RivalFailed`` or ``NotHeld``.
+        error: How often equal submissions may be found different.
     """
 
     caller: Caller
     channel: Channel
     load: Callable[[], None]
+    error: float
 
 
 class Session:
@@ -115,7 +117,7 @@ class Session:
                 other = make(caller=rival.caller, contestant=Line(rival.channel), role="rival")
                 self._rooms.append(other)
                 other.open()
-                self._match = Match(self._room, other, rival.load, chance)
+                self._match = Match(self._room, other, rival.load, chance, rival.error)
         except NotReplayed as reason:
             self._leave(reason)
         except CallFailed as failure:
