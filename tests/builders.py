@@ -96,11 +96,9 @@ def make_spec(**overrides: Any) -> JobSpec:
 
 
 def make_audit(score_ns: float, **overrides: Any) -> Audit:
-    """Return an audit that proves a captured case's time."""
+    """Return the audit of a captured case."""
     values: dict[str, Any] = {
         "captured": True,
-        "handshake_ns": score_ns,
-        "handshake_slack_ns": 0.0,
         "score_ns": score_ns,
         "level": TrustLevel.AUDITED,
     }

@@ -19,9 +19,10 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
+from kernelcup.older_reports import read_report
 from kernelcup.reporting.insights import Best
 from kernelcup.scoring import Score
-from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict, from_json
+from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +98,7 @@ class JobInfo:
             run=body["run"],
             verdict=None if body["verdict"] is None else Verdict(body["verdict"]),
             score_s=body["score_s"],
-            report=None if body["report"] is None else from_json(RunReport, body["report"]),
+            report=None if body["report"] is None else read_report(body["report"]),
             waiting=waiting,
             low_s=body["low_s"],
             high_s=body["high_s"],

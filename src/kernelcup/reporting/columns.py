@@ -107,10 +107,12 @@ def evidence_lines(evidence: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _case_line(each: Mapping[str, Any]) -> str:
-    audit = each.get("audit") or {}
-    figures = {"score": each["score_ns"], "claim": each["claim_ns"], "raw": each["raw_ns"]}
-    figures |= {"handshake": audit.get("handshake_ns"), "slope": audit.get("slope_ns")}
-    figures |= {"floor": each["floor_ns"]}
+    figures = {
+        "score": each["score_ns"],
+        "claim": each["claim_ns"],
+        "raw": each["raw_ns"],
+        "floor": each["floor_ns"],
+    }
     told = ", ".join(
         f"{name} {duration(ns)}" for name, ns in figures.items() if isinstance(ns, int | float) and ns > 0
     )

@@ -41,7 +41,7 @@ class Lesson:
     """By the submission's clock, before the offset was subtracted; None if that clock was not read."""
     calls: int
     discarded: int
-    """The number of calls that did not count because the device was throttled or waited for the host."""
+    """The number of calls that did not count because the device was throttled."""
     at_floor: bool
     """Whether it is no longer than a kernel that does nothing."""
     trust: TrustLevel | None
@@ -99,7 +99,7 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
         high_ns=None if ends is None else ends[1],
         raw_ns=timing.read_ns if timing.samples_ns else None,
         calls=len(timing.samples_ns) or int(timing.reported.get("runs", 0)),
-        discarded=len(timing.discarded_ns) + len(timing.late_ns),
+        discarded=len(timing.discarded_ns),
         at_floor=is_at_floor(timing),
         trust=None if audit is None else audit.level,
         bound_by=_bound_by(work),

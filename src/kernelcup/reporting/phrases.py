@@ -16,12 +16,9 @@ from kernelcup.domain import (
     is_proven,
     is_rejected,
 )
-from kernelcup_harness.protocol import DuelResult, RunReport, TrustLevel
+from kernelcup_harness.protocol import DuelResult, TrustLevel
 
 NOT_PROVEN = "not proven"
-CLOCKS = ("slope_disagrees", "handshake_disagrees")
-"""Findings that two of our clocks disagree."""
-
 HALF = 0.5
 """Below this speedup a result is called slower."""
 
@@ -121,7 +118,7 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
     if run.score_s is not None and since is not None and run.finished_at > since:
         return frozen_text(since, "yours is")
     if run.score_s is not None and not is_proven(run.report.trust):
-        return not_proven(run.report)
+        return f"{NOT_PROVEN.capitalize()}. It ranks below all results that are proven."
     if not board.duel or (run.duel.is_behind and run.rank_s is None):
         return ""  # its rival is slower by now, or gone
     return duel_remark(run.duel, run.rival)
@@ -136,15 +133,6 @@ def older_remark(duel: DuelOutcome = DuelOutcome.NONE) -> str:
     return (
         told if duel is DuelOutcome.NONE else f"{told} Its duel was ended with that clock and counts no more."
     )
-
-
-def not_proven(report: RunReport) -> str:
-    """Return that a result ranks below the proven ones, and why if that is known."""
-    timings = (case.timing for stage in report.stages for case in stage.cases)
-    found = [each for timing in timings if timing and timing.audit for each in timing.audit.findings]
-    told = any(each.code in CLOCKS for each in found)
-    why = ": two of our clocks disagree" if told else ""
-    return f"{NOT_PROVEN.capitalize()}{why}. It ranks below all results that are proven."
 
 
 def trust_text(trust: str) -> str:

@@ -9,9 +9,6 @@ from typing import Any
 from kernelcup_harness.protocol import CaseResult, Finding, RunReport, StageName, Timing, to_json
 
 WHY = {
-    "slope_disagrees": "the time that it claims and the time of many calls do not agree",
-    "handshake_disagrees": "the time that it claims and the judge's own clock do not agree",
-    "not_armed": "its recorded calls could not be queued ahead of their inputs",
     "below_floor": "it is faster than this device can do what the task declares",
 }
 """By the finding's code: the reason shown to the author, without figures of hidden cases."""
@@ -74,6 +71,6 @@ def _cases(cases: list[CaseResult]) -> Iterator[dict[str, Any]]:
 
 
 def _figures(timing: Timing) -> dict[str, Any]:
-    kept = ("samples_ns", "handshakes_ns", "discarded_ns", "late_ns", "clocks_mhz", "offset_ns", "audit")
+    kept = ("samples_ns", "discarded_ns", "clocks_mhz", "offset_ns", "audit")
     derived = {name: to_json(getattr(timing, name)) for name in ("score_ns", "claim_ns", "raw_ns")}
     return {**derived, **{name: to_json(getattr(timing, name)) for name in kept}}

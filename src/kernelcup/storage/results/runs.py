@@ -21,11 +21,12 @@ from sqlalchemy.orm import Session
 
 from kernelcup.clocks import clock_of
 from kernelcup.domain import DuelOutcome, Job, Run, Submission
+from kernelcup.older_reports import read_report
 from kernelcup.scoring import Score
 from kernelcup.storage.engine.database import upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
 from kernelcup.storage.tables import BestRow, RecordRow, RunRow, UserRow, table_of
-from kernelcup_harness.protocol import RunReport, Verdict, from_json, to_json
+from kernelcup_harness.protocol import RunReport, Verdict, to_json
 
 
 def insert(
@@ -91,13 +92,13 @@ def uncount(session: Session, job_id: int) -> bool:
 def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
     """Return the counted run of each job that has one, by the job's id."""
     rows = session.scalars(select(RunRow).where(RunRow.job_id.in_(job_ids), RunRow.counted))
-    return {row.job_id: _run(row, from_json(RunReport, row.report)) for row in rows}
+    return {row.job_id: _run(row, read_report(row.report)) for row in rows}
 
 
 def find(session: Session, run_id: int) -> Run | None:
     """Return one run, counted or not."""
     row = session.get(RunRow, run_id)
-    return None if row is None else _run(row, from_json(RunReport, row.report))
+    return None if row is None else _run(row, read_report(row.report))
 
 
 def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:
