@@ -26,12 +26,21 @@ from kernelcup.screen.run import MAX_TOKENS
 from kernelcup_harness import protocol
 from kernelcup_harness.own_harness import EXIT_VERDICTS
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict, loads
+from kernelcup_harness.replay.reasons import WhyNot
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 CLI = ROOT / "src/kernelcup/cli"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+EXPLAINED = [
+    page
+    for folder in ("explanation", "how-to")
+    for page in sorted((DOCS / folder).glob("*.md"))
+    if page.name != "how-ranking-works.md"
+] + [ROOT / "README.md", DOCS / "index.md", DOCS / "glossary.md"]
+REMOVED = "handshakes?|slopes?|armed|no-ops?|masked|trusted contestant|clean room"
+"""Words of the clock before the present one; how results of older clocks rank is told in how-ranking-works.md."""
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 REPORT = ["RunReport", "StageReport", "CaseResult", "Timing", "Mismatch", "Difference", "CapturedOutput"]
 
@@ -134,6 +143,18 @@ def test_every_reason_is_documented_and_no_other():
     section = read("verdicts.md").partition("## Reasons")[2].partition("## What next")[0]
     documented = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
     assert documented == {reason.value for reason in Reason} - {""}
+
+
+def test_every_reason_why_calls_are_not_replayed_is_documented_and_no_other():
+    section = read("not-replayed.md").partition("## Reasons")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| \S.* \| \S.* \|$", section, re.MULTILINE)
+    assert sorted(rows) == sorted(WhyNot)
+
+
+@pytest.mark.parametrize("page", EXPLAINED, ids=page_id)
+def test_no_page_explains_the_clock_that_was_removed(page):
+    text = read(page).partition('!!! note "Earlier versions"')[0]
+    assert re.findall(rf"\b(?:{REMOVED})\b", text, re.IGNORECASE) == []
 
 
 @pytest.mark.parametrize("code", sorted(EXIT_VERDICTS))
