@@ -124,13 +124,14 @@ class Lines:
 
     Args:
         folder: Where more are written.
+        name: The name of their file.
     """
 
-    def __init__(self, folder: Path, backend: Backend) -> None:
+    def __init__(self, folder: Path, backend: Backend, name: str = NAME) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._file = folder / NAME
+        self._file = folder / name
         self._about = about(backend) | {"path_hash": timing_path.path_hash()}
-        found = {line["id"]: line for path in (STORED / NAME, self._file) for line in read(path)}
+        found = {line["id"]: line for path in (STORED / name, self._file) for line in read(path)}
         self.lines = [line for line in found.values() if line["path_hash"] == self._about["path_hash"]]
 
     def count(self, **wanted: Any) -> int:

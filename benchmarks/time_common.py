@@ -309,6 +309,8 @@ class Warm:
     def __init__(self, backend: Backend, *, while_busy: int = 0) -> None:
         self._key = pool.Key.of(backend.value, environment())
         self._pool = pool.Pool(COMMAND, version=this_hash, while_busy=bool(while_busy))
+        self.log = ""
+        """What the harness's own processes printed in the last job."""
         if while_busy:
             self._pool.keep(self._key, while_busy)
 
@@ -344,7 +346,8 @@ class Warm:
                 if line.startswith(b'{"report"'):
                     break
             spent = time.monotonic() - began
-            return spent, report_of(b"".join(lines[-1:]), runner.log().encode())
+            self.log = runner.log()
+            return spent, report_of(b"".join(lines[-1:]), self.log.encode())
 
     def close(self) -> None:
         """Let all go."""

@@ -15,6 +15,8 @@ An ``attack.yml`` says
 ``first``     a file that is judged before, by another job: what it leaves behind is the attack
 ``clock``     true for an attack on the clock: all its answers may be right, and the run accepted; then it
               must be quarantined, or gain nothing. Its cases are timed in real jobs, never emulated
+``acts``      by what the attack knows that it acted, in a few words. What an attack says of itself is a line of
+              its standard output that begins with ``acted``, or a mark beside its answer (``timed_fma``)
 ``alone``     true for an attack on the machine itself, which nothing should run beside
 ``variants``  the attacking files, ``attack.py`` alone unless it says otherwise; an entry may be a
               mapping with ``file`` and whatever of the above is different for it
@@ -68,6 +70,7 @@ class Attack:
     group: bool = False
     alone: bool = False
     clock: bool = False
+    acts: str = ""
     honest: str = "honest.py"
     first: str | None = None
     limits: dict[str, Any] = field(default_factory=dict)
