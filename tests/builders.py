@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import update
 
-from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Submission, Task
+from kernelcup.domain import Actor, Device, Leaderboard, Role, Scope, Score, Submission, Task
 from kernelcup.scoring import Entry
 from kernelcup.screen.findings import Screening
 from kernelcup.services.boards.boards import create_board
@@ -146,14 +147,15 @@ def make_entry(**overrides: Any) -> Entry:
     """Return a scored run of ada."""
     values: dict[str, Any] = {
         "user": "ada",
-        "score_s": 1e-6,
         "submission_id": 1,
         "submitted_at": NOW,
         "file_name": "kernel.py",
         "trust": "audited",
         "comparable": True,
     }
-    return Entry(**(values | overrides))
+    parts = {each.name for each in dataclasses.fields(Score)} & overrides.keys()
+    score = Score(**{"score_s": 1e-6, **{name: overrides.pop(name) for name in parts}})
+    return Entry(**(values | {"score": score} | overrides))
 
 
 def make_board(db: Database, **overrides: Any) -> Leaderboard:

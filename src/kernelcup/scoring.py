@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
+from typing import Any
 
-from kernelcup.domain import DuelOutcome, RankingBy, Standing, is_proven
+from kernelcup.domain import RankingBy, Result, Score, Standing, is_proven
 from kernelcup_harness import estimates
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, Verdict
 
@@ -36,57 +37,11 @@ EMPTY_FLOOR = "empty_floor"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Score:
-    """The score of a run with its uncertainty. All times in seconds."""
+class Entry(Result):
+    """A result to be ranked."""
 
-    score_s: float
-    low_s: float | None
-    """Lower end of the 95 % interval, None where nothing is known about it."""
-    high_s: float | None
-    raw_s: float | None
-    """The score computed from the submission's clock, before any offset was subtracted."""
-    at_floor: bool
-    """Whether no case took longer than an empty kernel: then the score is an upper bound."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Span:
-    """The values that decide about ties: an estimate, and the ends of its interval."""
-
-    score_s: float
-    low_s: float | None = None
-    high_s: float | None = None
-    at_floor: bool = False
-
-    @property
-    def reach_down(self) -> float:
-        """Return the logarithm of estimate over lower end; 0 where there is no interval."""
-        return _reach(self.low_s, self.score_s) if self.low_s is not None else 0.0
-
-    @property
-    def reach_up(self) -> float:
-        """Return the logarithm of upper end over estimate; 0 where there is no interval."""
-        return _reach(self.score_s, self.high_s) if self.high_s is not None else 0.0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
-    """One scored run to be ranked."""
-
-    user: str
-    score_s: float
-    submission_id: int
-    submitted_at: datetime
-    file_name: str
-    trust: str
-    comparable: bool
-    low_s: float | None = None
-    high_s: float | None = None
-    raw_s: float | None = None
-    at_floor: bool = False
     rank_s: float | None = None
     """The time that it is ranked by, if that is not its score: the leader's, after a duel that it did not win."""
-    duel: DuelOutcome = DuelOutcome.NONE
 
     @property
     def ranked_s(self) -> float:
@@ -94,9 +49,9 @@ class Entry:
         return ranked_s(self.score_s, self.trust) if self.rank_s is None else self.rank_s
 
     @property
-    def span(self) -> Span:
-        """Return the span for ties: its own interval, moved to the time that it is ranked by."""
-        return placed(self.score_s, self.low_s, self.high_s, ranked_s=self.ranked_s, at_floor=self.at_floor)
+    def placed(self) -> Score:
+        """Return the score that decides about ties: its own, moved to the time that it is ranked by."""
+        return placed(self.score, self.ranked_s)
 
 
 def ranked_s(measured_s: float, trust: str) -> float:
@@ -109,17 +64,28 @@ def measured_s(ranked_s: float) -> float:
     return ranked_s / APART if ranked_s >= APART_FROM_S else ranked_s
 
 
-def placed(
-    score_s: float, low_s: float | None, high_s: float | None, *, ranked_s: float, at_floor: bool
-) -> Span:
-    """Return an interval moved to the time that its run is ranked by."""
-    by = ranked_s / score_s
-    return Span(
-        score_s=ranked_s,
-        low_s=None if low_s is None else low_s * by,
-        high_s=None if high_s is None else high_s * by,
-        at_floor=at_floor,
-    )
+def placed(score: Score, ranked_s: float) -> Score:
+    """Return a score moved to the time that its run is ranked by."""
+    by = ranked_s / score.score_s
+    low_s, high_s = (None if end is None else end * by for end in (score.low_s, score.high_s))
+    return replace(score, score_s=ranked_s, low_s=low_s, high_s=high_s)
+
+
+def as_object(score: Score | None) -> dict[str, Any]:
+    """Return a score's fields for JSON. Without a score its times are None."""
+    if score is None:
+        return {each.name: None for each in fields(Score)} | {"at_floor": False}
+    return asdict(score)
+
+
+def reach_down(score: Score) -> float:
+    """Return the logarithm of estimate over lower end; 0 where there is no interval."""
+    return _reach(score.low_s, score.score_s)
+
+
+def reach_up(score: Score) -> float:
+    """Return the logarithm of upper end over estimate; 0 where there is no interval."""
+    return _reach(score.score_s, score.high_s)
 
 
 def score_s(report: RunReport, ranking_by: RankingBy) -> float | None:
@@ -181,7 +147,7 @@ def is_at_floor(timing: Timing) -> bool:
     return timing.audit is not None and any(each.code == EMPTY_FLOOR for each in timing.audit.findings)
 
 
-def told_apart(first: Span, second: Span) -> bool:
+def told_apart(first: Score, second: Score) -> bool:
     """Return whether two results differ by more than their 95 % intervals explain.
 
     The interval of the logarithm of their ratio comes from the ends of both that face each other (the
@@ -192,35 +158,35 @@ def told_apart(first: Span, second: Span) -> bool:
     if fast.at_floor and slow.at_floor and (slow.score_s >= APART_FROM_S) is (fast.score_s >= APART_FROM_S):
         return False
     apart = math.log(slow.score_s) - math.log(fast.score_s)
-    return apart > NO_DIFFERENCE + math.hypot(_capped(fast.reach_up), _capped(slow.reach_down))
+    return apart > NO_DIFFERENCE + math.hypot(_capped(reach_up(fast)), _capped(reach_down(slow)))
 
 
-def band_heads(spans: Iterable[Span]) -> Iterator[int]:
+def band_heads(scores: Iterable[Score]) -> Iterator[int]:
     """Yield for each result, given in the order of the ranking, the place of the head of its band, from 1.
 
     A band is a head and the results directly behind it that cannot be distinguished from it. The first result
     that can be distinguished heads the next band, and no later result returns to an earlier band. So a chain of
     small steps does not tie its ends, and an imprecise result does not overtake a precise one.
     """
-    for number, is_head in enumerate(heads(spans), start=1):
+    for number, is_head in enumerate(heads(scores), start=1):
         if is_head:
             place = number
         yield place
 
 
-def heads(spans: Iterable[Span], *, behind: Span | None = None) -> Iterator[bool]:
+def heads(scores: Iterable[Score], *, behind: Score | None = None) -> Iterator[bool]:
     """Yield for each result whether it heads a band; see :func:`band_heads`.
 
     Args:
-        spans: The results, in the order of the ranking.
+        scores: The results, in the order of the ranking.
         behind: The head of the band in which they begin, None at the top.
     """
     head, alike_s = behind, 0.0
-    for span in spans:
+    for score in scores:
         # Below the upper end of the head's own interval, other intervals do not matter.
-        is_head = head is None or (span.score_s > alike_s and told_apart(head, span))
+        is_head = head is None or (score.score_s > alike_s and told_apart(head, score))
         if is_head:
-            head, alike_s = span, span.score_s * math.exp(_capped(span.reach_up))
+            head, alike_s = score, score.score_s * math.exp(_capped(reach_up(score)))
         yield is_head
 
 
@@ -235,7 +201,7 @@ def standings(entries: Iterable[Entry]) -> list[Standing]:
         if _is_time(entry.score_s) and (entry.user not in best or _order(entry) < _order(best[entry.user])):
             best[entry.user] = entry
     ordered = sorted(best.values(), key=_order)
-    return ranked(ordered, list(band_heads(entry.span for entry in ordered)))
+    return ranked(ordered, list(band_heads(entry.placed for entry in ordered)))
 
 
 def ranked(ordered: Sequence[Entry], ranks: Sequence[int], *, after: int | None = None) -> list[Standing]:
@@ -338,22 +304,10 @@ def _order(entry: Entry) -> tuple[float, datetime, int]:
 
 
 def _standing(entry: Entry, *, rank: int, tied: bool) -> Standing:
-    return Standing(
-        rank=rank,
-        tied=tied,
-        user=entry.user,
-        score_s=entry.score_s,
-        low_s=entry.low_s,
-        high_s=entry.high_s,
-        raw_s=entry.raw_s,
-        at_floor=entry.at_floor,
-        duel=entry.duel,
-        submission_id=entry.submission_id,
-        submitted_at=entry.submitted_at,
-        file_name=entry.file_name,
-        trust=entry.trust,
-        comparable=entry.comparable,
-    )
+    return Standing(rank=rank, tied=tied, **{name: getattr(entry, name) for name in _SHARED})
+
+
+_SHARED = [each.name for each in fields(Result)]
 
 
 def _counting(cases: Sequence[CaseResult], ranking_by: RankingBy) -> Sequence[CaseResult]:

@@ -12,7 +12,7 @@ from alembic.operations import Operations
 from builders import make_board, make_report
 from hand_judging import Judging
 from kernelcup import scoring
-from kernelcup.domain import Standing
+from kernelcup.domain import Score, Standing
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.standings import history, personal_best, standings
 from kernelcup.services.submissions.submissions import show_submission
@@ -100,10 +100,8 @@ def test_the_upgrade_sets_apart_what_is_not_proven(judging) -> None:
 
 @pytest.mark.first_contact(POINT, "two results at the floor are no tie if only one of them is proven")
 def test_an_unproven_result_at_the_floor_ties_with_no_proven_one() -> None:
-    fast = scoring.Span(score_s=1e-6, at_floor=True)
-    apart = scoring.Span(score_s=scoring.ranked_s(1e-6, "bounded"), at_floor=True)
+    fast = Score(score_s=1e-6, at_floor=True)
+    apart = Score(score_s=scoring.ranked_s(1e-6, "bounded"), at_floor=True)
     assert scoring.told_apart(fast, apart)
-    assert not scoring.told_apart(
-        apart, scoring.Span(score_s=scoring.ranked_s(2e-6, "bounded"), at_floor=True)
-    )
+    assert not scoring.told_apart(apart, Score(score_s=scoring.ranked_s(2e-6, "bounded"), at_floor=True))
     assert scoring.measured_s(apart.score_s) == 1e-6

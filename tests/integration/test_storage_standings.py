@@ -99,12 +99,12 @@ def test_a_standing_has_its_interval_and_what_the_clock_read(db, judged) -> None
     timing = Timing(samples_ns=[1000.0, 1010.0] * 10, offset_ns=200.0)
     judged(report=make_report(stages=[make_stage([make_case(timing=timing)])]))
     (place,) = standings(db, "double", "H100")
-    assert place.low_s is not None
-    assert place.high_s is not None
-    assert place.low_s < place.score_s < place.high_s
+    assert place.score.low_s is not None
+    assert place.score.high_s is not None
+    assert place.score.low_s < place.score_s < place.score.high_s
     assert place.score_s == pytest.approx(805e-9)
-    assert place.raw_s == pytest.approx(1005e-9)
-    assert (place.tied, place.at_floor) == (False, False)
+    assert place.score.raw_s == pytest.approx(1005e-9)
+    assert (place.tied, place.score.at_floor) == (False, False)
 
 
 def test_a_freeze_keeps_bands(db, clock, judged) -> None:

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import NOW, make_audit, make_case, make_entry, make_report, make_stage
-from kernelcup.domain import RankingBy
+from kernelcup.domain import RankingBy, Score
 from kernelcup.scoring import (
     LARGEST_REACH,
-    Span,
     band_heads,
     case_interval_ns,
     placed,
@@ -27,7 +26,7 @@ from kernelcup.scoring import (
 from kernelcup_harness.protocol import Finding, Timing
 
 spans = st.builds(
-    lambda score_s, down, up, at_floor: Span(
+    lambda score_s, down, up, at_floor: Score(
         score_s=score_s,
         low_s=score_s * math.exp(-down),
         high_s=score_s * math.exp(up),
@@ -42,12 +41,12 @@ any_rule = st.sampled_from(list(RankingBy))
 samples = st.lists(st.floats(900.0, 1100.0), min_size=5, max_size=30)
 
 
-def ordered(found: list[Span]) -> list[Span]:
+def ordered(found: list[Score]) -> list[Score]:
     return sorted(found, key=lambda span: span.score_s)
 
 
-def span(score_s: float, reach: float = 0.0, **more: bool) -> Span:
-    return Span(score_s=score_s, low_s=score_s * math.exp(-reach), high_s=score_s * math.exp(reach), **more)
+def span(score_s: float, reach: float = 0.0, **more: bool) -> Score:
+    return Score(score_s=score_s, low_s=score_s * math.exp(-reach), high_s=score_s * math.exp(reach), **more)
 
 
 def scored(*timings: Timing, by: RankingBy = RankingBy.GEOM):
@@ -144,17 +143,14 @@ def test_a_score_is_at_the_floor_only_if_all_its_cases_are() -> None:
 
 
 @given(spans, spans)
-def test_told_apart_does_not_depend_on_who_is_named_first(first: Span, second: Span) -> None:
+def test_told_apart_does_not_depend_on_who_is_named_first(first: Score, second: Score) -> None:
     assert told_apart(first, second) == told_apart(second, first)
 
 
 @given(spans, st.floats(1e-3, 1e3))
-def test_only_the_ratio_counts(first: Span, factor: float) -> None:
+def test_only_the_ratio_counts(first: Score, factor: float) -> None:
     second = span(first.score_s * 1.02, 0.01)
-    scaled = [
-        placed(each.score_s, each.low_s, each.high_s, ranked_s=each.score_s * factor, at_floor=False)
-        for each in (first, second)
-    ]
+    scaled = [placed(each, each.score_s * factor) for each in (first, second)]
     assert told_apart(first, second) == told_apart(*scaled)
 
 
@@ -164,8 +160,8 @@ def test_half_a_percent_each_tells_one_percent_apart_and_not_half_a_percent() ->
 
 
 def test_without_intervals_only_equal_scores_are_tied() -> None:
-    assert not told_apart(Span(score_s=1.0), Span(score_s=1.0))
-    assert told_apart(Span(score_s=1.0), Span(score_s=1.0001))
+    assert not told_apart(Score(score_s=1.0), Score(score_s=1.0))
+    assert told_apart(Score(score_s=1.0), Score(score_s=1.0001))
 
 
 def test_a_wide_interval_counts_as_five_percent_and_no_more() -> None:
@@ -180,7 +176,7 @@ def test_two_at_the_floor_are_tied_whatever_they_read() -> None:
 
 
 @given(st.lists(spans, max_size=40))
-def test_ranks_follow_the_estimates(found: list[Span]) -> None:
+def test_ranks_follow_the_estimates(found: list[Score]) -> None:
     ranks = list(band_heads(ordered(found)))
     assert ranks == sorted(ranks)
     assert all(rank <= place for place, rank in enumerate(ranks, start=1))
@@ -188,14 +184,14 @@ def test_ranks_follow_the_estimates(found: list[Span]) -> None:
 
 
 @given(st.lists(spans, max_size=40))
-def test_who_shares_a_rank_cannot_be_told_apart_from_its_head(found: list[Span]) -> None:
+def test_who_shares_a_rank_cannot_be_told_apart_from_its_head(found: list[Score]) -> None:
     line = ordered(found)
     for each, rank in zip(line, band_heads(line), strict=True):
         assert not told_apart(line[rank - 1], each)
 
 
 @given(st.lists(spans, max_size=40))
-def test_the_head_of_a_band_is_told_apart_from_the_one_before(found: list[Span]) -> None:
+def test_the_head_of_a_band_is_told_apart_from_the_one_before(found: list[Score]) -> None:
     line = ordered(found)
     heads = sorted(set(band_heads(line)))
     for first, second in pairwise(heads):
@@ -203,7 +199,7 @@ def test_the_head_of_a_band_is_told_apart_from_the_one_before(found: list[Span])
 
 
 @given(st.lists(spans, min_size=1, max_size=40), st.data())
-def test_what_comes_below_changes_no_rank_above(found: list[Span], data: st.DataObject) -> None:
+def test_what_comes_below_changes_no_rank_above(found: list[Score], data: st.DataObject) -> None:
     line = ordered(found)
     count = data.draw(st.integers(1, len(line)))
     assert list(band_heads(line[:count])) == list(band_heads(line))[:count]
@@ -259,7 +255,7 @@ def test_who_lost_a_duel_stands_directly_behind_the_one_they_met() -> None:
 
 
 @given(st.lists(spans, min_size=1, max_size=30), st.data())
-def test_a_page_says_the_same_as_the_whole(found: list[Span], data: st.DataObject) -> None:
+def test_a_page_says_the_same_as_the_whole(found: list[Score], data: st.DataObject) -> None:
     entries = [
         make_entry(user=f"u{number}", score_s=each.score_s, low_s=each.low_s, high_s=each.high_s)
         for number, each in enumerate(ordered(found))
@@ -268,7 +264,7 @@ def test_a_page_says_the_same_as_the_whole(found: list[Span], data: st.DataObjec
     whole = standings(entries)
     begin = data.draw(st.integers(0, len(entries) - 1))
     end = data.draw(st.integers(begin + 1, len(entries)))
-    ranks = list(band_heads(entry.span for entry in entries[: end + 1]))
+    ranks = list(band_heads(entry.placed for entry in entries[: end + 1]))
     page = ranked(entries[begin:end], ranks[begin:], after=ranks[begin - 1] if begin else None)
     assert page == whole[begin:end]
 
@@ -277,9 +273,9 @@ def test_a_page_says_the_same_as_the_whole(found: list[Span], data: st.DataObjec
     25, "the noise of the device between runs is in the interval by which places are given"
 )
 def test_results_that_differ_by_less_than_the_device_does_between_runs_are_tied() -> None:
-    def span_of(time_ns: float, noise_share: float) -> Span:
+    def span_of(time_ns: float, noise_share: float) -> Score:
         found = scored(Timing(samples_ns=[time_ns + 2e3] * 10, offset_ns=2e3, noise_share=noise_share))
-        return Span(score_s=found.score_s, low_s=found.low_s, high_s=found.high_s)
+        return Score(score_s=found.score_s, low_s=found.low_s, high_s=found.high_s)
 
     assert told_apart(span_of(100e3, 0.0), span_of(102e3, 0.0))
     assert not told_apart(span_of(100e3, 0.01), span_of(102e3, 0.01))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +14,7 @@ from kernelcup.domain import (
     JobState,
     Leaderboard,
     RankingBy,
+    Score,
     StageLimits,
     Standing,
     Task,
@@ -21,7 +23,6 @@ from kernelcup.domain import (
 )
 from kernelcup.older_reports import read_report
 from kernelcup.reporting.insights import Best
-from kernelcup.scoring import Score
 from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict
 
 
@@ -57,32 +58,16 @@ class JobInfo:
     reason: str
     run: int | None
     verdict: Verdict | None
-    score_s: float | None
+    score: Score | None
+    """None if the job earns none, for example a comparison."""
     report: RunReport | None
     waiting: WaitingInfo | None = None
-    low_s: float | None = None
-    high_s: float | None = None
-    raw_s: float | None = None
-    at_floor: bool = False
     trust: str | None = None
     duel: DuelOutcome = DuelOutcome.NONE
     remark: str = ""
     """Why it does not rank, or ranks behind a slower result."""
     best: Best | None = None
     """The current leader on the device."""
-
-    @property
-    def score(self) -> Score | None:
-        """The stored score; None if the job earns none, for example a comparison."""
-        if self.score_s is None:
-            return None
-        return Score(
-            score_s=self.score_s,
-            low_s=self.low_s,
-            high_s=self.high_s,
-            raw_s=self.raw_s,
-            at_floor=self.at_floor,
-        )
 
     @classmethod
     def of_json(cls, body: Mapping[str, Any]) -> JobInfo:
@@ -97,13 +82,9 @@ class JobInfo:
             reason=str(body["reason"]),
             run=body["run"],
             verdict=None if body["verdict"] is None else Verdict(body["verdict"]),
-            score_s=body["score_s"],
+            score=None if body["score_s"] is None else score_of_json(body),
             report=None if body["report"] is None else read_report(body["report"]),
             waiting=waiting,
-            low_s=body["low_s"],
-            high_s=body["high_s"],
-            raw_s=body["raw_s"],
-            at_floor=bool(body["at_floor"]),
             trust=body.get("trust"),
             duel=DuelOutcome(body.get("duel", "")),
             remark=str(body["remark"]),
@@ -285,24 +266,21 @@ def best_of_json(body: Mapping[str, Any]) -> Best:
     return Best(submission=int(body["submission"]), score_s=float(body["score_s"]), cases_ns=cases)
 
 
+def score_of_json(body: Mapping[str, Any]) -> Score:
+    """Read a score from the server's form of what has it."""
+    return Score(**{each.name: body[each.name] for each in dataclasses.fields(Score)})
+
+
 def standing_of_json(body: Mapping[str, Any]) -> Standing:
     """Read a place in a ranking from the server's form."""
-    return Standing(
-        rank=int(body["rank"]),
-        user=str(body["user"]),
-        score_s=float(body["score_s"]),
-        submission_id=int(body["submission"]),
-        submitted_at=datetime.fromisoformat(body["submitted_at"]),
-        file_name=str(body["file_name"]),
-        trust=str(body["trust"]),
-        comparable=bool(body["comparable"]),
-        tied=bool(body["tied"]),
-        low_s=body["low_s"],
-        high_s=body["high_s"],
-        raw_s=body["raw_s"],
-        at_floor=bool(body["at_floor"]),
-        duel=DuelOutcome(body["duel"]),
-    )
+    read: dict[str, Any] = {
+        "score": score_of_json(body),
+        "submission_id": int(body["submission"]),
+        "submitted_at": datetime.fromisoformat(body["submitted_at"]),
+        "duel": DuelOutcome(body["duel"]),
+    }
+    same = {each.name: body[each.name] for each in dataclasses.fields(Standing) if each.name not in read}
+    return Standing(**same, **read)
 
 
 def moment(text: str | None) -> datetime | None:

@@ -12,8 +12,6 @@ from kernelcup.domain.competition import (
     JobState,
     Leaderboard,
     Priority,
-    Run,
-    Standing,
     Submission,
     TrustRule,
     Visibility,
@@ -21,6 +19,7 @@ from kernelcup.domain.competition import (
     is_rejected,
 )
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
+from kernelcup.domain.results import Result, Run, Score, Standing
 from kernelcup.domain.tasks import (
     LATER_KEYS,
     LEAVES_SCORES,
@@ -50,9 +49,11 @@ __all__ = [
     "Leaderboard",
     "Priority",
     "RankingBy",
+    "Result",
     "Role",
     "Run",
     "Scope",
+    "Score",
     "StageLimits",
     "Standing",
     "Submission",

@@ -1,4 +1,4 @@
-"""Leaderboards, submissions, jobs, runs and standings."""
+"""Leaderboards, submissions and jobs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
     Mode,
-    RunReport,
     TrustLevel,
-    Verdict,
 )
 
 LARGEST_ID = 2**31 - 1
@@ -192,69 +190,3 @@ class Job:
     first_attempt: int = 1
     """The attempt with which the current judging began: more than 1 after a rejudge."""
     queued_at: datetime | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """One attempt at a job, with its results."""
-
-    id: int
-    job_id: int
-    attempt: int
-    task_hash: str
-    """The task version that it was judged against."""
-    verdict: Verdict
-    score_s: float | None
-    """Seconds; only for accepted leaderboard runs."""
-    started_at: datetime
-    finished_at: datetime
-    harness_hash: str
-    machine: str
-    report: RunReport
-    low_s: float | None = None
-    """Ends of the score's 95 % interval, None where nothing is known about it."""
-    high_s: float | None = None
-    raw_s: float | None = None
-    """The score from what the submission's clock read, before anything was taken off."""
-    at_floor: bool = False
-    """Whether it is no longer than a kernel that does nothing: the score is at most that."""
-    rank_s: float | None = None
-    """The time that it is ranked by, if that is not its score: the leader's, after a duel that it did not win."""
-    duel: DuelOutcome = DuelOutcome.NONE
-    rival: int | None = None
-    """The submission that it was measured against."""
-    judging: str = ""
-    """:meth:`Task.judging` of the task version and the harness that it was judged by."""
-    clock: str = ""
-    """The clock that timed it: see :mod:`kernelcup.clocks`."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Standing:
-    """A user's place in the ranking of one (leaderboard, device)."""
-
-    rank: int
-    """Shared by all results that cannot be distinguished from the first of them."""
-    user: str
-    score_s: float
-    submission_id: int
-    submitted_at: datetime
-    file_name: str
-    trust: str
-    comparable: bool
-    tied: bool = False
-    """Whether another user has this rank as well."""
-    low_s: float | None = None
-    """Ends of the score's 95 % interval, None where nothing is known about it."""
-    high_s: float | None = None
-    raw_s: float | None = None
-    """The score from what the submission's clock read, before anything was taken off."""
-    at_floor: bool = False
-    """Whether the score is at most that: it is no longer than a kernel that does nothing."""
-    duel: DuelOutcome = DuelOutcome.NONE
-    """The outcome of its duel against the previous leader, if it had one."""
-
-    @property
-    def proven(self) -> bool:
-        """Whether it ranks among the proven results; the others stand below them."""
-        return is_proven(self.trust)

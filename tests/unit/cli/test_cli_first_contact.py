@@ -33,7 +33,7 @@ from kernelcup.cli.compete.compare import show_report
 from kernelcup.cli.compete.submit import no_longer_than
 from kernelcup.cli.credentials import Credentials
 from kernelcup.cli.show import calibration, ranking, render
-from kernelcup.domain import RankingBy, Standing
+from kernelcup.domain import RankingBy, Score, Standing
 from kernelcup.errors import WaitOver
 from kernelcup.reporting import columns
 from kernelcup.reporting.insights import Best, lessons
@@ -268,7 +268,8 @@ def places() -> list[Standing]:
 
 def make_standing(**values) -> Standing:
     """Return a place in a ranking."""
-    return Standing(submitted_at=NOW, comparable=True, tied=False, raw_s=None, at_floor=False, **values)
+    score = Score(**{name: values.pop(name) for name in ("score_s", "low_s", "high_s")})
+    return Standing(score=score, submitted_at=NOW, comparable=True, tied=False, **values)
 
 
 @pytest.mark.first_contact(21, "standings at 80 columns drop columns by priority and break no word or number")

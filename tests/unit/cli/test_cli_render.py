@@ -12,9 +12,8 @@ from rich.console import Console
 from builders import NOW, make_audit, make_case, make_entry, make_report, make_stage
 from kernelcup import scoring
 from kernelcup.cli.show import ranking, render
-from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy
+from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy, Score
 from kernelcup.reporting.insights import Best
-from kernelcup.scoring import Score
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -316,15 +315,12 @@ BOARD = Leaderboard(
 def test_standings_show_ranks_and_their_worth() -> None:
     entry = scoring.Entry(
         user="[red]ada",
-        score_s=1e-6,
+        score=Score(score_s=1e-6, low_s=0.99e-6, high_s=1.01e-6, at_floor=True),
         submission_id=3,
         submitted_at=NOW,
         file_name="a\x1b.py",
         trust="self-measured",
         comparable=False,
-        low_s=0.99e-6,
-        high_s=1.01e-6,
-        at_floor=True,
         duel=DuelOutcome.TIED,
     )
     out = console(width=160)

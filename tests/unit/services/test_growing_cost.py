@@ -70,16 +70,12 @@ def as_entry(each: Standing) -> scoring.Entry:
     """Return the entry that a standing was made of."""
     return scoring.Entry(
         user=each.user,
-        score_s=each.score_s,
+        score=each.score,
         submission_id=each.submission_id,
         submitted_at=each.submitted_at,
         file_name=each.file_name,
         trust=each.trust,
         comparable=each.comparable,
-        low_s=each.low_s,
-        high_s=each.high_s,
-        raw_s=each.raw_s,
-        at_floor=each.at_floor,
     )
 
 
@@ -199,13 +195,13 @@ def test_a_change_costs_no_second_look_at_all_places(db: Database, clock, monkey
     standings.standings(db, "double", "H100", limit=4, offset=90)
     judging.judge(1502, user="late")
     read = []
-    original = ranking.spans
+    original = ranking.scores
 
-    def spans(*args: Any, **options: Any) -> Any:
+    def scores(*args: Any, **options: Any) -> Any:
         read.append(original(*args, **options))
         return read[-1]
 
-    monkeypatch.setattr(ranking, "spans", spans)
+    monkeypatch.setattr(ranking, "scores", scores)
     standings.standings(db, "double", "H100", limit=4, offset=90)
     mine = standings.personal_best(db, "double", "H100", "user-95")
     assert mine is not None

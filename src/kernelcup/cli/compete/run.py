@@ -213,18 +213,14 @@ def show_repeat(report: RunReport, task: str, file: Path, device: Device) -> Non
 
 def as_object(task: Task, device: Device, report: RunReport) -> dict[str, object]:
     """Return the object that ``--json`` prints: verdict, score, insights, and the report."""
+    from kernelcup import scoring
     from kernelcup.reporting.insights import as_objects
-    from kernelcup.scoring import score
     from kernelcup_harness.protocol import to_json
 
-    found = score(report, task.ranking_by)
+    found = scoring.score(report, task.ranking_by)
     return {
         "verdict": report.verdict.value,
-        "score_s": None if found is None else found.score_s,
-        "low_s": None if found is None else found.low_s,
-        "high_s": None if found is None else found.high_s,
-        "raw_s": None if found is None else found.raw_s,
-        "at_floor": found is not None and found.at_floor,
+        **scoring.as_object(found),
         "trust": report.trust.value,
         "lessons": as_objects(report),
         "task": {"name": task.name, "content_hash": task.content_hash},

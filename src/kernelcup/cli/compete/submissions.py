@@ -220,12 +220,11 @@ def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
     from kernelcup.reporting import phrases
 
     for job in view.jobs:
-        if job.score_s is None:
+        if job.score is None:
             continue
         best = venue.place(view.leaderboard, job.device, view.user)
         if best is not None:
-            ns = ranking.seconds_ns(best.score_s, best.low_s, best.high_s)
-            time = phrases.with_interval(*ns, at_floor=best.at_floor)
+            time = phrases.with_interval(*ranking.seconds_ns(best.score), at_floor=best.score.at_floor)
             place = phrases.rank_text(best.rank, tied=best.tied)
             what = f"rank {place} with {time} (#{best.submission_id})"
             out.print(Text(plain(f"{view.user} on {job.device}: {what}")))
@@ -251,6 +250,7 @@ def as_object(view: SubmissionInfo, *, with_report: bool = True) -> dict[str, ob
 
 def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
     """Return a job with its run as ``--json`` prints it."""
+    from kernelcup import scoring
     from kernelcup.reporting.insights import as_objects
     from kernelcup_harness.protocol import to_json
 
@@ -263,11 +263,7 @@ def job_object(job: JobInfo, *, with_report: bool) -> dict[str, object]:
         "reason": job.reason,
         "run": job.run,
         "verdict": job.verdict.value if job.verdict is not None else None,
-        "score_s": job.score_s,
-        "low_s": job.low_s,
-        "high_s": job.high_s,
-        "raw_s": job.raw_s,
-        "at_floor": job.at_floor,
+        **scoring.as_object(job.score),
         "trust": job.trust,
         "duel": job.duel.value,
         "remark": job.remark,

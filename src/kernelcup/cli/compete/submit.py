@@ -20,7 +20,6 @@ from kernelcup.cli.show.plain_text import plain
 if TYPE_CHECKING:
     from kernelcup.cli.backend.base import Venue
     from kernelcup.client.models import BoardInfo
-    from kernelcup.domain import Standing
 
 
 @with_venue
@@ -212,9 +211,9 @@ def standings(
     older = {name: venue.older_standings(found.name, name) for name in devices}
     since = None if found.freeze_at is None else venue.frozen_since(found.name, devices[0])
     if as_json:
-        body = {name: [place_object(place) for place in places] for name, places in tables.items()}
+        body = {name: [ranking.place_object(place) for place in places] for name, places in tables.items()}
         frozen = None if since is None else since.isoformat()
-        apart = {name: [place_object(place) for place in places] for name, places in older.items()}
+        apart = {name: [ranking.place_object(place) for place in places] for name, places in older.items()}
         told = {"leaderboard": found.name, "standings": body, "frozen_since": frozen, "older": apart}
         typer.echo(json.dumps(told))
         return
@@ -248,24 +247,3 @@ def only_board(venue: Venue) -> str:
     if len(names) > 1:
         raise InvalidValue(f"which leaderboard? There are {', '.join(names)}")
     return names[0]
-
-
-def place_object(place: Standing) -> dict[str, object]:
-    """Return a standing as ``--json`` prints it."""
-    return {
-        "rank": place.rank,
-        "tied": place.tied,
-        "user": place.user,
-        "score_s": place.score_s,
-        "low_s": place.low_s,
-        "high_s": place.high_s,
-        "raw_s": place.raw_s,
-        "at_floor": place.at_floor,
-        "duel": place.duel.value,
-        "submission": place.submission_id,
-        "submitted_at": place.submitted_at.isoformat(),
-        "file_name": place.file_name,
-        "trust": place.trust,
-        "proven": place.proven,
-        "comparable": place.comparable,
-    }

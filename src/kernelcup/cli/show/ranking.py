@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -11,7 +10,7 @@ from rich.text import Text
 from kernelcup import scoring
 from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
-from kernelcup.domain import DuelOutcome, Leaderboard, Standing
+from kernelcup.domain import DuelOutcome, Leaderboard, Score, Standing
 from kernelcup.reporting.phrases import (
     interval_text,
     rank_text,
@@ -45,8 +44,8 @@ def places_table(out: Console, title: str, places: Sequence[Standing], notes: Se
         table.add_row(
             rank_text(place.rank, tied=place.tied),
             cell(place.user),
-            time_text(place.score_s * 1e9, at_floor=place.at_floor),
-            interval_text(*seconds_ns(place.score_s, place.low_s, place.high_s)),
+            time_text(place.score_s * 1e9, at_floor=place.score.at_floor),
+            interval_text(*seconds_ns(place.score)),
             cell(place.file_name),
             f"#{place.submission_id}",
             f"{place.submitted_at:%Y-%m-%d %H:%M}",
@@ -65,19 +64,34 @@ def places_table(out: Console, title: str, places: Sequence[Standing], notes: Se
 
 def is_wide(place: Standing) -> bool:
     """Return whether an entry's interval extends further from its score than the ranking counts."""
-    low_s, high_s = place.low_s or place.score_s, place.high_s or place.score_s
-    reaches = (place.score_s / low_s, high_s / place.score_s)
-    return not place.at_floor and max(map(math.log, reaches)) > scoring.LARGEST_REACH
+    reach = max(scoring.reach_down(place.score), scoring.reach_up(place.score))
+    return not place.score.at_floor and reach > scoring.LARGEST_REACH
 
 
-def seconds_ns(
-    score_s: float, low_s: float | None, high_s: float | None
-) -> tuple[float, float | None, float | None]:
-    """Return a score and its interval in nanoseconds."""
-    return score_s * 1e9, None if low_s is None else low_s * 1e9, None if high_s is None else high_s * 1e9
+def seconds_ns(score: Score) -> tuple[float, float | None, float | None]:
+    """Return a score and the ends of its interval in nanoseconds."""
+    low_ns, high_ns = (None if end is None else end * 1e9 for end in (score.low_s, score.high_s))
+    return score.score_s * 1e9, low_ns, high_ns
 
 
 def trust_text(place: Standing) -> str:
     """Return a time's trust level as a column's text, with the outcome of a duel."""
     told = trust_level_text(place.trust).removeprefix("by the ")
     return f"{told}, duel {place.duel.value}" if place.duel is not DuelOutcome.NONE else told
+
+
+def place_object(place: Standing) -> dict[str, object]:
+    """Return a standing as ``--json`` prints it."""
+    return {
+        "rank": place.rank,
+        "tied": place.tied,
+        "user": place.user,
+        **scoring.as_object(place.score),
+        "duel": place.duel.value,
+        "submission": place.submission_id,
+        "submitted_at": place.submitted_at.isoformat(),
+        "file_name": place.file_name,
+        "trust": place.trust,
+        "proven": place.proven,
+        "comparable": place.comparable,
+    }

@@ -21,7 +21,7 @@ from kernelcup.cli.show.plain_text import plain, shortened
 from kernelcup.cli.show.ranking import seconds_ns
 from kernelcup.cli.show.tables import cell, least_width, new_table, print_table
 from kernelcup.cli.show.terminal import PlainConsole, raw
-from kernelcup.domain import RankingBy
+from kernelcup.domain import RankingBy, Score
 from kernelcup.reporting import columns as lesson_text
 from kernelcup.reporting.insights import Best, Lesson, lessons
 from kernelcup.reporting.phrases import (
@@ -32,7 +32,6 @@ from kernelcup.reporting.phrases import (
     times_as_fast,
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
-from kernelcup.scoring import Score
 from kernelcup.scoring import score as score_of
 from kernelcup_harness.protocol import (
     Backend,
@@ -277,7 +276,7 @@ def score(
 
 def score_line(found: Score, report: RunReport, ranking_by: RankingBy | None) -> str:
     """Return the score with its interval, the raw reading of the submission's clock, and the trust level."""
-    ns = seconds_ns(found.score_s, found.low_s, found.high_s)
+    ns = seconds_ns(found)
     differs = found.raw_s is not None and not math.isclose(found.raw_s, found.score_s)
     raw = f"raw {duration(found.raw_s * 1e9)}, " if found.raw_s is not None and differs else ""
     told = time_text(found.score_s * 1e9, at_floor=found.at_floor)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from kernelcup import scoring
 from kernelcup.domain import DuelOutcome, Standing, Submission
 from kernelcup.reporting.insights import Best, as_objects
 from kernelcup.services.queue.estimates import Waiting
@@ -50,7 +51,19 @@ class BestOut(BaseModel):
         return cls(submission=best.submission, score_s=best.score_s, cases_ns=dict(best.cases_ns))
 
 
-class JobOut(BaseModel):
+class ScoreOut(BaseModel):
+    """A score with its uncertainty, in seconds."""
+
+    score_s: float | None = Field(description="Null for a run that earns no score.")
+    low_s: float | None = Field(description="95 % interval of the score; null if unknown.")
+    high_s: float | None
+    raw_s: float | None = Field(description="By the submission's clock, before any subtraction.")
+    at_floor: bool = Field(
+        description="Whether the time is no longer than an empty kernel's; the score is then an upper bound."
+    )
+
+
+class JobOut(ScoreOut):
     """A submission on one device."""
 
     id: int
@@ -61,13 +74,6 @@ class JobOut(BaseModel):
     waiting: WaitingOut | None = None
     run: int | None = Field(default=None, description="The run that counts.")
     verdict: str | None = None
-    score_s: float | None = None
-    low_s: float | None = Field(default=None, description="95 % interval of the score.")
-    high_s: float | None = None
-    raw_s: float | None = Field(default=None, description="By the submission's clock, nothing subtracted.")
-    at_floor: bool = Field(
-        default=False, description="Whether the time is no longer than that of a kernel that does nothing."
-    )
     trust: str | None = None
     duel: DuelOutcome = DuelOutcome.NONE
     remark: str = Field(default="", description="Why it does not rank, or ranks behind a slower result.")
@@ -101,11 +107,7 @@ class JobOut(BaseModel):
             waiting=WaitingOut.of(waiting) if waiting is not None else None,
             run=run.id if run is not None else None,
             verdict=run.verdict.value if run is not None else None,
-            score_s=run.score_s if run is not None else None,
-            low_s=run.low_s if run is not None else None,
-            high_s=run.high_s if run is not None else None,
-            raw_s=run.raw_s if run is not None else None,
-            at_floor=run is not None and run.at_floor,
+            **scoring.as_object(run.score if run is not None else None),
             trust=run.report.trust.value if run is not None else None,
             duel=run.duel if run is not None else DuelOutcome.NONE,
             remark=beside.remark if beside is not None else "",
@@ -146,19 +148,13 @@ class SubmissionOut(BaseModel):
         return cls(**_facts(view.submission), ended=view.ended, jobs=jobs)
 
 
-class StandingOut(BaseModel):
+class StandingOut(ScoreOut):
     """A place in a ranking."""
 
     rank: int = Field(description="Shared by all results that are indistinguishable from the first of them.")
     tied: bool = Field(description="Whether other results share this rank.")
     user: str
     score_s: float
-    low_s: float | None = Field(description="95 % interval of the score; null if unknown.")
-    high_s: float | None
-    raw_s: float | None = Field(description="By the submission's clock, before any subtraction.")
-    at_floor: bool = Field(
-        description="Whether the time is no longer than an empty kernel's; the score is then an upper bound."
-    )
     duel: DuelOutcome = Field(
         description="Duel against the previous first place, if the leaderboard requires it."
     )
@@ -172,11 +168,12 @@ class StandingOut(BaseModel):
     @classmethod
     def of(cls, standing: Standing) -> StandingOut:
         """Show a standing."""
-        facts = {name: getattr(standing, name) for name in cls.model_fields if name != "submission"}
-        return cls(**facts, submission=standing.submission_id)
+        facts = {name: getattr(standing, name) for name in cls.model_fields if hasattr(standing, name)}
+        score = scoring.as_object(standing.score)
+        return cls(**facts | score, submission=standing.submission_id)
 
 
-class RunOut(BaseModel):
+class RunOut(ScoreOut):
     """One attempt at a job, with as much of its report as the viewer may see."""
 
     id: int
@@ -187,11 +184,6 @@ class RunOut(BaseModel):
     attempt: int
     task_hash: str
     verdict: str
-    score_s: float | None
-    low_s: float | None = Field(description="95 % interval of the score; null if unknown.")
-    high_s: float | None
-    raw_s: float | None
-    at_floor: bool
     rank_s: float | None = Field(description="The score used for ranking, after a duel that was not won.")
     duel: DuelOutcome
     rival: int | None = Field(description="The submission of the duel, or the one that it ranks behind.")
@@ -214,11 +206,7 @@ class RunOut(BaseModel):
             attempt=run.attempt,
             task_hash=run.task_hash,
             verdict=run.verdict.value,
-            score_s=run.score_s,
-            low_s=run.low_s,
-            high_s=run.high_s,
-            raw_s=run.raw_s,
-            at_floor=run.at_floor,
+            **scoring.as_object(run.score),
             rank_s=run.rank_s,
             duel=run.duel,
             rival=run.rival,

@@ -105,9 +105,9 @@ def _places(session: Session, board: Leaderboard, device: str) -> dict[int, _Pla
     if device not in board.devices:
         return {}
     found = standings.bests(session, board_id=board.id, device=device)
-    ranks = scoring.band_heads(each.span for each in found)
+    ranks = scoring.band_heads(each.placed for each in found)
     return {
-        each.user_id: _Place(rank, each.submission_id, scoring.measured_s(each.span.score_s))
+        each.user_id: _Place(rank, each.submission_id, scoring.measured_s(each.placed.score_s))
         for each, rank in zip(found, ranks, strict=True)
     }
 

@@ -18,9 +18,8 @@ from datetime import datetime, timedelta
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import Job, JobState, Run
+from kernelcup.domain import Job, JobState, Run, Score
 from kernelcup.errors import NotFound, StaleLease
-from kernelcup.scoring import Score
 from kernelcup.scoring import score as score_of
 from kernelcup.screen.findings import Screening
 from kernelcup.services.boards.boards import find_board

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import DuelOutcome, Job, Leaderboard, Submission, is_proven
+from kernelcup.domain import DuelOutcome, Job, Leaderboard, Score, Submission, is_proven
 from kernelcup.errors import RivalDeleted
-from kernelcup.scoring import Score
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, standings
 from kernelcup.storage.submissions import submissions

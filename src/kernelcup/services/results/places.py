@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from kernelcup import scoring
-from kernelcup.scoring import Span
+from kernelcup.domain import Score
 from kernelcup.storage.engine.database import database_of
 from kernelcup.storage.results import standings
 from kernelcup.storage.results.standings import WHOLE, Part, State
@@ -38,9 +38,9 @@ class Known:
 
     part: Part
     state: State
-    enters: Span | None
+    enters: Score | None
     """The head of the band in which it begins, None at the top."""
-    leaves: Span | None
+    leaves: Score | None
     """The head of the band in which it ends."""
     heads: array[int]
     """The places that head a band, counted from 0."""
@@ -70,9 +70,9 @@ class Ranking:
             self.session, board_id=self.board_id, device=self.device, frozen=self.frozen, part=part
         )
 
-    def spans(self, part: Part = WHOLE, limit: int | None = None) -> list[Span]:
-        """Return the spans of a part, which decide about ties."""
-        return standings.spans(
+    def scores(self, part: Part = WHOLE, limit: int | None = None) -> list[Score]:
+        """Return the scores of a part, which decide about ties."""
+        return standings.scores(
             self.session,
             board_id=self.board_id,
             device=self.device,
@@ -95,7 +95,7 @@ class Places:
         """Return the ranks of at least the first ``until`` places, or of all if there are fewer."""
         wanted = Ranking(session=session, board_id=board_id, device=device, frozen=frozen)
         if until <= NEAR:
-            return list(scoring.band_heads(wanted.spans(limit=until)))
+            return list(scoring.band_heads(wanted.scores(limit=until)))
         key = (database_of(session), board_id, device, frozen)
         state = wanted.state()
         with self._mine:  # of many concurrent callers, one computes
@@ -116,7 +116,7 @@ class Places:
 
 def _renewed(wanted: Ranking, known: Sequence[Known]) -> Iterator[Known]:
     """Yield the current parts of a ranking; unchanged parts are not read again."""
-    head: Span | None = None
+    head: Score | None = None
     if not known:
         yield from _read(wanted, WHOLE, head)
     for old in known:
@@ -129,16 +129,16 @@ def _renewed(wanted: Ranking, known: Sequence[Known]) -> Iterator[Known]:
             yield new
 
 
-def _read(wanted: Ranking, part: Part, head: Span | None) -> Iterator[Known]:
+def _read(wanted: Ranking, part: Part, head: Score | None) -> Iterator[Known]:
     """Compute a part, and divide it if it is long. Equal times stay in the same part."""
-    spans = wanted.spans(part)
+    scores = wanted.scores(part)
     begins, is_first = part.at_least_s, True
-    while spans or is_first:
-        size = PART if len(spans) >= 2 * PART else len(spans)
-        while size < len(spans) and spans[size].score_s == spans[size - 1].score_s:
+    while scores or is_first:
+        size = PART if len(scores) >= 2 * PART else len(scores)
+        while size < len(scores) and scores[size].score_s == scores[size - 1].score_s:
             size += 1
-        mine, spans = spans[:size], spans[size:]
-        ends = spans[0].score_s if spans else part.below_s
+        mine, scores = scores[:size], scores[size:]
+        ends = scores[0].score_s if scores else part.below_s
         places = array("l", (at for at, is_head in enumerate(scoring.heads(mine, behind=head)) if is_head))
         leaves = mine[places[-1]] if places else head
         now = Part(at_least_s=begins, below_s=ends)

@@ -177,7 +177,7 @@ def older_standings(
             return []  # those of the freeze are shown as they stood
         page = ranking.older(session, board_id=found.id, device=name, limit=limit)
         entries = [each.entry for each in page]
-        places = scoring.ranked(entries, list(scoring.band_heads(each.span for each in entries)))
+        places = scoring.ranked(entries, list(scoring.band_heads(each.placed for each in entries)))
         return _shown(session, found, places, page, viewer)
 
 

@@ -37,7 +37,7 @@ from kernelcup.storage.boards import boards, members, task_versions
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log, users
 from kernelcup.storage.queue import jobs
-from kernelcup.storage.results import docket, frozen_standings, runs, standings
+from kernelcup.storage.results import docket, frozen_standings, runs
 from kernelcup.storage.rules import limits
 from kernelcup.storage.submissions import screenings, submissions
 from kernelcup.storage.submissions.submissions import Seen
@@ -347,7 +347,7 @@ def _seen(
 def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> list[SubmissionView]:
     """Return views of many submissions, with only the public part of their reports."""
     all_jobs = jobs.of_submissions(session, [each.id for each in found])
-    done = standings.results(session, [job.id for some in all_jobs.values() for job in some])
+    done = runs.counted_without_reports(session, [job.id for some in all_jobs.values() for job in some])
     by_id = boards.some(session, {each.leaderboard_id for each in found})
     views = []
     for submission in found:
@@ -367,7 +367,7 @@ def _outlines(session: Session, found: Sequence[Submission], viewer: Actor) -> l
 def _public_view(
     session: Session, submission: Submission, board: Leaderboard, found: Sequence[Job], viewer: Actor
 ) -> SubmissionView:
-    done = standings.results(session, [job.id for job in found])
+    done = runs.counted_without_reports(session, [job.id for job in found])
     return _masked_view(session, submission, board, found, done, viewer)
 
 

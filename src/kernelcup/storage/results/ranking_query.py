@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from kernelcup import scoring
 from kernelcup.clocks import PAST
-from kernelcup.domain import DuelOutcome, JobState, Run, TrustRule
+from kernelcup.domain import DuelOutcome, JobState, Run, Score, TrustRule
 from kernelcup.scoring import APART, placed
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
 from kernelcup_harness.protocol import BEST_LEVELS, TrustLevel
@@ -32,7 +33,10 @@ JUDGED_ALIKE = and_(
 )
 """The condition for runs judged as the leaderboard judges now: same task except texts, same harness and clock."""
 
-COLUMNS = ("run_id", "submission_id", "score_s", "low_s", "high_s", "raw_s", "at_floor", "duel")
+SCORE = tuple(each.name for each in dataclasses.fields(Score))
+"""The columns of a score."""
+
+COLUMNS = ("run_id", "submission_id", *SCORE, "duel")
 """The columns of a best, in addition to its key.
 
 They repeat what a ranking shows of a run: SQLite would have to read the whole report to reach columns behind it.
@@ -76,19 +80,15 @@ def bests(board_id: int, *, every_version: bool = False) -> Select[*tuple[Any, .
 
 def values_of(run: Run, submission_id: int) -> dict[str, Any]:
     """Return the values of a best for a run."""
-    assert run.score_s is not None
-    ranked_s = scoring.ranked_s(run.score_s if run.rank_s is None else run.rank_s, run.report.trust)
-    span = placed(run.score_s, run.low_s, run.high_s, ranked_s=ranked_s, at_floor=run.at_floor)
-    return {
-        "run_id": run.id,
-        "submission_id": submission_id,
-        "score_s": ranked_s,
-        "low_s": span.low_s,
-        "high_s": span.high_s,
-        "raw_s": run.raw_s,
-        "at_floor": run.at_floor,
-        "duel": run.duel.value,
-    }
+    assert run.score is not None
+    ranked_s = scoring.ranked_s(run.score.score_s if run.rank_s is None else run.rank_s, run.report.trust)
+    score = dataclasses.asdict(placed(run.score, ranked_s))
+    return {"run_id": run.id, "submission_id": submission_id, **score, "duel": run.duel.value}
+
+
+def score_of(row: Any) -> Score:
+    """Return the score in the columns :data:`SCORE` of a row."""
+    return Score(**{name: getattr(row, name) for name in SCORE})
 
 
 def ranking(
@@ -107,9 +107,9 @@ def ranking(
             RunRow.id.label("run_id"),
             JobRow.submission_id.label("submission_id"),
             RANKED_S.label("score_s"),
-            (RunRow.score_low_s * by).label("low_s"),
-            (RunRow.score_high_s * by).label("high_s"),
-            RunRow.score_raw_s.label("raw_s"),
+            (RunRow.low_s * by).label("low_s"),
+            (RunRow.high_s * by).label("high_s"),
+            RunRow.raw_s.label("raw_s"),
             RunRow.at_floor.label("at_floor"),
             _DUEL.label("duel"),
         )

@@ -11,6 +11,7 @@ change of the ranking rules would miss a concurrent quarantine.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -20,13 +21,21 @@ from sqlalchemy import insert as insert_into
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import clock_of
-from kernelcup.domain import DuelOutcome, Job, Run, Submission
+from kernelcup.domain import DuelOutcome, Job, Run, Score, Submission
 from kernelcup.older_reports import read_report
-from kernelcup.scoring import Score
 from kernelcup.storage.engine.database import upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
+from kernelcup.storage.results.ranking_query import score_of
 from kernelcup.storage.tables import BestRow, RecordRow, RunRow, UserRow, table_of
-from kernelcup_harness.protocol import RunReport, Verdict, to_json
+from kernelcup_harness.protocol import (
+    Backend,
+    HarnessKind,
+    Mode,
+    RunReport,
+    TrustLevel,
+    Verdict,
+    to_json,
+)
 
 
 def insert(
@@ -60,11 +69,7 @@ def insert(
         task_hash=job.task_hash,
         counted=counted,
         verdict=report.verdict.value,
-        score_s=None if score is None else score.score_s,
-        score_low_s=None if score is None else score.low_s,
-        score_high_s=None if score is None else score.high_s,
-        score_raw_s=None if score is None else score.raw_s,
-        at_floor=score is not None and score.at_floor,
+        **({} if score is None else dataclasses.asdict(score)),
         rank_s=rank_s,
         duel=duel.value,
         rival_id=rival,
@@ -93,6 +98,33 @@ def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
     """Return the counted run of each job that has one, by the job's id."""
     rows = session.scalars(select(RunRow).where(RunRow.job_id.in_(job_ids), RunRow.counted))
     return {row.job_id: _run(row, read_report(row.report)) for row in rows}
+
+
+def counted_without_reports(session: Session, job_ids: list[int]) -> dict[int, Run]:
+    """Return each job's counted run with only the identifying fields of its report."""
+    names = [each.key for each in RunRow.__mapper__.column_attrs if each.key != "report"]
+    query = (
+        select(*(getattr(RunRow, name) for name in names))
+        # Not as text: PostgreSQL would read the whole report for that, and older reports may contain a NUL.
+        .add_columns(*(RunRow.report[key].label(f"its_{key}") for key in _KEPT))
+        .where(RunRow.job_id.in_(job_ids), RunRow.counted)
+    )
+    return {row.job_id: _run(row, _identity(row)) for row in session.execute(query)}
+
+
+_KEPT = ("job_id", "mode", "backend", "harness")
+
+
+def _identity(row: Any) -> RunReport:
+    return RunReport(
+        job_id=row.its_job_id,
+        mode=Mode(row.its_mode),
+        backend=Backend(row.its_backend),
+        harness=HarnessKind(row.its_harness),
+        verdict=Verdict(row.verdict),
+        trust=TrustLevel(row.trust),
+        comparable=row.comparable,
+    )
 
 
 def find(session: Session, run_id: int) -> Run | None:
@@ -199,23 +231,19 @@ def _key(board_id: int, device: str, user_id: int) -> dict[str, Any]:
     return {"leaderboard_id": board_id, "device": device, "user_id": user_id}
 
 
-def _run(row: RunRow, report: RunReport) -> Run:
+def _run(row: Any, report: RunReport) -> Run:
     return Run(
         id=row.id,
         job_id=row.job_id,
         attempt=row.attempt,
         task_hash=row.task_hash,
         verdict=Verdict(row.verdict),
-        score_s=row.score_s,
+        score=None if row.score_s is None else score_of(row),
         started_at=row.started_at,
         finished_at=row.finished_at,
         harness_hash=row.harness_hash,
         machine=row.machine,
         report=report,
-        low_s=row.score_low_s,
-        high_s=row.score_high_s,
-        raw_s=row.score_raw_s,
-        at_floor=row.at_floor,
         rank_s=row.rank_s,
         duel=DuelOutcome(row.duel),
         rival=row.rival_id,

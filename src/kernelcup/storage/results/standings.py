@@ -10,21 +10,18 @@ from typing import Any
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import DuelOutcome, JobState, Run
-from kernelcup.scoring import Entry, Span
+from kernelcup.domain import Score
+from kernelcup.scoring import Entry
 from kernelcup.storage.results import standings_queries
-from kernelcup.storage.results.ranking_query import JUDGED_ALIKE
+from kernelcup.storage.results.ranking_query import JUDGED_ALIKE, score_of
+from kernelcup.storage.results.standings_queries import entry_of
 from kernelcup.storage.tables import (
     BestRow,
-    JobRow,
     LeaderboardRow,
-    OlderBestRow,
     RecordRow,
     RunRow,
-    SubmissionRow,
     UserRow,
 )
-from kernelcup_harness.protocol import Backend, HarnessKind, Mode, RunReport, TrustLevel, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +38,7 @@ class Best:
 
     user_id: int
     submission_id: int
-    span: Span
+    placed: Score
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,60 +99,24 @@ def entries(
     wanted = {"board_id": board_id, "device": device, "user_id": user_id, "submission_id": submission_id}
     page = {"limit": standings_queries.ALL if limit is None else limit, "offset": offset}
     query = standings_queries.entries(frozen, of_user=user_id is not None, of_one=submission_id is not None)
-    return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query, wanted | page)]
+    return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query, wanted | page)]
 
 
 def entries_of_user(session: Session, user_id: int) -> dict[tuple[int, str], Ranked]:
     """Return a user's current bests, by leaderboard and device."""
     return {
-        (row.leaderboard_id, row.device): Ranked(user_id=row.user_id, entry=_entry(row))
+        (row.leaderboard_id, row.device): Ranked(user_id=row.user_id, entry=entry_of(row))
         for row in session.execute(standings_queries.entries_of_user(), {"user_id": user_id})
     }
 
 
 def older(session: Session, *, board_id: int, device: str, limit: int) -> list[Ranked]:
     """Return the bests that an older clock timed and that were not judged again since, fastest first."""
-    query = (
-        select(OlderBestRow.user_id, OlderBestRow.ranked_s, OlderBestRow.submission_id, UserRow.name)
-        .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
-        .add_columns(RunRow.score_s, RunRow.score_raw_s.label("raw_s"), RunRow.at_floor, RunRow.duel)
-        # As in a best, the interval belongs to the time that it was ranked by.
-        .add_columns((RunRow.score_low_s * OlderBestRow.ranked_s / RunRow.score_s).label("low_s"))
-        .add_columns((RunRow.score_high_s * OlderBestRow.ranked_s / RunRow.score_s).label("high_s"))
-        .join(UserRow, UserRow.id == OlderBestRow.user_id)
-        .join(RunRow, RunRow.id == OlderBestRow.run_id)
-        .join(JobRow, JobRow.id == RunRow.job_id)
-        .join(SubmissionRow, SubmissionRow.id == OlderBestRow.submission_id)
-        .join(LeaderboardRow, LeaderboardRow.id == OlderBestRow.leaderboard_id)
-        .where(OlderBestRow.leaderboard_id == board_id, OlderBestRow.device == device)
-        .where(RunRow.counted, RunRow.judging == LeaderboardRow.judging)
-        .where(JobRow.state != JobState.QUARANTINED.value)
-        .order_by(OlderBestRow.ranked_s, OlderBestRow.submission_id)
-        .limit(limit)
-    )
-    return [Ranked(user_id=row.user_id, entry=_entry(row)) for row in session.execute(query)]
+    query = standings_queries.older(board_id, device).limit(limit)
+    return [Ranked(user_id=row.user_id, entry=entry_of(row)) for row in session.execute(query)]
 
 
-def _entry(row: Any) -> Entry:
-    moved = row.score_s / row.ranked_s  # the stored interval belongs to the ranked time
-    return Entry(
-        user=row.name,
-        score_s=row.score_s,
-        submission_id=row.submission_id,
-        submitted_at=row.created_at,
-        file_name=row.file_name,
-        trust=row.trust,
-        comparable=row.comparable,
-        low_s=None if row.low_s is None else row.low_s * moved,
-        high_s=None if row.high_s is None else row.high_s * moved,
-        raw_s=row.raw_s,
-        at_floor=row.at_floor,
-        rank_s=None if row.ranked_s == row.score_s else row.ranked_s,
-        duel=DuelOutcome(row.duel),
-    )
-
-
-def spans(
+def scores(
     session: Session,
     *,
     board_id: int,
@@ -163,8 +124,8 @@ def spans(
     frozen: bool = False,
     part: Part = WHOLE,
     limit: int | None = None,
-) -> list[Span]:
-    """Return the spans that decide about ties of one (leaderboard, device), in the order of the ranking.
+) -> list[Score]:
+    """Return the scores that decide about ties of one (leaderboard, device), in the order of the ranking.
 
     Args:
         session: The transaction.
@@ -179,9 +140,9 @@ def spans(
         "device": device,
         "limit": standings_queries.ALL if limit is None else limit,
     }
-    found = session.execute(standings_queries.spans(frozen, *_ends(part)), wanted | dataclasses.asdict(part))
+    found = session.execute(standings_queries.scores(frozen, *_ends(part)), wanted | dataclasses.asdict(part))
     return [
-        Span(score_s=score_s, low_s=low_s, high_s=high_s, at_floor=at_floor)
+        Score(score_s=score_s, low_s=low_s, high_s=high_s, at_floor=at_floor)
         for score_s, low_s, high_s, at_floor in found
     ]
 
@@ -189,18 +150,13 @@ def spans(
 def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
     """Return the current best of each user of one (leaderboard, device), in the order of the ranking."""
     query = (
-        select(BestRow.user_id, BestRow.submission_id)
-        .add_columns(BestRow.score_s, BestRow.low_s, BestRow.high_s, BestRow.at_floor)
+        select(BestRow)
         .where(BestRow.leaderboard_id == board_id, BestRow.device == device)
         .order_by(BestRow.score_s, BestRow.submission_id)
     )
     return [
-        Best(
-            user_id=row.user_id,
-            submission_id=row.submission_id,
-            span=Span(score_s=row.score_s, low_s=row.low_s, high_s=row.high_s, at_floor=row.at_floor),
-        )
-        for row in session.execute(query)
+        Best(user_id=row.user_id, submission_id=row.submission_id, placed=score_of(row))
+        for row in session.scalars(query)
     ]
 
 
@@ -310,53 +266,3 @@ def history(
         )
         for row, name, score_s in session.execute(query)
     ]
-
-
-def results(session: Session, job_ids: list[int]) -> dict[int, Run]:
-    """Return each job's counted run with only the identifying fields of its report."""
-    plain = [RunRow.id, RunRow.job_id, RunRow.attempt, RunRow.task_hash, RunRow.verdict, RunRow.score_s]
-    query = (
-        select(*plain, RunRow.trust, RunRow.comparable, RunRow.started_at, RunRow.finished_at)
-        .add_columns(RunRow.harness_hash, RunRow.machine, RunRow.rank_s, RunRow.duel, RunRow.rival_id)
-        .add_columns(RunRow.judging, RunRow.clock)
-        .add_columns(RunRow.score_low_s, RunRow.score_high_s, RunRow.score_raw_s, RunRow.at_floor)
-        # Not as text: PostgreSQL would read the whole report for that, and older reports may contain a NUL.
-        .add_columns(*(RunRow.report[key].label(f"its_{key}") for key in _KEPT))
-        .where(RunRow.job_id.in_(job_ids), RunRow.counted)
-    )
-    return {
-        row.job_id: Run(
-            id=row.id,
-            job_id=row.job_id,
-            attempt=row.attempt,
-            task_hash=row.task_hash,
-            verdict=Verdict(row.verdict),
-            score_s=row.score_s,
-            started_at=row.started_at,
-            finished_at=row.finished_at,
-            harness_hash=row.harness_hash,
-            machine=row.machine,
-            low_s=row.score_low_s,
-            high_s=row.score_high_s,
-            raw_s=row.score_raw_s,
-            at_floor=row.at_floor,
-            rank_s=row.rank_s,
-            duel=DuelOutcome(row.duel),
-            rival=row.rival_id,
-            judging=row.judging,
-            clock=row.clock,
-            report=RunReport(
-                job_id=row.its_job_id,
-                mode=Mode(row.its_mode),
-                backend=Backend(row.its_backend),
-                harness=HarnessKind(row.its_harness),
-                verdict=Verdict(row.verdict),
-                trust=TrustLevel(row.trust),
-                comparable=row.comparable,
-            ),
-        )
-        for row in session.execute(query)
-    }
-
-
-_KEPT = ("job_id", "mode", "backend", "harness")

@@ -18,8 +18,21 @@ from sqlalchemy import (
     tuple_,
 )
 
-from kernelcup.scoring import APART_FROM_S
-from kernelcup.storage.tables import BestRow, FrozenBestRow, RunRow, SubmissionRow, UserRow, table_of
+from kernelcup import scoring
+from kernelcup.domain import DuelOutcome, JobState, Score
+from kernelcup.scoring import APART_FROM_S, Entry
+from kernelcup.storage.results import ranking_query
+from kernelcup.storage.tables import (
+    BestRow,
+    FrozenBestRow,
+    JobRow,
+    LeaderboardRow,
+    OlderBestRow,
+    RunRow,
+    SubmissionRow,
+    UserRow,
+    table_of,
+)
 
 ALL = 2**31 - 1
 """A limit that is none."""
@@ -29,8 +42,7 @@ ALL = 2**31 - 1
 def entries(frozen: bool, *, of_user: bool, of_one: bool) -> Select[Any]:
     """Return the query of a page of a ranking, or of one user's or one submission's entry."""
     best, sent = _bests(frozen).c, table_of(SubmissionRow).c
-    kept = (best.user_id, best.score_s, best.submission_id, best.run_id, best.low_s, best.high_s)
-    page = select(*kept, best.raw_s, best.at_floor, best.duel).where(*_in_one(frozen))
+    page = select(_bests(frozen)).where(*_in_one(frozen))
     if of_user:
         page = page.where(best.user_id == bindparam("user_id"))
     if of_one:
@@ -55,18 +67,58 @@ def _with_runs(top: Subquery) -> Select[Any]:
     """Return the query of bests with columns of their users, submissions and runs."""
     users, submissions, runs = table_of(UserRow), table_of(SubmissionRow), table_of(RunRow)
     whose: list[Any] = [top.c.user_id, top.c.score_s.label("ranked_s"), top.c.submission_id, users.c.name]
+    # The interval of a best is that of the time that it is ranked by.
+    moved: list[Any] = [top.c[name] for name in ranking_query.SCORE if name != "score_s"]
     return (
         select(*whose)
         .add_columns(submissions.c.created_at, submissions.c.file_name, runs.c.trust, runs.c.comparable)
-        .add_columns(runs.c.score_s, top.c.low_s, top.c.high_s, top.c.raw_s, top.c.at_floor, top.c.duel)
+        .add_columns(runs.c.score_s, *moved, top.c.duel)
         .join(users, users.c.id == top.c.user_id)
         .join(submissions, submissions.c.id == top.c.submission_id)
         .join(runs, runs.c.id == top.c.run_id)
     )
 
 
+def older(board_id: int, device: str) -> Select[Any]:
+    """Return the query of the bests that an older clock timed, with the columns of the others, fastest first."""
+    by = OlderBestRow.ranked_s / RunRow.score_s
+    return (
+        select(OlderBestRow.user_id, OlderBestRow.ranked_s, OlderBestRow.submission_id, UserRow.name)
+        .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
+        .add_columns(RunRow.score_s, RunRow.raw_s, RunRow.at_floor, RunRow.duel)
+        .add_columns((RunRow.low_s * by).label("low_s"), (RunRow.high_s * by).label("high_s"))
+        .join(UserRow, UserRow.id == OlderBestRow.user_id)
+        .join(RunRow, RunRow.id == OlderBestRow.run_id)
+        .join(JobRow, JobRow.id == RunRow.job_id)
+        .join(SubmissionRow, SubmissionRow.id == OlderBestRow.submission_id)
+        .join(LeaderboardRow, LeaderboardRow.id == OlderBestRow.leaderboard_id)
+        .where(OlderBestRow.leaderboard_id == board_id, OlderBestRow.device == device)
+        .where(RunRow.counted, RunRow.judging == LeaderboardRow.judging)
+        .where(JobRow.state != JobState.QUARANTINED.value)
+        .order_by(OlderBestRow.ranked_s, OlderBestRow.submission_id)
+    )
+
+
+def entry_of(row: Any) -> Entry:
+    """Return the entry in a row of these queries."""
+    kept = {name: getattr(row, name) for name in ranking_query.SCORE}
+    # The interval in the row belongs to the time that the entry is ranked by.
+    score = scoring.placed(Score(**kept | {"score_s": row.ranked_s}), row.score_s)
+    return Entry(
+        user=row.name,
+        score=score,
+        submission_id=row.submission_id,
+        submitted_at=row.created_at,
+        file_name=row.file_name,
+        trust=row.trust,
+        comparable=row.comparable,
+        rank_s=None if row.ranked_s == row.score_s else row.ranked_s,
+        duel=DuelOutcome(row.duel),
+    )
+
+
 @cache
-def spans(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
+def scores(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
     """Return the query of what decides about ties, the fastest first."""
     best = _bests(frozen).c
     return (

@@ -41,10 +41,10 @@ class RunRow(Base):
     harness_hash: Mapped[str]
     machine: Mapped[str]
     report: Mapped[dict[str, Any]]
-    score_low_s: Mapped[float | None]
-    score_high_s: Mapped[float | None]
+    low_s: Mapped[float | None] = mapped_column("score_low_s")
+    high_s: Mapped[float | None] = mapped_column("score_high_s")
     """Ends of the score's 95 % interval."""
-    score_raw_s: Mapped[float | None]
+    raw_s: Mapped[float | None] = mapped_column("score_raw_s")
     """The score computed from the submission's own clock, in seconds."""
     at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
     rank_s: Mapped[float | None]
@@ -61,7 +61,27 @@ class RunRow(Base):
     """The clock that timed it."""
 
 
-class BestRow(Base):
+class _Best:
+    """The columns of a user's best on one (leaderboard, device)."""
+
+    leaderboard_id: Mapped[int] = mapped_column(
+        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
+    )
+    device: Mapped[str] = mapped_column(primary_key=True)
+    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
+    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
+    submission_id: Mapped[int]
+    score_s: Mapped[float]
+    """The time that it is ranked by: the run's ``rank_s``, else its score."""
+    low_s: Mapped[float | None]
+    """Ends of its interval, moved to that."""
+    high_s: Mapped[float | None]
+    raw_s: Mapped[float | None]
+    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
+    duel: Mapped[str] = mapped_column(default="", server_default="")
+
+
+class BestRow(_Best, Base):
     """The best run of a user on one (leaderboard, device).
 
     It is derived from the runs and written in the transaction that stores them. Without it the standings would
@@ -71,44 +91,12 @@ class BestRow(Base):
     __tablename__ = "bests"
     __table_args__ = (Index(None, "leaderboard_id", "device", "score_s", "submission_id"),)
 
-    leaderboard_id: Mapped[int] = mapped_column(
-        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
-    )
-    device: Mapped[str] = mapped_column(primary_key=True)
-    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
-    submission_id: Mapped[int]
-    score_s: Mapped[float]
-    """The time that it is ranked by: the run's ``rank_s``, else its score."""
-    low_s: Mapped[float | None]
-    """Ends of its interval, moved to that."""
-    high_s: Mapped[float | None]
-    raw_s: Mapped[float | None]
-    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
-    duel: Mapped[str] = mapped_column(default="", server_default="")
 
-
-class FrozenBestRow(Base):
+class FrozenBestRow(_Best, Base):
     """A row of ``bests`` as of its leaderboard's freeze."""
 
     __tablename__ = "frozen_bests"
     __table_args__ = (Index(None, "leaderboard_id", "device", "score_s", "submission_id"),)
-
-    leaderboard_id: Mapped[int] = mapped_column(
-        ForeignKey("leaderboards.id", ondelete="CASCADE"), primary_key=True
-    )
-    device: Mapped[str] = mapped_column(primary_key=True)
-    user_id: Mapped[int] = mapped_column(ForeignKey("users.id"), primary_key=True, index=True)
-    run_id: Mapped[int] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), index=True)
-    submission_id: Mapped[int]
-    score_s: Mapped[float]
-    """The time that it is ranked by: the run's ``rank_s``, else its score."""
-    low_s: Mapped[float | None]
-    """Ends of its interval, moved to that."""
-    high_s: Mapped[float | None]
-    raw_s: Mapped[float | None]
-    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
-    duel: Mapped[str] = mapped_column(default="", server_default="")
 
 
 class OlderBestRow(Base):

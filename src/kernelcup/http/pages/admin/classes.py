@@ -131,7 +131,7 @@ def _rows(found: list[MemberProgress]) -> Iterator[list[object]]:
         if not each.bests:
             yield [*who, *[""] * (len(COLUMNS) - len(who))]
         for device, best in each.bests.items():
-            figures = [best.rank, best.score_s, best.low_s, best.high_s, best.submission_id]
+            figures = [best.rank, best.score_s, best.score.low_s, best.score.high_s, best.submission_id]
             yield [*who, device, *figures, best.submitted_at.isoformat()]
 
 

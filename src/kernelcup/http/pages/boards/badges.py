@@ -64,7 +64,7 @@ def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery
             Line(
                 rank=_rank(each),
                 user=each.user,
-                time=f"{'≤ ' if each.at_floor else ''}{scale.text(each.score_s)} {scale.unit}",
+                time=f"{'≤ ' if each.score.at_floor else ''}{scale.text(each.score_s)} {scale.unit}",
                 score_s=each.score_s,
             )
             for each in places
@@ -85,7 +85,7 @@ def _rank(place: Standing) -> str:
 
 
 def _time(place: Standing) -> str:
-    return time_text(place.score_s * 1e9, at_floor=place.at_floor)
+    return time_text(place.score_s * 1e9, at_floor=place.score.at_floor)
 
 
 def _svg(label: str, text: str) -> str:

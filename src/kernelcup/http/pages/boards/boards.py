@@ -154,7 +154,7 @@ def download_standings(name: str, db: Db, actor: ActorDep, now: Now, device: Dev
     for each in places:
         # A name that begins with a sign of a formula stays text in a spreadsheet.
         user = f"'{each.user}" if each.user[:1] in "=+-@\t" else each.user
-        row = [each.rank, user, each.score_s, each.low_s, each.high_s, each.submission_id]
+        row = [each.rank, user, each.score_s, each.score.low_s, each.score.high_s, each.submission_id]
         writer.writerow([*row, each.submitted_at.isoformat(), each.trust])
     told = {"Content-Disposition": f'attachment; filename="{head.board.name}-{head.device}.csv"'}
     return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=told)

@@ -1,0 +1,91 @@
+"""Scores, runs and standings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kernelcup.domain.competition import DuelOutcome, is_proven
+from kernelcup_harness.protocol import RunReport, Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Score:
+    """A score with its uncertainty. All times in seconds."""
+
+    score_s: float
+    low_s: float | None = None
+    """Lower end of the 95 % interval, None where nothing is known about it."""
+    high_s: float | None = None
+    raw_s: float | None = None
+    """The score computed from the submission's clock, before any offset was subtracted."""
+    at_floor: bool = False
+    """Whether no case took longer than an empty kernel: then the score is an upper bound."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One attempt at a job, with its results."""
+
+    id: int
+    job_id: int
+    attempt: int
+    task_hash: str
+    """The task version that it was judged against."""
+    verdict: Verdict
+    score: Score | None
+    """Only for accepted leaderboard runs."""
+    started_at: datetime
+    finished_at: datetime
+    harness_hash: str
+    machine: str
+    report: RunReport
+    rank_s: float | None = None
+    """The time that it is ranked by, if that is not its score: the leader's, after a duel that it did not win."""
+    duel: DuelOutcome = DuelOutcome.NONE
+    rival: int | None = None
+    """The submission that it was measured against."""
+    judging: str = ""
+    """:meth:`Task.judging` of the task version and the harness that it was judged by."""
+    clock: str = ""
+    """The clock that timed it: see :mod:`kernelcup.clocks`."""
+
+    @property
+    def score_s(self) -> float | None:
+        """The score in seconds, None without one."""
+        return None if self.score is None else self.score.score_s
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Result:
+    """One scored run in a ranking."""
+
+    user: str
+    score: Score
+    submission_id: int
+    submitted_at: datetime
+    file_name: str
+    trust: str
+    comparable: bool
+    duel: DuelOutcome = DuelOutcome.NONE
+    """The outcome of its duel against the previous leader, if it had one."""
+
+    @property
+    def score_s(self) -> float:
+        """The score in seconds."""
+        return self.score.score_s
+
+    @property
+    def proven(self) -> bool:
+        """Whether it ranks among the proven results; the others stand below them."""
+        return is_proven(self.trust)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing(Result):
+    """A user's place in the ranking of one (leaderboard, device)."""
+
+    rank: int
+    """Shared by all results that cannot be distinguished from the first of them."""
+    tied: bool = False
+    """Whether another user has this rank as well."""
