@@ -151,6 +151,12 @@ def test_every_reason_why_calls_are_not_replayed_is_documented_and_no_other():
     assert sorted(rows) == sorted(WhyNot)
 
 
+def test_attacks_that_the_threat_model_names_are_in_the_corpus():
+    named = set(re.findall(r"\b[VT]\d+\b", read(DOCS / "explanation/threat-model.md")))
+    assert "V25" in named
+    assert named <= set(re.findall(r"^\| ([VT]\d+) \|", read("attacks.md"), re.MULTILINE))
+
+
 @pytest.mark.parametrize("page", EXPLAINED, ids=page_id)
 def test_no_page_explains_the_clock_that_was_removed(page):
     text = read(page).partition('!!! note "Earlier versions"')[0]
