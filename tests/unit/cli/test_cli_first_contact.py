@@ -28,7 +28,7 @@ from builders import (
     make_task,
 )
 from kernelcup.cli import exit_codes, wiring
-from kernelcup.cli.backend.local import LocalVenue
+from kernelcup.cli.backend.local import LocalBackend
 from kernelcup.cli.compete.compare import show_report
 from kernelcup.cli.compete.submit import no_longer_than
 from kernelcup.cli.credentials import Credentials
@@ -152,9 +152,9 @@ def test_lines_name_the_device_where_there_are_two(
 ) -> None:
     make_board(db, devices=["H100", "MI300"])
     submission = make_submission(db, devices=["H100", "MI300"])
-    venue = LocalVenue(wiring.load_config(), db)
+    backend = LocalBackend(wiring.load_config(), db)
     monkeypatch.setattr(wiring, "make_dispatcher", lambda _config, db, take: TwoDevices(db, take))
-    venue.judge(venue.submission(submission.id), quiet=False)
+    backend.judge(backend.submission(submission.id), quiet=False)
     assert capsys.readouterr().err.splitlines() == [
         "MI300: ✓ accepted  test 2/2",
         "H100: ✓ accepted  test 3/3",

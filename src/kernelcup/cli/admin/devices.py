@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.backend.opening import with_place
-from kernelcup.cli.backend.place import Place, path_of, reader
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
+from kernelcup.client.requests import path_of, reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,9 +31,9 @@ def root() -> None:
     """Commands for operators and leaderboard managers."""
 
 
-@with_place
+@with_backend
 def devices(
-    place: Place,
+    backend: Backend,
     history: Annotated[
         int, typer.Option("--history", min=0, max=1000, help="Show the newest N calibrations of each device.")
     ] = 0,
@@ -44,8 +45,8 @@ def devices(
     of all machines.
     """
 
-    place.do(
-        lambda db: list_here(db, place.config, history, as_json=as_json),
+    backend.ask(
+        lambda db: list_here(db, backend.config, history, as_json=as_json),
         lambda api: list_there(api, history, as_json=as_json),
     )
 
@@ -187,9 +188,9 @@ def fault_object(fault: DeviceFault) -> dict[str, Any]:
 
 
 @admin.command("device-up")
-@with_place
+@with_backend
 def device_up(
-    place: Place,
+    backend: Backend,
     device: Annotated[str, typer.Argument(metavar="DEVICE", help="Name of the device.")],
     machine: Annotated[
         str | None, typer.Option("--machine", help="Only on this machine; default: on all machines.")
@@ -205,8 +206,8 @@ def device_up(
     from kernelcup.errors import NotFound
     from kernelcup.services.machines.outages import bring_back
 
-    with wiring.pointing_to(f"kernelcup devices{place.option}", NotFound):
-        back = place.ask(
+    with wiring.pointing_to(f"kernelcup devices{backend.option}", NotFound):
+        back = backend.ask(
             lambda db: bring_back(db, device, machine=machine, now=datetime.now(UTC)),
             lambda api: bring_back_there(api, device, machine),
         )

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.backend.opening import with_place
-from kernelcup.cli.backend.place import Place, json_object, path_of, reader
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, JsonOption, UserArgument
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.client.requests import path_of, reader
 
 if TYPE_CHECKING:
     from kernelcup.client.models import BoardInfo
@@ -26,9 +28,9 @@ PEOPLE = "kernelcup admin invite create BOARD   (people without an account join 
 
 
 @limit.command("add")
-@with_place
+@with_backend
 def add_limit(
-    place: Place,
+    backend: Backend,
     text: Annotated[
         str, typer.Argument(metavar="LIMIT", help='"10/hour", "3 per 10 minutes", "600 gpu-seconds/day".')
     ],
@@ -54,7 +56,7 @@ def add_limit(
     from kernelcup.services.rules import limits
     from kernelcup.services.rules.limits import Limit
 
-    named = None if board is None else place.board(board).name
+    named = None if board is None else backend.board(board).name
     body = {
         "text": text,
         "leaderboard": named,
@@ -64,7 +66,7 @@ def add_limit(
         "per_user": not together,
     }
     with wiring.pointing_to(PEOPLE if user is not None else "kernelcup devices", NotFound):
-        made = place.ask(
+        made = backend.ask(
             lambda db: limits.add_limit(
                 db,
                 OPERATOR,
@@ -82,9 +84,9 @@ def add_limit(
 
 
 @limit.command("list")
-@with_place
+@with_backend
 def list_limits(
-    place: Place,
+    backend: Backend,
     board: Annotated[
         str | None,
         typer.Option("--board", "-b", help="Only limits of this leaderboard; admins may see all limits."),
@@ -99,8 +101,8 @@ def list_limits(
     from kernelcup.services.rules.limits import Limit
 
     with wiring.pointing_to("name a leaderboard with --board", Forbidden):
-        named = None if board is None else place.board(board).name
-        found = place.ask(
+        named = None if board is None else backend.board(board).name
+        found = backend.ask(
             lambda db: limits.list_limits(db, OPERATOR, named),
             lambda api: api.ask(
                 reader(list[Limit]), "GET", "/limits", params={} if named is None else {"leaderboard": named}
@@ -111,16 +113,16 @@ def list_limits(
         return
     if not found:
         typer.echo(
-            f'There is no limit. Next: kernelcup admin limit add "10/hour" --board BOARD{place.option}'
+            f'There is no limit. Next: kernelcup admin limit add "10/hour" --board BOARD{backend.option}'
         )
     for each in found:
         typer.echo(describe_limit(each))
 
 
 @limit.command("remove")
-@with_place
+@with_backend
 def remove_limit(
-    place: Place,
+    backend: Backend,
     limit_id: Annotated[int, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="Number of the limit.")],
     as_json: JsonOption = False,
 ) -> None:
@@ -130,8 +132,8 @@ def remove_limit(
     from kernelcup.errors import NotFound
     from kernelcup.services.rules import limits
 
-    with wiring.pointing_to(f"kernelcup admin limit list{place.option}", NotFound):
-        place.do(
+    with wiring.pointing_to(f"kernelcup admin limit list{backend.option}", NotFound):
+        backend.ask(
             lambda db: limits.remove_limit(db, OPERATOR, limit_id, now=_now()),
             lambda api: api.tell("DELETE", path_of("limits", limit_id)),
         )
@@ -139,9 +141,9 @@ def remove_limit(
 
 
 @late.command("grant")
-@with_place
+@with_backend
 def grant_late(
-    place: Place,
+    backend: Backend,
     board: BoardArgument,
     user: UserArgument,
     until: Annotated[
@@ -162,9 +164,9 @@ def grant_late(
     from kernelcup.services.boards.deadlines import parse_deadline
 
     end = parse_deadline(until, _now())
-    named = place.board(board).name
+    named = backend.board(board).name
     with wiring.pointing_to(PEOPLE, NotFound):
-        place.do(
+        backend.ask(
             lambda db: late_exceptions.grant_late(db, OPERATOR, named, user, end, now=_now()),
             lambda api: api.tell(
                 "PUT",
@@ -179,17 +181,19 @@ def grant_late(
 
 
 @late.command("revoke")
-@with_place
-def revoke_late(place: Place, board: BoardArgument, user: UserArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def revoke_late(
+    backend: Backend, board: BoardArgument, user: UserArgument, as_json: JsonOption = False
+) -> None:
     """Revoke a late exception."""
     from kernelcup.cli import wiring
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services.boards import late_exceptions
 
-    named = place.board(board).name
-    with wiring.pointing_to(f"kernelcup admin late list {named}{place.option}", NotFound):
-        place.do(
+    named = backend.board(board).name
+    with wiring.pointing_to(f"kernelcup admin late list {named}{backend.option}", NotFound):
+        backend.ask(
             lambda db: late_exceptions.revoke_late(db, OPERATOR, named, user, now=_now()),
             lambda api: api.tell("DELETE", path_of("leaderboards", named, "late", user)),
         )
@@ -200,16 +204,16 @@ def revoke_late(place: Place, board: BoardArgument, user: UserArgument, as_json:
 
 
 @late.command("list")
-@with_place
-def list_late(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def list_late(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the users who may submit after the deadline."""
     from kernelcup.cli.show.boards import moment
     from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import late_exceptions
     from kernelcup.services.boards.late_exceptions import LateException
 
-    named = place.board(board).name
-    found: list[LateException] = place.ask(
+    named = backend.board(board).name
+    found: list[LateException] = backend.ask(
         lambda db: late_exceptions.late_exceptions(db, OPERATOR, named),
         lambda api: api.ask(reader(list[LateException]), "GET", path_of("leaderboards", named, "late")),
     )
@@ -223,9 +227,9 @@ def list_late(place: Place, board: BoardArgument, as_json: JsonOption = False) -
         typer.echo(plain(f"{each.user}  until {moment(each.until)}"))
 
 
-@with_place
+@with_backend
 def freeze(
-    place: Place,
+    backend: Backend,
     board: BoardArgument,
     at: Annotated[
         str | None,
@@ -245,8 +249,8 @@ def freeze(
 
     wanted = None if at is None else parse_opening(at)
     now = _now()
-    named = place.board(board).name
-    found = place.ask(
+    named = backend.board(board).name
+    found = backend.ask(
         lambda db: BoardInfo.of(standings.freeze(db, OPERATOR, named, wanted or now, now)),
         lambda api: api.ask(
             BoardInfo.of_json,
@@ -260,18 +264,18 @@ def freeze(
         return
     since = "now" if wanted is None or found.freeze_at is None else moment(found.freeze_at)
     typer.echo(plain(f"others see the standings of {found.name} as they are {since}"))
-    typer.echo(f"Next: kernelcup admin unveil {found.name}{place.option}   (once the result may be seen)")
+    typer.echo(f"Next: kernelcup admin unveil {found.name}{backend.option}   (once the result may be seen)")
 
 
-@with_place
-def unveil(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def unveil(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """Show everyone the current standings of a frozen leaderboard."""
     from kernelcup.client.models import BoardInfo
     from kernelcup.domain import OPERATOR
     from kernelcup.services.results import standings
 
-    named = place.board(board).name
-    found = place.ask(
+    named = backend.board(board).name
+    found = backend.ask(
         lambda db: BoardInfo.of(standings.unveil(db, OPERATOR, named, _now())),
         lambda api: api.ask(BoardInfo.of_json, "POST", path_of("leaderboards", named, "unveil")),
     )

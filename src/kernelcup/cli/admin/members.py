@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelcup.cli.admin.limits import PEOPLE
-from kernelcup.cli.backend.opening import with_place
-from kernelcup.cli.backend.place import Place, json_object, path_of, reader
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, JsonOption, UserArgument, UserOption
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.client.requests import path_of, reader
 
 if TYPE_CHECKING:
     from kernelcup.client.models import BudgetInfo
@@ -32,9 +34,9 @@ CodeArgument = Annotated[str, typer.Argument(metavar="CODE", help="The code, in 
 
 
 @invite.command("create")
-@with_place
+@with_backend
 def create_invites(
-    place: Place,
+    backend: Backend,
     boards: Annotated[
         list[str], typer.Argument(metavar="BOARD...", help="Leaderboards that each code opens.")
     ],
@@ -46,8 +48,8 @@ def create_invites(
 ) -> None:
     """Create codes, each of which lets one user into the leaderboards. Prints one on each line."""
 
-    named = [place.board(each).name for each in boards]
-    codes = make_invites(place, named, count=count, label=label)
+    named = [backend.board(each).name for each in boards]
+    codes = make_invites(backend, named, count=count, label=label)
     if as_json:
         typer.echo(json.dumps({"codes": codes, "leaderboards": named}))
         return
@@ -57,13 +59,13 @@ def create_invites(
     typer.echo("Next: recipients join with: kernelcup join CODE", err=True)
 
 
-def make_invites(place: Place, boards: list[str], *, count: int, label: str) -> list[str]:
+def make_invites(backend: Backend, boards: list[str], *, count: int, label: str) -> list[str]:
     """Create codes."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import membership
 
     wanted = {"leaderboards": boards, "count": count, "label": label}
-    return place.ask(
+    return backend.ask(
         lambda db: membership.make_invites(db, OPERATOR, boards, count=count, label=label, now=_now()),
         lambda api: api.ask(
             lambda body: [str(code) for code in body["codes"]], "POST", "/invites", json=wanted
@@ -72,15 +74,15 @@ def make_invites(place: Place, boards: list[str], *, count: int, label: str) -> 
 
 
 @invite.command("list")
-@with_place
-def list_invites(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def list_invites(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List a leaderboard's codes and their users."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import membership
     from kernelcup.services.boards.membership import Invite
 
-    named = place.board(board).name
-    found = place.ask(
+    named = backend.board(board).name
+    found = backend.ask(
         lambda db: membership.list_invites(db, OPERATOR, named),
         lambda api: api.ask(reader(list[Invite]), "GET", path_of("leaderboards", named, "invites")),
     )
@@ -89,7 +91,7 @@ def list_invites(place: Place, board: BoardArgument, as_json: JsonOption = False
         typer.echo(json.dumps({"leaderboard": named, "invites": codes}))
         return
     if not found:
-        typer.echo(f"{named} has no invites. Next: kernelcup admin invite create {named}{place.option}")
+        typer.echo(f"{named} has no invites. Next: kernelcup admin invite create {named}{backend.option}")
     for each in found:
         used = f"used by {each.claimed_by}" if each.claimed_by is not None else "not used"
         label = f"  {each.label}" if each.label else ""
@@ -97,16 +99,16 @@ def list_invites(place: Place, board: BoardArgument, as_json: JsonOption = False
 
 
 @invite.command("revoke")
-@with_place
-def revoke_invite(place: Place, code: CodeArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def revoke_invite(backend: Backend, code: CodeArgument, as_json: JsonOption = False) -> None:
     """Revoke a code. A user who joined with it stays a member."""
     from kernelcup.cli import wiring
     from kernelcup.domain import OPERATOR
     from kernelcup.errors import NotFound
     from kernelcup.services.boards import membership
 
-    with wiring.pointing_to(f"kernelcup admin invite list BOARD{place.option}", NotFound):
-        was_claimed = place.ask(
+    with wiring.pointing_to(f"kernelcup admin invite list BOARD{backend.option}", NotFound):
+        was_claimed = backend.ask(
             lambda db: membership.revoke_invite(db, OPERATOR, code, now=_now()),
             lambda api: api.ask(lambda body: bool(body["was_claimed"]), "DELETE", path_of("invites", code)),
         )
@@ -118,15 +120,15 @@ def revoke_invite(place: Place, code: CodeArgument, as_json: JsonOption = False)
 
 
 @members.command("list")
-@with_place
-def list_members(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def list_members(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the members of a leaderboard."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import membership
     from kernelcup.services.boards.membership import Member
 
-    named = place.board(board).name
-    found: list[Member] = place.ask(
+    named = backend.board(board).name
+    found: list[Member] = backend.ask(
         lambda db: membership.members(db, OPERATOR, named),
         lambda api: api.ask(reader(list[Member]), "GET", path_of("leaderboards", named, "members")),
     )
@@ -135,16 +137,16 @@ def list_members(place: Place, board: BoardArgument, as_json: JsonOption = False
         typer.echo(json.dumps({"leaderboard": named, "members": people}))
         return
     if not found:
-        typer.echo(f"{named} has no members. Next: kernelcup admin invite create {named}{place.option}")
+        typer.echo(f"{named} has no members. Next: kernelcup admin invite create {named}{backend.option}")
     for each in found:
         shown = f" as {each.pseudonym}" if each.pseudonym is not None else ""
         typer.echo(plain(f"{each.user}{shown}  since {each.joined_at:%Y-%m-%d %H:%M} UTC"))
 
 
 @members.command("add")
-@with_place
+@with_backend
 def add_member(
-    place: Place,
+    backend: Backend,
     board: BoardArgument,
     user: UserArgument,
     pseudonym: Annotated[
@@ -159,9 +161,9 @@ def add_member(
     from kernelcup.errors import NotFound
     from kernelcup.services.boards import membership
 
-    named = place.board(board).name
+    named = backend.board(board).name
     with wiring.pointing_to(PEOPLE, NotFound):
-        place.do(
+        backend.ask(
             lambda db: membership.add_member(db, OPERATOR, named, user, pseudonym=pseudonym, now=_now()),
             lambda api: api.tell(
                 "PUT", path_of("leaderboards", named, "members", user), json={"pseudonym": pseudonym}
@@ -174,9 +176,9 @@ def add_member(
 
 
 @members.command("remove")
-@with_place
+@with_backend
 def remove_member(
-    place: Place,
+    backend: Backend,
     board: BoardArgument,
     user: UserArgument,
     as_json: JsonOption = False,
@@ -187,9 +189,9 @@ def remove_member(
     from kernelcup.errors import NotFound
     from kernelcup.services.boards import membership
 
-    named = place.board(board).name
-    with wiring.pointing_to(f"kernelcup admin members list {named}{place.option}", NotFound):
-        place.do(
+    named = backend.board(board).name
+    with wiring.pointing_to(f"kernelcup admin members list {named}{backend.option}", NotFound):
+        backend.ask(
             lambda db: membership.remove_member(db, OPERATOR, named, user, now=_now()),
             lambda api: api.tell("DELETE", path_of("leaderboards", named, "members", user)),
         )
@@ -200,9 +202,9 @@ def remove_member(
 
 
 @members.command("import")
-@with_place
+@with_backend
 def import_members(
-    place: Place,
+    backend: Backend,
     board: BoardArgument,
     file: Annotated[
         Path,
@@ -219,8 +221,8 @@ def import_members(
     """
 
     text = read_list(file)
-    named = place.board(board).name
-    result = import_list(place, named, text)
+    named = backend.board(board).name
+    result = import_list(backend, named, text)
     if as_json:
         typer.echo(json.dumps(import_object(named, result)))
         return
@@ -233,21 +235,21 @@ def import_members(
         typer.echo(plain(f"{each.code}  {each.label}"))
 
 
-def import_list(place: Place, board: str, text: str) -> ImportResult:
+def import_list(backend: Backend, board: str, text: str) -> ImportResult:
     """Import a class list."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.boards import membership
     from kernelcup.services.boards.membership import ImportResult
 
     path = path_of("leaderboards", board, "members", "import")
-    return place.ask(
+    return backend.ask(
         lambda db: membership.import_members(db, OPERATOR, board, text, now=_now()),
         lambda api: api.ask(reader(ImportResult), "POST", path, json={"csv": text}),
     )
 
 
-@with_place
-def join(place: Place, code: CodeArgument, user: UserOption = None, as_json: JsonOption = False) -> None:
+@with_backend
+def join(backend: Backend, code: CodeArgument, user: UserOption = None, as_json: JsonOption = False) -> None:
     """Join the leaderboards that an invite code opens."""
     from kernelcup.cli import wiring
     from kernelcup.errors import Conflict, NotFound
@@ -258,8 +260,8 @@ def join(place: Place, code: CodeArgument, user: UserOption = None, as_json: Jso
         wiring.pointing_to(again, NotFound),
         wiring.pointing_to(again, Conflict),
     ):
-        refuse_user(place, user)
-        names = place.ask(
+        refuse_user(backend, user)
+        names = backend.ask(
             lambda db: membership.join(db, account(db, user), code, now=_now()),
             lambda api: api.ask(
                 lambda body: [str(name) for name in body["leaderboards"]],
@@ -272,13 +274,13 @@ def join(place: Place, code: CodeArgument, user: UserOption = None, as_json: Jso
         typer.echo(json.dumps({"leaderboards": names}))
         return
     typer.echo(
-        plain(f"You belong to {', '.join(names)}. Next: kernelcup board show {names[0]}{place.option}")
+        plain(f"You belong to {', '.join(names)}. Next: kernelcup board show {names[0]}{backend.option}")
     )
 
 
-@with_place
+@with_backend
 def budget(
-    place: Place,
+    backend: Backend,
     board: BoardArgument,
     device: Annotated[
         str | None, typer.Option("--device", "--gpu", "-d", help="Only this one; default: all.")
@@ -290,11 +292,11 @@ def budget(
     from kernelcup.cli.compete.login import budget_object, budget_text
     from kernelcup.cli.compete.submit import board_device
 
-    refuse_user(place, user)
-    found = place.board(board)
+    refuse_user(backend, user)
+    found = backend.board(board)
     devices = found.devices if device is None else (board_device(found, device),)
     left = {
-        each: place.ask(
+        each: backend.ask(
             lambda db, each=each: local_budget(db, user, found.name, each),  # type: ignore[misc]
             lambda api, each=each: api.budget(found.name, each),  # type: ignore[misc]
         )
@@ -330,11 +332,11 @@ def account(db: Database, user: str | None) -> Actor:
     return actor_of(db, ensure_user(db, wiring.user_name(user), now=_now()))
 
 
-def refuse_user(place: Place, user: str | None) -> None:
+def refuse_user(backend: Backend, user: str | None) -> None:
     """Raise ``InvalidValue`` for a user name given along with a server."""
     from kernelcup.cli.backend import server
 
-    if place.server is not None:
+    if backend.server is not None:
         server.refuse_user(user)
 
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.backend.opening import with_place
-from kernelcup.cli.backend.place import Place, json_object, path_of, reader
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.client.requests import path_of, reader
 
 if TYPE_CHECKING:
     from kernelcup.storage.rules.pauses import Pause
@@ -29,9 +31,9 @@ NameArgument = Annotated[
 ]
 
 
-@with_place
+@with_backend
 def pause(
-    place: Place,
+    backend: Backend,
     reason: Annotated[str, typer.Option("--reason", help="Reason, shown to everyone who submits.")],
     what: WhatArgument = SERVICE,
     name: NameArgument = None,
@@ -46,8 +48,8 @@ def pause(
 
     check_pausable(what, name)
     check_reason(reason)
-    key = key_of(place, what, name)
-    place.do(
+    key = key_of(backend, what, name)
+    backend.ask(
         lambda db: pauses.pause(
             db,
             OPERATOR,
@@ -55,20 +57,20 @@ def pause(
             key=key,
             reason=reason,
             now=_now(),
-            devices=[device.name for device in place.config.devices],
+            devices=[device.name for device in backend.config.devices],
         ),
         lambda api: api.tell("PUT", pause_path(what, key), json={"reason": reason}),
     )
-    back = f"kernelcup admin start {' '.join(filter(None, (what, key)))}{place.option}"
+    back = f"kernelcup admin start {' '.join(filter(None, (what, key)))}{backend.option}"
     if as_json:
         typer.echo(json.dumps({"paused": what, "name": key or None, "reason": reason}))
         return
     typer.echo(plain(f"{subject(what, key)} accepts no submissions now: {reason}\nNext: {back}"))
 
 
-@with_place
+@with_backend
 def start(
-    place: Place,
+    backend: Backend,
     what: WhatArgument = SERVICE,
     name: NameArgument = None,
     as_json: JsonOption = False,
@@ -80,9 +82,9 @@ def start(
     from kernelcup.services.rules import pauses
 
     check_pausable(what, name)
-    key = key_of(place, what, name)
-    with wiring.pointing_to(f"kernelcup admin pauses{place.option}", NotFound):
-        place.do(
+    key = key_of(backend, what, name)
+    with wiring.pointing_to(f"kernelcup admin pauses{backend.option}", NotFound):
+        backend.ask(
             lambda db: pauses.unpause(db, OPERATOR, scope=what, key=key, now=_now()),
             lambda api: api.tell("DELETE", pause_path(what, key)),
         )
@@ -92,13 +94,13 @@ def start(
         typer.echo(plain(f"{subject(what, key)} accepts submissions again"))
 
 
-@with_place
-def list_pauses(place: Place, as_json: JsonOption = False) -> None:
+@with_backend
+def list_pauses(backend: Backend, as_json: JsonOption = False) -> None:
     """List the pauses and their reasons."""
     from kernelcup.services.rules import pauses
     from kernelcup.storage.rules.pauses import Pause
 
-    found = place.ask(
+    found = backend.ask(
         lambda db: pauses.all_pauses(db), lambda api: api.ask(reader(list[Pause]), "GET", "/pauses")
     )
     if as_json:
@@ -130,11 +132,11 @@ def check_reason(reason: str) -> None:
         raise InvalidValue("--reason: expected a reason")
 
 
-def key_of(place: Place, what: str, name: str | None) -> str:
+def key_of(backend: Backend, what: str, name: str | None) -> str:
     """Return the canonical name of the paused leaderboard or device; empty for the service."""
     if name is None:
         return ""
-    return place.board(name).name if what == LEADERBOARD else name
+    return backend.board(name).name if what == LEADERBOARD else name
 
 
 def pause_path(what: str, key: str) -> str:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.backend.opening import with_place
-from kernelcup.cli.backend.place import Place, json_object, path_of, reader
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, LimitOption
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.client.requests import path_of, reader
 
 if TYPE_CHECKING:
     from kernelcup.services.results.rejudge import RejudgePlan
@@ -25,9 +27,9 @@ ReviewArgument = Annotated[
 ]
 
 
-@with_place
+@with_backend
 def rejudge(
-    place: Place,
+    backend: Backend,
     board: Annotated[
         str | None,
         typer.Argument(metavar="[BOARD]", help="Leaderboard whose ranked results are judged again."),
@@ -63,13 +65,13 @@ def rejudge(
         raise InvalidValue("expected either a leaderboard or --submission ID")
     if submission is not None and (device is not None or only_best):
         raise InvalidValue("--device and --only-best are for leaderboards; a submission is judged as a whole")
-    named = None if board is None else place.board(board).name
+    named = None if board is None else backend.board(board).name
 
     def work(dry: bool) -> RejudgePlan:
         if submission is not None:
-            return rejudge_submission(place, submission, dry_run=dry)
+            return rejudge_submission(backend, submission, dry_run=dry)
         assert named is not None
-        return rejudge_board(place, named, device=device, only_best=only_best, dry_run=dry)
+        return rejudge_board(backend, named, device=device, only_best=only_best, dry_run=dry)
 
     plan = work(True)
     if not as_json:
@@ -95,7 +97,7 @@ def confirm(plan: RejudgePlan, *, yes: bool, as_json: bool) -> None:
 
 
 def rejudge_board(
-    place: Place, board: str, *, device: str | None, only_best: bool, dry_run: bool
+    backend: Backend, board: str, *, device: str | None, only_best: bool, dry_run: bool
 ) -> RejudgePlan:
     """Judge a leaderboard's results again, or return the plan."""
     from kernelcup.client.api import LONG_S
@@ -103,7 +105,7 @@ def rejudge_board(
     from kernelcup.services.results import rejudge as service
     from kernelcup.services.results.rejudge import RejudgePlan
 
-    return place.ask(
+    return backend.ask(
         lambda db: service.rejudge_board(
             db, OPERATOR, board, device=device, only_best=only_best, dry_run=dry_run, now=_now()
         ),
@@ -117,7 +119,7 @@ def rejudge_board(
     )
 
 
-def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> RejudgePlan:
+def rejudge_submission(backend: Backend, submission_id: int, *, dry_run: bool) -> RejudgePlan:
     """Judge a submission again, or return the plan."""
     from kernelcup.cli import wiring
     from kernelcup.domain import OPERATOR
@@ -125,8 +127,8 @@ def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> Re
     from kernelcup.services.results import rejudge as service
     from kernelcup.services.results.rejudge import RejudgePlan
 
-    with wiring.pointing_to(f"kernelcup submissions list{place.option}", NotFound):
-        return place.ask(
+    with wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound):
+        return backend.ask(
             lambda db: service.rejudge_submission(db, OPERATOR, submission_id, dry_run=dry_run, now=_now()),
             lambda api: api.ask(
                 reader(RejudgePlan),
@@ -138,9 +140,9 @@ def rejudge_submission(place: Place, submission_id: int, *, dry_run: bool) -> Re
 
 
 @reviews.command("list")
-@with_place
+@with_backend
 def list_reviews(
-    place: Place,
+    backend: Backend,
     board: Annotated[
         str | None, typer.Option("--board", "-b", help="Only reviews of this leaderboard.")
     ] = None,
@@ -152,9 +154,9 @@ def list_reviews(
     from kernelcup.services.results import reviews as service
     from kernelcup.services.results.reviews import Review
 
-    named = None if board is None else place.board(board).name
+    named = None if board is None else backend.board(board).name
     params = {} if named is None else {"leaderboard": named}
-    found = place.ask(
+    found = backend.ask(
         lambda db: service.open_reviews(db, OPERATOR, named, limit=limit),
         lambda api: api.pages(reader(Review), "/reviews", params, limit=limit),
     )
@@ -166,12 +168,12 @@ def list_reviews(
         return
     for each in found:
         typer.echo(describe_review(each))
-    typer.echo(f"Next: kernelcup admin reviews show {found[0].id}{place.option}")
+    typer.echo(f"Next: kernelcup admin reviews show {found[0].id}{backend.option}")
 
 
 @reviews.command("show")
-@with_place
-def show_review(place: Place, review_id: ReviewArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def show_review(backend: Backend, review_id: ReviewArgument, as_json: JsonOption = False) -> None:
     """Show a review with its evidence."""
     from kernelcup.cli import wiring
     from kernelcup.domain import OPERATOR
@@ -180,8 +182,8 @@ def show_review(place: Place, review_id: ReviewArgument, as_json: JsonOption = F
     from kernelcup.services.results import reviews as service
     from kernelcup.services.results.reviews import Review
 
-    with wiring.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound):
-        found = place.ask(
+    with wiring.pointing_to(f"kernelcup admin reviews list{backend.option}", NotFound):
+        found = backend.ask(
             lambda db: service.get_review(db, OPERATOR, review_id),
             lambda api: api.ask(reader(Review), "GET", path_of("reviews", review_id)),
         )
@@ -192,15 +194,15 @@ def show_review(place: Place, review_id: ReviewArgument, as_json: JsonOption = F
     for line in evidence_lines(found.evidence):
         typer.echo(plain(f"  {line}"))
     if found.decision is None:
-        typer.echo(f"Next: kernelcup submissions show {found.submission_id} --code{place.option}")
+        typer.echo(f"Next: kernelcup submissions show {found.submission_id} --code{backend.option}")
         choice = f'kernelcup admin reviews decide {found.id} released|rejected --note "..."'
-        typer.echo(f"then: {choice}{place.option}")
+        typer.echo(f"then: {choice}{backend.option}")
 
 
 @reviews.command("decide")
-@with_place
+@with_backend
 def decide(
-    place: Place,
+    backend: Backend,
     review_id: ReviewArgument,
     decision: Annotated[
         str, typer.Argument(metavar="DECISION", help="released (it ranks again) or rejected.")
@@ -220,8 +222,8 @@ def decide(
         raise InvalidValue(f"{decision}: expected released or rejected")
     if not note.strip():
         raise InvalidValue("--note: expected a reason")
-    with wiring.pointing_to(f"kernelcup admin reviews list{place.option}", NotFound):
-        found = place.ask(
+    with wiring.pointing_to(f"kernelcup admin reviews list{backend.option}", NotFound):
+        found = backend.ask(
             lambda db: service.decide(db, OPERATOR, review_id, decision=word, note=note, now=_now()),
             lambda api: api.ask(
                 reader(Review),
@@ -233,9 +235,9 @@ def decide(
     typer.echo(json.dumps(review_object(found)) if as_json else describe_review(found))
 
 
-@with_place
+@with_backend
 def quarantine(
-    place: Place,
+    backend: Backend,
     job_id: Annotated[int, typer.Argument(metavar="JOB", min=1, max=2**63 - 1, help="Number of the job.")],
     reason: Annotated[str, typer.Option("--reason", help="Reason, shown to the author.")],
     as_json: JsonOption = False,
@@ -254,10 +256,10 @@ def quarantine(
     check_reason(reason)
     with (
         wiring.pointing_to(
-            f"kernelcup submissions show ID --json{place.option}   (lists the jobs)", NotFound
+            f"kernelcup submissions show ID --json{backend.option}   (lists the jobs)", NotFound
         ),
     ):
-        found = place.ask(
+        found = backend.ask(
             lambda db: service.quarantine(db, OPERATOR, job_id, reason=reason, now=_now()),
             lambda api: api.ask(
                 reader(Review), "POST", path_of("jobs", job_id, "quarantine"), json={"reason": reason}
@@ -267,7 +269,7 @@ def quarantine(
         typer.echo(json.dumps(review_object(found)))
         return
     typer.echo(describe_review(found))
-    typer.echo(f"Next: kernelcup admin reviews show {found.id}{place.option}")
+    typer.echo(f"Next: kernelcup admin reviews show {found.id}{backend.option}")
 
 
 def show_plan(plan: RejudgePlan) -> None:

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.backend.opening import with_place
-from kernelcup.cli.backend.place import Place, given, reader
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption
+from kernelcup.client.requests import given, reader
 
 if TYPE_CHECKING:
     from kernelcup.services.stats import Stats
 
 
-@with_place
+@with_backend
 def stats(
-    place: Place,
+    backend: Backend,
     board: Annotated[str | None, typer.Option("--board", help="Only for this leaderboard.")] = None,
     last_day: Annotated[bool, typer.Option("--last-day", help="Only submissions since then.")] = False,
     as_json: JsonOption = False,
@@ -33,7 +34,7 @@ def stats(
 
     now = datetime.now(UTC)
     since = now - timedelta(days=1) if last_day else None
-    found = place.ask(
+    found = backend.ask(
         lambda db: figures(db, OPERATOR, board=board, since=since, now=now),
         lambda api: api.ask(
             reader(Stats),

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.backend.opening import with_place
-from kernelcup.cli.backend.place import Place, given, path_of, reader
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, LimitOption, UserArgument
+from kernelcup.client.requests import given, path_of, reader
 
 if TYPE_CHECKING:
     from kernelcup.client.api import Api
@@ -27,9 +28,9 @@ RoleText = "participant, creator or admin"
 
 
 @user.command("list")
-@with_place
+@with_backend
 def list_users(
-    place: Place,
+    backend: Backend,
     query: Annotated[str | None, typer.Option("--query", help="Only names that contain this text.")] = None,
     after: Annotated[
         int | None, typer.Option("--after", help="Only users with an id above this one.")
@@ -41,7 +42,7 @@ def list_users(
     from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts
 
-    found = place.ask(
+    found = backend.ask(
         lambda db: accounts.list_users(db, OPERATOR, after_id=after, limit=limit, query=query),
         lambda api: api.pages(
             reader(accounts.User),
@@ -59,9 +60,9 @@ def list_users(
 
 
 @user.command("add")
-@with_place
+@with_backend
 def add(
-    place: Place,
+    backend: Backend,
     name: UserArgument,
     role: Annotated[str, typer.Option("--role", help=RoleText + ".")] = "participant",
     as_json: JsonOption = False,
@@ -71,7 +72,7 @@ def add(
     from kernelcup.services.people import accounts
 
     wanted = read_role(role)
-    made = place.ask(
+    made = backend.ask(
         lambda db: accounts.make_user(db, OPERATOR, name, role=wanted, now=_now()),
         lambda api: api.ask(
             reader(accounts.User), "POST", "/users", json={"name": name, "role": wanted.value}
@@ -79,13 +80,13 @@ def add(
     )
     _tell(made, as_json=as_json)
     if not as_json:
-        typer.echo(f"Next: kernelcup admin token create {made.name}{place.option}")
+        typer.echo(f"Next: kernelcup admin token create {made.name}{backend.option}")
 
 
 @user.command("role")
-@with_place
+@with_backend
 def change_role(
-    place: Place,
+    backend: Backend,
     name: UserArgument,
     role: Annotated[str, typer.Argument(metavar="ROLE", help=RoleText + ".")],
     as_json: JsonOption = False,
@@ -95,7 +96,7 @@ def change_role(
     from kernelcup.services.people import accounts
 
     wanted = read_role(role)
-    changed = place.ask(
+    changed = backend.ask(
         lambda db: accounts.set_role(db, OPERATOR, name, wanted, now=_now()),
         lambda api: api.ask(
             reader(accounts.User), "PATCH", path_of("users", name), json={"role": wanted.value}
@@ -105,9 +106,9 @@ def change_role(
 
 
 @user.command("ban")
-@with_place
+@with_backend
 def ban(
-    place: Place,
+    backend: Backend,
     name: UserArgument,
     reason: Annotated[str, typer.Option("--reason", help="Reason, shown to the user.")],
     as_json: JsonOption = False,
@@ -116,7 +117,7 @@ def ban(
     from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts
 
-    banned = place.ask(
+    banned = backend.ask(
         lambda db: accounts.ban(db, OPERATOR, name, reason=reason, now=_now()),
         lambda api: api.ask(
             reader(accounts.User), "POST", path_of("users", name, "ban"), json={"reason": reason}
@@ -126,13 +127,13 @@ def ban(
 
 
 @user.command("unban")
-@with_place
-def unban(place: Place, name: UserArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def unban(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
     """Lift a ban."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.people import accounts
 
-    freed = place.ask(
+    freed = backend.ask(
         lambda db: accounts.unban(db, OPERATOR, name, now=_now()),
         lambda api: api.ask(reader(accounts.User), "DELETE", path_of("users", name, "ban")),
     )
@@ -140,9 +141,9 @@ def unban(place: Place, name: UserArgument, as_json: JsonOption = False) -> None
 
 
 @token.command("create")
-@with_place
+@with_backend
 def create_token(
-    place: Place,
+    backend: Backend,
     name: UserArgument,
     label: Annotated[str, typer.Option("--name", help="What the token is for.")] = "made by the operator",
     scope: Annotated[
@@ -160,7 +161,7 @@ def create_token(
     """Create a token for a user and print its secret, which is shown only once."""
 
     wanted = read_scopes(scope) if scope else None
-    made, secret = place.ask(
+    made, secret = backend.ask(
         lambda db: _token_here(db, name, label, wanted, days),
         lambda api: _token_there(api, name, label, wanted, days),
     )
@@ -172,13 +173,13 @@ def create_token(
 
 
 @token.command("list")
-@with_place
-def list_tokens(place: Place, name: UserArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def list_tokens(backend: Backend, name: UserArgument, as_json: JsonOption = False) -> None:
     """List a user's usable tokens, including browser sessions."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.people import tokens
 
-    found = place.ask(
+    found = backend.ask(
         lambda db: tokens.list_tokens(db, OPERATOR, now=_now(), for_user=name),
         lambda api: api.ask(
             lambda body: [token_of(each) for each in body], "GET", "/tokens", params={"user": name}
@@ -192,9 +193,9 @@ def list_tokens(place: Place, name: UserArgument, as_json: JsonOption = False) -
 
 
 @token.command("revoke")
-@with_place
+@with_backend
 def revoke_token(
-    place: Place,
+    backend: Backend,
     token_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="Number of the token.")],
     as_json: JsonOption = False,
 ) -> None:
@@ -202,16 +203,16 @@ def revoke_token(
     from kernelcup.domain import OPERATOR
     from kernelcup.services.people import tokens
 
-    place.do(
+    backend.ask(
         lambda db: tokens.revoke_token(db, OPERATOR, token_id, _now()),
         lambda api: api.tell("DELETE", path_of("tokens", token_id)),
     )
     typer.echo(json.dumps({"revoked": token_id}) if as_json else f"token {token_id} is revoked")
 
 
-@with_place
+@with_backend
 def audit(
-    place: Place,
+    backend: Backend,
     target: Annotated[
         str | None,
         typer.Option(
@@ -232,7 +233,7 @@ def audit(
     from kernelcup.domain import OPERATOR
     from kernelcup.services.people.audit_log import AuditEntry, entries
 
-    found = place.ask(
+    found = backend.ask(
         lambda db: entries(db, OPERATOR, target=target, action=action, before_id=before, limit=limit),
         lambda api: api.pages(
             reader(AuditEntry),

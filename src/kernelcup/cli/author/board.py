@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelcup.cli.author import board_settings as settings_of
-from kernelcup.cli.backend.base import Venue
-from kernelcup.cli.backend.boards import find_board
-from kernelcup.cli.backend.opening import with_venue
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
 from kernelcup.cli.show.boards import as_object, rules_text, times
 from kernelcup.cli.show.plain_text import plain
@@ -22,16 +21,16 @@ from kernelcup.cli.show.plain_text import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kernelcup.cli.backend.base import Venue
+    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.models import BoardInfo
 
 app = typer.Typer(help="Create, list, show, change and delete leaderboards.", no_args_is_help=True)
 
 
 @app.command()
-@with_venue
+@with_backend
 def create(
-    venue: Venue,
+    backend: Backend,
     task: TaskArgument,
     name: Annotated[str | None, typer.Option("--name", "-n", help="Default: the task's name.")] = None,
     device: Annotated[
@@ -78,21 +77,21 @@ def create(
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
-    board, notes = make(venue, task, name, device or (), given, user, may_ask=not as_json)
+    board, notes = make(backend, task, name, device or (), given, user, may_ask=not as_json)
     if as_json:
         typer.echo(json.dumps({**as_object(board), "notes": list(notes)}))
         return
     accepted = ", ".join(board.devices)
     typer.echo(plain(f"leaderboard {board.name} takes submissions on {accepted}; {times(board)}"))
-    if venue.server is None and user is None:
+    if backend.server is None and user is None:
         typer.echo(plain(f"Its owner is {board.creator}; choose another owner with --user NAME."))
     for note in notes:
         typer.echo(plain(note))
-    typer.echo(f"Next: kernelcup submit FILE --board {board.name}{venue.option}")
+    typer.echo(f"Next: kernelcup submit FILE --board {board.name}{backend.option}")
 
 
 def make(
-    venue: Venue,
+    backend: Backend,
     task: str,
     name: str | None,
     devices: Sequence[str],
@@ -111,24 +110,24 @@ def make(
 
     try:
         with working(f"trying {task} before its leaderboard is created"):
-            return venue.create_board(task, name=name, devices=devices, settings=settings, user=user)
+            return backend.create_board(task, name=name, devices=devices, settings=settings, user=user)
     except OwnHarnessNeeded as error:
         if not may_ask or not sys.stdin.isatty():
-            error.add_note(f"kernelcup board create {shlex.quote(task)} --harness own{venue.option}")
+            error.add_note(f"kernelcup board create {shlex.quote(task)} --harness own{backend.option}")
             raise
         typer.echo(plain(str(error)))
         typer.confirm("Create it with the task's own harness?", abort=True)
     own = {**settings, "harness": HarnessKind.OWN}
-    return venue.create_board(task, name=name, devices=devices, settings=own, user=user)
+    return backend.create_board(task, name=name, devices=devices, settings=own, user=user)
 
 
 @app.command("list")
-@with_venue
-def list_all(venue: Venue, as_json: JsonOption = False) -> None:
+@with_backend
+def list_all(backend: Backend, as_json: JsonOption = False) -> None:
     """List all leaderboards."""
     from kernelcup.domain import Visibility
 
-    boards = venue.boards()
+    boards = backend.boards()
     if as_json:
         typer.echo(json.dumps({"leaderboards": [as_object(board) for board in boards]}))
         return
@@ -140,33 +139,33 @@ def list_all(venue: Venue, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-@with_venue
-def show(venue: Venue, name: BoardArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> None:
     """Show a leaderboard and the task behind it."""
     from kernelcup.cli.author.task import describe
     from kernelcup.cli.show.older import count_older, older_text
 
-    board = find_board(venue, name)
-    older = count_older(venue, board)
+    board = backend.board(name)
+    older = count_older(backend, board)
     if as_json:
-        told = {**as_object(board), "older_results": older, "task": venue.task_object(name)}
+        told = {**as_object(board), "older_results": older, "task": backend.task_object(name)}
         typer.echo(json.dumps(told))
         return
-    task = venue.task(name)
+    task = backend.task(name)
     typer.echo(plain(f"{board.name} by {board.creator}: {', '.join(board.devices)}; {times(board)}"))
     if board.notice:
         typer.echo(plain(f"Mind: {board.notice}"))
     typer.echo(rules_text(board))
     if older:
-        typer.echo(plain(older_text(board.name, older, venue.option)))
+        typer.echo(plain(older_text(board.name, older, backend.option)))
     typer.echo("")
     describe(task)
 
 
 @app.command()
-@with_venue
+@with_backend
 def get(
-    venue: Venue,
+    backend: Backend,
     name: BoardArgument,
     directory: Annotated[
         Path | None,
@@ -182,7 +181,7 @@ def get(
     """
     from kernelcup.tasks.writer import template_files, write_task
 
-    task = venue.whole_task(find_board(venue, name).name)
+    task = backend.whole_task(backend.board(name).name)
     written = write_task(task, Path(task.name) if directory is None else directory)
     if as_json:
         typer.echo(json.dumps({"leaderboard": task.name, "files": [str(path) for path in written]}))
@@ -197,9 +196,9 @@ def get(
 
 
 @app.command()
-@with_venue
+@with_backend
 def template(
-    venue: Venue,
+    backend: Backend,
     name: BoardArgument,
     language: Annotated[str | None, typer.Option("--language", "-l", help="Python, Triton, ...")] = None,
     as_json: JsonOption = False,
@@ -207,14 +206,14 @@ def template(
     """Print a starting point for a submission, with the leaderboard's directive."""
     from kernelcup.cli.author.task import pick_template, print_sources
 
-    task = venue.whole_task(find_board(venue, name).name)
+    task = backend.whole_task(backend.board(name).name)
     print_sources(pick_template(task, language), as_json=as_json)
 
 
 @app.command()
-@with_venue
+@with_backend
 def delete(
-    venue: Venue,
+    backend: Backend,
     name: BoardArgument,
     confirm: Annotated[
         str | None,
@@ -228,13 +227,13 @@ def delete(
     """
     from kernelcup.errors import InvalidValue
 
-    board = find_board(venue, name)
+    board = backend.board(name)
     if confirm is None and (as_json or not sys.stdin.isatty()):
         raise InvalidValue(f"not a terminal: confirm with --confirm {board.name}")
     typed = confirm if confirm is not None else typer.prompt(f"Type {board.name} to delete it permanently")
     if typed != board.name:
         raise InvalidValue(f"{typed!r} is not {board.name!r}; nothing was deleted")
-    venue.delete_board(name)
+    backend.delete_board(name)
     if as_json:
         typer.echo(json.dumps({"deleted": board.name}))
     else:

@@ -11,18 +11,19 @@ import typer
 
 from kernelcup.cli.author import board_settings as settings_of
 from kernelcup.cli.author.board_update import PreviewOption, RejudgeOption, left_standings
-from kernelcup.cli.backend.opening import with_place
-from kernelcup.cli.backend.place import Place, reader
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardHarnessOption, JsonOption, UserOption
+from kernelcup.client.requests import reader
 
 if TYPE_CHECKING:
     from kernelcup.services.boards.problem_sync import SyncOptions, SyncResult
     from kernelcup.storage.engine.database import Database
 
 
-@with_place
+@with_backend
 def sync(
-    place: Place,
+    backend: Backend,
     repository: Annotated[
         str, typer.Argument(metavar="REPOSITORY", help="An https URL, or a path on this machine.")
     ],
@@ -65,7 +66,7 @@ def sync(
 
     kind = options.read_harness(harness)
     until = None if deadline in (None, settings_of.NONE) else parse_deadline(deadline, datetime.now(UTC))
-    if place.server is not None:
+    if backend.server is not None:
         refuse_local_options(prefix=prefix, closed=closed, rejudge=rejudge, user=user)
     chosen = SyncOptions(
         force=force,
@@ -78,13 +79,13 @@ def sync(
         devices=tuple(device or ()),
         deadline=KEEP if deadline is None else until,
     )
-    result = work_sync(place, repository, branch=branch, problem_set=problem_set, chosen=chosen)
-    is_here = place.server is None and user is None and bool(result.created) and not result.preview
-    local_owner = place.board(result.created[0]).creator if is_here else ""
+    result = work_sync(backend, repository, branch=branch, problem_set=problem_set, chosen=chosen)
+    is_here = backend.server is None and user is None and bool(result.created) and not result.preview
+    local_owner = backend.board(result.created[0]).creator if is_here else ""
     if as_json:
         typer.echo(json.dumps(dataclasses.asdict(result)))
     else:
-        show_sync(result, place.option)
+        show_sync(result, backend.option)
         if local_owner and result.created:
             typer.echo(f"Their owner is {local_owner}; choose another owner for new ones with --user NAME.")
     if not result.is_complete:
@@ -92,7 +93,7 @@ def sync(
 
 
 def work_sync(
-    place: Place, repository: str, *, branch: str, problem_set: str | None, chosen: SyncOptions
+    backend: Backend, repository: str, *, branch: str, problem_set: str | None, chosen: SyncOptions
 ) -> SyncResult:
     """Sync on this machine, or through the server."""
     from kernelcup.cli import wiring
@@ -105,8 +106,8 @@ def work_sync(
         options = dataclasses.replace(
             chosen,
             creator=wiring.creator_name(db, chosen.creator),
-            known_devices=place.config.devices,
-            trial=wiring.make_trial(place.config),
+            known_devices=backend.config.devices,
+            trial=wiring.make_trial(backend.config),
         )
         return sync_problem_set(
             db,
@@ -131,7 +132,7 @@ def work_sync(
         wanted["devices"] = list(chosen.devices)
     if not isinstance(chosen.deadline, Keep):
         wanted["deadline"] = None if chosen.deadline is None else chosen.deadline.isoformat()
-    return place.ask(
+    return backend.ask(
         here,
         lambda api: api.ask(reader(SyncResult), "POST", "/problem-sets/sync", json=wanted, timeout_s=LONG_S),
     )

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernelcup.cli.author import board_settings as settings_of
-from kernelcup.cli.backend.base import Venue
-from kernelcup.cli.backend.opening import with_venue
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, HarnessOption, JsonOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kernelcup.cli.backend.base import Update, Venue
+    from kernelcup.cli.backend.base import Backend, Update
     from kernelcup.services.boards.changes import Affected, UpdatePreview
 
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show what would change.")]
@@ -33,9 +33,9 @@ ForceOption = Annotated[
 ]
 
 
-@with_venue
+@with_backend
 def update(
-    venue: Venue,
+    backend: Backend,
     name: BoardArgument,
     task: Annotated[
         str | None, typer.Argument(metavar="[TASK]", help="New version: folder, zip, .py file, or a name.")
@@ -86,11 +86,11 @@ def update(
     if kind is not None:
         given["harness"] = kind
     wanted = Update(board=name, task=task, settings=given)
-    change(venue, wanted, preview=preview, rejudge=rejudge, force=force, yes=yes, as_json=as_json)
+    change(backend, wanted, preview=preview, rejudge=rejudge, force=force, yes=yes, as_json=as_json)
 
 
 def change(
-    venue: Venue,
+    backend: Backend,
     wanted: Update,
     *,
     preview: bool,
@@ -100,11 +100,10 @@ def change(
     as_json: bool,
 ) -> None:
     """Show what changes, ask, and do it."""
-    from kernelcup.cli.backend.boards import find_board
     from kernelcup.errors import InvalidValue
 
-    find_board(venue, wanted.board)
-    seen = venue.preview(wanted)
+    backend.board(wanted.board)
+    seen = backend.preview(wanted)
     if not as_json:
         show_preview(seen)
     if preview or not seen.changes_anything:
@@ -115,7 +114,7 @@ def change(
         if as_json or not sys.stdin.isatty():
             raise InvalidValue("not a terminal: inspect with --preview, confirm with --yes")
         typer.confirm(f"Change {seen.board}?", abort=True)
-    done = venue.update(wanted, seen, rejudge=rejudge, force=force)
+    done = backend.update(wanted, seen, rejudge=rejudge, force=force)
     if as_json:
         jobs = done.rejudged_jobs or 0
         typer.echo(json.dumps({**preview_object(seen), "updated": True, "rejudged_jobs": jobs}))
@@ -124,7 +123,7 @@ def change(
     if done.rejudged_jobs is not None:
         typer.echo(f"{done.rejudged_jobs} ranked results are judged again")
     elif seen.needs_rejudge:
-        typer.echo(left_standings([done.board], venue.option))
+        typer.echo(left_standings([done.board], backend.option))
 
 
 def left_standings(names: Sequence[str], option: str) -> str:

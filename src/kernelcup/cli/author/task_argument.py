@@ -79,17 +79,16 @@ def _say_shipped(text: str, where: Where) -> None:
 
 
 def _of_board(text: str, where: Where, why: NotFound | None) -> Task:
-    from kernelcup.cli.backend.boards import find_board
-    from kernelcup.cli.backend.choosing import choose, open_venue
+    from kernelcup.cli.backend.choosing import choose, open_backend
     from kernelcup.errors import NotFound
 
     address = choose(where.server, local=where.local, config=where.config)
     place = "this machine's database" if address is None else address
     if address is None and why is not None and not _has_database(where):
         raise why
-    with open_venue(where.server, where.local, where.config) as venue:
+    with open_backend(where.server, where.local, where.config) as backend:
         try:
-            return venue.whole_task(find_board(venue, text.removeprefix(BOARD)).name)
+            return backend.whole_task(backend.board(text.removeprefix(BOARD)).name)
         except NotFound as error:
             if why is None:
                 raise

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelcup.cli.backend.opening import with_place
-from kernelcup.cli.backend.place import Place, json_object, path_of, reader
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, JsonOption
+from kernelcup.cli.show.json_object import json_object
 from kernelcup.cli.show.plain_text import plain
+from kernelcup.client.requests import path_of, reader
 
 if TYPE_CHECKING:
     from kernelcup.storage.news.webhooks import Webhook
@@ -22,9 +24,9 @@ NumberArgument = Annotated[int, typer.Argument(min=1, metavar="ID", help="As `li
 
 
 @app.command()
-@with_place
+@with_backend
 def add(
-    place: Place,
+    backend: Backend,
     board: BoardArgument,
     url: Annotated[str, typer.Argument(metavar="URL", help="An https address of the public internet.")],
     as_json: JsonOption = False,
@@ -33,14 +35,14 @@ def add(
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
-    name = place.board(board).name
+    name = backend.board(board).name
 
     def here(db: Any) -> dict[str, Any]:
-        networks = place.config.webhook_networks
+        networks = backend.config.webhook_networks
         made = webhooks.add_webhook(db, OPERATOR, name, url, now=_now(), own_networks=networks)
         return {**webhook_object(made.webhook), "secret": made.secret}
 
-    made = place.ask(
+    made = backend.ask(
         here,
         lambda api: api.ask(
             reader(dict[str, Any]), "POST", path_of("leaderboards", name, "webhooks"), json={"url": url}
@@ -51,19 +53,19 @@ def add(
         return
     typer.echo(plain(f"webhook {made['id']} of {name} gets its news: {url}"))
     typer.echo(plain(f"secret, shown only once: {made['secret']}"))
-    typer.echo(f"Next: kernelcup board webhook list {name}{place.option}")
+    typer.echo(f"Next: kernelcup board webhook list {name}{backend.option}")
 
 
 @app.command("list")
-@with_place
-def list_all(place: Place, board: BoardArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def list_all(backend: Backend, board: BoardArgument, as_json: JsonOption = False) -> None:
     """List the webhooks of a leaderboard, and whether they work."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
     from kernelcup.storage.news.webhooks import Webhook
 
-    name = place.board(board).name
-    found = place.ask(
+    name = backend.board(board).name
+    found = backend.ask(
         lambda db: webhooks.list_webhooks(db, OPERATOR, name),
         lambda api: api.ask(
             lambda body: reader(list[Webhook])(body["items"]),
@@ -75,20 +77,22 @@ def list_all(place: Place, board: BoardArgument, as_json: JsonOption = False) ->
         typer.echo(json.dumps({"webhooks": [webhook_object(each) for each in found]}))
         return
     if not found:
-        typer.echo(f"{name} has no webhook. Next: kernelcup board webhook add {name} URL{place.option}")
+        typer.echo(f"{name} has no webhook. Next: kernelcup board webhook add {name} URL{backend.option}")
     for each in found:
         typer.echo(plain(f"{each.id}  {each.url}  {state_of(each)}"))
 
 
 @app.command()
-@with_place
-def enable(place: Place, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def enable(
+    backend: Backend, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False
+) -> None:
     """Enable a disabled webhook again. Its waiting messages are sent."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
-    name = place.board(board).name
-    place.do(
+    name = backend.board(board).name
+    backend.ask(
         lambda db: webhooks.enable_webhook(db, OPERATOR, name, number, now=_now()),
         lambda api: api.tell("POST", path_of("leaderboards", name, "webhooks", number, "enable")),
     )
@@ -96,14 +100,16 @@ def enable(place: Place, board: BoardArgument, number: NumberArgument, as_json: 
 
 
 @app.command()
-@with_place
-def remove(place: Place, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False) -> None:
+@with_backend
+def remove(
+    backend: Backend, board: BoardArgument, number: NumberArgument, as_json: JsonOption = False
+) -> None:
     """Remove a webhook and its waiting messages."""
     from kernelcup.domain import OPERATOR
     from kernelcup.services.news import webhooks
 
-    name = place.board(board).name
-    place.do(
+    name = backend.board(board).name
+    backend.ask(
         lambda db: webhooks.remove_webhook(db, OPERATOR, name, number, now=_now()),
         lambda api: api.tell("DELETE", path_of("leaderboards", name, "webhooks", number)),
     )

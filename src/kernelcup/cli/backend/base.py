@@ -1,19 +1,24 @@
-"""The place where a command works, this machine's database or a server, behind one interface."""
+"""Where a command works, this machine's database or a server, behind one interface."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from kernelcup.client.api import Api
     from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo
+    from kernelcup.config.settings import Config
     from kernelcup.domain import Standing, Task
     from kernelcup.screen.findings import Screening
     from kernelcup.services.boards.changes import UpdatePreview
+    from kernelcup.storage.engine.database import Database
     from kernelcup_harness.protocol import Mode
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +52,7 @@ class Changed:
     """None if nothing is judged again."""
 
 
-class Venue(Protocol):
+class Backend(Protocol):
     """The operations that commands need."""
 
     @property
@@ -56,7 +61,14 @@ class Venue(Protocol):
 
     @property
     def option(self) -> str:
-        """Return the option that a proposed command needs to reach this place: empty, or `` --server URL``."""
+        """Return the option that a proposed command needs to work here: empty, or `` --server URL``."""
+
+    @property
+    def config(self) -> Config:
+        """Return this machine's configuration. Only where :attr:`server` is None."""
+
+    def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:
+        """Return the answer of a service or of the server, where one call is enough for a command."""
 
     def check_judges(self) -> None:
         """Raise ``ConfigError`` if this machine is to judge submissions and cannot."""
@@ -106,7 +118,7 @@ class Venue(Protocol):
         """Return all leaderboards."""
 
     def board(self, name: str) -> BoardInfo:
-        """Return a leaderboard."""
+        """Return a leaderboard. Raise ``NotFound`` with what to do next."""
 
     def task(self, board: str) -> TaskInfo:
         """Return a leaderboard's task."""

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from kernelcup.cli.backend.base import Venue
-from kernelcup.cli.backend.place import Place
+from kernelcup.cli.backend.base import Backend
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +20,8 @@ LOCAL_NAMES = ("KERNELCUP_HOME", "KERNELCUP_CONFIG", "KERNELCUP_DATABASE")
 
 
 @contextmanager
-def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator[Venue]:
-    """Open the place for a command, from its options and the environment; a server is named on stderr.
+def open_backend(server: str | None, local: bool, config: Path | None) -> Iterator[Backend]:
+    """Open the backend of a command, from its options and the environment; a server is named on stderr.
 
     Raises:
         InvalidValue: The options contradict each other.
@@ -33,15 +32,15 @@ def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator
 
     address = choose(server, local=local, config=config)
     if address is None:
-        from kernelcup.cli.backend.local import LocalVenue
+        from kernelcup.cli.backend.local import LocalBackend
 
         if not local and config is None:
             say_overridden()
         settings = wiring.load_config(config)
         with wiring.open_database(settings) as db:
-            yield LocalVenue(settings, db)
+            yield LocalBackend(settings, db)
         return
-    from kernelcup.cli.backend.server import RemoteVenue
+    from kernelcup.cli.backend.server import ServerBackend
     from kernelcup.cli.credentials import Credentials
     from kernelcup.client.transport import Client
 
@@ -52,7 +51,7 @@ def open_venue(server: str | None, local: bool, config: Path | None) -> Iterator
         wiring.pointing_to(f"kernelcup login {address}", SignInNeeded),
         Client(address, token) as client,
     ):
-        yield RemoteVenue(client, option=option)
+        yield ServerBackend(client, option=option)
 
 
 def overriding() -> str | None:
@@ -88,21 +87,3 @@ def choose(server: str | None, *, local: bool, config: Path | None) -> str | Non
     if config is not None or any(os.environ.get(name) for name in LOCAL_NAMES):
         return None
     return Credentials.load(os.environ).default
-
-
-@contextmanager
-def open_place(server: str | None, local: bool, config: Path | None) -> Iterator[Place]:
-    """Open the place where a command works; see :func:`kernelcup.cli.backend.base.open_venue`."""
-    from kernelcup.cli.backend.choosing import open_venue
-
-    with open_venue(server, local, config) as venue:
-        if venue.server is None:
-            from kernelcup.cli.backend.local import LocalVenue
-
-            assert isinstance(venue, LocalVenue)
-            yield Place(venue, db=venue.db, config=venue.config)
-        else:
-            from kernelcup.cli.backend.server import RemoteVenue
-
-            assert isinstance(venue, RemoteVenue)
-            yield Place(venue, api=venue.api)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -17,7 +17,7 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
 from kernelcup.domain import OPERATOR, DuelOutcome, JobState
-from kernelcup.errors import Forbidden
+from kernelcup.errors import Forbidden, NotFound
 from kernelcup.services.boards import boards, changes
 from kernelcup.services.machines.outages import outage_text, outages
 from kernelcup.services.people.user_names import actor_of
@@ -30,6 +30,7 @@ from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup.services.submissions.submit import submit
 
 if TYPE_CHECKING:
+    from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
     from kernelcup.domain import Standing, Task
     from kernelcup.screen.findings import Screening
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL_S = 0.5
 
+T = TypeVar("T")
 
-class LocalVenue:
+
+class LocalBackend:
     """This machine's database, as its operator."""
 
     server = None
@@ -51,14 +54,13 @@ class LocalVenue:
         self._db = db
 
     @property
-    def db(self) -> Database:
-        """Return the database, for operations that have no method here."""
-        return self._db
-
-    @property
     def config(self) -> Config:
         """Return this machine's configuration."""
         return self._config
+
+    def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:  # noqa: ARG002 - the port's
+        """Return the answer of a service."""
+        return here(self._db)
 
     def check_judges(self) -> None:
         """Raise ``ConfigError`` if this machine cannot judge."""
@@ -162,8 +164,9 @@ class LocalVenue:
         return [BoardInfo.of(board) for board in boards.list_boards(self._db)]
 
     def board(self, name: str) -> BoardInfo:
-        """Return a leaderboard."""
-        return BoardInfo.of(boards.get_board(self._db, name))
+        """Return a leaderboard. Raise ``NotFound`` with what to do next."""
+        with wiring.pointing_to("kernelcup board list", NotFound):
+            return BoardInfo.of(boards.get_board(self._db, name))
 
     def task(self, board: str) -> TaskInfo:
         """Return a leaderboard's task."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -19,7 +19,7 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
 from kernelcup.client.models import BoardInfo, SubmissionInfo, TaskInfo, moment
 from kernelcup.client.task_upload import pack
-from kernelcup.errors import InvalidValue, ServerUnavailable
+from kernelcup.errors import InvalidValue, NotFound, ServerUnavailable
 from kernelcup.services.boards.boards import check_board_name
 from kernelcup.services.boards.changes import Affected, UpdatePreview
 from kernelcup.services.boards.task_diff import CaseChange, FileChange
@@ -27,12 +27,16 @@ from kernelcup.services.submissions.submit import read_code
 
 if TYPE_CHECKING:
     from kernelcup.client.transport import Client
+    from kernelcup.config.settings import Config
     from kernelcup.domain import Standing, Task
+    from kernelcup.storage.engine.database import Database
 
 MOMENTS = ("opens_at", "deadline", "freeze_at")
 
+T = TypeVar("T")
 
-class RemoteVenue:
+
+class ServerBackend:
     """A server, as the token's user."""
 
     def __init__(self, client: Client, *, option: str = "") -> None:
@@ -45,9 +49,13 @@ class RemoteVenue:
         return self._api.server
 
     @property
-    def api(self) -> Api:
-        """Return the server, for calls that have no method here."""
-        return self._api
+    def config(self) -> Config:
+        """Raise ``AssertionError``: a server keeps its configuration to itself."""
+        raise AssertionError("a server's configuration was asked for")
+
+    def ask(self, here: Callable[[Database], T], there: Callable[[Api], T]) -> T:  # noqa: ARG002 - the port's
+        """Return the server's answer."""
+        return there(self._api)
 
     def check_judges(self) -> None:
         """Do nothing: this machine does not judge."""
@@ -139,8 +147,9 @@ class RemoteVenue:
         return self._api.boards()
 
     def board(self, name: str) -> BoardInfo:
-        """Return a leaderboard."""
-        return self._api.board(name)
+        """Return a leaderboard. Raise ``NotFound`` with what to do next."""
+        with wiring.pointing_to(f"kernelcup board list{self.option}", NotFound):
+            return self._api.board(name)
 
     def task(self, board: str) -> TaskInfo:
         """Return a leaderboard's task."""

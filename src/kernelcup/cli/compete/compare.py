@@ -15,10 +15,11 @@ from kernelcup.cli.show.plain_text import plain
 from kernelcup.errors import DeviceNeeded, InvalidValue
 
 if TYPE_CHECKING:
-    from kernelcup.cli.backend.local import LocalVenue
-    from kernelcup.cli.backend.server import RemoteVenue
+    from kernelcup.cli.backend import base
+    from kernelcup.client.api import Api
     from kernelcup.config.settings import Config
     from kernelcup.domain import Device, Task
+    from kernelcup.storage.engine.database import Database
     from kernelcup_harness.protocol import RunReport
 
 LARGEST_NUMBER = 2**31 - 1
@@ -62,9 +63,7 @@ def compare(
     Exit codes as for `kernelcup run`, for A's verdict; 9 if nothing was compared.
     """
     from kernelcup.cli import wiring
-    from kernelcup.cli.backend.choosing import open_venue
-    from kernelcup.cli.backend.local import LocalVenue
-    from kernelcup.cli.backend.server import RemoteVenue
+    from kernelcup.cli.backend.choosing import open_backend
     from kernelcup.errors import NotFound
 
     if task is not None:
@@ -72,14 +71,13 @@ def compare(
         return
     numbers = read_number(first), read_number(second)
     with (
-        open_venue(server, local, config) as venue,
-        wiring.pointing_to(f"kernelcup submissions list{venue.option}", NotFound),
+        open_backend(server, local, config) as backend,
+        wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound),
     ):
-        if isinstance(venue, RemoteVenue):
-            compare_there(venue, *numbers, device, as_json=as_json)
-        else:
-            assert isinstance(venue, LocalVenue)
-            compare_stored(venue, *numbers, device, as_json=as_json)
+        backend.ask(
+            lambda db: compare_stored(backend, db, *numbers, device, as_json=as_json),
+            lambda api: compare_there(backend, api, *numbers, device, as_json=as_json),
+        )
 
 
 def read_number(text: str) -> int:
@@ -120,31 +118,35 @@ def check_device(device: Device, settings: Config) -> Device:
     raise InvalidValue(f"{device.name} is an emulated device, which has no times to compare{more}")
 
 
-def compare_stored(venue: LocalVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
+def compare_stored(
+    backend: base.Backend, db: Database, first: int, second: int, device: str | None, *, as_json: bool
+) -> None:
     """Compare two submissions of this machine's database, without a queue."""
     from kernelcup.cli import wiring
     from kernelcup.services.boards import boards
     from kernelcup.services.results import standings
 
-    views = [venue.submission(number) for number in (first, second)]
+    views = [backend.submission(number) for number in (first, second)]
     names = {view.leaderboard for view in views}
     if len(names) > 1:
         raise InvalidValue(
             f"#{first} and #{second} belong to different leaderboards: {', '.join(sorted(names))}"
         )
-    board = boards.get_board(venue.db, names.pop())
+    board = boards.get_board(db, names.pop())
     if device is None and len(board.devices) > 1:
         text = f"{board.name} has several devices: choose one with --device: {', '.join(board.devices)}"
         raise DeviceNeeded(text, leaderboard=board.name, devices=board.devices)
     wanted = board.devices[0] if device is None else standings.board_device(board, device)
-    chosen = check_device(wiring.pick_device(venue.config, wanted), venue.config)
-    codes = [venue.code(number) for number in (first, second)]
-    found = boards.get_task(venue.db, board.name)
-    report = measure(found, codes[0], codes[1], chosen, settings=venue.config, quiet=as_json)
+    chosen = check_device(wiring.pick_device(backend.config, wanted), backend.config)
+    codes = [backend.code(number) for number in (first, second)]
+    found = boards.get_task(db, board.name)
+    report = measure(found, codes[0], codes[1], chosen, settings=backend.config, quiet=as_json)
     show_report(report, chosen.name, (f"#{first}", f"#{second}"), (first, second), as_json=as_json)
 
 
-def compare_there(venue: RemoteVenue, first: int, second: int, device: str | None, *, as_json: bool) -> None:
+def compare_there(
+    backend: base.Backend, api: Api, first: int, second: int, device: str | None, *, as_json: bool
+) -> None:
     """Have a server compare two submissions, and wait for it."""
     from kernelcup.cli import exit_codes
     from kernelcup.domain import JobState
@@ -152,11 +154,11 @@ def compare_there(venue: RemoteVenue, first: int, second: int, device: str | Non
     from kernelcup_harness.protocol import DuelResult, Verdict, from_json
 
     body = {"first": first, "second": second, "device": device}
-    made = venue.api.ask(dict, "POST", "/compare", json=body)
+    made = api.ask(dict, "POST", "/compare", json=body)
     if not as_json:
         typer.echo(plain(f"comparison {made['id']} of {made['leaderboard']} on {made['device']}"))
-    venue.watch(int(made["id"]), quiet=as_json)
-    done: dict[str, Any] = venue.api.ask(dict, "GET", f"/compare/{made['id']}")
+    backend.watch(int(made["id"]), quiet=as_json)
+    done: dict[str, Any] = api.ask(dict, "GET", f"/compare/{made['id']}")
     if as_json:
         typer.echo(json.dumps(done))
     else:

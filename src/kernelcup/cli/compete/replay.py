@@ -63,7 +63,7 @@ def replay(
     Exit codes as for `kernelcup run`.
     """
     from kernelcup.cli import exit_codes, wiring
-    from kernelcup.cli.backend.choosing import open_place
+    from kernelcup.cli.backend.choosing import open_backend
     from kernelcup.errors import NotFound
     from kernelcup.services.results.replay import find_run, replay_job
 
@@ -72,10 +72,10 @@ def replay(
     wanted = read_stage(stage)
     settings = wiring.load_config(config)
     with (
-        open_place(server, local, config) as place,
-        wiring.pointing_to(f"kernelcup submissions list{place.option}", NotFound),
+        open_backend(server, local, config) as backend,
+        wiring.pointing_to(f"kernelcup submissions list{backend.option}", NotFound),
     ):
-        found = place.ask(lambda db: find_run(db, run_id), lambda api: find_there(api, run_id))
+        found = backend.ask(lambda db: find_run(db, run_id), lambda api: find_there(api, run_id))
     known = {each.name for each in settings.devices}
     chosen = wiring.pick_device(settings, device or (found.device if found.device in known else None))
     spec = replay_job(
@@ -97,7 +97,7 @@ def replay(
 
 def find_there(api: Api, run_id: int) -> FoundRun:
     """Return a server's run with its submission and task. Raise ``NotFound`` or ``InvalidValue``."""
-    from kernelcup.cli.backend.place import path_of
+    from kernelcup.client.requests import path_of
     from kernelcup.older_reports import read_report
     from kernelcup.services.results.replay import FoundRun
 

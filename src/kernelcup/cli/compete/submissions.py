@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.backend.base import Venue
-from kernelcup.cli.backend.opening import with_venue
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, SubmissionId, UserOption
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.cli.backend.base import Venue
+    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.models import JobInfo, SubmissionInfo
     from kernelcup.domain import RankingBy
 
@@ -24,9 +24,9 @@ app = typer.Typer(help="List, show and delete submissions.", no_args_is_help=Tru
 
 
 @app.command("list")
-@with_venue
+@with_backend
 def list_all(
-    venue: Venue,
+    backend: Backend,
     board: Annotated[
         str | None, typer.Option("--board", "-b", help="Only submissions to this leaderboard.")
     ] = None,
@@ -39,8 +39,8 @@ def list_all(
     from kernelcup.cli import wiring
     from kernelcup.errors import NotFound
 
-    with wiring.pointing_to(f"kernelcup board list{venue.option}", NotFound):
-        views = venue.submissions(user=user, board=board, tag=tag, limit=limit)
+    with wiring.pointing_to(f"kernelcup board list{backend.option}", NotFound):
+        views = backend.submissions(user=user, board=board, tag=tag, limit=limit)
     if as_json:
         typer.echo(json.dumps({"submissions": [as_object(view, with_report=False) for view in views]}))
     elif views:
@@ -68,9 +68,9 @@ def print_list(views: list[SubmissionInfo]) -> None:
 
 
 @app.command()
-@with_venue
+@with_backend
 def show(
-    venue: Venue,
+    backend: Backend,
     submission_id: SubmissionId,
     code: Annotated[bool, typer.Option("--code", help="Print the submitted file instead.")] = False,
     as_json: JsonOption = False,
@@ -82,20 +82,20 @@ def show(
     from kernelcup.cli import wiring
     from kernelcup.errors import NotFound
 
-    with wiring.pointing_to(listing(venue), NotFound):
+    with wiring.pointing_to(listing(backend), NotFound):
         if code:
-            text = venue.code(submission_id)
+            text = backend.code(submission_id)
             typer.echo(
                 json.dumps({"submission": submission_id, "code": text}) if as_json else text, nl=as_json
             )
             return
-        finish(venue, submission_id, as_json=as_json, for_reviewers=True)
+        finish(backend, submission_id, as_json=as_json, for_reviewers=True)
 
 
 @app.command()
-@with_venue
+@with_backend
 def delete(
-    venue: Venue,
+    backend: Backend,
     submission_id: SubmissionId,
     user: UserOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
@@ -105,26 +105,26 @@ def delete(
     from kernelcup.cli import wiring
     from kernelcup.errors import InvalidValue, NotFound
 
-    with wiring.pointing_to(listing(venue), NotFound):
-        venue.submission(submission_id)
+    with wiring.pointing_to(listing(backend), NotFound):
+        backend.submission(submission_id)
         if not yes and (as_json or not sys.stdin.isatty()):
             raise InvalidValue("not a terminal: confirm with --yes")
         if not yes:
             typer.confirm(f"Delete submission {submission_id} and its runs permanently?", abort=True)
-        venue.delete_submission(submission_id, user=user)
+        backend.delete_submission(submission_id, user=user)
     if as_json:
         typer.echo(json.dumps({"deleted": submission_id}))
     else:
         typer.echo(f"submission {submission_id} is deleted")
 
 
-def listing(venue: Venue) -> str:
+def listing(backend: Backend) -> str:
     """Return the command that lists the submissions."""
-    return f"kernelcup submissions list{venue.option}"
+    return f"kernelcup submissions list{backend.option}"
 
 
 def finish(
-    venue: Venue,
+    backend: Backend,
     submission_id: int,
     *,
     as_json: bool,
@@ -139,27 +139,27 @@ def finish(
     from kernelcup.cli.author import screen
     from kernelcup.cli.show import terminal
 
-    view = venue.submission(submission_id)
-    is_local = venue.server is None
+    view = backend.submission(submission_id)
+    is_local = backend.server is None
     if as_json:
         body = as_object(view)
         if is_local:
-            body["screening"] = screen.as_object(venue.screening(submission_id))
+            body["screening"] = screen.as_object(backend.screening(submission_id))
         typer.echo(json.dumps(body))
     elif not silent:
         out = terminal.console()
-        print_view(out, view, venue.task(view.leaderboard).ranking_by, about=board_command(venue, view))
+        print_view(out, view, backend.task(view.leaderboard).ranking_by, about=board_command(backend, view))
         for job in view.jobs if is_local else ():
             print_replay(out, job)
-        print_places(out, venue, view)
+        print_places(out, backend, view)
         if for_reviewers and is_local:
-            screen.print_screening(out, venue.screening(submission_id))
+            screen.print_screening(out, backend.screening(submission_id))
     raise typer.Exit(exit_codes.of_jobs([(job.state, job.verdict) for job in view.jobs]))
 
 
-def board_command(venue: Venue, view: SubmissionInfo) -> str:
+def board_command(backend: Backend, view: SubmissionInfo) -> str:
     """Return the command that shows a submission's task."""
-    return f"kernelcup board show {view.leaderboard}{venue.option}"
+    return f"kernelcup board show {view.leaderboard}{backend.option}"
 
 
 def print_view(out: Console, view: SubmissionInfo, ranking_by: RankingBy, *, about: str) -> None:
@@ -212,7 +212,7 @@ def state_text(job: JobInfo) -> str:
     return f"{job.state.value}{place}{reason}"
 
 
-def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
+def print_places(out: Console, backend: Backend, view: SubmissionInfo) -> None:
     """After a scored run, print its author's place."""
     from rich.text import Text
 
@@ -222,7 +222,7 @@ def print_places(out: Console, venue: Venue, view: SubmissionInfo) -> None:
     for job in view.jobs:
         if job.score is None:
             continue
-        best = venue.place(view.leaderboard, job.device, view.user)
+        best = backend.place(view.leaderboard, job.device, view.user)
         if best is not None:
             time = phrases.with_interval(*ranking.seconds_ns(best.score), at_floor=best.score.at_floor)
             place = phrases.rank_text(best.rank, tied=best.tied)

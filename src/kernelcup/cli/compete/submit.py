@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kernelcup.cli.backend.base import Venue
-from kernelcup.cli.backend.opening import with_venue
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, SubmissionId, UserOption
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
-    from kernelcup.cli.backend.base import Venue
+    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.models import BoardInfo
 
 
-@with_venue
+@with_backend
 def submit(
-    venue: Venue,
+    backend: Backend,
     file: SubmissionFile,
     board: Annotated[
         str | None,
@@ -62,26 +62,26 @@ def submit(
         devices=tuple(device or ()),
         user=user,
     )
-    list_boards = f"kernelcup board list{venue.option}"
+    list_boards = f"kernelcup board list{backend.option}"
     if wait:
-        venue.check_judges()  # refuse before anything is stored
+        backend.check_judges()  # refuse before anything is stored
     with (
         wiring.pointing_to(list_boards, NotFound),
         wiring.pointing_to(list_boards, LeaderboardNeeded),
         wiring.pointing_to("name it with --device", DeviceNeeded),
         wiring.pointing_to(list_boards, UnknownDevice),
     ):
-        submission = venue.submit(ask)
+        submission = backend.submit(ask)
     if not as_json:
         names = ", ".join(submission.devices)
         typer.echo(plain(f"submission {submission.id} to {submission.leaderboard} ({names})"))
     if wait:
-        venue.judge(submission, quiet=as_json)
-    back = f"kernelcup watch {submission.id}{venue.option}   (the submission is stored)"
+        backend.judge(submission, quiet=as_json)
+    back = f"kernelcup watch {submission.id}{backend.option}   (the submission is stored)"
     with wiring.pointing_to(back, ServerUnavailable):
         if not wait and not as_json:
-            say_queued(venue, submission.id)
-        finish(venue, submission.id, as_json=as_json, silent=not wait)
+            say_queued(backend, submission.id)
+        finish(backend, submission.id, as_json=as_json, silent=not wait)
 
 
 def warn_near_misses(code: str) -> None:
@@ -92,20 +92,20 @@ def warn_near_misses(code: str) -> None:
         typer.echo(plain(f"warning: {text}"), err=True)
 
 
-def say_queued(venue: Venue, submission_id: int) -> None:
+def say_queued(backend: Backend, submission_id: int) -> None:
     """Print a submission's place in the queue, and the command that follows it."""
     from kernelcup.cli.compete.follow import waiting_text
 
-    for job in venue.submission(submission_id).jobs:
+    for job in backend.submission(submission_id).jobs:
         if job.waiting is not None:
             typer.echo(plain(f"{job.device}: {waiting_text(job.waiting)}"))
-    who = "" if venue.server is not None else "   (it needs a running `kernelcup serve`)"
-    typer.echo(f"Next: kernelcup watch {submission_id}{venue.option}{who}")
+    who = "" if backend.server is not None else "   (it needs a running `kernelcup serve`)"
+    typer.echo(f"Next: kernelcup watch {submission_id}{backend.option}{who}")
 
 
-@with_venue
+@with_backend
 def watch(
-    venue: Venue,
+    backend: Backend,
     submission_id: SubmissionId,
     timeout_s: Annotated[
         float | None,
@@ -128,12 +128,12 @@ def watch(
     from kernelcup.cli.compete.submissions import finish, listing
     from kernelcup.errors import NotFound
 
-    with wiring.pointing_to(listing(venue), NotFound):
+    with wiring.pointing_to(listing(backend), NotFound):
         with no_longer_than(
-            timeout_s, f"submission {submission_id}", f"kernelcup watch {submission_id}{venue.option}"
+            timeout_s, f"submission {submission_id}", f"kernelcup watch {submission_id}{backend.option}"
         ):
-            venue.watch(submission_id, quiet=as_json)
-        finish(venue, submission_id, as_json=as_json)
+            backend.watch(submission_id, quiet=as_json)
+        finish(backend, submission_id, as_json=as_json)
 
 
 @contextmanager
@@ -163,9 +163,9 @@ def no_longer_than(timeout_s: float | None, what: str, back: str) -> Iterator[No
         signal.signal(signal.SIGALRM, before)
 
 
-@with_venue
+@with_backend
 def cancel(
-    venue: Venue,
+    backend: Backend,
     submission_id: SubmissionId,
     user: UserOption = None,
     as_json: JsonOption = False,
@@ -178,17 +178,17 @@ def cancel(
     from kernelcup.cli.compete.submissions import listing
     from kernelcup.errors import NotFound
 
-    with wiring.pointing_to(listing(venue), NotFound):
-        count = venue.cancel(submission_id, user=user)
+    with wiring.pointing_to(listing(backend), NotFound):
+        count = backend.cancel(submission_id, user=user)
     if as_json:
         typer.echo(json.dumps({"submission": submission_id, "cancelled_jobs": count}))
     else:
         typer.echo(f"{count} job{'' if count == 1 else 's'} of submission {submission_id} cancelled")
 
 
-@with_venue
+@with_backend
 def standings(
-    venue: Venue,
+    backend: Backend,
     board: Annotated[
         str | None, typer.Argument(metavar="BOARD", help="Leaderboard; default: the only one.")
     ] = None,
@@ -199,17 +199,16 @@ def standings(
     as_json: JsonOption = False,
 ) -> None:
     """Show a leaderboard's standings, one table for each device."""
-    from kernelcup.cli.backend.boards import find_board
     from kernelcup.cli.show import ranking, terminal
     from kernelcup.cli.show.boards import moment
     from kernelcup.cli.show.older import print_older
     from kernelcup.reporting.phrases import frozen_text
 
-    found = find_board(venue, only_board(venue) if board is None else board)
+    found = backend.board(only_board(backend) if board is None else board)
     devices = [board_device(found, device)] if device is not None else list(found.devices)
-    tables = {name: venue.standings(found.name, name, limit=limit) for name in devices}
-    older = {name: venue.older_standings(found.name, name) for name in devices}
-    since = None if found.freeze_at is None else venue.frozen_since(found.name, devices[0])
+    tables = {name: backend.standings(found.name, name, limit=limit) for name in devices}
+    older = {name: backend.older_standings(found.name, name) for name in devices}
+    since = None if found.freeze_at is None else backend.frozen_since(found.name, devices[0])
     if as_json:
         body = {name: [ranking.place_object(place) for place in places] for name, places in tables.items()}
         frozen = None if since is None else since.isoformat()
@@ -220,7 +219,7 @@ def standings(
     out = terminal.console()
     for name, places in tables.items():
         ranking.standings(out, found, name, places)
-        print_older(out, found.name, name, older[name][:limit], venue.option)
+        print_older(out, found.name, name, older[name][:limit], backend.option)
     if since is not None:
         typer.echo(frozen_text(since))
     elif found.freeze_at is not None and found.freeze_at <= datetime.now(UTC):
@@ -237,11 +236,11 @@ def board_device(board: BoardInfo, device: str) -> str:
     raise UnknownDevice(f"{board.name} has no device {device!r}; it has {', '.join(board.devices)}.")
 
 
-def only_board(venue: Venue) -> str:
+def only_board(backend: Backend) -> str:
     """Return the name of the only leaderboard. Raise ``InvalidValue`` if there is not just one."""
     from kernelcup.errors import InvalidValue, NotFound
 
-    names = [board.name for board in venue.boards()]
+    names = [board.name for board in backend.boards()]
     if not names:
         raise NotFound("there is no leaderboard yet; kernelcup board create TASK makes one")
     if len(names) > 1:

@@ -10,7 +10,7 @@ from kernelcup.clocks import OLDER_CLOCK, rejudge_command
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.cli.backend.base import Venue
+    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.models import BoardInfo
     from kernelcup.domain import Standing
 
@@ -26,9 +26,9 @@ def print_older(out: Console, board: str, device: str, places: Sequence[Standing
     ranking.places_table(out, title, places, (note,))
 
 
-def count_older(venue: Venue, board: BoardInfo) -> dict[str, int]:
+def count_older(backend: Backend, board: BoardInfo) -> dict[str, int]:
     """Return how many results stand apart on each device that has some, as far as they are shown."""
-    counts = {device: len(venue.older_standings(board.name, device)) for device in board.devices}
+    counts = {device: len(backend.older_standings(board.name, device)) for device in board.devices}
     return {device: count for device, count in counts.items() if count}
 
 
