@@ -102,7 +102,7 @@ def custom_kernel(data):
 SHARED = ("clean_room_cases.py", "replay_cases.py", "replay_triton.py")
 
 
-def spec_of(name: str, mode: Mode, backend: Backend, *, clean_room: bool = True) -> JobSpec:
+def spec_of(name: str, mode: Mode, backend: Backend) -> JobSpec:
     """Return a job whose submission is a kind of calls."""
     sources = {file: (ROOT / "benchmarks" / file).read_text(encoding="utf-8") for file in SHARED}
     return JobSpec(
@@ -115,7 +115,7 @@ def spec_of(name: str, mode: Mode, backend: Backend, *, clean_room: bool = True)
         submission=SUBMISSION.format(name=name),
         tests=[{"seed": 11}],
         benchmarks=[{"seed": 12}],
-        rules=MeasureRules(clean_room=clean_room),
+        rules=MeasureRules(),
     )
 
 

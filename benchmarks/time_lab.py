@@ -156,9 +156,10 @@ class Lab:
 
     def calibrate(self, samples: int, empty_kernel_ns: float | None) -> dict[str, Any]:
         """Have the trusted contestant measure what is known; return its raw readings and what follows."""
+        from kernelcup_harness.trusted import Trusted
+
         from kernelcup_harness import masks
         from kernelcup_harness.calls import Caller
-        from kernelcup_harness.trusted import Trusted
 
         channel, gpu = self.channels["trusted"], masks.on_gpu()
         bench.hello(channel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,6 @@ MOST_TENSORS = 1024
 MAX_TEXT = 16 << 10
 MAX_PROFILE = 256 << 10
 MAX_TRACE = 8 << 20
-CLAIM, HANDSHAKE, REPLAY, PROFILE = "claim", "handshake", "replay", "profile"
-"""Purposes of a call: the contestant times only claims, with a cold cache."""
-TIMED = "timed"
-"""A claim that the judge times: only the judge's wall clock counts."""
-RING = "ring"
 KINDS = frozenset({"exception", "compile", "memory", "host_memory", "output", "too_large"})
 
 
@@ -41,13 +36,11 @@ class Answer:
 
     output: Any = None
     ns: float = math.nan
-    """The contestant's claim, NaN if none was requested; the judge's time if the judge has timed the call."""
+    """The time of the call: the timer's if it was replayed, otherwise by the judge's wall clock."""
     own_ns: float = math.nan
-    """The contestant's claim, if the judge has timed the call."""
-    late: bool = False
-    """Whether, as the contestant claims, its device had to wait for its host."""
+    """The contestant's own, unverified time of the call; NaN if it was replayed."""
     wall_ns: float = math.nan
-    """Time from the judge's GO to the answer."""
+    """Time by the judge's wall clock."""
     profile: str | None = None
     trace: str | None = None
     shared_inputs: tuple[int, ...] = ()
@@ -58,10 +51,6 @@ class Answer:
 
 class GuardBroken(BrokenProtocol):
     """Memory beside an output was written."""
-
-
-class NotCommitted(Exception):
-    """The answer of an armed call does not match the commitment that the device made with DONE."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,22 +89,20 @@ class Pending:
     """An answer that has arrived but is not decoded yet."""
 
     reply: dict[str, Any]
-    kind: str
+    profiled: bool = False
     wall_ns: float
     inputs: int
     most_tensors: int
-    memory: wire.Arena | Copied
-    pattern: torch.Tensor
-    poisoned: int
-    is_committed: Callable[[Sequence[torch.Tensor]], bool] | None = None
-    """Returns whether these tensors match the commitment of an armed call."""
+    memory: wire.Memory
+    check_bands: Callable[[list[tuple[int, int]]], None]
+    """Raises :class:`GuardBroken` if memory between the tensors, given as gaps, was written."""
 
 
 def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
-    """Decode an answer. Raise :class:`CallFailed`, :class:`NotCommitted` or ``BrokenProtocol``."""
+    """Decode an answer. Raise :class:`CallFailed` or ``BrokenProtocol``."""
     reply = pending.reply
     raise_failure(reply)
-    if pending.kind == PROFILE and reply.get("type") == "profile":
+    if pending.profiled and reply.get("type") == "profile":
         trace = str(reply.get("trace"))
         return Answer(
             profile=str(reply.get("text"))[:MAX_PROFILE],
@@ -124,7 +111,7 @@ def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
         )
     if reply.get("type") != "done":
         raise BrokenProtocol("an answer of unknown type")
-    ns, own_ns = times_of(pending)
+    own_ns = claimed(pending)
     output = read(pending, record_type)
     count = len(aliasing.leaves(output))
     try:
@@ -134,9 +121,8 @@ def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
         raise BrokenProtocol(f"an answer whose sharing of memory is {error}") from error
     return Answer(
         output=output,
-        ns=ns,
+        ns=pending.wall_ns,
         own_ns=own_ns,
-        late=was_late(reply),
         wall_ns=pending.wall_ns,
         shared_inputs=tuple(sorted({place for _, place in shared})),
         repeats_itself=bool(repeated),
@@ -157,10 +143,7 @@ def read(pending: Pending, record_type: wire.RecordType) -> Any:
             text = f"the call returned a class of its own: {error}"[:MAX_TEXT]
             raise CallFailed("output", text) from error
         raise BrokenProtocol(str(error)) from error
-    check_guards(pending, decoder.gaps)
-    # The commitment is compared with the copies that are checked.
-    if pending.is_committed is not None and not pending.is_committed(decoder.tensors):
-        raise NotCommitted
+    pending.check_bands(decoder.gaps)
     return output
 
 
@@ -180,26 +163,12 @@ def raise_failure(reply: dict[str, Any]) -> None:
         raise CallFailed(kind, str(reply.get("text"))[:MAX_TEXT])
 
 
-def times_of(pending: Pending) -> tuple[float, float]:
-    """Return the time of an answer and, if it is the judge's, the contestant's own. Raise ``BrokenProtocol``."""
-    claim_ns = claimed(pending.reply.get("ns"), pending)
-    return (pending.wall_ns, claim_ns) if pending.kind == TIMED else (claim_ns, math.nan)
-
-
-def claimed(ns: object, pending: Pending) -> float:
-    """Return the claim of an answer, never more than the judge's time; NaN if none was requested."""
-    if pending.kind not in (CLAIM, TIMED):
-        if ns is not None:
-            raise BrokenProtocol("an answer with a time where none is due")
-        return math.nan
+def claimed(pending: Pending) -> float:
+    """Return the contestant's own time in nanoseconds, at most the judge's. Raise ``BrokenProtocol``."""
+    ns = pending.reply.get("ns")
     if not isinstance(ns, float) or not 0 < ns < math.inf:
         raise BrokenProtocol("an answer without a time")
     return min(ns, pending.wall_ns)
-
-
-def was_late(reply: dict[str, Any]) -> bool:
-    """Return whether a contestant reports that its device had to wait for its host."""
-    return reply.get("late") is True
 
 
 def end_of(table: object, size: int) -> int:
@@ -214,14 +183,22 @@ def end_of(table: object, size: int) -> int:
     return max(POISON_BYTES, min(size, max(ends) + wire.GUARD_BYTES))
 
 
-def check_guards(pending: Pending, gaps: list[tuple[int, int]]) -> None:
-    """Raise :class:`GuardBroken` unless the bands around the tensors are unchanged."""
-    twice = pending.pattern.repeat(2)
+def check_guards(
+    memory: torch.Tensor, pattern: torch.Tensor, poisoned: int, gaps: list[tuple[int, int]]
+) -> None:
+    """Raise :class:`GuardBroken` unless the bands around the tensors are unchanged.
+
+    Args:
+        memory: The bytes of the answer.
+        pattern: The pattern that was there before the call, repeated.
+        poisoned: How many bytes had it; beyond these the earlier contents are unknown.
+        gaps: First and last byte of each band.
+    """
+    twice = pattern.repeat(2)
     for begin, after in gaps:
-        # Beyond the poisoned part the earlier contents are unknown.
-        end = min(after, pending.poisoned)
+        end = min(after, poisoned)
         if begin >= end:
             continue
-        band, first = pending.memory.bytes[begin:end].clone(), begin % POISON_BYTES
+        band, first = memory[begin:end].clone(), begin % POISON_BYTES
         if not torch.equal(band, twice[first : first + end - begin]):
             raise GuardBroken("memory beside an output was written")

@@ -14,11 +14,9 @@ from kernelcup_harness.cgroups import Group
 
 JUDGE_ID = 64917
 CONTESTANT_ID = 64918
-TRUSTED_ID = 64919
 RIVAL_ID = 64920
-SECOND_ID, SECOND_RIVAL_ID = 64921, 64922
 TIMER_ID = 64923
-USER_IDS = (JUDGE_ID, CONTESTANT_ID, TRUSTED_ID, RIVAL_ID, SECOND_ID, SECOND_RIVAL_ID, TIMER_ID)
+USER_IDS = (JUDGE_ID, CONTESTANT_ID, RIVAL_ID, TIMER_ID)
 
 # The folder for all writes, as named in the environment of a job. A kind of sandbox that cannot
 # have it there substitutes its own path.

@@ -1,16 +1,14 @@
-"""The kernels of the trusted contestant: a no-op and a spin, called like those of any submission."""
+"""A kernel that computes nothing, called like that of any submission, to measure what a call costs."""
 
 from __future__ import annotations
 
 import contextlib
 import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, wire
+from kernelcup_harness import wire
 
 PROFILED_LAUNCHES = 30
 
@@ -30,14 +28,9 @@ class Noop:
         """Return the answer."""
         return self._answer
 
-    def renew(self) -> None:
-        """Write the answer, so that it lies in the cache like that of a submission's call."""
-        for each in aliasing.leaves(self._answer):
-            each.zero_()
-
 
 def nothing() -> None:
-    """Do nothing: other kernels need no step when an input is given."""
+    """Do nothing: without a device there is nothing to wait for."""
 
 
 class Nothing:
@@ -55,18 +48,6 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
 
 
-def spin(data: dict[str, Any]) -> None:
-    """Keep the device busy for ``cycles`` of its clock; with 0 cycles the kernel is empty."""
-    torch.cuda._sleep(data["cycles"])
-
-
-def spin_on_host(data: dict[str, Any]) -> None:
-    """Keep the processor busy for ``cycles`` nanoseconds."""
-    end = time.perf_counter_ns() + data["cycles"]
-    while time.perf_counter_ns() < end:
-        pass
-
-
 def empty_kernel_ns() -> float | None:
     """Return the profiler's time of an empty kernel in nanoseconds; None if the profiler cannot be used."""
     from torch.profiler import ProfilerActivity, profile
@@ -80,8 +61,3 @@ def empty_kernel_ns() -> float | None:
         events = recorded.profiler.kineto_results.events()
         durations = [float(event.duration_ns()) for event in events if "spin" in event.name()]
     return statistics.median(durations) if durations else None
-
-
-def kernels(*, gpu: bool) -> dict[str, Callable[[Any], Any]]:
-    """Return the kernels by name."""
-    return {"noop": Noop(), "spin": spin if gpu else spin_on_host}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness import aliasing, blanks, comparing, finiteness, twins, uses, wire
-from kernelcup_harness.answers import Answer, Form, Pending, expect, times_of, was_late
+from kernelcup_harness.answers import Answer, Form, Pending, claimed, raise_failure
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
 from kernelcup_harness.schedule import PlannedCase
 from kernelcup_harness.seeds import derive_seed
@@ -38,6 +38,15 @@ class Fault:
     reason: Reason
     text: str
     mismatch: Mismatch | None = None
+
+
+class Wrong(Exception):
+    """An answer is wrong."""
+
+    def __init__(self, sample: SampleName, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.sample = sample
+        self.fault = fault
 
 
 class Checks:
@@ -277,7 +286,6 @@ class Checks:
 
 
 def unopened(pending: Pending) -> Answer:
-    """Return the times that an answer claims, without its output. Raise ``CallFailed`` or ``BrokenProtocol``."""
-    expect(pending.reply, "done")
-    ns, own_ns = times_of(pending)
-    return Answer(ns=ns, own_ns=own_ns, late=was_late(pending.reply), wall_ns=pending.wall_ns)
+    """Return the times of an answer, without its output. Raise ``CallFailed`` or ``BrokenProtocol``."""
+    raise_failure(pending.reply)
+    return Answer(ns=pending.wall_ns, own_ns=claimed(pending), wall_ns=pending.wall_ns)

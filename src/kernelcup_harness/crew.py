@@ -22,25 +22,18 @@ from kernelcup_harness.protocol import Backend, Limits
 
 JUDGE = "judge"
 SUBMISSION = "submission"
-TRUSTED = "trusted"
 RIVAL = "rival"
-SECOND, SECOND_RIVAL = "second", "second_rival"
-"""A second process for the submission and for its rival: kernels' times differ between processes."""
 TIMER = "timer"
 """Replays captured calls. Runs the harness's code only, and needs no torch."""
 
-ROLES = (SUBMISSION, TRUSTED, RIVAL, SECOND, SECOND_RIVAL, TIMER)
+ROLES = (SUBMISSION, RIVAL, TIMER)
 """Contestants and the timer, in the order in which the judge has their channels."""
-SOURCE_OF = {SUBMISSION: SUBMISSION, SECOND: SUBMISSION, RIVAL: RIVAL, SECOND_RIVAL: RIVAL}
-"""The source that each role runs; roles without user code are absent."""
-USER_CODE = tuple(SOURCE_OF)
+USER_CODE = (SUBMISSION, RIVAL)
+"""The roles that run code of users."""
 USER_IDS = {
     JUDGE: boxes.JUDGE_ID,
     SUBMISSION: boxes.CONTESTANT_ID,
-    TRUSTED: boxes.TRUSTED_ID,
     RIVAL: boxes.RIVAL_ID,
-    SECOND: boxes.SECOND_ID,
-    SECOND_RIVAL: boxes.SECOND_RIVAL_ID,
     TIMER: boxes.TIMER_ID,
 }
 
@@ -113,7 +106,7 @@ class Crew:
         self, backend: Backend, folder: Path, *, boxed: bool, roles: tuple[str, ...] | None = None
     ) -> None:
         if roles is None:
-            roles = (SUBMISSION, TRUSTED) if backend is Backend.CUDA else (SUBMISSION,)
+            roles = (SUBMISSION, TIMER) if backend is Backend.CUDA else (SUBMISSION,)
         self.backend = backend
         self.boxed = boxed
         self.spawned = time.monotonic()
@@ -218,7 +211,7 @@ class Crew:
 
     def log(self) -> None:
         """Copy the output of the harness's own processes to standard error, for the operator's log."""
-        for role in (JUDGE, TRUSTED, TIMER):
+        for role in (JUDGE, TIMER):
             child = self._members[role].child if role in self._members else None
             for capture in (child.stdout, child.stderr) if child is not None else ():
                 text = capture.finish().text if capture is not None else ""

@@ -21,18 +21,6 @@ elsewhere in each, and no number of samples averages that out. Measured with an 
 and with the plain submissions of ``benchmarks/time_attacks.py``."""
 LARGEST_REACH = 0.05
 """Widest reach of an interval that counts, as a share: else the noisiest result would tie with all others."""
-ALONE_NS, ALONE_SHARE = 600.0, 0.035
-"""Extra time of a single call with a cold cache over one in a long series, where a kernel ends while the next begins.
-
-Measured with sums of 1 to 32 MiB on an H100 and an H200, in jobs of ``benchmarks/time_verdicts.py``; compute-bound
-kernels have less.
-"""
-ALONE_ERROR_SHARE = 0.0125
-"""Standard deviation of the time derived from it, as a share: it was accurate to 2.5 %."""
-LEAST_PROMPT = 0.5
-"""Late calls are dropped only if at least this share of the calls was queued in time."""
-FEWEST_SLOPES = 2
-"""Least number of pairs that count if only quick ones do."""
 LONGEST_LAG = 20
 """Longest lag of the autocorrelation."""
 
@@ -69,26 +57,6 @@ def standard_error(samples: Sequence[float]) -> float:
     variance = sum((sample - middle) ** 2 for sample in moved_in) / (count - 1)
     spread = math.sqrt(variance * likeness(moved_in))
     return scale * spread / ((1 - 2 * cut / count) * math.sqrt(count))
-
-
-def slopes(walls_ns: Sequence[Sequence[float]], calls: Sequence[int], *, quick: bool = False) -> list[float]:
-    """Return the nanoseconds a call by each pair of a short and a long series.
-
-    Args:
-        walls_ns: Wall-clock times of the short series, and of the long ones.
-        calls: Number of calls of a short and of a long series.
-        quick: Whether to use only pairs whose long series is in the quicker half: nothing makes calls quicker
-            than they are, but a device slows itself down after hard work.
-    """
-    pairs = list(zip(*walls_ns, strict=True))
-    if quick:
-        pairs = sorted(pairs, key=lambda pair: pair[1])[: max(FEWEST_SLOPES, -(-len(pairs) // 2))]
-    return [(long - short) / (calls[1] - calls[0]) for short, long in pairs]
-
-
-def alone(slope_ns: float) -> float:
-    """Return the time of a single call with a cold cache, given its time in a long series."""
-    return slope_ns + ALONE_NS + ALONE_SHARE * slope_ns
 
 
 def likeness(samples: Sequence[float]) -> float:
@@ -180,15 +148,6 @@ def student(level: float, freedom: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return z + math.fsum(term / freedom ** (power + 1) for power, term in enumerate(terms))
-
-
-def prompt(late: Sequence[bool]) -> list[int]:
-    """Return the indices of the calls that count: those for which the device did not wait for the host.
-
-    If most calls are late, lateness is typical of them and all count.
-    """
-    found = [place for place, each in enumerate(late) if not each]
-    return found if len(found) >= LEAST_PROMPT * len(late) else list(range(len(late)))
 
 
 def quantile(samples: Sequence[float], share: float) -> float:

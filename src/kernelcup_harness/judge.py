@@ -10,7 +10,6 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,12 +28,20 @@ from kernelcup_harness.protocol import (
     Verdict,
     to_json,
 )
-from kernelcup_harness.schedule import CaseRun, Purse, Stage, ends_stage, plan, turns
+from kernelcup_harness.schedule import (
+    CaseRun,
+    PlannedCase,
+    Stage,
+    case_budget_s,
+    ends_stage,
+    plan,
+    turns,
+)
 from kernelcup_harness.seeds import derive_seed
 
 if TYPE_CHECKING:
     from kernelcup_harness import bench
-    from kernelcup_harness.calls import Caller
+    from kernelcup_harness.calls import Caller, Calls
     from kernelcup_harness.replay.session import Session
     from kernelcup_harness.replay.stage import Judging
 
@@ -45,8 +52,6 @@ MAX_MESSAGE = 16 << 10
 DISMISS_S = 30.0
 """Time for the runner to end the contestants."""
 TIMER = "timer"
-SLOT = 0
-"""The contestant's input slot for untimed calls."""
 
 # Imported before a job arrives.
 AHEAD = (
@@ -107,7 +112,7 @@ class Judge:
                 self._session.close()
 
     def _judge(self) -> None:
-        from kernelcup_harness import bench, device_memory, masks, sysinfo, task_code
+        from kernelcup_harness import bench, device_memory, devices, sysinfo, task_code
         from kernelcup_harness.calls import Caller
         from kernelcup_harness.checks import Checks
 
@@ -135,10 +140,12 @@ class Judge:
             seeds_below=self._spec.seeds_below,
         )
         self._record_type = task.record_type
-        mask = masks.Mask(gpu=masks.on_gpu())
 
         def caller(role: str) -> Caller:
-            made = Caller(self._channels[role], task.record_type, self._spec.limits.result_bytes, mask)
+            channel = self._channels[role]
+            channel.busy_s = devices.busy_s()
+            bytes_ = self._spec.limits.result_bytes
+            made = Caller(channel, task.record_type, bytes_, gpu=devices.on_gpu())
             self._callers.append(made)
             return made
 
@@ -151,7 +158,6 @@ class Judge:
             checks=self._checks,
             callers=callers,
             channels=self._channels,
-            chance=self._chance,
             tell=self._runner.send,
             remaining=self._remaining,
         )
@@ -180,8 +186,9 @@ class Judge:
             with self._bench.watch.phase("context"):
                 self._greet()
             # The last moment at which the device is ours alone: no code of a submission has run.
-            self._bench.before_load(stages)
-            self._open_session()
+            self._bench.before_load()
+            self._open_session(stages)
+            self._bench.measure_overheads(stages, self._calls_of)
             if self._reservation is not None:
                 self._reservation.mark()
             with self._bench.watch.phase("load"):
@@ -197,7 +204,12 @@ class Judge:
         self._end(StageName.IMPORT, Verdict.ACCEPTED, Reason.NONE, "")
         return True
 
-    def _open_session(self) -> None:
+    def _calls_of(self, stage: Stage, case: PlannedCase) -> Calls:
+        """Return what makes the calls of a case: through the window if its inputs lie there."""
+        calls = self._session.calls(stage, case) if self._session is not None else None
+        return calls or self._caller
+
+    def _open_session(self, stages: list[Stage]) -> None:
         """Place the submission's memory where its calls can be replayed."""
         if self._session is None:
             return
@@ -222,6 +234,8 @@ class Judge:
             record_type=self._record_type,
             result_bytes=self._spec.limits.result_bytes,
         )
+        for stage in stages:
+            self._session.lay_out(stage)
 
     def _greet(self) -> None:
         """Wait for the contestant's hello. No user code has run before it, so a failure is never the submission's."""
@@ -237,7 +251,7 @@ class Judge:
 
         assert self._bench is not None
         for role, channel in self._channels.items():
-            if role != "submission" and (role != "trusted" or self._bench.calibrates):
+            if role != "submission":
                 try:
                     hello(channel)
                 except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
@@ -270,10 +284,9 @@ class Judge:
         """Yield the result of each case of a stage as it finishes."""
         assert self._bench is not None
         if self._session is not None:
-            runs = self._runs(stage, Purse(self._spec.rules, stage, audited=False))
+            runs = self._runs(stage)
             if (yield from self._session.results(stage, runs, self._judging())):
                 return
-            self._bench.more_findings = [each for each in [self._session.finding] if each is not None]
         yield from self._called(stage)
 
     def _judging(self) -> Judging:
@@ -286,8 +299,8 @@ class Judge:
             progress=self._progress,
             dismiss=self._dismiss,
             look=self._bench.watch.look,
-            note=self._bench.note_replayed,
-            finish=self._bench.finish_replayed,
+            note=self._bench.note,
+            finish=self._bench.finish,
         )
 
     def _dismiss(self) -> None:
@@ -299,16 +312,16 @@ class Judge:
             text = "the runner did not end the contestants"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from error
 
-    def _runs(self, stage: Stage, purse: Purse) -> list[CaseRun]:
+    def _runs(self, stage: Stage) -> list[CaseRun]:
         """Return the runs of a stage's cases, with no call made yet."""
         assert self._bench is not None
-        watch = self._bench.watch
+        watch, budget_s = self._bench.watch, case_budget_s(self._spec.rules, stage)
         runs = [
             CaseRun(
                 case,
                 stage,
                 self._spec.rules,
-                purse.claims_s,
+                budget_s,
                 self._chance,
                 settles=watch.gpu and stage.name is StageName.RANKED,
             )
@@ -316,7 +329,6 @@ class Judge:
         ]
         for run in runs:
             run.twins_allowed &= self._spec.near_twins
-            run.offset_ns = self._bench.offset_ns
             run.overhead_ns = self._bench.overhead_ns(stage, run.case)
             run.noise_share = self._spec.device.noise_share if self._spec.device is not None else 0.0
         return runs
@@ -324,46 +336,42 @@ class Judge:
     def _called(self, stage: Stage) -> Iterator[CaseResult]:
         """Call the cases of a stage, in turns if they are timed, and yield each result as its case finishes."""
         assert self._bench is not None
-        watch = self._bench.watch
-        purse = Purse(self._spec.rules, stage, audited=self._bench.audits(stage))
-        finishes = self._bench.finishes(stage)
-        self._attempt(stage, None, lambda: self._bench_begins(stage))
-        runs = self._runs(stage, purse)
-        with watch.phase(f"{stage.name.value}/claims" if stage.timed else stage.name.value):
+        bench = self._bench
+        bench.begin(stage)
+        finishes = bench.finishes(stage)
+        runs = self._runs(stage)
+        calls = {run.case.index: self._calls_of(stage, run.case) for run in runs}
+        with bench.watch.phase(f"{stage.name.value}/calls" if stage.timed else stage.name.value):
             for run in turns(runs, shuffled=stage.timed, chance=self._chance):
-                result = self._step(stage, run)
+                result = self._step(stage, run, calls[run.case.index])
                 if result is None and run.finished and not finishes:
                     result = self._result(run, Verdict.ACCEPTED, Reason.NONE, "")
                 if result is not None:
                     yield result
         if finishes:
-            yield from self._audited(stage, runs, purse)
+            yield from self._finished(stage, runs)
 
-    def _audited(self, stage: Stage, runs: list[CaseRun], purse: Purse) -> Iterator[CaseResult]:
-        """Audit the time of each case, then yield the results."""
+    def _finished(self, stage: Stage, runs: list[CaseRun]) -> Iterator[CaseResult]:
+        """Note the ranked times, and yield the results."""
         assert self._bench is not None
-        bench, results = self._bench, []
-        for number, run in enumerate(bench.largest_first(stage, runs)):
-            budget_s = purse.audit_s(len(runs) - number)
-            audit = partial(bench.audit, stage, run, budget_s, purse.left_s)
-            failed = self._attempt(stage, run, audit)
-            self._progress(stage, run)
-            if failed is not None:
-                yield failed
-                return
-        failed = self._attempt(stage, runs[0], lambda: bench.finish(stage, runs)) if runs else None
+        bench = self._bench
+        finding = self._session.finding if self._session is not None else None
+
+        def finish() -> None:
+            for run in runs:
+                bench.note_called(run, [finding])
+            bench.duel(stage, runs)
+            bench.finish(stage, runs)
+
+        failed = self._attempt(stage, runs[0], finish) if runs else None
         results = [self._result(run, Verdict.ACCEPTED, Reason.NONE, "") for run in runs]
         yield from [failed] if failed is not None else results
 
-    def _bench_begins(self, stage: Stage) -> None:
-        assert self._bench is not None
-        self._bench.begin(stage)
-
-    def _step(self, stage: Stage, run: CaseRun) -> CaseResult | None:
+    def _step(self, stage: Stage, run: CaseRun, calls: Calls) -> CaseResult | None:
         """Make one call and check its answer. Return the case's result if it has failed."""
         sample, counts = run.next_sample()
         run.current = sample
-        failed = self._attempt(stage, run, lambda: self._sample(stage, run, sample, counts=counts))
+        failed = self._attempt(stage, run, lambda: self._sample(stage, run, calls, sample, counts=counts))
         if failed is None:
             self._progress(stage, run)
         return failed
@@ -373,9 +381,9 @@ class Judge:
         from torch import OutOfMemoryError
 
         from kernelcup_harness.answers import CallFailed
-        from kernelcup_harness.measure import Wrong
+        from kernelcup_harness.checks import Wrong
+        from kernelcup_harness.lines import MachineFailed
         from kernelcup_harness.task_code import TaskFault
-        from kernelcup_harness.trusted import TrustedFailed
         from kernelcup_harness.wire import CannotCarry
 
         assert self._bench is not None
@@ -391,7 +399,7 @@ class Judge:
             assert run is not None
             run.failed_on = run.current
             return self._result(run, *FAILURES[failure.kind], failure.text)
-        except TrustedFailed as error:
+        except MachineFailed as error:
             raise endings.of_machine(error, str(error), self._reservation) from error
         except TaskFault as error:
             raise endings.of_task(error.__cause__, str(error), self._reservation) from error
@@ -412,11 +420,9 @@ class Judge:
             raise endings.of_channel(error, stage, waited_s, run) from error
         return None
 
-    def _sample(self, stage: Stage, run: CaseRun, sample: SampleName, *, counts: bool) -> None:
+    def _sample(self, stage: Stage, run: CaseRun, calls: Calls, sample: SampleName, *, counts: bool) -> None:
         """Call the contestant once and check what it returned. Raise ``Wrong``."""
-        from kernelcup_harness.answers import CLAIM, HANDSHAKE, PROFILE
-        from kernelcup_harness.checks import unopened
-        from kernelcup_harness.measure import Wrong, claim_slot
+        from kernelcup_harness.checks import Wrong, unopened
 
         assert self._bench is not None
         began = time.monotonic()
@@ -426,22 +432,16 @@ class Judge:
             run.twins_allowed, sample = False, SampleName(input=sample.input)
             run.current = sample
         data, form = checks.make_input(place, sample), checks.form(place)
-        kind = PROFILE if profiled else CLAIM if stage.timed else HANDSHAKE
-        slot = claim_slot(run.count, data) if stage.timed else SLOT
-        if stage.timed and self._bench.by_wall:
-            pending = self._caller.timed(slot, data, form, timeout_s=self._remaining())
-        else:
-            self._caller.give(slot, data, form, timeout_s=self._remaining())
-            pending = self._caller.go(slot, kind, timeout_s=self._remaining())
+        pending = calls.timed(data, form, timeout_s=self._remaining(), profile=profiled)
         # Drawn from the secret, and only now: the contestant cannot know whether its answer will be checked.
         looked_at = run.is_looked_at(form.nbytes if form is not None else 0)
-        answer = self._caller.open(pending) if looked_at else unopened(pending)
+        answer = calls.open(pending) if looked_at else unopened(pending)
         clock, slowed_down = self._bench.watch.look() if counts and stage.timed else (None, False)
         fault = checks.fault(place, sample, data, answer) if looked_at and not profiled else None
         spent_s = time.monotonic() - began
         run.add(answer, counts=counts, spent_s=spent_s, clock_mhz=clock, slowed_down=slowed_down)
         if not looked_at and run.finished:
-            fault = checks.fault(place, sample, data, self._caller.open(pending))
+            fault = checks.fault(place, sample, data, calls.open(pending))
             run.unchecked -= 1
         if fault is not None:
             raise Wrong(sample, fault)

@@ -6,7 +6,7 @@ import contextlib
 
 import torch
 
-from kernelcup_harness import masks
+from kernelcup_harness import devices
 
 MAPPED = 2
 """``cudaHostRegisterMapped``: kernels can use the address unchanged."""
@@ -16,7 +16,7 @@ LARGEST = 2 << 30
 
 def pin(address: int, nbytes: int) -> bool:
     """Register memory of this process with the driver. Return whether that worked."""
-    if not masks.on_gpu() or not 0 < nbytes <= LARGEST:
+    if not devices.on_gpu() or not 0 < nbytes <= LARGEST:
         return False
     # The result is an enumeration of the runtime; 0 is success.
     if int(torch.cuda.cudart().cudaHostRegister(address, nbytes, MAPPED)) == 0:

@@ -10,6 +10,8 @@ import torch
 from kernelcup_harness import wire
 
 POISON_BYTES = 4096
+MOST_BY_HOST = 1 << 20
+"""Larger patterns are written by the GPU, if there is one: it is much faster."""
 
 
 class Poison:
@@ -27,14 +29,12 @@ class Poison:
         self.count = 0
         """Number of bytes of the arena that have it."""
 
-    def fill(self, arena: wire.Arena, expected: int, *, by_host: int) -> None:
-        """Fill the place of an answer of ``expected`` bytes; above ``by_host`` bytes on the device, if allowed."""
+    def fill(self, arena: wire.Arena, expected: int) -> None:
+        """Fill the place of an answer of ``expected`` bytes; a large one on the device, if that is allowed."""
         count = min(arena.size, max(expected, POISON_BYTES))
         pattern = torch.frombuffer(bytearray(os.urandom(POISON_BYTES)), dtype=torch.uint8)
         arena.pin(count)
-        if self._gpu and count > by_host:
-            # The GPU writes large patterns much faster than the processor. Small ones stay on the host: the
-            # GPU would have to switch processes while a handshake is timed.
+        if self._gpu and count > MOST_BY_HOST:
             self._repeat_on_gpu(arena.bytes[:count], pattern)
         else:
             repeat_on_host(arena.bytes[:count], pattern)
@@ -65,3 +65,10 @@ def repeat(target: torch.Tensor, pattern: torch.Tensor) -> None:
     whole = target.numel() // POISON_BYTES * POISON_BYTES
     target[:whole].view(-1, POISON_BYTES).copy_(pattern)
     target[whole:].copy_(pattern[: target.numel() - whole])
+
+
+def holds(memory: torch.Tensor, pattern: torch.Tensor) -> bool:
+    """Return whether memory holds a repeated pattern, as written by :func:`repeat`."""
+    whole = memory.numel() // pattern.numel() * pattern.numel()
+    rows = memory[:whole].view(-1, pattern.numel())
+    return bool((rows == pattern).all()) and torch.equal(memory[whole:], pattern[: memory.numel() - whole])

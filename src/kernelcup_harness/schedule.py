@@ -10,12 +10,10 @@ from __future__ import annotations
 import math
 import random
 import statistics
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelcup_harness import estimates
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -38,7 +36,7 @@ LATE_SURPRISE = 0.02
 WARM_UP_S = 0.15
 """Time limit of the warm-ups of one case that wait for its time to settle."""
 PLACES = 4
-"""Number of places at which the inputs of claims lie, in turns."""
+"""Number of places at which inputs lie, in turns."""
 SETTLED_WITHIN = 0.02
 SETTLED_OVER = 4
 """The median of this many calls is compared with the median of as many calls before them."""
@@ -53,15 +51,6 @@ LARGE_OUTPUT_BYTES = 4 << 20
 """Only a share of answers this large is checked: checking one takes longer than the call."""
 CHECKED_FIRST = 4
 CHECKED_SHARE = 0.25
-CLAIMS_SHARE = 0.42
-AUDITS_SHARE = 0.37
-"""Shares of the time for an audited stage; the rest is for calibration, before and after."""
-LATER_SHARE = 0.1
-"""Share that is left for the work after the audits."""
-LEAST_AUDIT = 0.25
-"""Share of its usual time that an audit always has."""
-STOP_S = 1.5
-"""Optional measurements stop this long after the time for a stage is up."""
 WALL_SHARE = 0.8
 """Sampling stops at this share of a stage's time limit."""
 
@@ -115,24 +104,10 @@ def all_stages(spec: JobSpec) -> list[Stage]:
     return stages[spec.mode]
 
 
-def by_wall_clock(spec: JobSpec) -> bool:
-    """Return whether a job is timed by the judge's wall clock: true without a GPU."""
-    return spec.backend is not Backend.CUDA
-
-
-def needs_trusted(spec: JobSpec) -> bool:
-    """Return whether a job needs the trusted contestant: true if times are taken by events."""
-    if spec.replay is not None or by_wall_clock(spec):
-        return False
-    if spec.mode is Mode.LEADERBOARD:
-        return spec.backend is not Backend.EMULATED
-    return spec.mode is Mode.BENCHMARK and spec.backend is Backend.CUDA
-
-
-def has_clean_room(spec: JobSpec) -> bool:
-    """Return whether the timed calls of a job are to be replayed where no code of the submission runs."""
-    wanted = spec.rules.clean_room and spec.backend is Backend.CUDA and spec.replay is None
-    return wanted and spec.mode in (Mode.BENCHMARK, Mode.LEADERBOARD)
+def captures(spec: JobSpec) -> bool:
+    """Return whether the timed calls of a job are to be captured and replayed."""
+    timed = spec.mode in (Mode.BENCHMARK, Mode.LEADERBOARD)
+    return timed and spec.backend is Backend.CUDA and spec.replay is None
 
 
 def replayed(stages: list[Stage], spec: JobSpec) -> Stage:
@@ -170,44 +145,10 @@ def ends_stage(stage: Stage, verdict: Verdict) -> bool:
     return stage.name is not StageName.TEST or verdict is Verdict.MEMORY_LIMIT_EXCEEDED
 
 
-class Purse:
-    """Divides the time for a stage. Steps that take too long shorten the later ones.
-
-    Args:
-        rules: Give the time for the stage.
-        stage: The stage, whose time begins now.
-        audited: Whether audits share the time with claims.
-        clock: Returns seconds.
-    """
-
-    def __init__(
-        self,
-        rules: MeasureRules,
-        stage: Stage,
-        *,
-        audited: bool,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.audited = audited
-        self._clock = clock
-        self._together_s = rules.stage_budget_s
-        self._cases = max(1, len(stage.cases))
-        self._until = clock() + rules.stage_budget_s
-        share = self._together_s * (CLAIMS_SHARE if audited else 1.0)
-        self.claims_s = min(
-            rules.case_budget_s, share / self._cases, WALL_SHARE * stage.limit_s / self._cases
-        )
-        """Seconds for the samples of one case."""
-
-    def left_s(self) -> float:
-        """Return the seconds until optional measurements stop."""
-        return self._until + STOP_S - self._clock()
-
-    def audit_s(self, cases_left: int) -> float:
-        """Return the seconds for the audit of the next case: its share of the remaining time, up to a limit."""
-        most = self._together_s * AUDITS_SHARE / self._cases
-        left = self._until - self._clock() - LATER_SHARE * self._together_s
-        return max(LEAST_AUDIT * most, min(most, left / max(1, cases_left)))
+def case_budget_s(rules: MeasureRules, stage: Stage) -> float:
+    """Return the seconds for the samples of one case of a stage."""
+    cases = max(1, len(stage.cases))
+    return min(rules.case_budget_s, rules.stage_budget_s / cases, WALL_SHARE * stage.limit_s / cases)
 
 
 class CaseRun:
@@ -240,17 +181,14 @@ class CaseRun:
         """Seconds of all calls except the first, which may compile."""
         self._inputs = 0
         self._ns: list[float] = []
-        self._wall_ns: list[float] = []
         self._own_ns: list[float] = []
         self.overhead_ns: float | None = None
-        self._late: list[bool] = []
         self.twins_allowed = rules.twins > 0
         """Whether inputs with one element of each tensor changed are inputs of the task; determined once."""
         self._twinned: set[int] = set()
         """Inputs that already had a twin."""
         self.current: SampleName | None = None
         """The input of the current or last call."""
-        self.handshakes_ns: list[float] = []
         self.clocks_mhz: list[float] = []
         self.discarded_ns: list[float] = []
         self.audit: Audit | None = None
@@ -351,8 +289,6 @@ class CaseRun:
             self.discarded_ns.append(answer.ns)
             return
         self._ns.append(answer.ns)
-        self._late.append(answer.late)
-        self._wall_ns.append(answer.wall_ns)
         self._own_ns.append(answer.own_ns)
         if clock_mhz is not None:
             self.clocks_mhz.append(clock_mhz)
@@ -387,33 +323,27 @@ class CaseRun:
         if len(self.discarded_ns) > MOST_DISCARDED * max(1, self._rules.min_samples) and self._ns:
             return True
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
-        prompt_ns = [self._ns[place] for place in estimates.prompt(self._late)]
-        return timing.enough(prompt_ns, spent_s, self._rules, self._budget_s)
+        return timing.enough(self._ns, spent_s, self._rules, self._budget_s)
 
     def timing(self) -> Timing | None:
         """Return the measured times, None if there are none."""
         if not self._ns:
             return None
-        prompt = estimates.prompt(self._late)
-        late = set(range(len(self._ns))).difference(prompt)
-        kept, discarded = self._kept(prompt)
+        kept, discarded = self._kept(range(len(self._ns)))
         known = len(self.clocks_mhz) == len(self._ns)
-        by_judge = not any(map(math.isnan, self._own_ns))
+        has_own = not any(map(math.isnan, self._own_ns))
         return Timing(
             samples_ns=[self._ns[place] for place in kept],
-            own_ns=[self._own_ns[place] for place in kept] if by_judge else [],
+            own_ns=[self._own_ns[place] for place in kept] if has_own else [],
             overhead_ns=self.overhead_ns,
-            wall_ns=[] if by_judge else [self._wall_ns[place] for place in kept],
             offset_ns=self.offset_ns,
             noise_share=self.noise_share,
             discarded_ns=self.discarded_ns + [self._ns[place] for place in discarded],
-            late_ns=[self._ns[place] for place in sorted(late)],
             clocks_mhz=[self.clocks_mhz[place] for place in kept] if known else [],
-            handshakes_ns=self.handshakes_ns,
             audit=self.audit,
         )
 
-    def _kept(self, places: list[int]) -> tuple[list[int], list[int]]:
+    def _kept(self, places: Sequence[int]) -> tuple[Sequence[int], list[int]]:
         """Return the samples that count, and those taken at a clock far below the others'."""
         if len(self.clocks_mhz) != len(self._ns):
             return places, []

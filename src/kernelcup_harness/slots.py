@@ -1,7 +1,7 @@
-"""The contestant's side of an input: it arrives masked, and the seed in the call unmasks it.
+"""The contestant's side of an input: memory at a place, which calls of a case get in turns.
 
-All slow work is done when the input is handed over: the bytes are copied to the device and the
-tensors are made. Only one pass over the bytes is left for the call.
+All slow work is done before the call: the tensors are made when the layout is known. Only one copy of the bytes is
+left for the call.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from kernelcup_harness import wire
-from kernelcup_harness.masks import Mask, padded
 
 
 class Block:
@@ -23,8 +22,8 @@ class Block:
     """
 
     def __init__(self, size: int, *, gpu: bool) -> None:
-        self.size = padded(size)
-        self.bytes = torch.empty(self.size, dtype=torch.uint8, device="cuda" if gpu else "cpu")
+        self.size = size
+        self.bytes = torch.empty(size, dtype=torch.uint8, device="cuda" if gpu else "cpu")
         self._gpu = gpu
         self._host: torch.Tensor | None = None
         self._on_host: list[tuple[int, int]] = []
@@ -45,12 +44,12 @@ class Block:
         """Forget which tensors live on the host: they are about to be made again."""
         self._on_host.clear()
 
-    def bring_to_host(self, copy: wire.Copy = wire.copy) -> None:
-        """Copy the host tensors from the unmasked bytes."""
+    def fill(self, source: torch.Tensor) -> None:
+        """Copy the bytes of an input, shape (size,) or longer, to where its tensors are."""
+        self.bytes.copy_(source[: self.size])
         for offset, nbytes in self._on_host:
             assert self._host is not None
-            here, there = self.bytes[offset : offset + nbytes], self._host[offset : offset + nbytes]
-            copy(there, here)
+            self._host[offset : offset + nbytes].copy_(source[offset : offset + nbytes])
 
 
 def alone(part: torch.Tensor) -> torch.Tensor:
@@ -62,81 +61,41 @@ def alone(part: torch.Tensor) -> torch.Tensor:
 
 
 class Slot:
-    """One input at a fixed place: calls of a case get their tensors at the same addresses."""
+    """One input at a fixed place.
 
-    def __init__(self, mask: Mask) -> None:
-        self._mask = mask
+    Args:
+        gpu: Whether the device is a real GPU.
+    """
+
+    def __init__(self, *, gpu: bool) -> None:
+        self._gpu = gpu
         self._table: list[dict[str, Any]] | None = None
-        self._tree: Any = None
         self._block: Block | None = None
         self.arena: wire.Arena | None = None
         self.in_place = False
         self.data: Any = None
-        """The input; its contents are meaningless before :meth:`uncover`."""
+        """The input; its contents are meaningless before :meth:`fill`."""
         self.tensors: list[torch.Tensor] = []
-        self.graph: Any = None
-        """A recorded call on this slot's memory, with its result."""
 
     def describe(self, layout: dict[str, Any]) -> None:
-        """Take the layout of the next input."""
+        """Make the tensors of the next input, without anything that a call has attached to earlier ones."""
         if self._block is None or layout["table"] != self._table:
-            # A recorded graph still points at the old memory.
-            self.graph = None
             self.data, self.tensors = None, []
-            self._block = Block(layout["bytes"], gpu=self._mask.gpu)
-        self._table, self._tree, self.in_place = layout["table"], layout["tree"], layout["in_place"]
-
-    def load(self) -> None:
-        """Copy the bytes of the arena to the device and make the tensors."""
-        self.fill()
-        self.make_tensors()
-
-    def fill(self) -> None:
-        """Copy the bytes of the arena to the device, into the existing tensors."""
-        assert self._block is not None
-        assert self.arena is not None
-        count = self._block.size
-        self.arena.pin(count)
-        self._block.bytes[:count].copy_(self.arena.bytes[:count])
-
-    def make_tensors(self) -> None:
-        """Make new tensors, without anything that a call may have attached to the old ones."""
-        assert self._block is not None
+            self._block = Block(layout["bytes"], gpu=self._gpu)
+        self._table, self.in_place = layout["table"], layout["in_place"]
         self._block.forget_tensors()
         decoder = wire.Decoder(self._block, self._table, wire.importing_record_type, dense=False)
-        self.data, self.tensors = decoder.value(self._tree), decoder.tensors
+        self.data, self.tensors = decoder.value(layout["tree"]), decoder.tensors
 
-    def uncover(self, seed: int | None) -> None:
-        """Make the input readable; ``seed`` is None if it came unmasked. Does not wait for the device."""
+    def fill(self) -> None:
+        """Copy the bytes of the arena into the tensors."""
         assert self._block is not None
-        if seed is not None:
-            self._mask.toggle(self._block.bytes, seed)
-        if self._mask.gpu:
-            self._block.bring_to_host()
-
-    def uncover_later(self) -> None:
-        """Queue unmasking of the input with the key that comes with the judge's signal."""
-        assert self._block is not None
-        assert self._mask.code is not None
-        self._mask.code.toggle(self._block.bytes, None)
-        self._block.bring_to_host(self._mask.code.copy)
+        assert self.arena is not None
+        self.arena.pin(self._block.size)
+        self._block.fill(self.arena.bytes)
 
     def close(self) -> None:
         """Free the shared memory."""
         if self.arena is not None:
             self.arena.close()
             self.arena = None
-
-    def copy_to(self, other: Slot, *, remake: bool) -> None:
-        """Copy the input to another slot, into new tensors if ``remake``."""
-        assert self._block is not None
-        if other._block is None or other._table != self._table:
-            other._block = Block(self._block.size, gpu=self._mask.gpu)
-            other._table = self._table
-            other.graph = None
-        other._tree, other.in_place = self._tree, self.in_place
-        other._block.bytes.copy_(self._block.bytes)
-        if remake or other.data is None:
-            other.make_tensors()
-        if self._mask.gpu:
-            other._block.bring_to_host()

@@ -15,11 +15,8 @@ from typing import Any
 from kernelcup_harness import build, build_store, endings, processes, sandbox, surroundings
 from kernelcup_harness.crew import (
     RIVAL,
-    ROLES,
-    SOURCE_OF,
     SUBMISSION,
     TIMER,
-    TRUSTED,
     USER_CODE,
     Crew,
     NotStarted,
@@ -37,7 +34,7 @@ from kernelcup_harness.protocol import (
     to_json,
 )
 from kernelcup_harness.record import Record, ended
-from kernelcup_harness.schedule import has_clean_room, needs_trusted
+from kernelcup_harness.schedule import captures
 from kernelcup_harness.surroundings import WATCH_INTERVAL_S, backend_environment, memory_limit, write_files
 
 # How much longer than its limit a stage may take before the runner, not the judge, ends it.
@@ -132,15 +129,8 @@ class StandardRun:
     def _roles(self) -> tuple[str, ...]:
         """The contestants that the job needs."""
         fights = self._spec.rival is not None and self._spec.mode is Mode.LEADERBOARD
-        if self._spec.backend is not Backend.CUDA:
-            # Times on a processor vary more than processes differ, and host memory is scarcer.
-            return (SUBMISSION, RIVAL) if fights else (SUBMISSION,)
-        if not needs_trusted(self._spec):
-            return (SUBMISSION,)
-        if has_clean_room(self._spec):
-            rival = (RIVAL,) if self._spec.rival is not None else ()
-            return (SUBMISSION, TRUSTED, *rival, TIMER)
-        return tuple(role for role in ROLES if role != TIMER) if fights else (SUBMISSION, TRUSTED)
+        rival = (RIVAL,) if fights else ()
+        return (SUBMISSION, *rival, TIMER) if captures(self._spec) else (SUBMISSION, *rival)
 
     def _roles_that_build(self) -> list[str]:
         """Return the roles whose source compiles something at import.
@@ -152,7 +142,7 @@ class StandardRun:
 
     def _source(self, role: str) -> str:
         """Return the code that a role calls."""
-        return (self._spec.rival or "") if SOURCE_OF[role] == RIVAL else self._spec.submission
+        return (self._spec.rival or "") if role == RIVAL else self._spec.submission
 
     def _built(self, roles: list[str]) -> dict[str, build_store.Build | None] | None:
         """Compile what sources compile at import. Return None if that ends the run."""
@@ -199,9 +189,9 @@ class StandardRun:
         """Return the files that a contestant may read."""
         spec = self._spec
         public = {name: text for name, text in spec.sources.items() if name not in spec.private_files}
-        if role in (TRUSTED, TIMER):
+        if role == TIMER:
             return {}
-        if SOURCE_OF[role] == RIVAL:
+        if role == RIVAL:
             return {**public, spec.rival_name: self._source(role)}
         return {**public, spec.submission_name: spec.submission}
 
@@ -210,7 +200,7 @@ class StandardRun:
         crew.wait_until_ready(READY_S)
         self._record.phases = crew.started_s() | self._record.phases
         began = time.monotonic()
-        shares = {role: self._share(role, builds.get(SOURCE_OF.get(role, ""))) for role in self._roles}
+        shares = {role: self._share(role, builds.get(role)) for role in self._roles}
         crew.hand_over(shares, {"spec": to_json(self._spec), "secret_seed": self._secret.hex()})
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._record.phases["hand-over"] = time.monotonic() - began
@@ -230,7 +220,7 @@ class StandardRun:
     def _environment(self, role: str) -> dict[str, str]:
         if role not in USER_CODE:
             return {}
-        room = {surroundings.CLEAN_ROOM: "1"} if has_clean_room(self._spec) else {}
+        room = {surroundings.CLEAN_ROOM: "1"} if captures(self._spec) else {}
         return self._compiling(role) | room
 
     def _follow(self, channel: Channel) -> None:

@@ -1,7 +1,4 @@
-"""Clocks that time one call, and the rule for when a case has enough samples.
-
-The clocks run in the contestant: their times are claims. The rule runs in the judge.
-"""
+"""Clocks that time one call in the judge's own process, and the rule for when a case has enough samples."""
 
 from __future__ import annotations
 
@@ -25,23 +22,12 @@ FEWEST_TO_STOP = 16
 class Clock(Protocol):
     """Times one call."""
 
-    was_late: bool
-    """Whether the device had to wait for the host in the last call, which leaves a gap in its time."""
-
-    def settle(self) -> None:
-        """Wait until the device is idle."""
-
     def time(self, call: Callable[[], Any]) -> tuple[Any, float]:
         """Return the result of ``call`` and its time in nanoseconds."""
 
 
 class HostClock:
     """The processor's clock, for the ``cpu`` and ``emulated`` backends."""
-
-    was_late = False
-
-    def settle(self) -> None:
-        """Nothing is asynchronous here."""
 
     def time(self, call: Callable[[], Any]) -> tuple[Any, float]:
         """Time ``call`` on the monotonic clock."""
@@ -55,8 +41,7 @@ class CudaClock:
 
     A kernel that only waits, and the sweep that clears the cache, hide the latency of launches: the
     device is still busy with them when all launches of the call are queued. Cache that the host sets
-    aside meanwhile is released afterwards. The functions are looked up before the submission is
-    imported.
+    aside meanwhile is released afterwards.
     """
 
     def __init__(self) -> None:
@@ -66,11 +51,6 @@ class CudaClock:
         self._sweep = torch.empty(l2.sweep_bytes(), dtype=torch.uint8, device="cuda")
         # The first record creates the event; later ones only take the time.
         self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self.was_late = False
-
-    def settle(self) -> None:
-        """Wait for all streams of the device."""
-        self._synchronize()
 
     def time(self, call: Callable[[], Any]) -> tuple[Any, float]:
         """Time ``call`` from event to event; waits for the whole device before it returns."""
@@ -81,8 +61,6 @@ class CudaClock:
         self._start.record()
         value = call()
         self._end.record()
-        # The device has reached the first event already: it may have waited for launches after it.
-        self.was_late = bool(self._start.query())
         self._persisting.reset()
         self._synchronize()
         # Less than a tick of the device's clock reads as zero.

@@ -1,5 +1,5 @@
-"""Times by the judge's wall clock, which need no GPU: each sample runs from before an input is handed out until
-the judge has the whole answer.
+"""Times by the judge's wall clock: each sample runs from before an input is handed out until the judge has the whole
+answer.
 
 Nothing is subtracted, so a submission gains nothing by lying, by reading its input early or by working on
 afterwards. The overhead of a call is measured with a kernel that computes nothing, before the submission is
@@ -17,9 +17,10 @@ import torch
 
 from kernelcup_harness import wire
 from kernelcup_harness.answers import CallFailed, Form
-from kernelcup_harness.calls import Caller
+from kernelcup_harness.calls import Caller, Calls
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.lines import MachineFailed
 from kernelcup_harness.protocol import Audit, SampleName, TrustLevel
 from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.task_code import TaskFault
@@ -27,12 +28,7 @@ from kernelcup_harness.task_code import TaskFault
 OVERHEADS_S = 0.5
 """Time for measuring the overheads of all cases together."""
 SAMPLES, UNCOUNTED = 9, 2
-SLOT = 1
 TIMEOUT_S = 30.0
-
-
-class MachineFailed(Exception):
-    """A process of the harness failed before any code of a submission ran."""
 
 
 class Overheads:
@@ -41,11 +37,15 @@ class Overheads:
     Args:
         checks: Makes inputs and knows the form of answers.
         caller: To the contestant, which has not imported the submission.
+        calls_of: Returns what makes the calls of a case.
     """
 
-    def __init__(self, checks: Checks, caller: Caller) -> None:
+    def __init__(
+        self, checks: Checks, caller: Caller, calls_of: Callable[[Stage, PlannedCase], Calls]
+    ) -> None:
         self._checks = checks
         self._caller = caller
+        self._calls_of = calls_of
         self._found_ns: dict[tuple[str, int], float] = {}
 
     def measure(self, stages: Sequence[Stage], clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,12 +68,12 @@ class Overheads:
     def _measured(self, stage: Stage, case: PlannedCase, until: float, clock: Callable[[], float]) -> float:
         place = self._checks.place(stage.name, case)
         data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
-        samples: list[float] = []
+        calls, samples = self._calls_of(stage, case), list[float]()
 
         def sample() -> None:
             use_noop(self._caller, form)
             while len(samples) < UNCOUNTED + 1 or (len(samples) < UNCOUNTED + SAMPLES and clock() < until):
-                samples.append(self._caller.timed(SLOT, data, form, timeout_s=TIMEOUT_S).wall_ns)
+                samples.append(calls.timed(data, form, timeout_s=TIMEOUT_S).wall_ns)
 
         self._ours(sample)
         return statistics.median(samples[UNCOUNTED:])

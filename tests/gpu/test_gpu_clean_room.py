@@ -28,14 +28,14 @@ from clean_room_jobs import spec_of  # noqa: E402 - lies beside the measurements
 
 WRITES = """\
 def custom_kernel(data):
-    return data[0].mul_(data[1]).add_(data[2])
+    return data[0].mul_(data[1]).add_(data[2]).clone()
 """
 
 
 def judged(name: str, mode: Mode = Mode.LEADERBOARD, **changes: Any) -> tuple[RunReport, dict[str, Any]]:
     """Judge a kind of calls; return the report and what it says of the clean room."""
     spec: JobSpec = spec_of(name, mode, Backend.CUDA)
-    rules = MeasureRules(clean_room=True, min_samples=8, max_samples=16, stage_budget_s=3.0)
+    rules = MeasureRules(min_samples=8, max_samples=16, stage_budget_s=3.0)
     report = run_job(replace(spec, rules=rules, **changes), lambda _event: None)
     return report, report.environment.get("clean_room", {})
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 from harness_runs import own_spec, quick_spec, run
 from inside import cases, judged
+from kernelcup_harness.trusted import Trusted, TrustedFailed
 
 from kernelcup_harness import audits, device_memory, endings, estimates, measure, schedule
 from kernelcup_harness.answers import CallFailed
@@ -29,7 +30,6 @@ from kernelcup_harness.protocol import (
     Work,
 )
 from kernelcup_harness.record import Record
-from kernelcup_harness.trusted import Trusted, TrustedFailed
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 from inside import FakeRecorder
+from kernelcup_harness.rings import Ring
 
 from kernelcup_harness import l2, masks, nvml, wire
-from kernelcup_harness.rings import Ring
 from kernelcup_harness.slots import Slot, alone
 
 MASK = masks.Mask(gpu=False)

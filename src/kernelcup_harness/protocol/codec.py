@@ -104,6 +104,9 @@ def _decode_dataclass(kind: Any, value: Any, path: str) -> Any:
         raise ProtocolError(f"{path}: expected an object, got {type(value).__name__}")
     hints = _hints(kind)
     known = {f.name for f in dataclasses.fields(kind)}
+    # Stored reports of older versions have keys that no longer exist.
+    past = getattr(kind, "past_keys", frozenset[str]())
+    value = {key: entry for key, entry in value.items() if key not in past}
     for key in value:
         if key not in known:
             raise ProtocolError(f"{path}.{key}: unknown key")

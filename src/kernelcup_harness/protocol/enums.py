@@ -123,17 +123,6 @@ class SandboxPolicy(StrEnum):
     """Without a sandbox: to find out whether the sandbox causes a problem."""
 
 
-class NotCaptured(StrEnum):
-    """Why calls could not be captured in a CUDA graph, as the contestant reports it; used within a run only."""
-
-    WAITS = "waits"
-    ELSEWHERE = "elsewhere"
-    HOST_FUNCTION = "host_function"
-    RUNTIME = "runtime"
-    STALE = "stale"
-    UNKNOWN = "unknown"
-
-
 class TrustLevel(StrEnum):
     """How far a time is proven."""
 
@@ -141,12 +130,12 @@ class TrustLevel(StrEnum):
     """Captured calls, timed where no code of the submission runs."""
     WALL_CLOCK = "wall clock"
     """The judge's own clock, from before an input is handed out until the whole answer has arrived: an upper bound."""
-    AUDITED = "audited"
-    """The clocks of the submission and of the judge agree."""
-    BOUNDED = "bounded"
-    """Bounded by the judge's clock: the ranked time is at least what calls one after another took."""
     SELF_MEASURED = "self-measured"
-    """Claimed by the submission's clock only."""
+    """Measured by the task's own harness, beside the submission."""
+    AUDITED = "audited"
+    """In reports of older versions: the submission's device clock agreed with the judge's."""
+    BOUNDED = "bounded"
+    """In reports of older versions: the submission's device clock, at least what the judge's clock allowed."""
 
 
 BEST_LEVELS = (TrustLevel.REPLAYED, TrustLevel.AUDITED)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from kernelcup_harness import estimates
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters
@@ -65,9 +64,8 @@ class Finding:
     """An observation about a time, shown with it."""
 
     code: str
-    """Stable: ``slope_disagrees``, ``handshake_disagrees``, ``not_armed``, ``handshake_disturbed``, ``below_floor``,
-    ``near_floor``, ``empty_floor``, ``throttled``, ``busy_device``, ``not_captured``, ``no_time``,
-    ``wide_interval``, ``not_replayed``, ``series_longer``."""
+    """Stable: ``below_floor``, ``near_floor``, ``throttled``, ``busy_device``, ``not_replayed``, ``series_longer``,
+    ``wide_interval``. Reports of older versions have others."""
     text: str
     """One plain sentence with the figures."""
     quarantines: bool = False
@@ -76,42 +74,21 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Audit:
-    """What the judge's own clock measured for a case. The time of a no-op is subtracted from handshakes; cases that
-    are timed by the wall clock have none."""
+    """The ranked time of a case, and what was found beside it."""
 
     captured: bool = False
-    """Whether the calls could be captured in a CUDA graph."""
-    armed: bool = False
-    """Whether the device alone answered the handshakes: then they are precise enough to hold a run back."""
-    handshake_ns: float = 0.0
-    """First quartile of the times of calls whose input could not be known before."""
-    handshake_slack_ns: float = 0.0
-    """By how much ``handshake_ns`` may exceed the claim: 1 % of honest cases exceed it by chance."""
-    slope_ns: float | None = None
-    """Steady-state time of one call in a long series, None if it was not measured."""
-    slope_slack_ns: float = 0.0
-    """By how much ``slope_ns`` may exceed the claim of a captured case."""
-    slope_calls: list[int] = field(default_factory=list)
-    """Numbers of calls that were timed together: few and many."""
-    slope_walls_ns: list[list[float]] = field(default_factory=list)
-    """Wall-clock time of each series, one list for each of ``slope_calls``."""
-    noop_ns: float = 0.0
-    """Time of a no-op call, measured in turns with the submission's calls."""
-    noop_before_ns: float | None = None
-    """The same before the submission was imported: with the drift of a machine, the most that is subtracted."""
+    """Whether the calls were captured and replayed."""
     score_ns: float
     """The time that is ranked."""
     level: TrustLevel
-    """How far the score is proven."""
+    """By which clock."""
     findings: list[Finding] = field(default_factory=list)
     """Observations that are shown with the time."""
 
-    @property
-    def slopes_ns(self) -> list[float]:
-        """Each pair of a short and a long series as nanoseconds a call."""
-        if len(self.slope_walls_ns) != 2 or len(self.slope_calls) != 2:
-            return []
-        return estimates.slopes(self.slope_walls_ns, self.slope_calls)
+    past_keys: ClassVar[frozenset[str]] = frozenset(
+        "armed handshake_ns handshake_slack_ns slope_ns slope_slack_ns slope_calls slope_walls_ns noop_ns "
+        "noop_before_ns".split()
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,33 +96,29 @@ class Timing:
     """Samples of one case in nanoseconds; every statistic is derived from them."""
 
     samples_ns: list[float]
-    """Raw times of single calls: by the judge's wall clock where there is no GPU, else as claimed by the
-    contestant's device clock."""
+    """Raw times of single calls: the device's timer in another process if they were replayed, otherwise the judge's
+    wall clock."""
     own_ns: list[float] = field(default_factory=list)
-    """The submission's own, unverified times of the same calls, where the samples are the judge's."""
+    """The submission's own, unverified times of the same calls, where it made them itself."""
     overhead_ns: float | None = None
     """Time of a call that computes nothing, with an input and an answer of the same size: part of each sample, never
     subtracted. None if it was not measured."""
-    wall_ns: list[float] = field(default_factory=list)
-    """The judge's wall clock around the same calls, hand-over included."""
     reported_ns: float | None = None
     """The mean that a task's own harness reports; it is the score then."""
     reported: dict[str, float] = field(default_factory=dict)
     """Other figures of the task's own harness: std, err, best, worst, runs."""
     offset_ns: float = 0.0
-    """Time of an empty kernel by the same clock; subtracted from the samples."""
+    """Time of an empty graph by the same clock; subtracted from the samples. 0 for the wall clock."""
     noise_share: float = 0.0
     """Standard deviation between runs on this device as a share, from its calibration; 0 if it is not known."""
     discarded_ns: list[float] = field(default_factory=list)
     """Samples that do not count because the device was throttled."""
-    late_ns: list[float] = field(default_factory=list)
-    """Samples that do not count because the device had to wait for the host."""
     clocks_mhz: list[float] = field(default_factory=list)
     """Clock of the device at each sample, empty if it is not known."""
-    handshakes_ns: list[float] = field(default_factory=list)
-    """The judge's raw wall-clock times of handshakes: requests for nothing but the call."""
     audit: Audit | None = None
-    """The measurements of the judge's own clock; ranked cases only."""
+    """The ranked time; ranked cases only."""
+
+    past_keys: ClassVar[frozenset[str]] = frozenset({"wall_ns", "late_ns", "handshakes_ns"})
 
     @property
     def raw_ns(self) -> float:
@@ -159,12 +132,12 @@ class Timing:
 
     @property
     def claim_ns(self) -> float:
-        """The time that the contestant's clock claims, without the offset; never negative."""
+        """The samples' mean without the offset; never negative."""
         return max(0.0, self.raw_ns - self.offset_ns)
 
     @property
     def score_ns(self) -> float:
-        """The time that is ranked: as reported, as audited, or as claimed."""
+        """The time that is ranked: as reported by the task's own harness, or by the judge."""
         if self.reported_ns is not None:
             return self.reported_ns
         return self.audit.score_ns if self.audit is not None else self.claim_ns
@@ -195,23 +168,7 @@ class Timing:
         if self.reported_ns is not None:
             error = self.reported.get("err")
             return None if error is None else estimates.around(self.reported_ns, error)
-        by_samples = estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
-        slopes = self.audit.slopes_ns if self.audit is not None else []
-        slope_ns = self.audit.slope_ns if self.audit is not None else None
-        if not slopes or slope_ns is None:
-            return by_samples
-        by_slopes = estimates.moved(estimates.interval(slopes), estimates.robust(slopes), self.score_ns)
-        if math.isclose(self.score_ns, slope_ns):
-            return by_slopes
-        alone_ns = estimates.alone(slope_ns)
-        error_ns = estimates.ALONE_ERROR_SHARE * self.score_ns
-        if math.isclose(self.score_ns, alone_ns):
-            return estimates.widened(by_slopes, self.score_ns, error_ns)
-        if alone_ns < self.score_ns < self.claim_ns:
-            # A part of the claim's excess over the lone call was subtracted.
-            share = (self.claim_ns - self.score_ns) / (self.claim_ns - alone_ns)
-            return estimates.widened(by_samples, self.score_ns, share * error_ns)
-        return by_samples
+        return estimates.moved(estimates.interval(self.samples_ns), self.raw_ns, self.score_ns)
 
     @property
     def error_ns(self) -> float | None:
@@ -277,29 +234,8 @@ class CapturedOutput:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """Measurements of the trusted contestant in the same job, before and after."""
+    """The state of the device in this job."""
 
-    offset_ns: float = 0.0
-    """Event time of an empty kernel minus its time on the device, in the submission's process before the import; in the
-    trusted contestant's process if that is not possible."""
-    own_empty_ns: list[float] = field(default_factory=list)
-    """Empty kernels in the submission's process."""
-    empty_pair_ns: float = 0.0
-    """Two events with nothing between them."""
-    empty_kernel_ns: float = 0.0
-    """Two events around an empty kernel."""
-    spin_line: list[float] = field(default_factory=list)
-    """Slope and intercept (ns) of event times over the times of kernels of known length."""
-    spin_points: list[list[float]] = field(default_factory=list)
-    """For each kernel its length, its event time and its median handshake, in nanoseconds."""
-    ring_slopes_ns: list[float] = field(default_factory=list)
-    """Steady-state time of a 20 us kernel by each pair of series; the slack of slopes is derived from it."""
-    handshake_ns: float = 0.0
-    """Median of the judge's wall-clock times of no-op calls."""
-    handshake_residual_ns: float = 0.0
-    """Root mean square of the residuals of median handshakes from their line."""
-    handshake_p99_ns: float = 0.0
-    """99th percentile of single handshakes minus their median."""
     canary_ns: float = 0.0
     """Time of a kernel that is the same in each job."""
     sm_clock_mhz: float | None = None
@@ -308,6 +244,11 @@ class Calibration:
     """Temperature of the chip at the end."""
     device_name: str = ""
     """Empty for the processor."""
+
+    past_keys: ClassVar[frozenset[str]] = frozenset(
+        "offset_ns own_empty_ns empty_pair_ns empty_kernel_ns spin_line spin_points ring_slopes_ns handshake_ns "
+        "handshake_residual_ns handshake_p99_ns".split()
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -361,7 +302,7 @@ class RunReport:
     quarantine: list[Finding] = field(default_factory=list)
     """Why the run is kept but does not count; empty if it counts."""
     calibration: Calibration | None = None
-    """Measurements of the trusted contestant in the same job."""
+    """The state of the device in this job."""
     phases: dict[str, float] = field(default_factory=dict)
     """Seconds by phase: ``start``, ``load``, ``test``, ``ranked/claims``, ..."""
     duel: DuelResult | None = None

@@ -50,8 +50,6 @@ class MeasureRules:
     twins: int = 2
     """Calls of a run, at least one in each case, whose input differs from an earlier one in one element of each
     tensor: checked, not timed."""
-    clean_room: bool = False
-    """Whether timed calls on a GPU are captured, then timed where no code of the submission runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

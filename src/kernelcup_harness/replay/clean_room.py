@@ -2,7 +2,7 @@
 
 A captured call is replayed by a process that has never seen the submission's host code, after the submission's own
 process has ended. Each call has a fresh input, and its answer is checked. Before the contestant is dismissed, each
-place is replayed once: calls that fail there are timed by the judge's other clocks.
+place is replayed once: calls that fail there are made and timed by the judge's wall clock.
 """
 
 from __future__ import annotations
@@ -18,19 +18,29 @@ from typing import Any
 import torch
 
 from kernelcup_harness import audits, estimates, poison, wire
-from kernelcup_harness.answers import HANDSHAKE, MOST_TENSORS, Answer, CallFailed, GuardBroken
+from kernelcup_harness.answers import MOST_TENSORS, Answer, CallFailed, GuardBroken
 from kernelcup_harness.calls import Caller
-from kernelcup_harness.checks import Checks, Fault, Place
+from kernelcup_harness.checks import Checks, Fault, Place, Wrong
 from kernelcup_harness.frames import BrokenProtocol
-from kernelcup_harness.measure import Wrong
+from kernelcup_harness.lines import Line
 from kernelcup_harness.protocol import Audit, Finding, Reason, SampleName, TrustLevel
 from kernelcup_harness.replay import layout
-from kernelcup_harness.replay.layout import HEAPS, INPUTS, WRITABLE, CannotLie, Described, Differs, Layout
-from kernelcup_harness.replay.line import Line, TimerFailed, TimerLine, TimerRefused, times_of
+from kernelcup_harness.replay.layout import (
+    HEAPS,
+    INPUTS,
+    WRITABLE,
+    CannotLie,
+    Described,
+    Differs,
+    Layout,
+    overlap,
+)
+from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused, times_of
 from kernelcup_harness.replay.mapping import INPUTS_SHARE, Mapping, heap_sizes
 from kernelcup_harness.replay.reasons import NotReplayed, WhyNot, named
 from kernelcup_harness.replay.timer import MOST_EXPORT_BYTES, Failure
-from kernelcup_harness.schedule import PLACES, CaseRun, Stage
+from kernelcup_harness.replay.wall_calls import WindowCalls
+from kernelcup_harness.schedule import PLACES, CaseRun, PlannedCase, Stage
 from kernelcup_harness.task_code import TaskFault
 
 OPEN_S = 60.0
@@ -43,6 +53,9 @@ SERIES_REPEATS = 3
 SERIES_SHARE, SERIES_NS = 1.15, 3_000.0
 """How far the host's time of back-to-back calls may exceed the start gun's. For 14 kinds of calls on an H100 it was by
 at most 7 %, or by 2.1 us if a launch takes the host longer than the call takes the device."""
+SMALL_BYTES = 1 << 20
+"""Up to this many bytes of input and answer, calls by the wall clock go through pinned host memory: the device then
+works for the submission's process alone, and need not switch between two processes, which takes 0.1 ms and more."""
 LEAST_NS = 100.0
 """Shorter times cannot be distinguished from zero: the scatter of the clock itself."""
 
@@ -51,7 +64,6 @@ LEAST_NS = 100.0
 class Case:
     """A case whose calls are captured."""
 
-    run: CaseRun
     place: Place
     layout: Layout
     first: int = 0
@@ -173,14 +185,14 @@ class CleanRoom:
 
     # While the contestant is running
 
-    def lay_out(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
-        """Lay out the inputs of all cases, and allocate memory for them. Raise :class:`NotReplayed`."""
-        self._cases.clear()
-        for run in runs:
-            self._cases[run.case.index] = self._case(stage, run)
+    def lay_out(self, stage: Stage) -> None:
+        """Lay out the inputs of all cases, once, and allocate memory for them. Raise :class:`NotReplayed`."""
+        if self._cases:
+            return
+        cases = {case.index: self._case(stage, case) for case in stage.cases}
         sizes = {
-            (INPUTS, "ro"): max((each.layout.input_bytes for each in self._cases.values()), default=0),
-            (WRITABLE, "rw"): max((each.layout.writable_bytes for each in self._cases.values()), default=0),
+            (INPUTS, "ro"): max((each.layout.input_bytes for each in cases.values()), default=0),
+            (WRITABLE, "rw"): max((each.layout.writable_bytes for each in cases.values()), default=0),
         }
         regions, fds = [], []
         for (address, access), nbytes in sizes.items():
@@ -190,18 +202,37 @@ class CleanRoom:
         if regions:
             self._lent = [(region, os.dup(fd)) for region, fd in zip(regions, fds, strict=True)]
             self._share(regions, fds)
+        self._cases = cases
+
+    def calls(self, case: PlannedCase) -> WindowCalls | None:
+        """Return what makes ordinary calls of a case in the window.
+
+        None before :meth:`lay_out`, and for small inputs and answers: these are quicker through the host's memory.
+        """
+        laid = self._cases.get(case.index)
+        form = self._checks.form(laid.place) if laid is not None else None
+        if laid is None or laid.layout.place_bytes + (form.nbytes if form is not None else 0) <= SMALL_BYTES:
+            return None
+        return WindowCalls(
+            laid.layout,
+            line=self._contestant,
+            mapping=self._mapping,
+            heap=self._heap,
+            record_type=self._record_type,
+            result_bytes=self._result_bytes,
+        )
 
     def lie_as(self, other: CleanRoom, runs: Sequence[CaseRun]) -> None:
         """Use the inputs and the layout of another submission. Raise :class:`NotReplayed`."""
         for run in runs:
             case = other._cases[run.case.index]
-            self._cases[run.case.index] = Case(run, case.place, case.layout)
+            self._cases[run.case.index] = Case(case.place, case.layout)
         regions = [region for region, _ in other._lent]
         if regions:
             self._share(regions, [os.dup(fd) for _, fd in other._lent], timer=False)
 
-    def _case(self, stage: Stage, run: CaseRun) -> Case:
-        place = self._checks.place(stage.name, run.case)
+    def _case(self, stage: Stage, planned: PlannedCase) -> Case:
+        place = self._checks.place(stage.name, planned)
         data = self._checks.make_input(place, SampleName(input=FIRST_CAPTURED))
         nbytes = max(1, layout.input_bytes(data))
         places = min(PLACES, int(INPUTS_SHARE * self._mapping.total_bytes()) // nbytes)
@@ -212,7 +243,7 @@ class CleanRoom:
             laid = Layout(data, places=places, writable=writable, device=self._mapping.device)
         except CannotLie as error:
             raise NotReplayed(WhyNot.HOST_INPUT) from error
-        return Case(run, place, laid)
+        return Case(place, laid)
 
     def capture(self, run: CaseRun) -> None:
         """Have the calls of a case captured, one at each place. Raise :class:`NotReplayed` or ``Wrong``."""
@@ -314,8 +345,7 @@ class CleanRoom:
     def _is_right_when_called(self, case: Case, sample: SampleName) -> bool:
         """Return whether an ordinary call answers the same input correctly."""
         data = self._checks.make_input(case.place, sample)
-        self._caller.give(0, data, self._checks.form(case.place), timeout_s=self._remaining())
-        answer = self._caller.open(self._caller.go(0, HANDSHAKE, timeout_s=self._remaining()))
+        answer = self._caller.call(data, self._checks.form(case.place), timeout_s=self._remaining())
         return self._checks.fault(case.place, sample, data, answer) is None
 
     def contestant_is_gone(self) -> None:
@@ -352,10 +382,9 @@ class CleanRoom:
         assert found is not None
         case.series_ns = self._series_ns(case)
         self._asked({"type": "check"}, "checked")
-        audit = Audit(captured=True, score_ns=found.claim_ns, level=TrustLevel.REPLAYED)
-        return audits.with_findings(
-            audits.at_least(audit, LEAST_NS), [longer_among_many(found.claim_ns, case.series_ns)]
-        )
+        score_ns = max(LEAST_NS, found.claim_ns)
+        audit = Audit(captured=True, score_ns=score_ns, level=TrustLevel.REPLAYED)
+        return audits.with_findings(audit, [longer_among_many(score_ns, case.series_ns)])
 
     def _series_ns(self, case: Case) -> float:
         """Return the time of a call in a series, by the timer's host clock; the order of places changes each time."""
@@ -476,12 +505,12 @@ class CleanRoom:
 
     def _check_bands(self, case: Case, at: int, pattern: torch.Tensor) -> None:
         for address, nbytes in case.layout.bands(at):
-            if not holds(self._mapping.view(address, nbytes), pattern):
+            if not poison.holds(self._mapping.view(address, nbytes), pattern):
                 raise GuardBroken("memory beside an output was written")
 
     def _is_untouched(self, case: Case, at: int, pattern: torch.Tensor) -> bool:
         due = self._due(case, at)
-        return bool(due) and all(holds(self._mapping.view(*each), pattern) for each in due)
+        return bool(due) and all(poison.holds(self._mapping.view(*each), pattern) for each in due)
 
     def _read(self, case: Case, at: int, *, ns: float = 0.0, wall_ns: float = 0.0) -> Answer:
         """Return a copy of the answer at a place. Shared memory is detected by its addresses."""
@@ -543,18 +572,6 @@ def written(number: int) -> Fault:
         "its own, or into the output that the task provides"
     )
     return Fault(reason=Reason.WRITES_INPUT, text=text)
-
-
-def overlap(address: int, nbytes: int, span: range) -> bool:
-    """Return whether some bytes overlap a range of addresses."""
-    return bool(nbytes) and len(span) > 0 and address < span.stop and span.start < address + nbytes
-
-
-def holds(memory: torch.Tensor, pattern: torch.Tensor) -> bool:
-    """Return whether memory holds a repeated pattern, as written by :func:`poison.repeat`."""
-    whole = memory.numel() // pattern.numel() * pattern.numel()
-    rows = memory[:whole].view(-1, pattern.numel())
-    return bool((rows == pattern).all()) and torch.equal(memory[whole:], pattern[: memory.numel() - whole])
 
 
 def longer_among_many(score_ns: float, series_ns: float) -> Finding | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -17,7 +18,7 @@ import torch
 
 from kernelcup_harness import wire
 from kernelcup_harness.replay.layout import WindowMemory
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
+from kernelcup_harness.replay.reasons import NotReplayed, WhyNot, of_capture
 from kernelcup_harness.replay.window import WINDOW_BYTES
 
 CALLS = 3
@@ -56,15 +57,23 @@ class Room:
     Args:
         hands: Captures calls.
         take_fds: Returns the descriptors that came with a frame.
+        settle: Waits for the device.
     """
 
-    def __init__(self, hands: Hands, take_fds: Callable[[], list[int]]) -> None:
+    def __init__(self, hands: Hands, take_fds: Callable[[], list[int]], settle: Callable[[], None]) -> None:
         self._hands = hands
         self._take_fds = take_fds
+        self._settle = settle
         self._kernel: Callable[[Any], Any] | None = None
+        self._kept: Callable[[Any], Any] | None = None
         self._has_heap = False
+        self._shared: list[range] = []
+        """The addresses of the window that the judge can read."""
+        self._laid: tuple[Any, bool] | None = None
         self.answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
             "window": self._window,
+            "lie": self._lie,
+            "call": self._call_laid,
             "capture_places": self._capture,
             "export": self._export,
         }
@@ -92,6 +101,7 @@ class Room:
                 # The window may be full although the device is not; this call will not be captured later.
                 return kernel(data)
 
+        self._kept = call
         return call
 
     def _window(self, frame: dict[str, Any]) -> dict[str, Any]:
@@ -100,6 +110,7 @@ class Room:
         try:
             for fd, each in zip(fds, frame["regions"], strict=True):
                 self._hands.attach(fd, each["address"], each["bytes"])
+                self._shared.append(range(each["address"], each["address"] + each["bytes"]))
                 if each.get("heap"):
                     self._hands.use_heap(each["address"], each["bytes"])
                     self._has_heap = True
@@ -109,6 +120,44 @@ class Room:
             for fd in fds:
                 os.close(fd)
         return {"type": "attached", "why": ""}
+
+    def _lie(self, frame: dict[str, Any]) -> dict[str, Any]:
+        """Make the tensors of an input, which the judge writes later."""
+        self._laid = self._input(frame["tree"], frame["table"]), frame["in_place"]
+        return {"type": "lies"}
+
+    def _call_laid(self, _frame: dict[str, Any]) -> dict[str, Any]:
+        """Make a call with the input that is laid, and describe where its answer is."""
+        assert self._laid is not None
+        assert self._kept is not None
+        (data, in_place), self._laid = self._laid, None
+        began = time.perf_counter_ns()
+        value = self._kept(data)
+        answer = wire.contiguous(data if value is None and in_place else value)
+        self._settle()
+        ns = float(max(1, time.perf_counter_ns() - began))
+        try:
+            return {"type": "called", "ns": ns, "answer": description(self._where_it_is_read(answer))}
+        except wire.CannotCarry as error:
+            return {"type": "fail", "kind": "output", "text": str(error)}
+
+    def _where_it_is_read(self, answer: Any) -> Any:
+        """Return an answer whose tensors on the device lie in the window: others, of other allocators, are copied."""
+        copied = []
+
+        def inside(tensor: torch.Tensor) -> torch.Tensor:
+            begin = tensor.data_ptr()
+            end = begin + tensor.numel() * tensor.element_size()
+            if not tensor.is_cuda or any(begin in span and end <= span.stop for span in self._shared):
+                return tensor
+            copied.append(True)
+            with self._hands.in_use():
+                return tensor.clone()
+
+        found = wire.with_tensors(answer, inside)
+        if copied:
+            self._settle()
+        return found
 
     def _capture(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Capture a call at each place, and describe where its answer will be."""
@@ -175,17 +224,7 @@ def description(value: Any) -> dict[str, Any]:
 
 def of_error(error: BaseException) -> WhyNot:
     """Return why a call could not be captured, by the error of the driver, PyTorch or CuPy."""
-    from kernelcup_harness import graphs
-    from kernelcup_harness.protocol import NotCaptured
-
-    if isinstance(error, torch.OutOfMemoryError):
-        return WhyNot.MEMORY
-    return {
-        NotCaptured.WAITS: WhyNot.WAITS,
-        NotCaptured.ELSEWHERE: WhyNot.OTHER_STREAM,
-        NotCaptured.HOST_FUNCTION: WhyNot.HOST_FUNCTION,
-        NotCaptured.RUNTIME: WhyNot.RUNTIME,
-    }.get(graphs.reason_of(error), WhyNot.UNKNOWN)
+    return WhyNot.MEMORY if isinstance(error, torch.OutOfMemoryError) else of_capture(error)
 
 
 RANDOM_KERNELS = ("philox", "distribution_", "dropout", "curand")

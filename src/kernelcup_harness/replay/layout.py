@@ -83,6 +83,11 @@ class Layout:
         return self._bytes(writable=False)
 
     @property
+    def place_bytes(self) -> int:
+        """Bytes of one input."""
+        return sum(entry.nbytes for entry in self.entries)
+
+    @property
     def writable_bytes(self) -> int:
         """Bytes of the writable tensors of all places."""
         return self._bytes(writable=True)
@@ -96,12 +101,19 @@ class Layout:
 
     def write(self, data: Any, place: int, view: View) -> None:
         """Write an input to a place. Raise :class:`Differs`."""
+        for target, source in self.copies(data, place, view):
+            target.copy_(source)
+
+    def copies(self, data: Any, place: int, view: View) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Return the copies that write an input to a place: pairs of target and source. Raise :class:`Differs`."""
         encoder, tree = encoded(data)
         if tree != self.tree or encoder.table() != self.table:
             raise Differs
-        for mine, entry in zip(encoder.tensors, self.entries, strict=True):
-            if entry.nbytes:
-                view(entry.at(place), entry.nbytes).copy_(wire.bytes_of(mine.value))
+        return [
+            (view(entry.at(place), entry.nbytes), wire.bytes_of(mine.value))
+            for mine, entry in zip(encoder.tensors, self.entries, strict=True)
+            if entry.nbytes
+        ]
 
     def changed(self, data: Any, place: int, view: View) -> list[int]:
         """Return the read-only tensors whose contents have changed, by number in the tree."""
@@ -245,3 +257,8 @@ class AnswerMemory:
         if not nbytes:
             return torch.empty(0, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
         return self._view(self._at[offset, nbytes], nbytes).clone()
+
+
+def overlap(address: int, nbytes: int, span: range) -> bool:
+    """Return whether some bytes overlap a range of addresses."""
+    return bool(nbytes) and len(span) > 0 and address < span.stop and span.start < address + nbytes

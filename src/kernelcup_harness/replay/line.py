@@ -1,20 +1,17 @@
-"""The judge's requests to the timer and to a contestant about the window: a frame, descriptors, one reply."""
+"""The judge's requests to the timer."""
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Sequence
 from typing import Any
 
 from kernelcup_harness import wire
-from kernelcup_harness.answers import expect
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.lines import Line, MachineFailed
 from kernelcup_harness.replay.timer import Failure
-from kernelcup_harness.trusted import TrustedFailed
 
 
-class TimerFailed(TrustedFailed):
+class TimerFailed(MachineFailed):
     """The timer failed: a fault of the machine or of the harness."""
 
 
@@ -32,43 +29,6 @@ class TimerRefused(Exception):
         self.text = text
 
 
-class Line:
-    """Sends requests to one process, one at a time.
-
-    Args:
-        channel: To that process.
-    """
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self.waited_s = 0.0
-        """Seconds spent waiting for replies."""
-
-    def ask(
-        self, frame: dict[str, Any], expected: str, *, timeout_s: float, fds: Sequence[int] = ()
-    ) -> dict[str, Any]:
-        """Return the reply, which has to have the expected type.
-
-        Raise ``CallFailed`` for a contestant's failure, and what the channel raises.
-        """
-        reply = self._reply(frame, timeout_s, fds)
-        expect(reply, expected)
-        return reply
-
-    def _reply(self, frame: dict[str, Any], timeout_s: float, fds: Sequence[int]) -> dict[str, Any]:
-        if self._channel.has_pending():
-            raise BrokenProtocol("an unexpected frame")
-        number, began = secrets.randbits(53), time.monotonic()
-        self._channel.send({**frame, "id": number, "arenas": []}, fds, timeout_s)
-        try:
-            reply = self._channel.receive(max(0.0, timeout_s - (time.monotonic() - began)))
-        finally:
-            self.waited_s += time.monotonic() - began
-        if reply.get("id") != number:
-            raise BrokenProtocol("an answer to another request")
-        return reply
-
-
 class TimerLine(Line):
     """Sends requests to the timer, whose failures have names."""
 
@@ -82,11 +42,17 @@ class TimerLine(Line):
         return str(frame.get("trouble") or "")
 
     def ask(
-        self, frame: dict[str, Any], expected: str, *, timeout_s: float, fds: Sequence[int] = ()
+        self,
+        frame: dict[str, Any],
+        expected: str,
+        *,
+        timeout_s: float,
+        fds: Sequence[int] = (),
+        arenas: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Return the reply of the expected type. Raise :class:`TimerRefused` or :class:`TimerFailed`."""
         try:
-            reply = self._reply(frame, timeout_s, fds)
+            reply = self.reply(frame, timeout_s=timeout_s, fds=fds, arenas=arenas)
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             raise TimerFailed(f"the timer does not answer: {error or type(error).__name__}") from error
         if reply.get("type") == "fail":

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from kernelcup_harness.answers import CallFailed
+from kernelcup_harness.checks import Wrong
 from kernelcup_harness.duel import NO_TIME, NotHeld, RivalFailed
 from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
-from kernelcup_harness.measure import Wrong
 from kernelcup_harness.protocol import DuelResult, MeasureRules, SampleName
 from kernelcup_harness.replay import duels
 from kernelcup_harness.replay.clean_room import CleanRoom

@@ -67,6 +67,20 @@ WORDS = {
 """Each reason except ``unknown``, with the change that helps, if there is one."""
 
 
+SAYINGS = {
+    "legacy stream": WhyNot.OTHER_STREAM,
+    "unjoined work": WhyNot.OTHER_STREAM,
+    "uncaptured work": WhyNot.OTHER_STREAM,
+    "CaptureImplicit": WhyNot.OTHER_STREAM,
+    "CaptureUnjoined": WhyNot.OTHER_STREAM,
+    "CaptureIsolation": WhyNot.OTHER_STREAM,
+    "when stream is capturing": WhyNot.WAITS,
+    "during CUDA graph capture": WhyNot.WAITS,
+    "CaptureUnsupported": WhyNot.WAITS,
+}
+"""Parts of the messages of the driver, PyTorch and CuPy when calls cannot be captured; the first match counts."""
+
+
 class NotReplayed(Exception):
     """The calls of this job have to be made: they cannot be replayed.
 
@@ -92,3 +106,16 @@ def named(said: object) -> WhyNot | None:
     if not said:
         return None
     return next((each for each in WhyNot if each == said), WhyNot.UNKNOWN)
+
+
+def of_capture(error: BaseException) -> WhyNot:
+    """Return why calls could not be captured, by the first error that was raised."""
+    # Exceptions are user code: they may have any text, and form a cycle.
+    try:
+        chain = [error]
+        while (before := chain[-1].__context__) is not None and before not in chain:
+            chain.append(before)
+        text = str(chain[-1])
+    except BaseException:
+        return WhyNot.UNKNOWN
+    return next((reason for saying, reason in SAYINGS.items() if saying in text), WhyNot.UNKNOWN)

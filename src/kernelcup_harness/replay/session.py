@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import torch
+
 from kernelcup_harness import wire
 from kernelcup_harness.answers import CallFailed
-from kernelcup_harness.calls import Caller
+from kernelcup_harness.calls import Caller, Calls
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.frames import Channel
+from kernelcup_harness.lines import Line
 from kernelcup_harness.protocol import CaseResult, Finding, to_json
 from kernelcup_harness.replay import mapping
 from kernelcup_harness.replay.clean_room import CleanRoom
-from kernelcup_harness.replay.line import Line, TimerLine
+from kernelcup_harness.replay.line import TimerLine
 from kernelcup_harness.replay.match import Match
 from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
 from kernelcup_harness.replay.stage import Judging, Steps, results
-from kernelcup_harness.schedule import CaseRun, Stage
+from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
+from kernelcup_harness.task_code import TaskFault
 
 NOT_REPLAYED = "not_replayed"
 """Code of the finding that explains why calls were made and not replayed."""
+NOT_IN_WINDOW = frozenset(
+    {
+        WhyNot.NO_WINDOW,
+        WhyNot.NO_IMAGES,
+        WhyNot.NO_TIMER,
+        WhyNot.HOST_INPUT,
+        WhyNot.HOST_OUTPUT,
+        WhyNot.VARIES,
+        WhyNot.MEMORY,
+    }
+)
+"""For these reasons calls go through the host's memory: the window is not there, too small, or does not fit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,6 +140,25 @@ class Session:
         except CallFailed as failure:
             # Only the harness's own code has run there.
             self._leave(NotReplayed(WhyNot.NO_WINDOW, str(failure)[-500:]))
+
+    def lay_out(self, stage: Stage) -> None:
+        """Lay out the inputs of a timed stage, before the submission is imported, so that calls can be timed there."""
+        if self._room is None or not stage.timed or stage.replayed is not None:
+            return
+        # What fails here fails again in the stage, where it belongs to a case.
+        with suppress(TaskFault, wire.CannotCarry, torch.OutOfMemoryError, CallFailed):
+            try:
+                self._steps.timed("layout", partial(self._room.lay_out, stage))()
+            except NotReplayed as reason:
+                self._leave(reason)
+
+    def calls(self, stage: Stage, case: PlannedCase) -> Calls | None:
+        """Return what makes the ordinary calls of a case in the window; None if they go through the host's memory."""
+        if not self._rooms or not stage.timed or stage.replayed is not None:
+            return None
+        if self._why is not None and self._why.reason in NOT_IN_WINDOW:
+            return None
+        return self._rooms[0].calls(case)
 
     def results(
         self, stage: Stage, runs: Sequence[CaseRun], judging: Judging

@@ -20,7 +20,7 @@ Work = Callable[[], None]
 class Room(Protocol):
     """Replays calls: see :class:`kernelcup_harness.replay.clean_room.CleanRoom`."""
 
-    def lay_out(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
+    def lay_out(self, stage: Stage) -> None:
         """Make room for the inputs of all cases."""
 
     def capture(self, run: CaseRun) -> None:
@@ -132,7 +132,7 @@ def preparing(room: Room, stage: Stage, runs: Sequence[CaseRun]) -> Generator[tu
     """Yield the steps that need the contestant: case, name, work."""
     if not runs:
         return
-    yield runs[0], "layout", partial(room.lay_out, stage, runs)
+    yield runs[0], "layout", partial(room.lay_out, stage)
     for run in runs:
         yield run, "capture", partial(room.capture, run)
     yield runs[0], "export", room.load

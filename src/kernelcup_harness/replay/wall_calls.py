@@ -1,0 +1,238 @@
+"""Calls by the judge's wall clock whose inputs and answers lie in the window, on a GPU.
+
+The clock runs from before the judge copies an input to where the contestant finds it until the judge has copied the
+whole answer: both copies stay on the device. Nothing is subtracted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from typing import Any
+
+import torch
+
+from kernelcup_harness import poison, wire
+from kernelcup_harness.answers import (
+    MOST_TENSORS,
+    CallFailed,
+    Form,
+    GuardBroken,
+    Pending,
+    opened,
+    raise_failure,
+)
+from kernelcup_harness.answers import Answer as Answer
+from kernelcup_harness.frames import BrokenProtocol
+from kernelcup_harness.lines import Line
+from kernelcup_harness.replay.layout import (
+    CannotLie,
+    Described,
+    Differs,
+    Layout,
+    described,
+    overlap,
+    tensors_of,
+)
+from kernelcup_harness.replay.mapping import Mapping
+from kernelcup_harness.task_code import TaskFault
+
+
+class Taken:
+    """The tensors of an answer in the judge's own memory.
+
+    Args:
+        answer: Describes the answer.
+        copies: The bytes of each tensor, by its offset.
+    """
+
+    def __init__(self, answer: Described, copies: dict[int, torch.Tensor]) -> None:
+        self._copies = copies
+        self.size = answer.end
+
+    def take(self, device: str, offset: int, nbytes: int) -> torch.Tensor:
+        """Return a tensor's bytes."""
+        if not nbytes:
+            return torch.empty(0, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
+        return self._copies[offset]
+
+
+class WindowCalls:
+    """Makes the calls of one case, and times them.
+
+    Args:
+        layout: Where its inputs lie.
+        line: To the contestant.
+        mapping: The judge's view of the window.
+        heap: Addresses of the contestant's own tensors.
+        record_type: Finds classes of answers by name.
+        result_bytes: Most bytes that one call may return.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        line: Line,
+        mapping: Mapping,
+        heap: range,
+        record_type: wire.RecordType,
+        result_bytes: int,
+    ) -> None:
+        self._layout = layout
+        self._line = line
+        self._mapping = mapping
+        self._heap = heap
+        self._record_type = record_type
+        self._result_bytes = result_bytes
+        self._count = 0
+        self._last: tuple[Any, Described] | None = None
+        self._views: dict[tuple[int, int], torch.Tensor] = {}
+
+    def timed(self, data: Any, form: Form | None, *, timeout_s: float, profile: bool = False) -> Pending:
+        """Call once; return what has arrived. Raise what the channel raises."""
+        assert not profile, "profiles are made through the host's memory"
+        until = time.monotonic() + timeout_s
+        self._count += 1
+        at, laid = self._count % self._layout.places, self._layout
+        frame = {
+            "type": "lie",
+            "tree": laid.tree,
+            "table": laid.table_at(at),
+            "in_place": form is not None and form.in_place,
+        }
+        self._line.ask(frame, "lies", timeout_s=timeout_s)
+        try:
+            copies = laid.copies(data, at, self._mapping.view)
+        except Differs as error:
+            raise TaskFault(
+                "inputs of one case differ in form: this task cannot be timed on a GPU"
+            ) from error
+        pattern = self._patterned(at)
+        self._mapping.settle()
+        begin = time.perf_counter_ns()
+        for target, source in copies:
+            target.copy_(source)
+        self._mapping.settle()
+        reply = self._line.reply({"type": "call"}, timeout_s=max(0.0, until - time.monotonic()))
+        answer, taken = self._taken(reply, at, form)
+        self._mapping.settle()
+        wall_ns = float(time.perf_counter_ns() - begin)
+        if answer is None:
+            return Pending(
+                reply=reply,
+                wall_ns=wall_ns,
+                inputs=0,
+                most_tensors=0,
+                memory=Taken(Described(None, [], [], 0), {}),
+                check_bands=lambda _gaps: None,
+            )
+        self._spoil(answer, at)
+        return Pending(
+            reply={
+                "type": "done",
+                "ns": reply.get("ns"),
+                "tree": answer.tree,
+                "table": answer.table,
+                **self._sharing(answer, at),
+            },
+            wall_ns=wall_ns,
+            inputs=len(laid.spans(at)),
+            most_tensors=self._most_tensors(form),
+            memory=Taken(answer, taken),
+            check_bands=partial(self._check_bands, at, pattern),
+        )
+
+    def open(self, pending: Pending) -> Answer:
+        """Decode what has arrived. Raise :class:`CallFailed` or ``BrokenProtocol``."""
+        return opened(pending, self._record_type)
+
+    @staticmethod
+    def _most_tensors(form: Form | None) -> int:
+        return max(MOST_TENSORS, form.tensors if form is not None else 0)
+
+    def _taken(
+        self, reply: dict[str, Any], at: int, form: Form | None
+    ) -> tuple[Described | None, dict[int, torch.Tensor]]:
+        """Copy an answer; return its description and the copies. None for a failure, which is raised later."""
+        if reply.get("type") == "fail":
+            return None, {}
+        answer = self._described(reply, at, form)
+        copies = {
+            entry["offset"]: self._view(address, entry["nbytes"]).clone()
+            for entry, address in zip(answer.table, answer.addresses, strict=True)
+            if entry["nbytes"]
+        }
+        return answer, copies
+
+    def _described(self, reply: dict[str, Any], at: int, form: Form | None) -> Described:
+        said = reply.get("answer")
+        # Mostly the same as before: reading it again would take longer than comparing it.
+        if self._last is not None and self._last[0] == (said, at):
+            return self._last[1]
+        try:
+            found = described(
+                said,
+                inside=[self._heap, *self._layout.spans(at)],
+                device=self._mapping.device,
+                most_bytes=self._result_bytes,
+                most=self._most_tensors(form),
+            )
+        except CannotLie as error:
+            raise CallFailed("output", f"the call returned {error}, which is not on the device") from error
+        except wire.TooLarge as error:
+            raise CallFailed("too_large", f"the call returned {error}") from error
+        except (wire.BadTree, TypeError) as error:
+            raise_failure(reply)
+            raise BrokenProtocol(str(error)) from error
+        self._last = ((said, at), found)
+        return found
+
+    def _view(self, address: int, nbytes: int) -> torch.Tensor:
+        key = address, nbytes
+        if key not in self._views:
+            self._views[key] = self._mapping.view(address, nbytes)
+        return self._views[key]
+
+    def _patterned(self, at: int) -> torch.Tensor:
+        """Write a new pattern around the writable inputs of a place, and return it."""
+        pattern = self._pattern()
+        for address, nbytes in self._layout.bands(at):
+            poison.repeat(self._view(address, nbytes), pattern)
+        return pattern
+
+    def _pattern(self) -> torch.Tensor:
+        pattern = torch.frombuffer(bytearray(os.urandom(poison.POISON_BYTES)), dtype=torch.uint8)
+        return pattern.to(self._view(self._heap.start, 1).device)
+
+    def _spoil(self, answer: Described, at: int) -> None:
+        """Overwrite an answer where the contestant has it, so that it cannot be given again."""
+        pattern, spans = self._pattern(), self._layout.spans(at)
+        for entry, address in zip(answer.table, answer.addresses, strict=True):
+            if entry["nbytes"] and not any(overlap(address, entry["nbytes"], span) for span in spans):
+                poison.repeat(self._view(address, entry["nbytes"]), pattern)
+
+    def _check_bands(self, at: int, pattern: torch.Tensor, _gaps: list[tuple[int, int]]) -> None:
+        for address, nbytes in self._layout.bands(at):
+            if not poison.holds(self._view(address, nbytes), pattern):
+                raise GuardBroken("memory beside an output was written")
+
+    def _sharing(self, answer: Described, at: int) -> dict[str, Any]:
+        """Return which tensors of an answer share memory with inputs and with each other, by their addresses."""
+        numbers = tensors_of(answer.tree)
+        places = [(answer.addresses[each], answer.table[each]["nbytes"]) for each in numbers]
+        spans = self._layout.spans(at)
+        shared = [
+            [number, other]
+            for number, (address, nbytes) in enumerate(places)
+            for other, span in enumerate(spans)
+            if overlap(address, nbytes, span)
+        ]
+        repeated = [
+            [number, other]
+            for number, (address, nbytes) in enumerate(places)
+            for other in range(number)
+            if nbytes and places[other] == (address, nbytes)
+        ]
+        return {"shared": shared, "repeated": repeated}
