@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json as json_text
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 
-from kernelcup import __version__
-from kernelcup.client.transport import API, NotReached, read_error, read_server
-from kernelcup.errors import DeviceNeeded, KernelCupError, ServerUnavailable
+from kernelcup.client import core
+from kernelcup.client.core import TIMEOUT_S, NotReached, Upload
+from kernelcup.errors import ServerUnavailable
 
 ACT_FOR = "X-KernelCup-Act-For"
 PATIENCE_S = 20.0
 """How long a request is retried while the server does not answer."""
-TIMEOUT_S = 30.0
-SILENCE_S = 45.0
-"""A stream that is silent for this long is dead: a live one sends a sign of life every 15 s."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 
 
@@ -44,8 +40,6 @@ class _Service:
 SERVICE: Final = _Service()
 Who = Person | _Service | None
 """The requester: a person, the bot itself, or None for an anonymous request, which sees public data."""
-
-Files = Sequence[tuple[str, tuple[str, bytes]]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,14 +70,11 @@ class Api:
         transport: httpx.AsyncBaseTransport | None = None,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
-        self.server = read_server(server)
+        self.server = core.read_server(server)
         self._token = token
         self._first_pause_s = first_pause_s
         self._http = httpx.AsyncClient(
-            base_url=self.server,
-            headers={"User-Agent": f"kernelcup-bot/{__version__}", "Accept": "application/json"},
-            timeout=TIMEOUT_S,
-            follow_redirects=False,
+            **core.options(self.server, "kernelcup-bot"),
             transport=transport,
             limits=httpx.Limits(max_connections=None),
         )
@@ -108,7 +99,7 @@ class Api:
         json: object = None,
         params: Mapping[str, str | int | bool] | None = None,
         data: Mapping[str, str] | None = None,
-        files: Files | None = None,
+        files: Sequence[Upload] | None = None,
         key: str | None = None,
         patience_s: float = PATIENCE_S,
         timeout_s: float = TIMEOUT_S,
@@ -117,7 +108,7 @@ class Api:
 
         Args:
             method: For example ``GET``.
-            path: Below ``/api/v1``; use :func:`at` for parts supplied by people.
+            path: Below ``/api/v1``; use ``path_of`` for parts supplied by people.
             who: The requester.
             json: The body.
             params: Parameters of the query string.
@@ -136,7 +127,7 @@ class Api:
             headers["Idempotency-Key"] = key
         request = self._http.build_request(
             method,
-            API + path,
+            core.API + path,
             json=json,
             params=dict(params or {}),
             data=data,
@@ -145,11 +136,11 @@ class Api:
             timeout=timeout_s,
         )
         repeatable = method in ("GET", "PUT", "DELETE") or key is not None
-        return _body(await self._patiently(request, patience_s if repeatable else 0))
+        return core.read_answer(self.server, await self._patiently(request, patience_s if repeatable else 0))
 
     async def download(self, path: str, who: Who) -> bytes:
         """Return a file. Raises like :meth:`send`."""
-        request = self._http.build_request("GET", API + path, headers=self._headers(who))
+        request = self._http.build_request("GET", core.API + path, headers=self._headers(who))
         return (await self._patiently(request, PATIENCE_S)).content
 
     async def follow(self, submission: int, who: Who, *, after: int = 0) -> AsyncIterator[Happening]:
@@ -160,19 +151,18 @@ class Api:
         Raises:
             UserError: The server refuses, for example because the submission was deleted.
         """
-        last, pause_s = after, self._first_pause_s
+        last, pauses = after, self._pauses()
         while True:
             try:
                 async for each in self._stream(submission, who, last):
-                    last, pause_s = max(last, each.id or 0), self._first_pause_s
+                    last, pauses = max(last, each.id or 0), self._pauses()
                     yield each
                     if each.kind == "done":
                         return
             except NotReached:
                 pass
             # It ended without `done`: the server stopped, or there are no events beyond `after`.
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await asyncio.sleep(next(pauses))
             if (await self.get(f"/submissions/{submission}", who, patience_s=float("inf")))["ended"]:
                 async for each in self._rest(submission, who, last):
                     yield each
@@ -188,39 +178,44 @@ class Api:
             last = page["next"]
 
     async def _stream(self, submission: int, who: Who, after: int) -> AsyncIterator[Happening]:
-        headers = self._headers(who) | {"Accept": "text/event-stream", "Last-Event-ID": str(after)}
-        timeout = httpx.Timeout(TIMEOUT_S, read=SILENCE_S)
-        address = f"{API}/submissions/{submission}/events"
+        options, lines = core.stream_options(after), core.EventLines()
+        options["headers"] |= self._headers(who)
+        address = f"{core.API}/submissions/{submission}/events"
         try:
-            async with self._http.stream("GET", address, headers=headers, timeout=timeout) as answer:
+            async with self._http.stream("GET", address, **options) as answer:
                 if not answer.is_success:
                     await answer.aread()
-                    raise _refusal(self.server, answer)
-                async for fields in _events(answer):
-                    yield _happening(fields)
+                    core.read_answer(self.server, answer)
+                async for line in answer.aiter_lines():
+                    event = _happening(lines, line)
+                    if event is not None:
+                        yield event
         except httpx.HTTPError as error:
-            raise self._unreached(error) from error
+            raise core.unreached(self.server, error) from error
 
     async def _patiently(self, request: httpx.Request, patience_s: float) -> httpx.Response:
         loop = asyncio.get_running_loop()
-        until, pause_s = loop.time() + patience_s, self._first_pause_s
-        while True:
+        until = loop.time() + patience_s
+        for pause_s in self._pauses():
             try:
                 return await self._once(request)
             except NotReached:
                 if loop.time() + pause_s > until:
                     raise
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        raise AssertionError("pauses end")
+
+    def _pauses(self) -> Iterator[float]:
+        return core.pauses(self._first_pause_s, LONGEST_PAUSE_S)
 
     async def _once(self, request: httpx.Request) -> httpx.Response:
         try:
             answer = await self._http.send(request)
         except httpx.HTTPError as error:
-            raise self._unreached(error) from error
-        if answer.is_success:
-            return answer
-        raise _refusal(self.server, answer)
+            raise core.unreached(self.server, error) from error
+        if not answer.is_success:
+            core.read_answer(self.server, answer)
+        return answer
 
     def _headers(self, who: Who) -> dict[str, str]:
         if who is None:
@@ -230,52 +225,16 @@ class Api:
             headers[ACT_FOR] = who.header
         return headers
 
-    def _unreached(self, error: httpx.HTTPError) -> NotReached:
-        return NotReached(f"{self.server}: {error or type(error).__name__}")
 
-
-def at(*parts: object) -> str:
-    """Return a path below ``/api/v1`` from untrusted parts."""
-    return "".join(f"/{quote(str(part), safe='')}" for part in parts)
-
-
-def _body(answer: httpx.Response) -> Any:
+def _happening(lines: core.EventLines, line: str) -> Happening | None:
     try:
-        return answer.json()
-    except ValueError:
-        raise ServerUnavailable("the answer is not JSON") from None
-
-
-def _refusal(server: str, answer: httpx.Response) -> KernelCupError:
-    try:
-        body = answer.json()
-    except ValueError:
-        body = None
-    error = read_error(server, answer.status_code, body)
-    if isinstance(error, DeviceNeeded):
-        error.leaderboard = str(body["error"].get("leaderboard") or "")
-        error.devices = tuple(map(str, body["error"].get("devices") or ()))
-    return error
-
-
-async def _events(answer: httpx.Response) -> AsyncIterator[dict[str, str]]:
-    fields: dict[str, str] = {}
-    async for line in answer.aiter_lines():
-        if line:
-            name, _, value = line.partition(":")
-            fields[name] = value.removeprefix(" ")
-        else:
-            if "data" in fields:
-                yield fields
-            fields = {}
-
-
-def _happening(fields: Mapping[str, str]) -> Happening:
-    try:
-        body = json_text.loads(fields["data"])
-        kind = fields.get("event", "")
-        if kind == "waiting":
-            return Happening(id=None, kind=kind, job=None, data=body["jobs"])
-        return Happening(id=int(fields["id"]), kind=kind, job=body["job"], data=body["data"])
+        event = lines.take(line)
+        if event is None:
+            return None
+        if event.kind == "waiting":
+            return Happening(id=None, kind=event.kind, job=None, data=event.data["jobs"])
+        if event.id is None:
+            raise ValueError("no number")
+        return Happening(id=event.id, kind=event.kind, job=event.data["job"], data=event.data["data"])
     except (ValueError, KeyError, TypeError) as error:
         raise ServerUnavailable(f"the stream has an event that cannot be read: {error!r}") from None

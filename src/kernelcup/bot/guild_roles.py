@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import discord
 
 from kernelcup.bot import guild_setup
-from kernelcup.bot.api import SERVICE, at
+from kernelcup.bot.api import SERVICE
 from kernelcup.bot.messages.replies import think, who
+from kernelcup.client.requests import path_of
 from kernelcup.errors import Forbidden, KernelCupError, SignInNeeded
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ async def settle(parts: Parts, user_id: int, me: dict[str, Any], role: str) -> N
     else:
         return
     try:
-        await parts.api.send("PATCH", at("users", me["name"]), SERVICE, json={"role": role})
+        await parts.api.send("PATCH", path_of("users", me["name"]), SERVICE, json={"role": role})
     except (Forbidden, SignInNeeded) as error:
         logger.warning("the bot's token may not give roles: %s", error)
 
@@ -86,7 +87,7 @@ async def review_given(parts: Parts, client: discord.Client) -> None:
         user_id = int(name.removeprefix(GIVEN))
         try:
             role = await _role_in_guilds(parts, client, user_id)
-            user = await parts.api.get(at("users", given["user"]), SERVICE)
+            user = await parts.api.get(path_of("users", given["user"]), SERVICE)
             await settle(parts, user_id, user, role)
         except (discord.HTTPException, KernelCupError) as error:
             logger.warning("the roles of %s could not be checked: %s", user_id, error)

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any
 from urllib.parse import quote
 
+from kernelcup.client.calls import Calls
+from kernelcup.client.core import NotReached, StreamEvent, Upload, pauses
 from kernelcup.client.models import BoardInfo, BudgetInfo, SubmissionInfo, TaskInfo, moment, standing_of_json
-from kernelcup.client.transport import TIMEOUT_S, Client, NotReached, StreamEvent, Upload
+from kernelcup.client.transport import Client
 from kernelcup.domain import Standing, Task
 from kernelcup.errors import RateLimited, ServerUnavailable
-from kernelcup_harness.protocol import Mode, ProtocolError
+from kernelcup_harness.protocol import Mode
 
-PAGE = 200
-"""The largest page that the server returns."""
-
-PAUSES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0)
+PAUSES_S = tuple(islice(pauses(0.5, 8.0), 7))
 """The pauses between attempts: a server that is restarted is back by then."""
 
 LONGEST_PAUSE_S = 60
@@ -27,13 +26,11 @@ LONGEST_PAUSE_S = 60
 LONG_S = 600.0
 """How long a server may take for a synchronous action, for example fetching a repository."""
 
-T = TypeVar("T")
-
 Settings = Mapping[str, Any]
 """The settings of a leaderboard, as JSON data."""
 
 
-class Api:
+class Api(Calls):
     """The API of one server, used as one user."""
 
     def __init__(
@@ -43,14 +40,9 @@ class Api:
         sleep: Callable[[float], None] = time.sleep,
         on_retry: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._client = client
+        super().__init__(client)
         self._sleep = sleep
         self._on_retry = on_retry
-
-    @property
-    def server(self) -> str:
-        """Return the server's address."""
-        return self._client.server
 
     def submit(
         self,
@@ -263,77 +255,9 @@ class Api:
                 BudgetInfo.of_json(each) for each in self._client.request("GET", "/budget", params=params)
             ]
 
-    def ask(
-        self,
-        read: Callable[[Any], T],
-        method: str,
-        path: str,
-        *,
-        json: Mapping[str, object] | None = None,
-        params: Mapping[str, str | int | bool] | None = None,
-        timeout_s: float = TIMEOUT_S,
-    ) -> T:
-        """Send a request that has no method here, and return the answer as parsed by ``read``."""
-        with self._reading():
-            return read(
-                self._client.request(
-                    method,
-                    path,
-                    json=None if json is None else dict(json),
-                    params=params,
-                    timeout_s=timeout_s,
-                )
-            )
-
-    def tell(self, method: str, path: str, *, json: Mapping[str, object] | None = None) -> None:
-        """Send a request whose answer has no content of interest."""
-        self.ask(lambda _: None, method, path, json=json)
-
-    def pages(
-        self,
-        read: Callable[[Any], T],
-        path: str,
-        params: Mapping[str, str],
-        *,
-        limit: int | None,
-        after: int | None = None,
-    ) -> list[T]:
-        """Return all items of a paged list."""
-        with self._reading():
-            return [read(each) for each in self._pages(path, params, limit, after)]
-
     def _submission(self, body: Any) -> SubmissionInfo:
         with self._reading():
             return SubmissionInfo.of_json(body)
-
-    def _text(self, path: str) -> str:
-        return str(self._client.request("GET", path)["text"])
-
-    def _pages(
-        self, path: str, params: Mapping[str, str], limit: int | None, after: int | None = None
-    ) -> Iterator[Any]:
-        left = limit
-        while left is None or left > 0:
-            wanted: dict[str, str | int | bool] = {
-                **params,
-                "limit": PAGE if left is None else min(left, PAGE),
-            }
-            page = self._client.request(
-                "GET", path, params=wanted if after is None else wanted | {"after": after}
-            )
-            yield from page["items"]
-            after = page["next"]
-            if after is None:
-                return
-            left = None if left is None else left - len(page["items"])
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except (KeyError, TypeError, ValueError, AttributeError, ProtocolError) as error:
-            text = f"{self.server} answers in a form that this version does not know ({error}); is it a newer one?"
-            raise ServerUnavailable(text) from error
 
 
 def _board(name: str) -> str:

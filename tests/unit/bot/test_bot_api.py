@@ -8,7 +8,8 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from kernelcup.bot.api import SERVICE, Api, Happening, Person, at
+from kernelcup.bot.api import SERVICE, Api, Happening, Person
+from kernelcup.client.requests import path_of
 from kernelcup.errors import DeviceNeeded, NotFound, Paused, ServerUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -135,4 +136,4 @@ async def test_following_what_is_gone_ends() -> None:
 
 
 def test_addresses_are_made_of_anything() -> None:
-    assert at("leaderboards", "a/b?c#d", 1) == "/leaderboards/a%2Fb%3Fc%23d/1"
+    assert path_of("leaderboards", "a/b?c#d", 1) == "/leaderboards/a%2Fb%3Fc%23d/1"

@@ -11,8 +11,8 @@ from rich.console import Console
 from builders import NOW
 from kernelcup.cli.compete.follow import Follower, waiting_text
 from kernelcup.cli.show.render import StageLines
+from kernelcup.client.core import StreamEvent
 from kernelcup.client.models import SubmissionInfo, WaitingInfo
-from kernelcup.client.transport import StreamEvent
 
 WAITING = {"position": 3, "starts_in_s": 40.2, "runs_s": 12.0, "reason": "2 jobs are ahead"}
 JOB = {

@@ -15,7 +15,8 @@ from test_cli_commands import Command, command, home
 from kernelcup.cli.compete import login
 from kernelcup.cli.credentials import write_popcorn
 from kernelcup.client import transport as client_module
-from kernelcup.client.transport import Client, read_server
+from kernelcup.client.core import read_server
+from kernelcup.client.transport import Client
 from kernelcup.errors import (
     ConfigError,
     InvalidTask,

@@ -19,10 +19,12 @@ from fakes import FakeClock
 from kernelcup.cli.backend.choosing import choose
 from kernelcup.cli.credentials import Credentials
 from kernelcup.client import api as client_api
+from kernelcup.client import calls
 from kernelcup.client import transport as client_module
 from kernelcup.client.api import Api
+from kernelcup.client.core import NotReached
 from kernelcup.client.task_upload import pack
-from kernelcup.client.transport import Client, NotReached
+from kernelcup.client.transport import Client
 from kernelcup.config.settings import Config
 from kernelcup.domain import OPERATOR, Role, Scope
 from kernelcup.errors import Conflict, InvalidTask, NotFound, Paused, ServerUnavailable
@@ -251,7 +253,7 @@ def test_a_submission_is_listed_shown_cancelled_and_deleted(command, ada, board)
 
 
 def test_pages_of_a_long_list_are_put_together(command, ada, board, monkeypatch) -> None:
-    monkeypatch.setattr(client_api, "PAGE", 2)
+    monkeypatch.setattr(calls, "PAGE", 2)
     for _ in range(5):
         command("submit", "kernel.py", "--board", board, "--no-wait")
     for limit, ids in ((20, [5, 4, 3, 2, 1]), (3, [5, 4, 3])):

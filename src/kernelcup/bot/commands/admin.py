@@ -9,13 +9,13 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot.api import at
 from kernelcup.bot.commands import autocomplete, groups, show
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.progress_message import duration
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Confirm
+from kernelcup.client.requests import path_of
 from kernelcup.errors import InvalidValue
 
 Json = Mapping[str, Any]
@@ -46,11 +46,11 @@ def _delete_submission(parts: Parts) -> Command:
     ) -> None:
         await begin(parts, interaction)
         who = replies.who(interaction)
-        found = await parts.api.get(at("submissions", submission), who)
-        code = await parts.api.get(at("submissions", submission, "code"), who)
+        found = await parts.api.get(path_of("submissions", submission), who)
+        code = await parts.api.get(path_of("submissions", submission, "code"), who)
 
         async def act(interaction: discord.Interaction) -> str:
-            await parts.api.send("DELETE", at("submissions", submission), replies.who(interaction))
+            await parts.api.send("DELETE", path_of("submissions", submission), replies.who(interaction))
             return f"🗑️ Submission #{submission} was deleted."
 
         text = f"Delete this submission with its runs permanently?\n{submission_text(found)}"
@@ -126,10 +126,10 @@ def _rejudged(
     if (submission is None) == (board is None):
         raise InvalidValue("Give either a submission or a leaderboard.")
     if board is not None:
-        return at("leaderboards", board, "rejudge"), {"device": gpu, "only_best": only_best}
+        return path_of("leaderboards", board, "rejudge"), {"device": gpu, "only_best": only_best}
     if gpu is not None or only_best:
         raise InvalidValue("A submission is judged again on all its GPUs.")
-    return at("submissions", submission, "rejudge"), {}
+    return path_of("submissions", submission, "rejudge"), {}
 
 
 def plan_text(plan: Json) -> str:
@@ -199,9 +199,9 @@ def _paused(board: str | None, gpu: str | None) -> tuple[str, str]:
     if board is not None and gpu is not None:
         raise InvalidValue("Give a leaderboard or a GPU, not both.")
     if board is not None:
-        return at("pauses", "leaderboard", board), f"Leaderboard {texts.code(board)}"
+        return path_of("pauses", "leaderboard", board), f"Leaderboard {texts.code(board)}"
     if gpu is not None:
-        return at("pauses", "device", gpu), f"GPU {texts.code(gpu)}"
+        return path_of("pauses", "device", gpu), f"GPU {texts.code(gpu)}"
     return "/pauses/service", "The service"
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot.api import PATIENCE_S, Api, Person, Who, at
+from kernelcup.bot.api import PATIENCE_S, Api, Person, Who
 from kernelcup.bot.context import Parts
 from kernelcup.bot.messages import texts
 from kernelcup.bot.messages.replies import who
+from kernelcup.client.requests import path_of
 from kernelcup.errors import KernelCupError
 
 MOST = 25
@@ -113,7 +114,7 @@ def templates(parts: Parts) -> Offer:
         name = _named(interaction)
         if not name:
             return []
-        address = at("leaderboards", name, "task")
+        address = path_of("leaderboards", name, "task")
         task = await _in_time(parts.api.get(address, who(interaction), patience_s=0), {"templates": []})
         return _choices(task["templates"], typed)
 
@@ -157,7 +158,7 @@ class Recent:
 
 async def _devices(api: Api, interaction: discord.Interaction) -> list[str]:
     if name := _named(interaction):
-        board = await api.get(at("leaderboards", name), who(interaction), patience_s=0)
+        board = await api.get(path_of("leaderboards", name), who(interaction), patience_s=0)
         return list(board["devices"])
     return [each["name"] for each in await api.get("/devices", who(interaction), patience_s=0)]
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import discord
 from discord import app_commands
 
-from kernelcup.bot.api import Files, at
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.commands.create_board import LARGEST_TASK, split_names
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Confirm
+from kernelcup.client.core import Upload
+from kernelcup.client.requests import path_of
 from kernelcup.errors import InvalidValue
 
 Json = Mapping[str, Any]
@@ -55,7 +56,7 @@ def _change(parts: Parts) -> app_commands.Command[Any, ..., None]:
         settings = _settings(deadline, gpus, closed)
         if not settings and task_zip is None:
             raise InvalidValue("Say what is to be changed.")
-        files: Files = ()
+        files: Sequence[Upload] = ()
         if task_zip is not None:
             content = await replies.read_file(task_zip, LARGEST_TASK)
             files = [("files", (task_zip.filename, content))]
@@ -80,13 +81,13 @@ async def _ask(
     interaction: discord.Interaction,
     board: str,
     settings: dict[str, Any],
-    files: Files,
+    files: Sequence[Upload],
     *,
     rejudge: bool,
 ) -> None:
     seen = await parts.api.send(
         "POST",
-        at("leaderboards", board, "preview"),
+        path_of("leaderboards", board, "preview"),
         replies.who(interaction),
         data={"settings": json.dumps(settings)},
         files=files or None,
@@ -97,7 +98,7 @@ async def _ask(
         return
 
     async def act(interaction: discord.Interaction) -> str:
-        who, path = replies.who(interaction), at("leaderboards", board)
+        who, path = replies.who(interaction), path_of("leaderboards", board)
         if files:
             params: dict[str, str | int | bool] = {"expected": seen["fingerprint"], "rejudge": rejudge}
             await parts.api.send("PUT", f"{path}/task", who, files=files, params=params)

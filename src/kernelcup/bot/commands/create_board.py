@@ -10,12 +10,13 @@ import discord
 from discord import app_commands
 
 from kernelcup.bot import guild_roles
-from kernelcup.bot.api import Person, at
+from kernelcup.bot.api import Person
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
 from kernelcup.bot.messages.dialogs import Confirm, Menu, TypedName
+from kernelcup.client.requests import path_of
 from kernelcup.errors import InvalidValue
 
 LARGEST_TASK = 20 * 2**20
@@ -175,7 +176,7 @@ def _deletion(parts: Parts, board: str) -> TypedName:
     async def act(interaction: discord.Interaction) -> None:
         await begin(parts, interaction)
         who = replies.who(interaction)
-        await parts.api.send("DELETE", at("leaderboards", board), who, params={"confirm": board})
+        await parts.api.send("DELETE", path_of("leaderboards", board), who, params={"confirm": board})
         parts.boards_changed.set()
         await replies.answer(
             interaction, f"🗑️ {texts.code(board)} was deleted, with its submissions and their history."

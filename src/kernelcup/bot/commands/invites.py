@@ -8,11 +8,12 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot.api import Who, at
+from kernelcup.bot.api import Who
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import replies, texts
+from kernelcup.client.requests import path_of
 
 Json = Mapping[str, Any]
 Command = app_commands.Command[Any, ..., None]
@@ -62,7 +63,7 @@ def _list_invites(parts: Parts) -> Command:
     @app_commands.autocomplete(leaderboard_name=autocomplete.managed(parts))
     async def list_codes(interaction: discord.Interaction, leaderboard_name: str) -> None:
         await begin(parts, interaction)
-        path = at("leaderboards", leaderboard_name, "invites")
+        path = path_of("leaderboards", leaderboard_name, "invites")
         found = await _every(parts, path, replies.who(interaction))
         lines = [
             f"{each['code']}  {texts.one_line(each['label'])[:40]}  "
@@ -96,7 +97,7 @@ def _revoke_invite(parts: Parts) -> Command:
     @app_commands.describe(code="The code")
     async def revoke(interaction: discord.Interaction, code: str) -> None:
         await begin(parts, interaction)
-        done = await parts.api.send("DELETE", at("invites", code), replies.who(interaction))
+        done = await parts.api.send("DELETE", path_of("invites", code), replies.who(interaction))
         used = "; the user who joined with it stays a member" if done["was_claimed"] else ""
         await replies.answer(interaction, f"✅ {texts.code(done['code'])} is revoked{used}.")
 

@@ -8,11 +8,11 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from kernelcup.bot.api import at
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import replies, texts
+from kernelcup.client.requests import path_of
 from kernelcup.errors import InvalidValue
 
 Json = Mapping[str, Any]
@@ -43,7 +43,7 @@ def _ban(parts: Parts) -> Command:
         await begin(parts, interaction)
         found = await _account(parts, user, name)
         who = replies.who(interaction)
-        await parts.api.send("POST", at("users", found, "ban"), who, json={"reason": reason})
+        await parts.api.send("POST", path_of("users", found, "ban"), who, json={"reason": reason})
         await replies.answer(interaction, f"🔒 {texts.code(found)} is banned: {texts.plain(reason, 500)}")
 
     return ban
@@ -57,7 +57,7 @@ def _unban(parts: Parts) -> Command:
     ) -> None:
         await begin(parts, interaction)
         found = await _account(parts, user, name)
-        await parts.api.send("DELETE", at("users", found, "ban"), replies.who(interaction))
+        await parts.api.send("DELETE", path_of("users", found, "ban"), replies.who(interaction))
         await replies.answer(interaction, f"🔓 {texts.code(found)} may submit again.")
 
     return unban
@@ -114,7 +114,7 @@ def _remove_limit(parts: Parts) -> Command:
     @app_commands.describe(number="The number from /admin limits show")
     async def remove(interaction: discord.Interaction, number: app_commands.Range[int, 1]) -> None:
         await begin(parts, interaction)
-        await parts.api.send("DELETE", at("limits", number), replies.who(interaction))
+        await parts.api.send("DELETE", path_of("limits", number), replies.who(interaction))
         await replies.answer(interaction, f"✅ Limit {number} was removed.")
 
     return remove

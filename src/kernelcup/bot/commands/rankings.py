@@ -11,10 +11,11 @@ from typing import Any, Self
 import discord
 from discord import ui
 
-from kernelcup.bot.api import Person, at
+from kernelcup.bot.api import Person
 from kernelcup.bot.commands import groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.messages import boards, ranking_image, replies, texts
+from kernelcup.client.requests import path_of
 from kernelcup.errors import KernelCupError, UnknownDevice
 from kernelcup.reporting.phrases import frozen_text, time_text
 
@@ -73,7 +74,7 @@ def frozen_note(since: str | None, *, own: bool = False) -> str:
 
 
 async def _standings(parts: Parts, who: Person, board: str, device: str, offset: int, limit: int) -> Json:
-    path = at("leaderboards", board, "standings", device)
+    path = path_of("leaderboards", board, "standings", device)
     found: Json = await parts.api.get(path, who, after=offset, limit=limit)
     return found
 
@@ -100,7 +101,7 @@ async def _answer_picture(interaction: discord.Interaction, parts: Parts, board:
 
 
 async def _board_and_device(parts: Parts, who: Person, name: str, number: int) -> tuple[Json, str]:
-    board: Json = await parts.api.get(at("leaderboards", name), who)
+    board: Json = await parts.api.get(path_of("leaderboards", name), who)
     if number >= len(board["devices"]):
         raise UnknownDevice(f"{name} has other GPUs now; ask for its rankings again.")
     return board, str(board["devices"][number])

@@ -9,12 +9,12 @@ from typing import Any, Self
 import discord
 from discord import app_commands, ui
 
-from kernelcup.bot.api import at
 from kernelcup.bot.commands import autocomplete, groups
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.progress_message import duration
 from kernelcup.bot.guild_roles import begin
 from kernelcup.bot.messages import boards, replies, texts
+from kernelcup.client.requests import path_of
 from kernelcup.reporting.columns import evidence_lines
 
 Json = Mapping[str, Any]
@@ -96,7 +96,7 @@ class _Note(replies.Form):
         await interaction.response.defer()
         done = await self._parts.api.send(
             "POST",
-            at("reviews", self._review, "decision"),
+            path_of("reviews", self._review, "decision"),
             replies.who(interaction),
             json={"decision": self._decision, "note": self._note.value},
         )

@@ -11,7 +11,7 @@ from typing import Any
 import discord
 from discord import ui
 
-from kernelcup.bot.api import Person, at
+from kernelcup.bot.api import Person
 from kernelcup.bot.commands import rankings
 from kernelcup.bot.commands.autocomplete import is_over, visible_boards
 from kernelcup.bot.context import Parts
@@ -21,6 +21,7 @@ from kernelcup.bot.messages import replies, reports, texts
 from kernelcup.bot.messages.dialogs import Menu
 from kernelcup.bot.messages.replies import answer, think, who
 from kernelcup.bot.messages.texts import Attached
+from kernelcup.client.requests import path_of
 from kernelcup.errors import InvalidValue, NotFound, UserError
 from kernelcup.reporting.phrases import rank_text
 
@@ -60,7 +61,7 @@ async def show(
 ) -> None:
     """Show rankings; a menu asks which if a leaderboard has several."""
     await think(interaction)
-    shown = await parts.api.get(at("leaderboards", board), who(interaction))
+    shown = await parts.api.get(path_of("leaderboards", board), who(interaction))
     devices = list(shown["devices"])
     if gpu:
         devices = _chosen(gpu, devices, board)
@@ -93,16 +94,16 @@ async def show_personal(interaction: discord.Interaction, parts: Parts, board: s
     """Show the person's own submissions to a leaderboard, and their place on each device."""
     await think(interaction)
     person = who(interaction)
-    shown = await parts.api.get(at("leaderboards", board), person)
+    shown = await parts.api.get(path_of("leaderboards", board), person)
     name = shown["name"]
     page = await parts.api.get("/submissions", person, user="me", leaderboard=name, limit=PERSONAL_SHOWN)
     lines = []
     if shown["freeze_at"] is not None:
-        path = at("leaderboards", name, "standings", shown["devices"][0])
+        path = path_of("leaderboards", name, "standings", shown["devices"][0])
         since = (await parts.api.get(path, person, limit=1))["frozen_since"]
         lines.append(rankings.frozen_note(since, own=True))
     for device in shown["devices"]:
-        mine = await parts.api.get(at("leaderboards", name, "standings", device, "me"), person)
+        mine = await parts.api.get(path_of("leaderboards", name, "standings", device, "me"), person)
         if mine is not None:
             rank = rank_text(mine["rank"], tied=mine["tied"])
             time = reports.score_text(mine)
@@ -120,7 +121,7 @@ async def task(interaction: discord.Interaction, parts: Parts, board: str) -> No
     """Send a task's statement and files."""
     await think(interaction)
     person = who(interaction)
-    shown = await parts.api.get(at("leaderboards", board, "task"), person)
+    shown = await parts.api.get(path_of("leaderboards", board, "task"), person)
     files = [await _file(parts, person, board, name) for name in shown["files"][:MOST_FILES]]
     title = f"### Task {texts.code(shown['name'])} of {texts.code(board)}"
     head = f"{title}\n{texts.plain_lines(shown['description'], 1500)}"
@@ -133,7 +134,7 @@ async def reference_code(interaction: discord.Interaction, parts: Parts, board: 
     """Send the file with the reference of a task."""
     await think(interaction)
     person = who(interaction)
-    shown = await parts.api.get(at("leaderboards", board, "task"), person)
+    shown = await parts.api.get(path_of("leaderboards", board, "task"), person)
     found = [name for name in shown["files"] if name.rpartition("/")[2].startswith("reference")]
     if not found:
         raise NotFound(
@@ -149,7 +150,7 @@ async def eval_code(interaction: discord.Interaction, parts: Parts, language: st
     await think(interaction)
     person = who(interaction)
     name = board or await _judged_by_ours(parts, person, language)
-    found = await parts.api.get(at("leaderboards", name, "harness"), person)
+    found = await parts.api.get(path_of("leaderboards", name, "harness"), person)
     files = [
         Attached(each["name"].rpartition("/")[2], each["text"].encode()) for each in found[:MOST_JUDGING]
     ]
@@ -164,12 +165,12 @@ async def template(interaction: discord.Interaction, parts: Parts, board: str, l
     """Send a template, with the directive that names the leaderboard."""
     await think(interaction)
     person = who(interaction)
-    shown = await parts.api.get(at("leaderboards", board), person)
-    about = await parts.api.get(at("leaderboards", board, "task"), person)
+    shown = await parts.api.get(path_of("leaderboards", board), person)
+    about = await parts.api.get(path_of("leaderboards", board, "task"), person)
     languages = about["templates"]
     if not languages:
         raise NotFound(f"{board} has no template.")
-    found = await parts.api.get(at("leaderboards", board, "templates", lang or languages[0]), person)
+    found = await parts.api.get(path_of("leaderboards", board, "templates", lang or languages[0]), person)
     file = boards_text.template_file(shown, about, found["text"])
     await answer(interaction, f"Start from this for {texts.code(shown['name'])}:", files=[file])
 
@@ -291,7 +292,7 @@ def _zipped(found: Sequence[dict[str, Any]]) -> bytes:
 
 
 async def _file(parts: Parts, person: Person, board: str, name: str) -> Attached:
-    address = f"{at('leaderboards', board, 'task')}/files{at(*name.split('/'))}"
+    address = f"{path_of('leaderboards', board, 'task')}/files{path_of(*name.split('/'))}"
     found = await parts.api.get(address, person)
     return Attached(name.replace("/", "_"), found["text"].encode())
 
@@ -300,7 +301,7 @@ async def _judged_by_ours(parts: Parts, person: Person, language: str) -> str:
     wanted = "cu" if language == "cuda" else "py"
     for board in await visible_boards(parts.api, person):
         if board["harness"] == "standard":
-            about = await parts.api.get(at("leaderboards", board["name"], "task"), person)
+            about = await parts.api.get(path_of("leaderboards", board["name"], "task"), person)
             if about["lang"] == wanted:
                 return str(board["name"])
     raise NotFound(f"No {language} leaderboard is judged by our own code; name one with leaderboard_name.")

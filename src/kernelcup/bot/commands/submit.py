@@ -11,7 +11,6 @@ from typing import Any
 import discord
 from discord import ui
 
-from kernelcup.bot.api import at
 from kernelcup.bot.commands.autocomplete import is_over, visible_boards
 from kernelcup.bot.context import Parts
 from kernelcup.bot.delivery.destinations import now
@@ -20,6 +19,7 @@ from kernelcup.bot.messages import replies, texts
 from kernelcup.bot.messages.dialogs import Menu
 from kernelcup.bot.messages.replies import who
 from kernelcup.bot.state import Followed, Place
+from kernelcup.client.requests import path_of
 from kernelcup.errors import (
     DeviceNeeded,
     InvalidValue,
@@ -94,7 +94,7 @@ class CodeForm(replies.Form):
     async def _name(self, interaction: discord.Interaction) -> str:
         if self._board is None:
             return "submission.py"
-        task = await self._parts.api.get(at("leaderboards", self._board, "task"), who(interaction))
+        task = await self._parts.api.get(path_of("leaderboards", self._board, "task"), who(interaction))
         return PurePosixPath(task["submission_name"]).name
 
 
@@ -206,7 +206,7 @@ async def _submit_chosen(
 
 async def _devices_of(interaction: discord.Interaction, parts: Parts, board: str, launcher: str) -> list[str]:
     """Return the devices of a leaderboard that a launcher serves. Raise ``InvalidValue`` if there are none."""
-    shown = await parts.api.get(at("leaderboards", board), who(interaction))
+    shown = await parts.api.get(path_of("leaderboards", board), who(interaction))
     known = await parts.api.get("/devices", who(interaction))
     served = {each["name"] for each in known if each["launcher"] == launcher}
     names = [name for name in shown["devices"] if name in served]

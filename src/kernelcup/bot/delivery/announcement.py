@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from kernelcup.bot.api import at
 from kernelcup.bot.delivery.destinations import (
     PlaceLost,
     channel_of,
@@ -21,6 +20,7 @@ from kernelcup.bot.delivery.progress_message import duration, ordinal
 from kernelcup.bot.messages import boards, texts
 from kernelcup.bot.messages.reports import score_text
 from kernelcup.bot.state import Followed
+from kernelcup.client.requests import path_of
 from kernelcup.errors import UserError
 from kernelcup.reporting.phrases import trust_text
 from kernelcup_harness.protocol import Verdict
@@ -74,7 +74,7 @@ async def public_report(bot: KernelCupBot, followed: Followed, submission: Mappi
 async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
     """Return the public facts of a score: place, medal, ties."""
     api, device = bot.parts.api, job["device"]
-    where = at("leaderboards", shown["leaderboard"], "standings", device)
+    where = path_of("leaderboards", shown["leaderboard"], "standings", device)
     page = await api.get(where, None, limit=200)
     mine = next((each for each in page["items"] if each["user"] == shown["user"]), None)
     head = f"**{texts.plain(device)}**: {score_text(job)}"

@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 import discord
 
-from kernelcup.bot.api import at
 from kernelcup.bot.commands.autocomplete import visible_boards
 from kernelcup.bot.context import Parts
 from kernelcup.bot.messages import boards as boards_text
 from kernelcup.bot.messages import replies, texts
+from kernelcup.client.requests import path_of
 from kernelcup.errors import KernelCupError
 
 POLL_S = 10.0
@@ -183,10 +183,10 @@ class _Forum:
         """Return the first message with the templates."""
         name = str(board["name"])
         api = self._parts.api
-        task = await api.get(at("leaderboards", name, "task"), None)
+        task = await api.get(path_of("leaderboards", name, "task"), None)
         files = []
         for language in task["templates"][:MOST_TEMPLATES]:
-            found = await api.get(at("leaderboards", name, "templates", language), None)
+            found = await api.get(path_of("leaderboards", name, "templates", language), None)
             files.append(boards_text.template_file(board, task, found["text"], language))
         link = f"{self._parts.config.public_url}/b/{name}"
         return boards_text.first_message(board, task, changes, link=link), files

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import discord
 
-from kernelcup.bot.api import SERVICE, at
+from kernelcup.bot.api import SERVICE
 from kernelcup.bot.delivery.destinations import PlaceLost, channel_of, patiently, send
 from kernelcup.bot.messages import texts
+from kernelcup.client.requests import path_of
 from kernelcup.errors import KernelCupError, NotFound
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ async def _is_told(parts: Parts, item: Json) -> bool:
     if item["kind"] != "opened":
         return True
     try:
-        board = await parts.api.get(at("leaderboards", item["leaderboard"]), None)
+        board = await parts.api.get(path_of("leaderboards", item["leaderboard"]), None)
     except NotFound:
         return False
     return board["opens_at"] is not None and board["opens_at"] > board["created_at"]

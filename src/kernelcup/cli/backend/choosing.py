@@ -75,7 +75,7 @@ def say_overridden() -> None:
 def choose(server: str | None, *, local: bool, config: Path | None) -> str | None:
     """Return the address of the chosen server, None for this machine's database."""
     from kernelcup.cli.credentials import Credentials
-    from kernelcup.client.transport import read_server
+    from kernelcup.client.core import read_server
     from kernelcup.errors import InvalidValue
 
     if server is not None and (local or config is not None):

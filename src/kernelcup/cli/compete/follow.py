@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any
 
 from kernelcup.cli.show.render import StageLines
+from kernelcup.client.core import StreamEvent
 from kernelcup.client.models import SubmissionInfo, WaitingInfo
-from kernelcup.client.transport import StreamEvent
 from kernelcup_harness.protocol import Verdict
 
 

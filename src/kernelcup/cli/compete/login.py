@@ -53,7 +53,8 @@ def login(
     """
     from kernelcup.cli.backend.choosing import overriding
     from kernelcup.cli.credentials import Credentials, write_popcorn
-    from kernelcup.client.transport import Client, read_server
+    from kernelcup.client.core import read_server
+    from kernelcup.client.transport import Client
 
     known = Credentials.load(os.environ)
     where = read_server(server or known.default or DEFAULT_SERVER)
@@ -83,7 +84,8 @@ def login(
 def logout(server: ServerArgument = None, as_json: JsonOption = False) -> None:
     """Revoke this machine's token for a server and forget it."""
     from kernelcup.cli.credentials import Credentials
-    from kernelcup.client.transport import Client, read_server
+    from kernelcup.client.core import read_server
+    from kernelcup.client.transport import Client
     from kernelcup.errors import SignInNeeded
 
     known = Credentials.load(os.environ)
@@ -105,7 +107,8 @@ def whoami(
 ) -> None:
     """Show your account at a server and what your token may do."""
     from kernelcup.cli.credentials import Credentials
-    from kernelcup.client.transport import Client, read_server
+    from kernelcup.client.core import read_server
+    from kernelcup.client.transport import Client
 
     named = server or os.environ.get("KERNELCUP_SERVER")
     wanted = read_server(named) if named else None
