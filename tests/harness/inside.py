@@ -13,41 +13,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from kernelcup_harness import graphs, handover, wire
+from kernelcup_harness import handover, wire
 from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.frames import Channel, ChannelClosed
 from kernelcup_harness.judge import Judge
 from kernelcup_harness.protocol import CaseResult, JobSpec, from_json
 
 SECRET = bytes(range(32))
-
-
-class FakeRecorder:
-    """Records by keeping the calls: a replay makes them again, into the tensors of the first time."""
-
-    def __init__(self) -> None:
-        self.recorded = 0
-
-    def record(self, calls: Any) -> graphs.Recording:
-        """Call each once, as a graph would be captured."""
-        self.recorded += 1
-        values = [call() for call in calls]
-
-        def replay() -> None:
-            for call, (_value, laid) in zip(calls, values, strict=True):
-                again = call()[1]
-                if laid is not None:
-                    laid.copy_(again)
-
-        return graphs.Recording(replay, values)
-
-
-class StaleRecorder(FakeRecorder):
-    """Replays nothing: what was recorded depends on what was there at the time."""
-
-    def record(self, calls: Any) -> graphs.Recording:
-        """Keep the values."""
-        return graphs.Recording(lambda: None, super().record(calls).values)
 
 
 @contextmanager
@@ -98,20 +70,15 @@ def closing_memory() -> Iterator[None]:
             gc.collect()
 
 
-def serve(channel: Channel, recorder: graphs.Recorder | None) -> None:
+def serve(channel: Channel) -> None:
     """Be a contestant until the judge has gone."""
     with suppress(ChannelClosed):
-        Contestant(channel, recorder).serve()
+        Contestant(channel).serve()
 
 
-def judged(
-    spec: JobSpec,
-    folder: Path,
-    *,
-    recorder: graphs.Recorder | None = None,
-    roles: tuple[str, ...] = ("submission", "trusted"),
-) -> list[dict[str, Any]]:
+def judged(spec: JobSpec, folder: Path) -> list[dict[str, Any]]:
     """Run a job and return the judge's events."""
+    roles = ("submission", "rival") if spec.rival is not None else ("submission",)
     runner, judge_end = socket.socketpair()
     files = dict(spec.sources) | {spec.submission_name: spec.submission}
     if spec.rival is not None:
@@ -121,7 +88,7 @@ def judged(
         ours, other = socket.socketpair()
         channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
         theirs.append(Channel(other, max_bytes=16 << 20))
-        threads.append(threading.Thread(target=serve, args=(theirs[-1], recorder)))
+        threads.append(threading.Thread(target=serve, args=(theirs[-1],)))
     events: list[dict[str, Any]] = []
     reader = threading.Thread(target=read_events, args=(Channel(runner, max_bytes=256 << 20), events))
     with working_in(folder, files), closing_memory():

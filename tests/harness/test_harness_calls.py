@@ -6,17 +6,29 @@ import math
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from kernelcup_harness import masks, wire
-from kernelcup_harness.answers import Answer, CallFailed, Form, GuardBroken
+from kernelcup_harness import calls, wire
+from kernelcup_harness.answers import (
+    MAX_TRACE,
+    MOST_TENSORS,
+    Answer,
+    CallFailed,
+    Copied,
+    Form,
+    GuardBroken,
+    Pending,
+)
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.poison import POISON_BYTES
+from kernelcup_harness.schedule import PLACES
 
 Reply = Callable[[dict[str, Any], dict[str, wire.Arena]], dict[str, Any] | None]
 
@@ -48,19 +60,27 @@ class Table:
             thread.join()
 
     def _serve(self, reply: Reply) -> None:
+        give = self._next()
+        self.other.send({"id": give["id"], "type": "given"})
         frame = self._next()
-        self.frames = [frame]
-        layout = frame["layout"]
-        if frame["type"] == "give":
-            self.other.send({"id": frame["id"], "type": "given"})
-            frame = self._next()
-            self.frames.append(frame)
-        self.uncover(frame["seed"])
-        answer = reply({**frame, **layout}, self.arenas)
+        self.frames = [give, frame]
+        answer = reply({**frame, **give["layout"]}, self.arenas)
         if answer is None:
             self.other.close()
         else:
             self.other.send({"id": frame["id"], **answer})
+
+    def ask(self, kind: str, reply: dict[str, Any]) -> None:
+        """Have a request of this type, which needs no call, answered."""
+        thread = threading.Thread(target=lambda: self.other.send({"id": self._next()["id"], **reply}))
+        thread.start()
+        try:
+            if kind == "forget":
+                self.caller.forget(timeout_s=10.0)
+            else:
+                self.caller.ask({"type": kind}, "ready", timeout_s=10.0)
+        finally:
+            thread.join()
 
     def _next(self) -> dict[str, Any]:
         frame = self.other.receive(10.0)
@@ -69,12 +89,6 @@ class Table:
                 self.arenas[name].close()
             self.arenas[name] = wire.Arena.adopt(fd)
         return frame
-
-    def uncover(self, seed: int | None) -> None:
-        """Make the input readable where it lies, as a contestant may do with its own copy."""
-        if seed is not None:
-            size = self.frames[0]["layout"]["bytes"]
-            masks.Mask(gpu=False).toggle(self.arenas["inputs"].bytes[:size], seed)
 
     def close(self) -> None:
         """Close everything, the caller's arenas too."""
@@ -115,8 +129,8 @@ def test_an_answer_has_the_output_and_both_times(table: Table) -> None:
     answer = table.call(done((torch.ones(3), 5)))
     assert answer.output[0].tolist() == [1.0, 1.0, 1.0]
     assert answer.output[1] == 5
-    assert answer.ns == 1000.0
-    assert answer.wall_ns > 0
+    assert answer.ns == answer.wall_ns > 0
+    assert answer.own_ns == 1000.0
     assert table.caller.waited_s > 0
 
 
@@ -135,14 +149,14 @@ def test_the_input_arrives_as_it_is(table: Table) -> None:
     assert seen[0]["x"].stride() == data["x"].stride()
 
 
-def test_a_time_cannot_be_longer_than_the_wall_clock(table: Table) -> None:
+def test_a_contestants_own_time_is_at_most_the_judges(table: Table) -> None:
     answer = table.call(done(1, ns=1e15))
-    assert answer.ns == answer.wall_ns < 1e12
+    assert answer.own_ns == answer.ns == answer.wall_ns < 1e12
 
 
 @pytest.mark.parametrize("ns", [0.0, -1.0, math.nan, math.inf, 5, True, "1.0", None])
-def test_a_time_that_is_none_is_refused(table: Table, ns: Any) -> None:
-    with pytest.raises(BrokenProtocol):
+def test_an_answer_without_a_time_is_refused(table: Table, ns: Any) -> None:
+    with pytest.raises(BrokenProtocol, match="without a time"):
         table.call(done(1, ns=ns))
 
 
@@ -192,6 +206,26 @@ def test_the_text_of_a_profile_has_a_limit(table: Table) -> None:
     answer = table.call(saying(type="profile", text="x" * 900_000, trace=""), profile=True)
     assert answer.profile is not None
     assert len(answer.profile) <= 512 << 10
+
+
+def test_a_failed_profile_is_a_failure(table: Table) -> None:
+    with pytest.raises(CallFailed, match="no profiler"):
+        table.call(saying(type="fail", kind="exception", text="no profiler"), profile=True)
+
+
+def test_a_trace_that_is_too_long_is_dropped(table: Table) -> None:
+    # A frame this long would not pass the channel.
+    pending = Pending(
+        reply={"type": "profile", "text": "table", "trace": "x" * (MAX_TRACE + 1)},
+        profiled=True,
+        wall_ns=5.0,
+        inputs=0,
+        most_tensors=0,
+        memory=Copied(torch.empty(0, dtype=torch.uint8)),
+        check_bands=lambda _gaps: None,
+    )
+    answer = table.caller.open(pending)
+    assert (answer.profile, answer.trace, answer.wall_ns) == ("table", None, 5.0)
 
 
 def test_silence_times_out(table: Table) -> None:
@@ -276,105 +310,133 @@ def test_poison_is_another_one_each_time(table: Table) -> None:
     assert len(set(patterns[0])) > 100
 
 
-def test_memory_is_used_again_but_for_inputs_that_come_as_they_are(table: Table) -> None:
-    sent = []
+# Memory
 
-    def look(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
-        sent.append([each["arenas"] for each in table.frames])
-        return done(1)(frame, arenas) or {}
 
+def sent_arenas(table: Table, data: torch.Tensor) -> tuple[int, list[list[str]]]:
+    """Make a call; return the place of its input, and the arenas sent with both of its frames."""
+    table.call(done(1), data)
+    give, go = table.frames
+    assert give["slot"] == go["slot"]
+    return go["slot"], [give["arenas"], go["arenas"]]
+
+
+def test_inputs_lie_at_all_places_in_turns_and_their_memory_is_used_again(table: Table) -> None:
+    found = [sent_arenas(table, torch.zeros(4)) for _ in range(2 * PLACES + 1)]
+    slots = [slot for slot, _arenas in found]
+    assert len(set(slots[:PLACES])) == PLACES
+    assert slots[PLACES:] == [*slots[:PLACES], slots[0]]
+    assert found[0][1] == [["inputs", "outputs"], []]
+    assert [arenas for _slot, arenas in found[1:]] == [[["inputs"], []]] * 3 + [[[], []]] * (PLACES + 1)
+
+
+def test_large_inputs_lie_at_one_place(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "LARGEST_IN_TURNS", 100)
+    assert {sent_arenas(table, torch.zeros(200))[0] for _ in range(3)} == {0}
+
+
+def test_memory_is_shared_before_the_call_and_only_where_it_is_too_small(table: Table) -> None:
     table.form = Form.of(torch.zeros(1), in_place=False)
-    table.call(look, torch.zeros(1))
-    table.call(look, torch.zeros(2))
-    table.form = Form.of(torch.zeros(64 << 20), in_place=False)
+    for _ in range(PLACES):
+        table.call(done(1), torch.zeros(1))
+    assert sent_arenas(table, torch.zeros(2))[1] == [[], []]
     table.caller._result_bytes = 1 << 30
-    table.call(look, torch.zeros(5))
-    table.call(look, torch.zeros(1 << 20))
-    table.call(look, torch.zeros(1 << 20))
-    assert sent == [[["inputs"], ["outputs"]], [[], []], [[], ["outputs"]], [["inputs"]], [["inputs"]]]
+    table.form = Form.of(torch.zeros(64 << 20), in_place=False)
+    assert sent_arenas(table, torch.zeros(5))[1] == [["outputs"], []]
+    assert sent_arenas(table, torch.zeros(1 << 20))[1] == [["inputs"], []]
 
 
-@pytest.mark.parametrize("size", [64, 8 << 20])
-def test_an_input_is_nowhere_before_its_call(table: Table, size: int) -> None:
-    """Neither in what was given, masked, nor in what the contestant holds from earlier calls."""
-    table.call(done(1), torch.full((size,), 1, dtype=torch.uint8))
-    held = table.arenas["inputs"].bytes
-    thread = threading.Thread(target=lambda: table.other.send({"id": table._next()["id"], "type": "given"}))
-    is_masked = size < masks.LONGEST_ON_HOST
-    if is_masked:
-        thread.start()
-    table.caller.give(0, torch.full((size,), 2, dtype=torch.uint8), timeout_s=5.0)
-    if is_masked:
-        thread.join()
-        assert (held[:size] == 2).sum() < size / 8
-    else:
-        assert set(held[:size].tolist()) == {1}
+def test_memory_that_was_forgotten_is_shared_again(table: Table) -> None:
+    for _ in range(PLACES):
+        table.call(done(1), torch.zeros(4))
+    table.ask("forget", {"type": "forgotten"})
+    assert sent_arenas(table, torch.zeros(4))[1] == [["inputs"], []]
 
 
-def test_a_given_input_is_masked_in_every_bit(table: Table) -> None:
-    counts = torch.zeros(8 * 8)
-    for _ in range(64):
-        table.call(done(1), torch.zeros(64, dtype=torch.uint8))
-        table.uncover(table.frames[1]["seed"])
-        words = table.arenas["inputs"].bytes[:64].view(torch.int64)
-        counts += torch.tensor([[(int(word) >> bit) & 1 for bit in range(64)] for word in words]).sum(0)
-    assert counts.min() > 150
-    assert counts.max() < 362
+@pytest.mark.parametrize("reply", [{"type": "done"}, {}, {"type": "fail"}])
+def test_a_request_with_another_reply_is_refused(table: Table, reply: dict[str, Any]) -> None:
+    with pytest.raises(BrokenProtocol):
+        table.ask("builtin", reply)
 
 
-def test_two_calls_with_one_input_share_no_mask(table: Table) -> None:
-    seeds = set()
-    for _ in range(5):
-        table.call(done(1), torch.zeros(64))
-        seeds.add(table.frames[1]["seed"])
-        assert "seed" not in table.frames[0]
-    assert len(seeds) == 5
-
-
-def test_what_was_kept_of_an_answer_does_not_change_with_the_next(table: Table) -> None:
-    table.form = Form.of(torch.ones(1000), in_place=False)
-    kept = []
-
-    def keep(value: float) -> None:
-        thread = threading.Thread(target=table._serve, args=(done(torch.full((1000,), value)),))
-        thread.start()
-        table.caller.give(3, torch.zeros(4), table.form, timeout_s=5.0)
-        kept.append(table.caller.go(3, "handshake", timeout_s=5.0, keep=True))
-        thread.join()
-
-    def no_time(value: float) -> Answer:
-        pending = kept.pop(0)
-        pending.reply["ns"] = None
-        return table.caller.open(pending)
-
-    keep(3.0)
-    keep(4.0)
-    assert no_time(3.0).output.unique().tolist() == [3.0]
-    assert no_time(4.0).output.unique().tolist() == [4.0]
-
-
-def test_a_time_that_nobody_asked_for_is_refused(table: Table) -> None:
-    def reply(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
-        return done(1)(frame, arenas) or {}
-
-    thread = threading.Thread(target=table._serve, args=(reply,))
-    thread.start()
-    table.caller.give(0, torch.zeros(4), timeout_s=5.0)
-    pending = table.caller.go(0, "handshake", timeout_s=5.0)
-    thread.join()
-    with pytest.raises(BrokenProtocol, match="time where none is due"):
-        table.caller.open(pending)
+def test_a_request_that_fails_says_why(table: Table) -> None:
+    with pytest.raises(CallFailed, match="no room"):
+        table.ask("builtin", {"type": "fail", "kind": "memory", "text": "no room"})
 
 
 def test_calls_leave_no_descriptors_behind(table: Table) -> None:
-    table.call(done(1), torch.zeros(1))
+    for _ in range(PLACES):
+        table.call(done(1), torch.zeros(1))
     before = len(os.listdir("/proc/self/fd"))
     for power in range(18, 22):
         table.call(done(1), torch.zeros(1 << power))
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-# Guard bands and shared memory
+# The judge's clock
+
+
+def at_ticks(monkeypatch: pytest.MonkeyPatch, *works: Callable[[], None]) -> None:
+    """Do some work whenever the judge reads its clock, which shows 0 s, then 1 s, 2 s, ..."""
+    left, shown = list(works), [-1]
+
+    def tick() -> int:
+        left.pop(0)()
+        shown[0] += 1
+        return shown[0] * 10**9
+
+    monkeypatch.setattr(calls, "time", SimpleNamespace(monotonic=time.monotonic, perf_counter_ns=tick))
+
+
+@pytest.mark.parametrize("size", [64, 8 << 20])
+def test_an_input_cannot_be_read_before_the_clock_starts(
+    table: Table, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(calls, "PLACES", 1)
+    table.call(done(1), torch.full((size,), 1, dtype=torch.uint8))
+    seen: dict[str, list[int]] = {}
+
+    def look(when: str) -> Callable[[], None]:
+        return lambda: seen.update({when: table.arenas["inputs"].bytes[:size].unique().tolist()})
+
+    at_ticks(monkeypatch, look("as the clock starts"), look("as the clock ends"))
+    answer = table.call(done(1), torch.full((size,), 2, dtype=torch.uint8))
+    assert seen == {"as the clock starts": [1], "as the clock ends": [2]}
+    assert answer.wall_ns == answer.ns == 1e9
+
+
+def test_what_is_written_when_the_clock_has_ended_is_not_in_the_answer(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_late() -> None:
+        table.arenas["outputs"].bytes.zero_()
+
+    at_ticks(monkeypatch, lambda: None, write_late)
+    assert table.call(done(torch.ones(100))).output.sum() == 100
+
+
+def test_an_answer_is_decoded_after_the_clock_has_ended(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = []
+    monkeypatch.setattr(calls, "opened", lambda pending, _type: decoded.append(pending.wall_ns))
+    at_ticks(monkeypatch, lambda: None, lambda: decoded.append("the clock has ended"))
+    table.call(done(1))
+    assert decoded == ["the clock has ended", 1e9]
+
+
+@pytest.mark.parametrize("reply", [saying(type="fail", kind="exception", text="no"), saying(type="done")])
+def test_an_answer_without_output_has_arrived_too(table: Table, reply: Reply) -> None:
+    thread = threading.Thread(target=table._serve, args=(reply,))
+    thread.start()
+    pending = table.caller.timed(1, None, timeout_s=10.0)
+    thread.join()
+    assert pending.wall_ns > 0
+    with pytest.raises((CallFailed, BrokenProtocol)):
+        table.caller.open(pending)
+
+
+# Guard bands and memory that is shared
 
 
 TWO = (torch.ones(3), torch.ones(100))
@@ -397,6 +459,32 @@ def test_a_byte_beside_an_output_is_noticed(table: Table, place: int) -> None:
 def test_an_answer_between_its_bands_is_taken(table: Table) -> None:
     table.form = Form.of(TWO, in_place=False)
     assert [each.tolist() for each in table.call(done(TWO)).output] == [[1.0] * 3, [1.0] * 100]
+
+
+def test_memory_beyond_the_pattern_has_no_bands(table: Table) -> None:
+    """An answer larger than expected is wrong anyway: only as much as was expected is patterned."""
+    table.form = Form.of(torch.zeros(1), in_place=False)
+    large = torch.ones(5000), torch.ones(5000)
+    assert [each.sum() for each in table.call(done(large)).output] == [5000, 5000]
+
+
+def test_an_answer_of_too_many_tensors_is_not_decoded(table: Table) -> None:
+    many = [torch.zeros(1) for _ in range(MOST_TENSORS + 1)]
+    with pytest.raises(CallFailed, match="1025 tensors"):
+        table.call(done(many))
+    table.form = Form.of(many, in_place=False)
+    assert len(table.call(done(many)).output) == MOST_TENSORS + 1
+
+
+@pytest.mark.parametrize("offset", [-4096, 1 << 19, 1 << 62, 1 << 100, 256.0, True, None])
+def test_a_tensor_outside_of_the_answers_memory_is_refused(table: Table, offset: Any) -> None:
+    def reply(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+        answer = done(torch.ones(3))(frame, arenas) or {}
+        answer["table"][0]["offset"] = offset
+        return answer
+
+    with pytest.raises(BrokenProtocol):
+        table.call(reply)
 
 
 def test_what_an_answer_shares_is_told(table: Table) -> None:

@@ -1,91 +1,66 @@
-"""Masked inputs: the contestant's memory for them, the pad, and recordings."""
+"""The contestant's side of an input: memory at a place, and what the judge reads of the device beside it."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from inside import FakeRecorder
-from kernelcup_harness.rings import Ring
 
-from kernelcup_harness import l2, masks, nvml, wire
-from kernelcup_harness.slots import Slot, alone
+from kernelcup_harness import l2, nvml, wire
+from kernelcup_harness.slots import Block, Slot, alone
 
-MASK = masks.Mask(gpu=False)
 TWO = {"x": torch.arange(6.0).reshape(2, 3).t(), "y": torch.ones(5, dtype=torch.int16), "n": 3}
 
 
-def loaded(data: Any, seed: int = 5, slot: Slot | None = None) -> Slot:
-    """Return a slot with an input that is still covered."""
-    slot = slot or Slot(MASK)
+def given(slot: Slot, data: Any, *, in_place: bool = False) -> Slot:
+    """Have a slot make the tensors of an input; its bytes arrive in the slot's shared memory, not in the tensors."""
     encoder = wire.Encoder()
     tree = encoder.tree(data, "input")
-    size = masks.padded(encoder.nbytes)
+    size = max(1, encoder.nbytes)
     if slot.arena is None:
-        slot.arena = wire.Arena.create(size)
+        slot.arena = wire.Arena.create(4096)
+    slot.describe({"tree": tree, "table": encoder.table(), "bytes": size, "in_place": in_place})
     encoder.write(slot.arena)
-    MASK.toggle(slot.arena.bytes[:size], seed)
-    slot.describe({"tree": tree, "table": encoder.table(), "bytes": size, "in_place": False})
-    slot.load()
     return slot
 
 
 @pytest.fixture
 def slot() -> Iterator[Slot]:
-    """A slot with two tensors, covered."""
-    made = loaded(TWO)
+    """A slot whose two tensors are made and not filled."""
+    made = given(Slot(gpu=False), TWO)
     yield made
-    assert made.arena is not None
-    made.arena.close()
+    made.close()
 
 
-# Pads
-
-
-def test_covering_twice_uncovers() -> None:
-    buffer = torch.arange(64, dtype=torch.uint8)
-    MASK.toggle(buffer, 9)
-    assert not torch.equal(buffer, torch.arange(64, dtype=torch.uint8))
-    MASK.toggle(buffer, 9)
-    assert torch.equal(buffer, torch.arange(64, dtype=torch.uint8))
-
-
-def test_another_seed_gives_another_pad() -> None:
-    first, second = torch.zeros(64, dtype=torch.uint8), torch.zeros(64, dtype=torch.uint8)
-    MASK.toggle(first, 1)
-    MASK.toggle(second, 2)
-    assert (first != second).sum() > 50
-
-
-def test_seeds_have_64_bits_and_do_not_repeat() -> None:
-    seeds = {masks.draw_seed() for _ in range(100)}
-    assert len(seeds) == 100
-    assert 1 << 60 < max(seeds) < 1 << 64
-
-
-def test_large_inputs_on_the_processor_are_not_masked() -> None:
-    assert MASK.allows(masks.LONGEST_ON_HOST)
-    assert not MASK.allows(masks.LONGEST_ON_HOST + 8)
-
-
-@pytest.mark.parametrize(("nbytes", "expected"), [(0, 16), (1, 16), (16, 16), (17, 32)])
-def test_buffers_are_whole_blocks(nbytes: int, expected: int) -> None:
-    assert masks.padded(nbytes) == expected
-
-
-# Slots
-
-
-def test_an_input_cannot_be_read_before_it_is_uncovered(slot: Slot) -> None:
-    assert not torch.equal(slot.data["x"], TWO["x"])
-    slot.uncover(5)
+def test_an_input_is_in_its_tensors_once_they_are_filled(slot: Slot) -> None:
+    slot.fill()
     assert torch.equal(slot.data["x"], TWO["x"])
     assert slot.data["x"].stride() == TWO["x"].stride()
     assert torch.equal(slot.data["y"], TWO["y"])
     assert slot.data["n"] == 3
+    assert [each.data_ptr() for each in slot.tensors] == [
+        slot.data["x"].data_ptr(),
+        slot.data["y"].data_ptr(),
+    ]
+
+
+def test_the_next_input_is_not_in_the_tensors_before_they_are_filled(slot: Slot) -> None:
+    slot.fill()
+    given(slot, {**TWO, "y": torch.full((5,), 7, dtype=torch.int16)})
+    assert torch.equal(slot.data["y"], TWO["y"])
+    slot.fill()
+    assert slot.data["y"].tolist() == [7] * 5
+
+
+def test_a_call_that_writes_its_input_leaves_the_shared_memory_as_it_was(slot: Slot) -> None:
+    slot.fill()
+    slot.data["x"].zero_()
+    slot.fill()
+    assert torch.equal(slot.data["x"], TWO["x"])
 
 
 def test_tensors_of_an_input_do_not_seem_to_be_parts_of_one(slot: Slot) -> None:
@@ -100,95 +75,67 @@ def test_tensors_of_an_input_do_not_seem_to_be_parts_of_one(slot: Slot) -> None:
 
 def test_the_next_input_of_a_form_lies_where_the_last_one_did(slot: Slot) -> None:
     first = slot.data["x"]
-    loaded({**TWO, "x": torch.zeros(2, 3).t()}, seed=6, slot=slot)
-    slot.uncover(6)
+    given(slot, {**TWO, "x": torch.zeros(2, 3).t()})
+    slot.fill()
     assert slot.data["x"] is not first
     assert slot.data["x"].data_ptr() == first.data_ptr()
     assert slot.data["x"].sum() == 0
 
 
-def test_an_input_of_another_form_ends_what_was_recorded(slot: Slot) -> None:
-    slot.graph = "recorded"
-    loaded(TWO, slot=slot)
-    assert slot.graph == "recorded"
-    loaded({"x": torch.zeros(2)}, slot=slot)
-    assert slot.graph is None
+def test_an_input_of_another_form_gets_memory_of_its_own(slot: Slot) -> None:
+    kept = slot.data["x"]
+    slot.fill()
+    given(slot, {"x": torch.zeros(2)})
+    slot.fill()
+    assert torch.equal(kept, TWO["x"])
+    assert slot.data["x"].tolist() == [0.0, 0.0]
+    assert len(slot.tensors) == 1
 
 
 def test_nothing_that_was_hung_on_a_tensor_is_there_the_next_time(slot: Slot) -> None:
     slot.data["x"].kept = "answer"
-    loaded(TWO, slot=slot)
+    given(slot, TWO)
     assert not hasattr(slot.data["x"], "kept")
 
 
 def test_gradients_are_wished_for_again(slot: Slot) -> None:
     assert not slot.data["x"].requires_grad
-    loaded({"x": torch.zeros(2, requires_grad=True)}, slot=slot)
+    given(slot, {"x": torch.zeros(2, requires_grad=True)})
     assert slot.data["x"].requires_grad
     assert slot.data["x"].is_leaf
+
+
+def test_a_slot_knows_whether_its_answer_is_its_input(slot: Slot) -> None:
+    assert not slot.in_place
+    assert given(slot, TWO, in_place=True).in_place
+
+
+def test_an_input_without_tensors_needs_no_bytes(slot: Slot) -> None:
+    given(slot, {"n": 5})
+    slot.fill()
+    assert (slot.data, slot.tensors) == ({"n": 5}, [])
+
+
+def test_a_slot_that_is_closed_has_no_shared_memory(slot: Slot) -> None:
+    assert slot.arena is not None
+    fd = slot.arena.fd
+    slot.close()
+    slot.close()
+    assert slot.arena is None
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
 
 
 def test_an_empty_tensor_needs_no_memory() -> None:
     assert alone(torch.empty(0, dtype=torch.uint8)).numel() == 0
 
 
-# Rings
-
-
-def double(data: Any) -> tuple[Any, Any]:
-    """Answer as a contestant does."""
-    value = data["x"] * 2
-    return value, value.contiguous()
-
-
-@pytest.mark.parametrize("record", [True, False])
-def test_each_place_of_a_ring_has_its_own_answer(record: bool) -> None:
-    sources = [loaded({"x": torch.full((4,), float(number))}) for number in (1, 2)]
-    for source in sources:
-        source.uncover(5)
-    ring = Ring(MASK, FakeRecorder(), lambda: None)
-    ring.fill(sources, 5)
-    if record:
-        assert ring.record(double) is None
-    assert ring.is_recorded is record
-    ring.run(3, double)
-    assert [float(ring.result(place)[1][1][0]) for place in range(5)] == [2.0, 4.0, 2.0, 4.0, 2.0]
-    addresses = {ring.result(place)[0].data["x"].data_ptr() for place in range(5)}
-    assert len(addresses) == 5
-    for source in sources:
-        assert source.arena is not None
-        source.arena.close()
-
-
-def test_a_ring_that_is_filled_again_has_new_answers_at_old_places() -> None:
-    source = loaded({"x": torch.ones(4)})
-    source.uncover(5)
-    ring = Ring(MASK, FakeRecorder(), lambda: None)
-    ring.fill([source], 3)
-    ring.record(double)
-    before = [ring.result(place)[0].data["x"].data_ptr() for place in range(3)]
-    loaded({"x": torch.full((4,), 7.0)}, slot=source)
-    source.uncover(5)
-    ring.fill([source], 3)
-    ring.run(1, double)
-    assert [ring.result(place)[0].data["x"].data_ptr() for place in range(3)] == before
-    assert [float(ring.result(place)[1][1][0]) for place in range(3)] == [14.0] * 3
-    assert source.arena is not None
-    source.arena.close()
-
-
-def test_whatever_keeps_a_ring_from_being_recorded_is_told() -> None:
-    ring = Ring(MASK, FakeRecorder(), lambda: None)
-    source = loaded({"x": torch.ones(4)})
-    ring.fill([source], 2)
-
-    def broken(_data: Any) -> Any:
-        raise SystemExit("no")
-
-    assert isinstance(ring.record(broken), SystemExit)
-    assert not ring.is_recorded
-    assert source.arena is not None
-    source.arena.close()
+def test_a_block_on_the_host_keeps_all_tensors_in_one_buffer() -> None:
+    block = Block(64, gpu=False)
+    first, second = block.take("cpu", 0, 8), block.take("cuda:0", 32, 8)
+    block.fill(torch.arange(64, dtype=torch.uint8))
+    assert first.tolist() == list(range(8))
+    assert second.tolist() == list(range(32, 40))
 
 
 # The device

@@ -1,0 +1,129 @@
+"""What doubts a time: findings beside the ranked time, and the level of a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kernelcup_harness import audits
+from kernelcup_harness.protocol import (
+    Audit,
+    Backend,
+    CaseResult,
+    Finding,
+    Timing,
+    TrustLevel,
+    Verdict,
+)
+
+NOTE = Finding(code="near_floor", text="y")
+BAD = Finding(code="below_floor", text="x", quarantines=True)
+REPLAYED = Audit(captured=True, score_ns=20e3, level=TrustLevel.REPLAYED)
+
+
+@pytest.mark.parametrize(("discarded", "found"), [(0, False), (20, False), (30, True), (100, True)])
+def test_many_samples_of_a_slow_device_are_a_finding(discarded: int, found: bool) -> None:
+    assert (audits.throttled(80, discarded) is not None) is found
+
+
+def test_a_finding_of_a_slow_device_says_how_many_samples_do_not_count() -> None:
+    found = audits.throttled(60, 40)
+    assert found is not None
+    assert (found.code, found.quarantines) == ("throttled", False)
+    assert found.text == "40 of 100 samples were taken while the device was slowed down"
+
+
+@pytest.mark.parametrize(("processes", "found"), [(None, False), (3, False), (4, True)])
+def test_a_second_process_on_the_device_is_a_finding(processes: int | None, found: bool) -> None:
+    assert (audits.busy_device(processes, 3) is not None) is found
+
+
+def test_further_findings_follow_those_that_are_there() -> None:
+    first = audits.with_findings(REPLAYED, [NOTE, None])
+    assert first.findings == [NOTE]
+    assert audits.with_findings(first, [None, BAD]).findings == [NOTE, BAD]
+    assert REPLAYED.findings == []
+
+
+def test_no_finding_changes_a_time() -> None:
+    assert audits.with_findings(REPLAYED, [NOTE, BAD]).score_ns == REPLAYED.score_ns
+
+
+# The level of a run
+
+
+def case(level: TrustLevel | None, *findings: Finding) -> CaseResult:
+    """Return an accepted case."""
+    audit = Audit(score_ns=1.0, level=level, findings=list(findings)) if level is not None else None
+    timing = Timing(samples_ns=[1.0], audit=audit)
+    return CaseResult(index=0, parameters={}, verdict=Verdict.ACCEPTED, timing=timing)
+
+
+def test_a_run_is_trusted_as_far_as_its_worst_case() -> None:
+    replayed, called = case(TrustLevel.REPLAYED), case(TrustLevel.WALL_CLOCK)
+    assert audits.trust_of([replayed, replayed]) is TrustLevel.REPLAYED
+    assert audits.trust_of([replayed, called, replayed]) is TrustLevel.WALL_CLOCK
+    assert audits.trust_of([called, case(None)]) is TrustLevel.SELF_MEASURED
+    assert audits.trust_of([]) is TrustLevel.SELF_MEASURED
+
+
+def test_a_case_without_a_time_is_self_measured() -> None:
+    untimed = CaseResult(index=0, parameters={}, verdict=Verdict.ACCEPTED)
+    assert audits.trust_of([untimed, case(TrustLevel.REPLAYED)]) is TrustLevel.SELF_MEASURED
+
+
+def test_every_level_has_a_rank() -> None:
+    assert sorted(audits.LEVELS) == sorted(TrustLevel)
+
+
+def test_only_findings_that_quarantine_do() -> None:
+    assert audits.quarantine_of([case(TrustLevel.REPLAYED, BAD, NOTE)]) == [BAD]
+    assert audits.quarantine_of([case(TrustLevel.REPLAYED, NOTE), case(None)]) == []
+
+
+def test_a_finding_of_an_unfinished_case_quarantines_once() -> None:
+    other = Finding(code="below_floor", text="of another case", quarantines=True)
+    found = audits.quarantine_of([case(TrustLevel.REPLAYED, BAD)], found=[BAD, other, other])
+    assert found == [BAD, other]
+
+
+# Intervals that are too wide
+
+
+def scattered(share: float, backend: Backend = Backend.CUDA, **changes: Any) -> Finding | None:
+    """Return what is found of a case whose calls take so much more or less than 20 us in turns."""
+    values: dict[str, Any] = {"samples_ns": [20e3 * (1 - share), 20e3 * (1 + share)] * 10}
+    timing = Timing(**(values | changes), audit=REPLAYED)
+    return audits.if_wide(timing, REPLAYED, backend)
+
+
+@pytest.mark.first_contact(25, "a time whose interval reaches further than 5 % says so")
+def test_a_time_with_a_wide_interval_says_so() -> None:
+    found = scattered(0.6)
+    assert found is not None
+    assert (found.code, found.quarantines) == ("wide_interval", False)
+    assert found.text.startswith("its calls differ too much: the 95 % interval of 20.00 us is ")
+    assert found.text.endswith("further than 5%")
+
+
+def test_an_interval_is_around_the_ranked_time_and_not_around_the_samples() -> None:
+    """An empty graph's time is subtracted: the same scatter is a larger share of what is left."""
+    samples_ns = [39e3, 41e3] * 10
+    assert scattered(0.0, samples_ns=samples_ns) is None
+    assert scattered(0.0, samples_ns=[each * 4 for each in samples_ns]) is not None
+
+
+@pytest.mark.first_contact(25, "a time whose interval is narrow has no finding")
+def test_a_time_with_a_narrow_interval_has_no_finding() -> None:
+    assert scattered(0.02) is None
+
+
+@pytest.mark.first_contact(25, "times of a device without a GPU may scatter")
+@pytest.mark.parametrize("backend", [Backend.CPU, Backend.EMULATED])
+def test_times_of_other_devices_than_gpus_may_scatter(backend: Backend) -> None:
+    assert scattered(0.6, backend) is None
+
+
+def test_a_single_sample_has_no_interval_that_could_be_wide() -> None:
+    assert scattered(0.0, samples_ns=[20e3]) is None
