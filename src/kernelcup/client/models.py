@@ -268,7 +268,7 @@ def best_of_json(body: Mapping[str, Any]) -> Best:
 
 def score_of_json(body: Mapping[str, Any]) -> Score:
     """Read a score from the server's form of what has it."""
-    return Score(**{each.name: body[each.name] for each in dataclasses.fields(Score)})
+    return Score(**_known(Score, body))
 
 
 def standing_of_json(body: Mapping[str, Any]) -> Standing:
@@ -279,8 +279,12 @@ def standing_of_json(body: Mapping[str, Any]) -> Standing:
         "submitted_at": datetime.fromisoformat(body["submitted_at"]),
         "duel": DuelOutcome(body["duel"]),
     }
-    same = {each.name: body[each.name] for each in dataclasses.fields(Standing) if each.name not in read}
-    return Standing(**same, **read)
+    return Standing(**_known(Standing, body) | read)
+
+
+def _known(kind: type, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a dataclass that a body has; an older server lacks the newest."""
+    return {each.name: body[each.name] for each in dataclasses.fields(kind) if each.name in body}
 
 
 def moment(text: str | None) -> datetime | None:
