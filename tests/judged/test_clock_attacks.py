@@ -2,7 +2,7 @@
 
 They are judged on the processor here, by the judge's wall clock. Other tests run meanwhile and slow down now
 the one and now the other, so an attack is tried up to four times.
-Those that need a GPU, and what each gains there, are measured by ``benchmarks/time_attacks.py``.
+Those that need a GPU, and what each gains there, are measured by ``benchmarks/clean_room_attacks.py``.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def score_ns(report: RunReport) -> float:
 def gains_nothing(attack: Attack) -> bool:
     """Tell whether a run is refused, or is ranked with about what its honest twin is."""
     report = judge(attack, attack.file)
+    # An attack that never acted would prove nothing.
+    assert "acted:" in report.stdout.text, what_was_said(report)
     assert report.verdict in attack.verdicts, what_was_said(report)
     if report.verdict is not Verdict.ACCEPTED:
         assert report.reason in attack.reasons, what_was_said(report)
@@ -75,4 +77,5 @@ def test_its_honest_twin_counts(attack: Attack) -> None:
 def test_an_attack_on_the_clock_says_what_it_tries(attack: Attack) -> None:
     for file in (attack.file, attack.honest):
         assert ast.get_docstring(ast.parse(attack.text(file))), file
+    assert attack.acts
     assert attack.folder.name.startswith(f"{attack.id[0].lower()}{int(attack.id[1:]):02}_")

