@@ -12,14 +12,17 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from inside import SECRET, closing_memory, working_in
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
+from kernelcup_harness import wire
 from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.frames import Channel, ChannelClosed
 from kernelcup_harness.judge import Judge
@@ -108,8 +111,8 @@ class FakeHands:
     def use_heap(self, address: int, nbytes: int) -> None:
         self._heap = Heap(address, nbytes)
 
-    def in_use(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    def in_use(self) -> AbstractContextManager[Any]:
+        return Allocating(self)
 
     def is_capturing(self) -> bool:
         return self.capturing
@@ -146,13 +149,42 @@ class FakeHands:
         return json.dumps({"name": name}).encode()
 
     def _kept(self, value: torch.Tensor) -> torch.Tensor:
-        """Give an answer memory in the heap, unless it has some in the window."""
-        if window.WINDOW <= value.data_ptr() < window.WINDOW + window.WINDOW_BYTES:
+        """Give a tensor memory in the heap, unless it has some in the window."""
+        if not value.numel() or lies_in_window(value):
             return value
         assert self._heap is not None
-        nbytes = value.numel() * value.element_size()
-        memory = self.view(self._heap.take(nbytes), nbytes)
-        return memory.view(value.dtype).view(value.shape).copy_(value)
+        nbytes = wire.span_of(value) * value.element_size()
+        memory = self.view(self._heap.take(nbytes), nbytes).view(value.dtype)
+        return torch.as_strided(memory, value.shape, value.stride()).copy_(value)
+
+
+class Allocating(TorchDispatchMode):
+    """What PyTorch's allocator is on a GPU: results of operations get memory in the heap."""
+
+    def __init__(self, hands: FakeHands) -> None:
+        super().__init__()
+        self._hands = hands
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        made = func(*args, **(kwargs or {}))
+        given = {each.untyped_storage().data_ptr() for each in tensors_in((args, kwargs))}
+        return tree_map_only(
+            torch.Tensor,
+            lambda each: each if each.untyped_storage().data_ptr() in given else self._hands._kept(each),
+            made,
+        )
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Return all tensors of an operation's arguments."""
+    return [each for each in tree_leaves(value) if isinstance(each, torch.Tensor)]
+
+
+def lies_in_window(value: torch.Tensor) -> bool:
+    """Return whether a tensor begins in the window."""
+    return window.WINDOW <= value.data_ptr() < window.WINDOW + window.WINDOW_BYTES
 
 
 class FakeEngine:
@@ -248,7 +280,7 @@ def judged_in_room(
         files[spec.rival_name] = spec.rival
     channels, theirs, threads = {}, {}, {}
     with fake_window() as shared, patch.object(mapping, "GpuMapping", lambda _part: shared):
-        contestants = ("submission", "trusted", *(("rival",) if spec.rival is not None else ()))
+        contestants = ("submission", *(("rival",) if spec.rival is not None else ()))
         for role in (*contestants, "timer"):
             ours, other = socket.socketpair()
             channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)

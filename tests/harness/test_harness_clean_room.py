@@ -33,7 +33,7 @@ from kernelcup_harness.replay.layout import INPUTS, WRITABLE
 from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
 from kernelcup_harness.replay.rebuild import NotRebuilt
 
-RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0, clean_room=True)
+RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 IN_PLACE = """\
 import torch
@@ -101,7 +101,7 @@ def test_calls_are_replayed_when_the_contestants_are_gone(tmp_path: Path) -> Non
     assert case.timing.score_ns == CALL_NS
     kinds = [event["event"] for event in events]
     assert kinds.count("dismiss") == 1
-    assert [event["roles"] for event in events if event["event"] == "dismiss"] == [["submission", "trusted"]]
+    assert [event["roles"] for event in events if event["event"] == "dismiss"] == [["submission"]]
 
 
 def test_each_place_is_replayed_before_the_contestant_goes_and_an_empty_graph_beside_each_sample(
@@ -354,7 +354,7 @@ def test_two_submissions_are_compared_in_one_timer(tmp_path: Path) -> None:
     # Each is loaded twice, the rival's loads between the submission's.
     assert {entry[1] for entry in shared.log if entry[0] == "fire"} == {0, 1, 2, 3}
     assert [event["roles"] for event in events if event["event"] == "dismiss"] == [
-        ["submission", "trusted", "rival"]
+        ["submission", "rival"]
     ]
 
 
@@ -408,7 +408,7 @@ def test_who_takes_much_less_in_turns_than_alone_is_not_compared(tmp_path: Path)
 WITH_TIMER = (
     "from kernelcup_harness import __main__, crew, standard_run; "
     "standard_run.has_clean_room = lambda spec: True; "
-    "standard_run.StandardRun._roles = (crew.SUBMISSION, crew.TRUSTED, crew.TIMER); __main__.main()"
+    "standard_run.StandardRun._roles = (crew.SUBMISSION, crew.TIMER); __main__.main()"
 )
 
 
@@ -432,13 +432,13 @@ def test_contestants_are_ended_with_what_they_have_started_while_the_others_go_o
     processes.adopt_orphans()
     if boxed and not sandbox.is_there():
         pytest.skip("no sandbox here")
-    roles = (crew.SUBMISSION, crew.TRUSTED, crew.TIMER)
+    roles = (crew.SUBMISSION, crew.TIMER)
     made = crew.Crew(Backend.CPU, tmp_path, boxed=boxed, roles=roles)
     try:
         made.wait_until_ready(60.0)
-        made.dismiss([crew.SUBMISSION, crew.TRUSTED])
+        made.dismiss([crew.SUBMISSION])
         alive = {role: member.is_alive for role, member in made.contestants.items()}
-        assert alive == {crew.SUBMISSION: False, crew.TRUSTED: False, crew.TIMER: True}
+        assert alive == {crew.SUBMISSION: False, crew.TIMER: True}
         assert made.judge.is_alive
         assert made.submission.is_dismissed
     finally:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import wire
+from kernelcup_harness import builtin, wire
 from kernelcup_harness.replay import exporting, layout, own_graphs, reasons, window
 from kernelcup_harness.replay.exporting import Room
 from kernelcup_harness.replay.layout import CannotLie, Layout, described
@@ -57,7 +57,7 @@ class Hands:
 def opened() -> tuple[Room, Hands]:
     """A room with a heap."""
     hands = Hands()
-    room = Room(hands, lambda: [os.open("/dev/null", os.O_RDONLY)])
+    room = Room(hands, lambda: [os.open("/dev/null", os.O_RDONLY)], builtin.nothing)
     region = {"address": window.WINDOW, "bytes": 4096, "heap": True}
     assert room.answers["window"]({"regions": [region]}) == {"type": "attached", "why": ""}
     return room, hands
@@ -65,7 +65,7 @@ def opened() -> tuple[Room, Hands]:
 
 def test_memory_of_a_call_lies_in_the_window_once_there_is_a_heap() -> None:
     hands = Hands()
-    room, seen = Room(hands, list), []
+    room, seen = Room(hands, list, builtin.nothing), []
     kernel = room.kept(lambda _data: seen.append(hands.inside))
     kernel(None)
     room, hands_of_room = opened()

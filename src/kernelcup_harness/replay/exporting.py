@@ -67,6 +67,8 @@ class Room:
         self._kernel: Callable[[Any], Any] | None = None
         self._kept: Callable[[Any], Any] | None = None
         self._has_heap = False
+        self._device: torch.device | None = None
+        """The device that the window's memory is on."""
         self._shared: list[range] = []
         """The addresses of the window that the judge can read."""
         self._laid: tuple[Any, bool] | None = None
@@ -114,6 +116,7 @@ class Room:
                 if each.get("heap"):
                     self._hands.use_heap(each["address"], each["bytes"])
                     self._has_heap = True
+                    self._device = self._hands.view(each["address"], 1).device
         except NotReplayed as reason:
             return {"type": "attached", "why": reason.reason.value}
         finally:
@@ -148,7 +151,9 @@ class Room:
         def inside(tensor: torch.Tensor) -> torch.Tensor:
             begin = tensor.data_ptr()
             end = begin + tensor.numel() * tensor.element_size()
-            if not tensor.is_cuda or any(begin in span and end <= span.stop for span in self._shared):
+            if tensor.device != self._device or any(
+                begin in span and end <= span.stop for span in self._shared
+            ):
                 return tensor
             copied.append(True)
             with self._hands.in_use():
