@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness import aliasing, wire
-from kernelcup_harness.frames import BrokenProtocol
+from kernelcup_harness.frames import BrokenProtocol, text_of
 from kernelcup_harness.poison import POISON_BYTES
 
 MOST_TENSORS = 1024
@@ -103,9 +103,9 @@ def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
     reply = pending.reply
     raise_failure(reply)
     if pending.profiled and reply.get("type") == "profile":
-        trace = str(reply.get("trace"))
+        trace = text_of(reply.get("trace"), MAX_TRACE + 1)
         return Answer(
-            profile=str(reply.get("text"))[:MAX_PROFILE],
+            profile=text_of(reply.get("text"), MAX_PROFILE),
             trace=trace if len(trace) <= MAX_TRACE else None,
             wall_ns=pending.wall_ns,
         )
@@ -157,10 +157,10 @@ def expect(reply: dict[str, Any], kind: str) -> None:
 def raise_failure(reply: dict[str, Any]) -> None:
     """Raise :class:`CallFailed` if the contestant reports that the call failed."""
     if reply.get("type") == "fail":
-        kind = str(reply.get("kind"))
+        kind = text_of(reply.get("kind"), MAX_TEXT)
         if kind not in KINDS:
             raise BrokenProtocol("a failure of unknown kind")
-        raise CallFailed(kind, str(reply.get("text"))[:MAX_TEXT])
+        raise CallFailed(kind, text_of(reply.get("text"), MAX_TEXT))
 
 
 def claimed(pending: Pending) -> float:

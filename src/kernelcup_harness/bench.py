@@ -14,7 +14,7 @@ from kernelcup_harness.calls import Caller, Calls
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.duel import MEMORY, NO_TIME, Duel, NotHeld, NoTime, RivalFailed, result
 from kernelcup_harness.endings import RunEnds
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 from kernelcup_harness.lines import MachineFailed
 from kernelcup_harness.protocol import (
     Audit,
@@ -297,7 +297,7 @@ def load(channel: Channel, file: str, timeout_s: float) -> None:
     if frame.get("type") == "fail" and frame.get("kind") in MEMORY:
         raise NotHeld("there was not enough memory to import it beside the other")
     if frame.get("type") != "ready":
-        raise RivalFailed(f"it could not be imported: {str(frame.get('text'))[:1000]}")
+        raise RivalFailed(f"it could not be imported: {text_of(frame.get('text'), 1000)}")
 
 
 def work_of(spec: JobSpec, run: CaseRun) -> Work | None:

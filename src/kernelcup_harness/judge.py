@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kernelcup_harness import endings, handover
 from kernelcup_harness.aside import Aside
 from kernelcup_harness.endings import FAILURES, RunEnds
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -479,7 +479,8 @@ class Judge:
         if frame.get("type") == "fail":
             unknown = (Verdict.REJECTED, Reason.PROTOCOL)
             raise RunEnds(
-                *FAILURES.get(str(frame.get("kind")), unknown), str(frame.get("text"))[:MAX_MESSAGE]
+                *FAILURES.get(text_of(frame.get("kind"), MAX_MESSAGE), unknown),
+                text_of(frame.get("text"), MAX_MESSAGE),
             )
         if frame.get("type") != expected or frame.get("id") is not None:
             raise RunEnds(Verdict.REJECTED, Reason.PROTOCOL, "the submission answered out of turn")

@@ -333,9 +333,12 @@ class Decoder:
         self._nodes += 1
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             raise BadTree("a tree that is too deep, too large, or has a node that is not an object")
-        build = BUILDERS.get(str(node.get("k")))
+        kind = node.get("k")
+        build = BUILDERS.get(kind) if isinstance(kind, str) else None
         if build is None:
-            raise BadTree(f"unknown kind of node {str(node.get('k'))[:40]!r}")
+            raise BadTree(
+                f"unknown kind of node {kind[:40]!r}" if isinstance(kind, str) else "a node without a kind"
+            )
         # Hostile input may make anything fail, even the initialiser of a task's own class.
         try:
             return build(self, node, depth + 1)

@@ -17,11 +17,11 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import audits, estimates, poison, wire
+from kernelcup_harness import aliasing, audits, estimates, poison, wire
 from kernelcup_harness.answers import MOST_TENSORS, Answer, CallFailed, GuardBroken
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Fault, Place, Wrong
-from kernelcup_harness.frames import BrokenProtocol
+from kernelcup_harness.frames import BrokenProtocol, text_of
 from kernelcup_harness.lines import Line
 from kernelcup_harness.protocol import Audit, Finding, Reason, SampleName, TrustLevel
 from kernelcup_harness.replay import layout
@@ -207,11 +207,17 @@ class CleanRoom:
     def calls(self, case: PlannedCase) -> WindowCalls | None:
         """Return what makes ordinary calls of a case in the window.
 
-        None before :meth:`lay_out`, and for small inputs and answers: these are quicker through the host's memory.
+        None before :meth:`lay_out`, for answers in host memory, and for small inputs and answers: these are quicker
+        through the host's memory.
         """
         laid = self._cases.get(case.index)
-        form = self._checks.form(laid.place) if laid is not None else None
-        if laid is None or laid.layout.place_bytes + (form.nbytes if form is not None else 0) <= SMALL_BYTES:
+        if laid is None:
+            return None
+        form = self._checks.form(laid.place)
+        if laid.layout.place_bytes + (form.nbytes if form is not None else 0) <= SMALL_BYTES:
+            return None
+        answers = aliasing.leaves(form.value) if form is not None else []
+        if any(str(each.device) != self._mapping.device for each in answers):
             return None
         return WindowCalls(
             laid.layout,
@@ -291,7 +297,7 @@ class CleanRoom:
             raise NotReplayed(WhyNot.HOST_OUTPUT) from error
         except wire.TooLarge as error:
             raise CallFailed("too_large", f"the call returned {error}") from error
-        except (wire.BadTree, TypeError) as error:
+        except wire.BadTree as error:
             raise BrokenProtocol(str(error)) from error
 
     def load(self) -> None:
@@ -321,7 +327,8 @@ class CleanRoom:
             raise NotReplayed(WhyNot.REFUSED, str(failed)) from failed
         if loaded.get("places") != self._captured:
             raise NotReplayed(WhyNot.REFUSED, "the number of graphs differs from that of places")
-        self.dropped = [str(each)[:300] for each in loaded.get("dropped") or []]
+        dropped = loaded.get("dropped")
+        self.dropped = [text_of(each, 300) for each in dropped] if isinstance(dropped, list) else []
 
     def verify(self, run: CaseRun) -> None:
         """Replay each place of a case once. Raise :class:`NotReplayed` or ``Wrong``."""
@@ -446,9 +453,10 @@ class CleanRoom:
         """Return the nanoseconds of two lists of calls in turns."""
         frame = {"type": "turns", "left": left, "right": right, "first": first, "count": count}
         found = self._asked(frame, "turns").get("ns")
-        if not isinstance(found, list) or len(found) != count:
+        pairs = [times_of({"ns": each}) for each in found] if isinstance(found, list) else []
+        if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
             raise TimerFailed("the timer answers without pairs of times")
-        return [(pair[0], pair[1]) for pair in (times_of({"ns": each}) for each in found)]
+        return [(pair[0], pair[1]) for pair in pairs]
 
     def check_laid(self, run: CaseRun, samples: Sequence[SampleName]) -> None:
         """Check the answers that the last calls left at all places. Raise ``Wrong``."""
@@ -525,25 +533,14 @@ class CleanRoom:
                     "output", f"the call returned a class of its own: {error}"[:2_000]
                 ) from error
             raise BrokenProtocol(str(error)) from error
-        leaves = [described.addresses[each] for each in layout.tensors_of(described.tree)]
-        sizes = [described.table[each]["nbytes"] for each in layout.tensors_of(described.tree)]
-        shared = {
-            number
-            for number, span in enumerate(case.layout.spans(at))
-            for address, nbytes in zip(leaves, sizes, strict=True)
-            if overlap(address, nbytes, span)
-        }
-        begins = [address for address, nbytes in zip(leaves, sizes, strict=True) if nbytes]
-        return Answer(
-            output=output,
-            ns=ns,
-            wall_ns=wall_ns,
-            shared_inputs=tuple(sorted(shared)),
-            repeats_itself=len(set(begins)) < len(begins),
-        )
+        shared, repeats = layout.sharing(described, case.layout.spans(at))
+        return Answer(output=output, ns=ns, wall_ns=wall_ns, shared_inputs=shared, repeats_itself=repeats)
 
     def _fired(self, frame: dict[str, Any]) -> list[float]:
-        return times_of(self._asked(frame, "fired"))
+        found = times_of(self._asked(frame, "fired"))
+        if len(found) != frame.get("repeat", 1):
+            raise TimerFailed("the timer answers with another number of times")
+        return found
 
     def _asked(
         self, frame: dict[str, Any], expected: str, *, fds: Sequence[int] = (), timeout_s: float | None = None

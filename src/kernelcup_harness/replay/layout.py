@@ -24,6 +24,9 @@ LARGEST_HEAP = 128 << 30
 BAND = 4096
 """Bytes before and after each writable input tensor."""
 
+CONTAINERS = ("list", "tuple", "dict", "record")
+"""Kinds of nodes of a tree that hold others."""
+
 View = Callable[[int, int], torch.Tensor]
 """Returns the bytes at an address (address, size) as a tensor, which does not own them."""
 
@@ -168,14 +171,15 @@ def encoded(data: Any) -> tuple[wire.Encoder, Any]:
 
 
 def tensors_of(tree: Any) -> list[int]:
-    """Return the table indices of all tensors of a tree, in its order."""
+    """Return the table indices of all tensors of a tree, in its order. Decode a contestant's tree first."""
     if isinstance(tree, list):
         return [index for each in tree for index in tensors_of(each)]
     if not isinstance(tree, dict):
         return []
     if tree.get("k") == "tensor":
         return [tree["i"]]
-    value = tree.get("v")
+    # Decoders read nothing of other nodes: anything may be there.
+    value = tree.get("v") if tree.get("k") in CONTAINERS else None
     return tensors_of(list(value.values()) if isinstance(value, dict) else value)
 
 
@@ -226,7 +230,10 @@ def described(reply: Any, *, inside: Sequence[range], device: str, most_bytes: i
         address, nbytes = wire.natural_numbers([each.get("address"), each.get("nbytes")])
         if nbytes and not any(address in span and address + nbytes <= span.stop for span in inside):
             raise CannotLie("a tensor of the answer")
-        shape = wire.natural_numbers(each.get("shape") or [])
+        shape = each.get("shape")
+        if not isinstance(shape, list) or len(shape) > wire.MAX_DEPTH:
+            raise wire.BadTree("a tensor with a malformed shape")
+        shape = wire.natural_numbers(shape)
         names = {"dtype": each.get("dtype"), "shape": shape, "strides": wire.dense_strides(shape)}
         found.append({**names, "offset": end, "nbytes": nbytes, "device": device, "grad": False})
         addresses.append(address)
@@ -257,6 +264,23 @@ class AnswerMemory:
         if not nbytes:
             return torch.empty(0, dtype=torch.uint8, device="cuda" if device == "cuda:0" else "cpu")
         return self._view(self._at[offset, nbytes], nbytes).clone()
+
+
+def sharing(answer: Described, spans: Sequence[range]) -> tuple[tuple[int, ...], bool]:
+    """Return how a decoded answer shares memory, by its addresses.
+
+    Args:
+        answer: The answer.
+        spans: The addresses of each tensor of the input.
+
+    Returns:
+        The tensors of the input that it overlaps, by number, and whether two of its tensors begin at the same address.
+    """
+    places = [(answer.addresses[each], answer.table[each]["nbytes"]) for each in tensors_of(answer.tree)]
+    different = set(places)
+    shared = [number for number, span in enumerate(spans) if any(overlap(*each, span) for each in different)]
+    begins = [address for address, nbytes in places if nbytes]
+    return tuple(shared), len(set(begins)) < len(begins)
 
 
 def overlap(address: int, nbytes: int, span: range) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from kernelcup_harness import wire
-from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout, text_of
 from kernelcup_harness.lines import Line, MachineFailed
 from kernelcup_harness.replay.timer import Failure
+
+LONGEST_NS = 1 << 62
 
 
 class TimerFailed(MachineFailed):
@@ -39,7 +41,7 @@ class TimerLine(Line):
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             raise TimerFailed(f"the timer does not answer: {error or type(error).__name__}") from error
         self._channel.has_greeted = True
-        return str(frame.get("trouble") or "")
+        return text_of(frame.get("trouble"), 2_000)
 
     def ask(
         self,
@@ -57,15 +59,20 @@ class TimerLine(Line):
             raise TimerFailed(f"the timer does not answer: {error or type(error).__name__}") from error
         if reply.get("type") == "fail":
             name = next((each for each in Failure if each == reply.get("name")), Failure.BAD_REQUEST)
-            raise TimerRefused(name, str(reply.get("text"))[:2_000])
+            raise TimerRefused(name, text_of(reply.get("text"), 2_000))
         if reply.get("type") != expected:
-            raise TimerFailed(f"the timer answers {str(reply.get('type'))[:40]!r} to {expected!r}")
+            raise TimerFailed(f"the timer answers {text_of(reply.get('type'), 40)!r} to {expected!r}")
         return reply
 
 
 def times_of(reply: dict[str, Any]) -> list[float]:
     """Return the nanoseconds of a reply. Raise :class:`TimerFailed` if they are not times."""
     found = reply.get("ns")
-    if not isinstance(found, list) or not found or not all(wire.is_finite_number(each) for each in found):
+    if not isinstance(found, list) or not found or not all(is_time(each) for each in found):
         raise TimerFailed("the timer answers without times")
     return [float(each) for each in found]
+
+
+def is_time(value: object) -> bool:
+    """Return whether a value is a number that a clock may show."""
+    return wire.is_finite_number(value) and abs(cast("float", value)) < LONGEST_NS

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +23,6 @@ from kernelcup_harness.answers import (
     GuardBroken,
     Pending,
     opened,
-    raise_failure,
 )
 from kernelcup_harness.answers import Answer as Answer
 from kernelcup_harness.frames import BrokenProtocol
@@ -33,10 +34,13 @@ from kernelcup_harness.replay.layout import (
     Layout,
     described,
     overlap,
-    tensors_of,
+    sharing,
 )
 from kernelcup_harness.replay.mapping import Mapping
 from kernelcup_harness.task_code import TaskFault
+
+NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
+"""What a contestant says is not used: an answer's addresses are known."""
 
 
 class Taken:
@@ -45,9 +49,12 @@ class Taken:
     Args:
         answer: Describes the answer.
         copies: The bytes of each tensor, by its offset.
+        spans: The addresses of each tensor of the input.
     """
 
-    def __init__(self, answer: Described, copies: dict[int, torch.Tensor]) -> None:
+    def __init__(self, answer: Described, copies: dict[int, torch.Tensor], spans: list[range]) -> None:
+        self.answer = answer
+        self.spans = spans
         self._copies = copies
         self.size = answer.end
 
@@ -125,7 +132,7 @@ class WindowCalls:
                 wall_ns=wall_ns,
                 inputs=0,
                 most_tensors=0,
-                memory=Taken(Described(None, [], [], 0), {}),
+                memory=Taken(Described(None, [], [], 0), {}, []),
                 check_bands=lambda _gaps: None,
             )
         self._spoil(answer, at)
@@ -135,18 +142,21 @@ class WindowCalls:
                 "ns": reply.get("ns"),
                 "tree": answer.tree,
                 "table": answer.table,
-                **self._sharing(answer, at),
+                **NOTHING_SHARED,
             },
             wall_ns=wall_ns,
-            inputs=len(laid.spans(at)),
+            inputs=0,
             most_tensors=self._most_tensors(form),
-            memory=Taken(answer, taken),
+            memory=Taken(answer, taken, laid.spans(at)),
             check_bands=partial(self._check_bands, at, pattern),
         )
 
     def open(self, pending: Pending) -> Answer:
         """Decode what has arrived. Raise :class:`CallFailed` or ``BrokenProtocol``."""
-        return opened(pending, self._record_type)
+        answer, taken = opened(pending, self._record_type), pending.memory
+        assert isinstance(taken, Taken)
+        shared, repeats = sharing(taken.answer, taken.spans)
+        return replace(answer, shared_inputs=shared, repeats_itself=repeats)
 
     @staticmethod
     def _most_tensors(form: Form | None) -> int:
@@ -169,8 +179,9 @@ class WindowCalls:
     def _described(self, reply: dict[str, Any], at: int, form: Form | None) -> Described:
         said = reply.get("answer")
         # Mostly the same as before: reading it again would take longer than comparing it.
-        if self._last is not None and self._last[0] == (said, at):
-            return self._last[1]
+        with suppress(RecursionError):
+            if self._last is not None and self._last[0] == (said, at):
+                return self._last[1]
         try:
             found = described(
                 said,
@@ -183,8 +194,7 @@ class WindowCalls:
             raise CallFailed("output", f"the call returned {error}, which is not on the device") from error
         except wire.TooLarge as error:
             raise CallFailed("too_large", f"the call returned {error}") from error
-        except (wire.BadTree, TypeError) as error:
-            raise_failure(reply)
+        except wire.BadTree as error:
             raise BrokenProtocol(str(error)) from error
         self._last = ((said, at), found)
         return found
@@ -217,22 +227,3 @@ class WindowCalls:
         for address, nbytes in self._layout.bands(at):
             if not poison.holds(self._view(address, nbytes), pattern):
                 raise GuardBroken("memory beside an output was written")
-
-    def _sharing(self, answer: Described, at: int) -> dict[str, Any]:
-        """Return which tensors of an answer share memory with inputs and with each other, by their addresses."""
-        numbers = tensors_of(answer.tree)
-        places = [(answer.addresses[each], answer.table[each]["nbytes"]) for each in numbers]
-        spans = self._layout.spans(at)
-        shared = [
-            [number, other]
-            for number, (address, nbytes) in enumerate(places)
-            for other, span in enumerate(spans)
-            if overlap(address, nbytes, span)
-        ]
-        repeated = [
-            [number, other]
-            for number, (address, nbytes) in enumerate(places)
-            for other in range(number)
-            if nbytes and places[other] == (address, nbytes)
-        ]
-        return {"shared": shared, "repeated": repeated}
