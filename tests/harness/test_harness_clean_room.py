@@ -353,9 +353,7 @@ def test_two_submissions_are_compared_in_one_timer(tmp_path: Path) -> None:
     assert found.ratio == pytest.approx(1 / 1.1, rel=1e-3)
     # Each is loaded twice, the rival's loads between the submission's.
     assert {entry[1] for entry in shared.log if entry[0] == "fire"} == {0, 1, 2, 3}
-    assert [event["roles"] for event in events if event["event"] == "dismiss"] == [
-        ["submission", "rival"]
-    ]
+    assert [event["roles"] for event in events if event["event"] == "dismiss"] == [["submission", "rival"]]
 
 
 def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
