@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay_cases import CASES as KINDS
-from replay_cases import Case, plain
+from replay_cases import Case, compiled, fma, matmul, plain, softmax3, softmax_right, three
 
 
 def halves(a, b, out):
@@ -49,4 +49,136 @@ TASKS = {
     "histogram": Case([((1 << 22,), "uint8")], counted, counts, 0.0),
     "halves": Case([((16384, 16384), "float16")] * 3, plain(halves), sum_of, 1e-2),
 }
-CASES = {**KINDS, **TASKS}
+
+
+def in_turns():
+    import torch
+    from replay_triton import fma_in_turns
+
+    def call(a, b, c):
+        out = torch.empty_like(a)
+        fma_in_turns[(264,)](a, b, c, out, a.numel(), B=4096, num_warps=8, launch_cooperative_grid=True)
+        return out
+
+    return call
+
+
+def dependent():
+    import torch
+    from replay_triton import fma_dependent
+
+    def call(a, b, c):
+        first, second = torch.empty_like(a), torch.empty_like(a)
+        grid = (a.numel() // 4096,)
+        fma_dependent[grid](a, b, c, first, a.numel(), B=4096, num_warps=8, launch_pdl=True)
+        fma_dependent[grid](first, b, c, second, a.numel(), B=4096, num_warps=8, launch_pdl=True)
+        return second
+
+    return call
+
+
+def by_descriptors():
+    import torch
+    from replay_triton import matmul_tma
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    def call(a, b):
+        (m, k), n = a.shape, b.shape[1]
+        out = torch.empty((m, n), device=a.device, dtype=a.dtype)
+        blocks = ((a, [128, 64]), (b, [64, 128]), (out, [128, 128]))
+        parts = [TensorDescriptor.from_tensor(*each) for each in blocks]
+        matmul_tma[((m // 128) * (n // 128),)](*parts, m, k, BM=128, BN=128, BK=64, num_warps=8, num_stages=3)
+        return out
+
+    return call
+
+
+def cupy_in_torch():
+    import cupy
+    import torch
+
+    alive = {}
+
+    def take(nbytes, _device):
+        block = torch.empty(max(nbytes, 1), dtype=torch.uint8, device="cuda")
+        alive[block.data_ptr()] = block
+        return block.data_ptr()
+
+    def give_back(address, _device):
+        alive.pop(address, None)
+
+    cupy.cuda.set_allocator(cupy.cuda.PythonFunctionAllocator(take, give_back).malloc)
+    kernel = cupy.ElementwiseKernel("float32 a, float32 b, float32 c", "float32 o", "o = a * b + c", "e")
+
+    def call(a, b, c):
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            return torch.as_tensor(kernel(*(cupy.asarray(each) for each in (a, b, c))), device="cuda")
+
+    return call
+
+
+def by_jax():
+    import os
+
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    import jax
+    import torch
+
+    call_jax = jax.jit(lambda a, b, c: a * b + c)
+
+    def call(a, b, c):
+        return torch.from_dlpack(call_jax(*(jax.dlpack.from_dlpack(each) for each in (a, b, c))))
+
+    return call
+
+
+def layer_norm(a):
+    import torch
+
+    return torch.nn.functional.layer_norm(a, a.shape[-1:])
+
+
+def convolution(a, weights):
+    import torch
+
+    return torch.nn.functional.conv2d(a, weights, padding=1)
+
+
+def spin(cycles):
+    """Wait for so many cycles, then add: a time that is set to within nanoseconds."""
+
+    def call(a, b):
+        import torch
+
+        torch.cuda._sleep(cycles)
+        return a + b
+
+    return plain(call)
+
+
+def small_pair():
+    return [((1 << 16,), "float32")] * 2
+
+
+MORE = {
+    "tma": Case([((2048, 2048), "float16")] * 2, by_descriptors, matmul, 2e-2),
+    "dependent": Case(three(), dependent, lambda a, b, c: (a * b + c) * b + c),
+    "in_turns": Case(three(), in_turns, fma),
+    "cupy_in_torch": Case(three(), cupy_in_torch, fma),
+    "max_plain": Case(softmax3(), compiled("max-autotune-no-cudagraphs"), softmax_right),
+    "max": Case(softmax3(), compiled("max-autotune"), softmax_right),
+    "sort": Case([((1 << 20,), "float32")], plain(lambda a: a.sort()[0]), lambda a: a.sort()[0], 0.0),
+    "norm": Case([((8192, 4096), "float16")], plain(layer_norm), layer_norm, 1e-2),
+    "conv": Case(
+        [((16, 64, 56, 56), "float16"), ((64, 64, 3, 3), "float16")], plain(convolution), convolution, 2e-2
+    ),
+    "gigabyte": Case(
+        [((1 << 13, 1 << 15), "float32")], plain(lambda a: a.amax(-1)), lambda a: a.amax(-1), 0.0
+    ),
+    "jax": Case(three(), by_jax, fma),
+}
+SPINS = {
+    f"spin_{step}": Case(small_pair(), spin(34_000 + 400 * step), lambda a, b: a + b) for step in range(6)
+}
+"""20 us on an H200, and each a percent longer than the one before."""
+CASES = {**KINDS, **TASKS, **MORE, **SPINS}

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import timing_path
-from clean_room_cases import TASKS
+from clean_room_cases import MORE, TASKS
 from time_common import (
     ROOT,
     STORED,
@@ -54,12 +54,24 @@ REPLAYED = (
         "overhead",
     ),
     *("own_graph", "fork", "cupy", "copy", "inline", "more_0"),
+    *(name for name in MORE if name != "jax"),
 )
 """Each of these that goes another way is a failure, unless its libraries are not there."""
-CALLED = {"item": ("waits",), "noise": ("random",), "elsewhere": ("elsewhere",), "cupy_pool": ()}
+CALLED = {
+    "item": ("waits",),
+    "noise": ("random",),
+    "elsewhere": ("elsewhere",),
+    "cupy_pool": (),
+    "jax": ("runtime",),
+}
 """These cannot be replayed, and the reasons that may be given; none where any will do."""
-HOSTILE = ("forge", "release", "release_more")
-"""Attacks on the clock: replayed, without a gain."""
+WALL = "wall_"
+WALLS = tuple(
+    WALL + name
+    for name in ("small", "splitk", "triton", "matmul", "aten", "attention", "constants", *TASKS)
+    if name != "histogram"
+)
+"""Kinds that could be replayed, but wait for the device at the end of each call: so they go by the wall clock."""
 TIMED = ("vectoradd", "grayscale", "histogram")
 """Tasks whose warm tests are timed as well."""
 REFERENCE = """\
@@ -99,20 +111,33 @@ call = CASES[{name!r}].build()
 def custom_kernel(data):
     return call(*data)
 """
+WAITING = """\
+import torch
+from clean_room_cases import CASES
+
+call = CASES[{name!r}].build()
+
+
+def custom_kernel(data):
+    answer = call(*data)
+    torch.cuda.synchronize()
+    return answer
+"""
 SHARED = ("clean_room_cases.py", "replay_cases.py", "replay_triton.py")
 
 
 def spec_of(name: str, mode: Mode, backend: Backend) -> JobSpec:
     """Return a job whose submission is a kind of calls."""
+    kind, text = name.removeprefix(WALL), WAITING if name.startswith(WALL) else SUBMISSION
     sources = {file: (ROOT / "benchmarks" / file).read_text(encoding="utf-8") for file in SHARED}
     return JobSpec(
         job_id=f"clean-room-{name}",
         mode=mode,
         backend=backend,
         harness=HarnessKind.STANDARD,
-        sources={**sources, "reference.py": REFERENCE.format(name=name)},
+        sources={**sources, "reference.py": REFERENCE.format(name=kind)},
         private_files=["reference.py"],
-        submission=SUBMISSION.format(name=name),
+        submission=text.format(name=kind),
         tests=[{"seed": 11}],
         benchmarks=[{"seed": 12}],
         rules=MeasureRules(),
@@ -148,14 +173,12 @@ class Lines:
 
 def expected_of(name: str) -> str:
     """Return what is to become of a kind."""
-    if name in HOSTILE:
-        return "hostile"
-    return "called" if name in CALLED else "replayed"
+    return "called" if name in CALLED or name.startswith(WALL) else "replayed"
 
 
 def planned(chosen: Any) -> list[tuple[str, Mode, str]]:
     """Return name, mode and start of each job, the most telling first."""
-    names = [*TIMED, *(each for each in REPLAYED if each not in TIMED), *CALLED, *HOSTILE]
+    names = [*TIMED, *(each for each in REPLAYED if each not in TIMED), *CALLED, *WALLS]
     names = chosen.only.split(",") if chosen.only else names
     ranked = [(name, Mode.LEADERBOARD, "warm") for name in names]
     tests = [(name, Mode.TEST, "warm") for name in TIMED if name in names]
