@@ -13,7 +13,7 @@ from harness_runs import quick_spec
 from inside import judged
 
 from kernelcup_harness import bench
-from kernelcup_harness.duel import of_pairs
+from kernelcup_harness.duel import Block, result
 from kernelcup_harness.protocol import (
     Backend,
     DuelResult,
@@ -29,7 +29,7 @@ HONEST = "def custom_kernel(data):\n    return data * 2\n"
 
 SHARE = 0.02 / 45
 """Of a final of ten."""
-BLOCKS = [[0.99 + 0.004 * (number % 5)] for number in range(60)]
+BLOCKS = [Block(taken_ns=([1e6 * (0.99 + 0.004 * (number % 5))], [1e6])) for number in range(60)]
 
 
 def width(found: DuelResult) -> float:
@@ -37,7 +37,7 @@ def width(found: DuelResult) -> float:
 
 
 def test_a_smaller_error_makes_the_interval_wider() -> None:
-    usual, strict = of_pairs([BLOCKS], [1e6]), of_pairs([BLOCKS], [1e6], SHARE)
+    usual, strict = result(BLOCKS), result(BLOCKS, SHARE)
     assert strict.ratio == usual.ratio
     quantiles = [NormalDist().inv_cdf(1 - error / 2) for error in (SHARE, 0.02)]
     assert width(strict) / width(usual) == pytest.approx(quantiles[0] / quantiles[1], rel=0.1)
@@ -70,7 +70,7 @@ def job(rival_error: float) -> JobSpec:
 
 def test_a_duel_by_calls_takes_the_error_of_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = errors_used(monkeypatch, bench, "result", 1)
-    judged(job(SHARE), tmp_path, roles=("submission", "trusted", "rival"))
+    judged(job(SHARE), tmp_path)
     assert given == [SHARE]
 
 

@@ -99,25 +99,3 @@ def test_quantiles_lie_between_neighbours() -> None:
 def test_a_moved_interval_never_goes_below_nothing() -> None:
     assert estimates.moved((5.0, 15.0), 10.0, 2.0) == (0.0, 7.0)
     assert estimates.moved(None, 1.0, 2.0) is None
-
-
-def test_a_slope_is_what_a_call_adds() -> None:
-    assert estimates.slopes([[1_000.0, 2_000.0], [4_000.0, 5_600.0]], [10, 40]) == [100.0, 120.0]
-
-
-def test_a_device_that_slows_itself_down_is_not_held_against_a_claim() -> None:
-    # Of a product of matrices: after a while of full load it takes a tenth longer.
-    few, many = [400.0, 395.0, 450.0, 440.0, 445.0], [1_600.0, 1_605.0, 1_840.0, 1_860.0, 1_850.0]
-    assert max(estimates.slopes([few, many], [10, 40])) > 46
-    assert max(estimates.slopes([few, many], [10, 40], quick=True)[:2]) < 41
-    assert len(estimates.slopes([few, many], [10, 40], quick=True)) == 3
-
-
-def test_of_two_slopes_both_count() -> None:
-    assert estimates.slopes([[1.0, 2.0], [5.0, 4.0]], [1, 2], quick=True) == [2.0, 4.0]
-
-
-def test_short_series_that_are_slow_do_not_choose() -> None:
-    # Who made them wait would look quick; only the long ones are looked at.
-    few, many = [900.0, 400.0, 900.0, 400.0], [1_700.0, 1_600.0, 1_750.0, 1_650.0]
-    assert estimates.slopes([few, many], [10, 40], quick=True) == [40.0, pytest.approx(1250 / 30)]

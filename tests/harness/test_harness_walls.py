@@ -1,4 +1,4 @@
-"""Where there is no GPU, the judge's wall clock times calls: nothing that a submission does makes them look short."""
+"""Calls timed by the judge's wall clock: nothing that a submission does makes them look short."""
 
 from __future__ import annotations
 
@@ -12,9 +12,13 @@ from inside import cases, judged
 
 from kernelcup_harness import walls
 from kernelcup_harness.answers import CallFailed
-from kernelcup_harness.calls import Caller
+from kernelcup_harness.calls import Caller, Calls
 from kernelcup_harness.checks import Checks
+from kernelcup_harness.contestant import Contestant
+from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
+from kernelcup_harness.lines import MachineFailed
 from kernelcup_harness.protocol import (
+    Audit,
     Backend,
     JobSpec,
     MeasureRules,
@@ -25,6 +29,7 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 from kernelcup_harness.schedule import PlannedCase, Stage
+from kernelcup_harness.task_code import TaskFault
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
@@ -55,12 +60,14 @@ def ranked(submission: str, **changes: Any) -> JobSpec:
 
 @pytest.mark.parametrize("backend", [Backend.CPU, Backend.EMULATED])
 def test_a_ranked_time_is_by_the_wall_clock(tmp_path: Path, backend: Backend) -> None:
-    (case,) = cases(judged(ranked(HONEST, backend=backend), tmp_path, roles=("submission",)))
+    (case,) = cases(judged(ranked(HONEST, backend=backend), tmp_path))
     assert case.verdict is Verdict.ACCEPTED
     assert case.timing is not None
-    assert case.timing.audit is not None
-    assert case.timing.audit.level is TrustLevel.WALL_CLOCK
+    audit = Audit(score_ns=case.timing.raw_ns, level=TrustLevel.WALL_CLOCK)
+    assert case.timing.audit == audit
+    # Nothing is subtracted.
     assert case.timing.score_ns == case.timing.raw_ns
+    assert case.timing.offset_ns == 0.0
     assert len(case.timing.own_ns) == len(case.timing.samples_ns)
     assert all(own < ns for own, ns in zip(case.timing.own_ns, case.timing.samples_ns, strict=True))
     assert case.timing.overhead_ns is not None
@@ -81,6 +88,28 @@ def test_a_duel_is_decided_by_the_wall_clock_too() -> None:
     assert duel.verdict == "slower", duel.rival_message
 
 
+# Overheads
+
+
+def test_overheads_are_measured_before_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    for name in ("_use_builtin", "_forget", "_load", "_go"):
+        real = getattr(Contestant, name)
+
+        def noted(self: Contestant, frame: dict[str, Any], real: Any = real) -> Any:
+            asked.append(frame["type"])
+            return real(self, frame)
+
+        monkeypatch.setattr(Contestant, name, noted)
+    events = judged(ranked(HONEST), tmp_path)
+    before, after = asked[: asked.index("load")], asked[asked.index("load") + 1 :]
+    assert before[0] == "builtin"
+    assert before[-1] == "forget"
+    assert before.count("go") > walls.UNCOUNTED
+    assert set(after) == {"go"}
+    assert cases(events)[0].verdict is Verdict.ACCEPTED
+
+
 def test_a_benchmark_is_timed_by_the_wall_clock_without_a_level() -> None:
     (case,) = run(ranked(HONEST, mode=Mode.BENCHMARK)).report.stages[-1].cases
     assert case.timing is not None
@@ -90,12 +119,17 @@ def test_a_benchmark_is_timed_by_the_wall_clock_without_a_level() -> None:
 
 
 class FakeChecks:
-    """Makes one input for each case."""
+    """Makes one input for each case, but for the case whose generator fails."""
+
+    def __init__(self, fails: int | None = None) -> None:
+        self._fails = fails
 
     def place(self, _stage: StageName, case: PlannedCase) -> int:
         return case.index
 
     def make_input(self, place: int, _sample: SampleName) -> int:
+        if place == self._fails:
+            raise TaskFault("no such size")
         return place
 
     def form(self, _place: int) -> None:
@@ -103,19 +137,20 @@ class FakeChecks:
 
 
 class FakeCaller:
-    """Takes a second by its clock for each call; fails where it is told to."""
+    """Takes a second for each call by its clock, or less; fails where it is told to."""
 
-    def __init__(self, fails: bool = False) -> None:
-        self.now_s, self.calls, self.forgotten, self._fails = 0.0, 0, False, fails
+    def __init__(self, fails: Exception | None = None, *, call_s: float = 1.0) -> None:
+        self.now_s, self.calls, self.forgotten = 0.0, 0, False
+        self._fails, self._call_s = fails, call_s
 
     def ask(self, _frame: dict[str, Any], _expected: str, *, timeout_s: float) -> None:
         assert timeout_s > 0
 
-    def timed(self, _slot: int, data: int, _form: None, *, timeout_s: float) -> Any:
+    def timed(self, data: int, _form: None, *, timeout_s: float) -> Any:
         assert timeout_s > 0
-        if self._fails:
-            raise CallFailed("exception", "no")
-        self.calls, self.now_s = self.calls + 1, self.now_s + 1.0
+        if self._fails is not None:
+            raise self._fails
+        self.calls, self.now_s = self.calls + 1, self.now_s + self._call_s
         return dataclasses.make_dataclass("Pending", ["wall_ns"])(1000.0 * (1 + data))
 
     def forget(self, *, timeout_s: float) -> None:
@@ -129,9 +164,13 @@ def stage(count: int, *, timed: bool = True) -> Stage:
     return Stage(name=StageName.RANKED, cases=planned, limit_s=10.0, timed=timed)
 
 
-def overheads(caller: FakeCaller) -> walls.Overheads:
-    """Return what measures with a caller that is none."""
-    return walls.Overheads(cast("Checks", FakeChecks()), cast("Caller", caller))
+def overheads(caller: FakeCaller, *, fails: int | None = None) -> walls.Overheads:
+    """Return what measures with a caller that is none; the generator of one case may fail."""
+    return walls.Overheads(
+        cast("Checks", FakeChecks(fails)),
+        cast("Caller", caller),
+        lambda _stage, _case: cast("Calls", caller),
+    )
 
 
 def test_overheads_that_take_long_are_measured_of_the_first_case_only() -> None:
@@ -144,6 +183,32 @@ def test_overheads_that_take_long_are_measured_of_the_first_case_only() -> None:
     assert caller.forgotten
 
 
+def test_the_overhead_of_each_case_is_that_of_its_own_calls() -> None:
+    caller, two = FakeCaller(call_s=0.01), stage(2)
+    found = overheads(caller)
+    found.measure([two], clock=lambda: caller.now_s)
+    assert [found.of(two, case) for case in two.cases] == [1000.0, 2000.0]
+    assert caller.calls == 2 * (walls.UNCOUNTED + walls.SAMPLES)
+
+
+def test_calls_are_made_by_what_makes_those_of_the_case() -> None:
+    caller, others, two = FakeCaller(call_s=0.01), FakeCaller(call_s=0.01), stage(2)
+    found = walls.Overheads(
+        cast("Checks", FakeChecks()),
+        cast("Caller", caller),
+        lambda _stage, case: cast("Calls", others if case.index else caller),
+    )
+    found.measure([two], clock=lambda: caller.now_s)
+    assert caller.calls == others.calls == walls.UNCOUNTED + walls.SAMPLES
+
+
+def test_a_case_whose_generator_fails_has_no_overhead_and_the_next_has() -> None:
+    caller, two = FakeCaller(call_s=0.01), stage(2)
+    found = overheads(caller, fails=0)
+    found.measure([two], clock=lambda: caller.now_s)
+    assert [found.of(two, case) for case in two.cases] == [None, 2000.0]
+
+
 def test_cases_that_are_not_timed_have_no_overhead() -> None:
     caller, tests = FakeCaller(), stage(1, timed=False)
     found = overheads(caller)
@@ -152,7 +217,18 @@ def test_cases_that_are_not_timed_have_no_overhead() -> None:
     assert not caller.forgotten
 
 
-def test_a_process_that_fails_before_any_submission_is_there_is_the_machines_fault() -> None:
-    caller = FakeCaller(fails=True)
-    with pytest.raises(walls.MachineFailed, match="no"):
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (CallFailed("exception", "no room"), "no room"),
+        (BrokenProtocol("an unexpected frame"), "unexpected"),
+        (ChannelTimeout(), "ChannelTimeout"),
+        (ChannelClosed("end of stream"), "end of stream"),
+    ],
+)
+def test_a_process_that_fails_before_any_submission_is_there_is_the_machines_fault(
+    failure: Exception, text: str
+) -> None:
+    caller = FakeCaller(fails=failure)
+    with pytest.raises(MachineFailed, match=text):
         overheads(caller).measure([stage(1)], clock=lambda: caller.now_s)
