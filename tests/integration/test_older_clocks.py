@@ -156,7 +156,7 @@ def test_a_board_with_a_gpu_beside_keeps_what_it_requires_and_its_log_says_what_
 def test_what_a_board_requires_after_the_upgrade_may_be_asked_of_a_new_one(db) -> None:
     for name in ("strict", "named", "loose", "waits"):
         board = get_board(db, name)
-        check_proofs(board.harness, board.trust, duel=board.duel)
+        check_proofs(board.harness, board)
 
 
 def test_duels_by_the_older_clock_are_ended(db) -> None:

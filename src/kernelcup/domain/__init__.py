@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelcup.domain.competition import (
     LARGEST_ID,
     REJECTED,
+    BoardSettings,
     CodePolicy,
     Device,
     DuelOutcome,
@@ -39,6 +40,7 @@ __all__ = [
     "OPERATOR",
     "REJECTED",
     "Actor",
+    "BoardSettings",
     "CodePolicy",
     "CudaConfig",
     "Device",

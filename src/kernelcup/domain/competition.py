@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -110,20 +111,12 @@ class JobState(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Leaderboard:
-    """A competition: a task version, the devices that it accepts, and its times."""
+class BoardSettings:
+    """Choices of a leaderboard's managers, beside its task, devices and harness."""
 
-    id: int
-    name: str
-    task_hash: str
-    devices: tuple[str, ...]
-    harness: HarnessKind
-    opens_at: datetime | None
-    deadline: datetime | None
+    opens_at: datetime | None = None
+    deadline: datetime | None = None
     """Aware, UTC; None never closes."""
-    created_at: datetime
-    creator: str
-    creator_id: int
     visibility: Visibility = Visibility.PUBLIC
     pseudonymous: bool = False
     """Whether members are shown to each other under their pseudonyms."""
@@ -132,19 +125,34 @@ class Leaderboard:
     """From this time on, all but its managers see the standings as of this time."""
     max_file_bytes: int | None = None
     """The board's own size limit for submissions; None for the platform's."""
-    review_tags: tuple[str, ...] = ()
+    review_tags: Sequence[str] = ()
     """Tags of the static screen with which a ranked result must be reviewed before it counts."""
     trust: TrustRule = TrustRule.ANY
+    """How far a time must be proven to rank."""
     duel: bool = False
     """Whether a new first place must win a duel against the previous one, measured in turns."""
+    event: str = ""
+    """The event that it is part of; empty for none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaderboard(BoardSettings):
+    """A competition: a task version, the devices that it accepts, and its times."""
+
+    id: int
+    name: str
+    task_hash: str
+    devices: tuple[str, ...]
+    harness: HarnessKind
+    created_at: datetime
+    creator: str
+    creator_id: int
     judging: str = ""
     """:meth:`Task.judging` of its task and harness: only results with an equal value rank."""
     notice: str = ""
     """A notice for participants if others see more of them than was promised when they submitted."""
     seeds_below: int | None = None
     """The bound of seeds that the trial proposed, if its task has none; None for 63 bits."""
-    event: str = ""
-    """The event that it is part of; empty for none."""
 
     def takes(self, level: TrustLevel) -> bool:
         """Return whether times of this level rank here."""

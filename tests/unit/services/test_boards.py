@@ -11,6 +11,7 @@ from kernelcup.domain import (
     NOBODY,
     OPERATOR,
     Actor,
+    BoardSettings,
     CodePolicy,
     Language,
     Role,
@@ -251,8 +252,10 @@ def test_what_a_device_cannot_prove_is_not_asked_of_it(
 def test_times_of_a_processor_cannot_be_audited() -> None:
     known = [make_device(name="cpu", backend=Backend.CPU)]
     with pytest.raises(InvalidValue, match="come from the wall clock"):
-        boards.check_proofs(HarnessKind.STANDARD, TrustRule.AUDITED, duel=False, devices=["cpu"], known=known)
-    boards.check_proofs(HarnessKind.STANDARD, TrustRule.ANY, duel=True, devices=["cpu"], known=known)
+        boards.check_proofs(
+            HarnessKind.STANDARD, BoardSettings(trust=TrustRule.AUDITED), devices=["cpu"], known=known
+        )
+    boards.check_proofs(HarnessKind.STANDARD, BoardSettings(duel=True), devices=["cpu"], known=known)
 
 
 def test_a_closed_board_exists_for_its_members_and_managers_only(db) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from builders import NOW, make_actor, make_task
-from kernelcup.domain import OPERATOR, Role, Task
+from kernelcup.domain import OPERATOR, BoardSettings, Role, Task
 from kernelcup.errors import Conflict, OwnHarnessNeeded
 from kernelcup.services.boards import boards
 from kernelcup.services.boards.changes import update_board
@@ -36,7 +36,7 @@ class FakeTrial:
 
 def made(db, task: Task, **overrides: Any) -> MadeBoard:
     values = {"name": "double", "task": task, "devices": ["H100"], "creator": "grace", "now": NOW}
-    return boards.make_board(db, **{**values, **overrides})
+    return boards.make_board(db, settings=BoardSettings(), **{**values, **overrides})
 
 
 @pytest.mark.first_contact(

@@ -16,7 +16,7 @@ from kernelcup.cli.show import render
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
 from kernelcup.client.models import BoardInfo, JobInfo, SubmissionInfo, TaskInfo
-from kernelcup.domain import OPERATOR, DuelOutcome, JobState
+from kernelcup.domain import OPERATOR, BoardSettings, DuelOutcome, JobState
 from kernelcup.errors import Forbidden, NotFound
 from kernelcup.services.boards import boards, changes
 from kernelcup.services.machines.outages import outage_text, outages
@@ -207,7 +207,8 @@ class LocalBackend:
             now=datetime.now(UTC),
             known_devices=self._config.devices,
             trial=wiring.make_trial(self._config),
-            **settings,
+            harness=settings.get("harness"),
+            settings=BoardSettings(**{key: settings[key] for key in settings if key != "harness"}),
         )
         return BoardInfo.of(made.board), made.notes
 

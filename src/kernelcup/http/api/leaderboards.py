@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from pydantic import BeforeValidator, Field, Json
 
-from kernelcup.domain import CodePolicy, Role, Scope, Task, TrustRule, Visibility
+from kernelcup.domain import BoardSettings, CodePolicy, Role, Scope, Task, TrustRule, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api import forms
 from kernelcup.http.api.forms import CreatedOut, Done, LeaderboardOut, Moment, Page, moment
@@ -131,7 +131,8 @@ def create(
         now=now,
         known_devices=platform.config.devices,
         trial=platform.trial,
-        **values,
+        harness=values.pop("harness", None),
+        settings=BoardSettings(**values),
     )
     return CreatedOut(**LeaderboardOut.of(made.board).model_dump(), notes=list(made.notes))
 

@@ -10,7 +10,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import Field
 
-from kernelcup.domain import Actor, Task, Visibility
+from kernelcup.domain import Actor, BoardSettings, Task, Visibility
 from kernelcup.errors import InvalidValue, NotFound
 from kernelcup.http.api.forms import Body
 from kernelcup.http.dependencies import Now, PlatformDep
@@ -108,9 +108,8 @@ def _put(platform: Platform, admin: Actor, name: str, task: Task, body: FolderIn
             creator=admin,
             now=now,
             harness=body.harness,
-            deadline=deadline,
+            settings=BoardSettings(deadline=deadline, visibility=body.visibility),
             known_devices=known,
-            visibility=body.visibility,
             trial=platform.trial,
         )
     harness = board.harness if body.harness is None else body.harness

@@ -14,14 +14,13 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import (
     OPERATOR,
     Actor,
-    CodePolicy,
+    BoardSettings,
     Device,
     Leaderboard,
     Role,
     Scope,
     Task,
     TrustRule,
-    Visibility,
 )
 from kernelcup.errors import Conflict, InvalidValue
 from kernelcup.services import access
@@ -91,9 +90,10 @@ RESERVED_NAMES = frozenset(
 )
 
 
-def create_board(db: Database, **settings: Any) -> Leaderboard:
-    """Create a leaderboard as :func:`make_board` does, and return it without the notes."""
-    return make_board(db, **settings).board
+def create_board(db: Database, **given: Any) -> Leaderboard:
+    """Create a leaderboard as :func:`make_board` does, with its settings among the arguments, and return it."""
+    settings = BoardSettings(**{name: given.pop(name) for name in boards.SETTINGS if name in given})
+    return make_board(db, settings=settings, **given).board
 
 
 def make_board(
@@ -104,19 +104,9 @@ def make_board(
     devices: Sequence[str],
     creator: str | Actor,
     now: datetime,
+    settings: BoardSettings,
     harness: HarnessKind | None = None,
-    opens_at: datetime | None = None,
-    deadline: datetime | None = None,
     known_devices: Sequence[Device] | None = None,
-    visibility: Visibility = Visibility.PUBLIC,
-    pseudonymous: bool = False,
-    code_policy: CodePolicy = CodePolicy.NEVER,
-    max_file_bytes: int | None = None,
-    review_tags: Sequence[str] = (),
-    freeze_at: datetime | None = None,
-    trust: TrustRule = TrustRule.ANY,
-    duel: bool = False,
-    event: str = "",
     trial: TaskTrial | None = None,
 ) -> MadeBoard:
     """Create a leaderboard for a snapshot of the task.
@@ -126,9 +116,6 @@ def make_board(
         harness: The harness that judges. None chooses the standard harness if the task's own solutions pass
             under it; the task's own harness must be asked for.
         known_devices: The configured devices; others are refused. None accepts any name.
-        trust: How far a time must be proven to rank.
-        duel: Whether a new first place must win a duel against the previous one.
-        event: Name of the event that it is part of; empty for none.
         trial: Tries the task; None if that cannot be done here.
 
     Raises:
@@ -142,12 +129,12 @@ def make_board(
     check_board_name(name)
     chosen = choose_devices(devices, known_devices)
     check_judgeable(task, chosen, known_devices)
-    check_ahead(deadline, now=now)
-    check_settings(opens_at, deadline, freeze_at, max_file_bytes, review_tags)
-    check_event(event)
+    check_ahead(settings.deadline, now=now)
+    check_settings(settings)
+    check_event(settings.event)
     check_free(db, name)
     judged = choose_judging(task, harness, chosen, trial)
-    check_proofs(judged.harness, trust, duel=duel, devices=chosen, known=known_devices)
+    check_proofs(judged.harness, settings, devices=chosen, known=known_devices)
     with db.write(durable=True) as session:
         board_id = boards.insert(
             session,
@@ -155,21 +142,11 @@ def make_board(
             task_hash=task_versions.save(session, task, now=now),
             devices=chosen,
             harness=judged.harness,
-            opens_at=opens_at,
-            deadline=deadline,
             creator_id=_creator_id(session, creator, now=now),
             now=now,
-            visibility=visibility,
-            pseudonymous=pseudonymous,
-            code_policy=code_policy,
-            max_file_bytes=max_file_bytes,
-            review_tags=review_tags,
-            freeze_at=freeze_at,
-            trust=trust,
-            duel=duel,
+            settings=settings,
             judging=task.judging(judged.harness),
             seeds_below=judged.seeds_below,
-            event=event,
         )
         actor = creator if isinstance(creator, Actor) else OPERATOR
         detail = {"id": board_id, "task": task.content_hash, "devices": list(chosen)}
@@ -315,23 +292,18 @@ def choose_devices(names: Sequence[str], known: Sequence[Device] | None) -> list
     return list(chosen.values())
 
 
-def check_settings(
-    opens_at: datetime | None,
-    deadline: datetime | None,
-    freeze_at: datetime | None,
-    max_file_bytes: int | None,
-    review_tags: Sequence[str],
-) -> None:
+def check_settings(settings: BoardSettings) -> None:
     """Raise ``InvalidValue`` if settings are invalid or contradict each other."""
+    opens_at, deadline, freeze_at = settings.opens_at, settings.deadline, settings.freeze_at
     if deadline is not None and opens_at is not None and deadline <= opens_at:
         raise InvalidValue("The deadline is not after the opening.")
     if freeze_at is not None and opens_at is not None and freeze_at < opens_at:
         raise InvalidValue("The freeze is before the opening.")
-    if max_file_bytes is not None and not 1 <= max_file_bytes <= LARGEST_SIZE_LIMIT:
-        raise InvalidValue(f"max_file_bytes {max_file_bytes}: expected 1 to {LARGEST_SIZE_LIMIT:,}.")
-    if len(review_tags) > MOST_REVIEW_TAGS:
+    if settings.max_file_bytes is not None and not 1 <= settings.max_file_bytes <= LARGEST_SIZE_LIMIT:
+        raise InvalidValue(f"max_file_bytes {settings.max_file_bytes}: expected 1 to {LARGEST_SIZE_LIMIT:,}.")
+    if len(settings.review_tags) > MOST_REVIEW_TAGS:
         raise InvalidValue(f"review_tags: at most {MOST_REVIEW_TAGS}.")
-    for tag in review_tags:
+    for tag in settings.review_tags:
         if not re.fullmatch(r"[A-Za-z0-9_.:-]{1,64}", tag):
             raise InvalidValue(f"Review tag {tag!r}: expected letters, digits, '_', '.', ':' and '-'.")
 
@@ -350,9 +322,8 @@ def without_gpu_of(names: Sequence[str], known: Sequence[Device] | None) -> list
 
 def check_proofs(
     harness: HarnessKind,
-    trust: TrustRule,
+    settings: BoardSettings,
     *,
-    duel: bool,
     devices: Sequence[str] = (),
     known: Sequence[Device] | None = None,
 ) -> None:
@@ -362,24 +333,24 @@ def check_proofs(
         devices: Names of the leaderboard's devices.
         known: The devices of this service, None if they are not known.
     """
-    if duel and (emulated := emulated_of(devices, known)):
+    if settings.duel and (emulated := emulated_of(devices, known)):
         raise InvalidValue(
             f"duel: the emulated device {emulated[0]!r} cannot measure two submissions in turns; "
             "leave out `duel` or the device."
         )
-    if trust is TrustRule.AUDITED and (without := without_gpu_of(devices, known)):
+    if settings.trust is TrustRule.AUDITED and (without := without_gpu_of(devices, known)):
         raise InvalidValue(
             f"trust: {without[0]!r} has no GPU, so its times come from the wall clock and cannot be audited; "
             "leave out `trust` or the device."
         )
     if harness is HarnessKind.STANDARD:
         return
-    if trust is TrustRule.AUDITED:
+    if settings.trust is TrustRule.AUDITED:
         raise InvalidValue(
             "trust: times of a task's own harness are self-measured, so none of them could rank where only "
             "audited times do. Use the standard harness, or 'any'."
         )
-    if duel:
+    if settings.duel:
         raise InvalidValue("duel: only the standard harness measures two submissions in turns.")
 
 

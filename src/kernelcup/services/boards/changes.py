@@ -244,17 +244,13 @@ def _changed(
         board_rules.check_ahead(changed.deadline, now=now)
     if changed.freeze_at != board.freeze_at and changed.freeze_at is not None and changed.freeze_at < now:
         raise InvalidValue("The freeze would have begun already; standings of the past are not kept.")
-    board_rules.check_settings(
-        changed.opens_at, changed.deadline, changed.freeze_at, changed.max_file_bytes, changed.review_tags
-    )
+    board_rules.check_settings(changed)
     if (changed.task_hash, changed.devices) != (board.task_hash, board.devices):
         check_judgeable(task, changed.devices, known)
     # A proof that the board lacked already must not block a change of another setting.
     asks = ("trust", "duel", "devices", "harness")
     if any(getattr(changed, name) != getattr(board, name) for name in asks):
-        board_rules.check_proofs(
-            changed.harness, changed.trust, duel=changed.duel, devices=changed.devices, known=known
-        )
+        board_rules.check_proofs(changed.harness, changed, devices=changed.devices, known=known)
     return changed
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelcup.domain import Actor, Device, Role, Scope, Visibility
+from kernelcup.domain import Actor, BoardSettings, Device, Role, Scope, Visibility
 from kernelcup.errors import Conflict, InvalidTask, InvalidValue, NotFound, UserError
 from kernelcup.services import access
 from kernelcup.services.boards import boards as board_rules
@@ -257,8 +257,7 @@ class _Sync:
                 creator=self.creator(),
                 now=self.now,
                 harness=options.harness,
-                deadline=deadline,
-                visibility=options.visibility or Visibility.PUBLIC,
+                settings=BoardSettings(deadline=deadline, visibility=options.visibility or Visibility.PUBLIC),
                 trial=options.trial,
             ).notes
         self.result.created.append(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +13,7 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, func, or_, sele
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import CodePolicy, JobState, Leaderboard, TrustRule, Visibility
+from kernelcup.domain import BoardSettings, CodePolicy, JobState, Leaderboard, TrustRule, Visibility
 from kernelcup.errors import Conflict
 from kernelcup.storage.people.users import name_key
 from kernelcup.storage.tables import (
@@ -29,6 +30,8 @@ from kernelcup.storage.tables import (
 )
 from kernelcup_harness.protocol import HarnessKind, Mode
 
+SETTINGS = tuple(each.name for each in dataclasses.fields(BoardSettings))
+
 
 def insert(
     session: Session,
@@ -37,21 +40,11 @@ def insert(
     task_hash: str,
     devices: Sequence[str],
     harness: HarnessKind,
-    opens_at: datetime | None,
-    deadline: datetime | None,
     creator_id: int,
     now: datetime,
-    visibility: Visibility = Visibility.PUBLIC,
-    pseudonymous: bool = False,
-    code_policy: CodePolicy = CodePolicy.NEVER,
-    max_file_bytes: int | None = None,
-    review_tags: Sequence[str] = (),
-    freeze_at: datetime | None = None,
-    trust: TrustRule = TrustRule.ANY,
-    duel: bool = False,
+    settings: BoardSettings,
     judging: str = "",
     seeds_below: int | None = None,
-    event: str = "",
 ) -> int:
     """Store a leaderboard and return its id. Raise ``Conflict`` if the name is taken."""
     row = LeaderboardRow(
@@ -59,21 +52,11 @@ def insert(
         name_key=name_key(name),
         task_hash=task_hash,
         harness=harness.value,
-        opens_at=opens_at,
-        deadline=deadline,
         creator_id=creator_id,
         created_at=now,
-        visibility=visibility.value,
-        pseudonymous=pseudonymous,
-        code_policy=code_policy.value,
-        max_file_bytes=max_file_bytes,
-        review_tags=" ".join(review_tags),
-        freeze_at=freeze_at,
-        trust=trust.value,
-        duel=duel,
         judging=judging,
         seeds_below=seeds_below,
-        event=event,
+        **_columns(settings),
     )
     session.add(row)
     try:
@@ -92,23 +75,22 @@ def replace(session: Session, board: Leaderboard) -> None:
         .values(
             task_hash=board.task_hash,
             harness=board.harness.value,
-            opens_at=board.opens_at,
-            deadline=board.deadline,
-            visibility=board.visibility.value,
-            pseudonymous=board.pseudonymous,
-            code_policy=board.code_policy.value,
-            max_file_bytes=board.max_file_bytes,
-            review_tags=" ".join(board.review_tags),
-            freeze_at=board.freeze_at,
-            trust=board.trust.value,
-            duel=board.duel,
             judging=board.judging,
             seeds_below=board.seeds_below,
-            event=board.event,
+            **_columns(board),
         )
     )
     session.execute(delete(LeaderboardDeviceRow).where(LeaderboardDeviceRow.leaderboard_id == board.id))
     _insert_devices(session, board.id, board.devices)
+
+
+def _columns(settings: BoardSettings) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in SETTINGS} | {
+        "visibility": settings.visibility.value,
+        "code_policy": settings.code_policy.value,
+        "review_tags": " ".join(settings.review_tags),
+        "trust": settings.trust.value,
+    }
 
 
 def add_notice(session: Session, board_id: int, text: str) -> None:
@@ -355,27 +337,23 @@ def _load(session: Session, query: Select[Any]) -> list[Leaderboard]:
 
 
 def _leaderboard(board: Any, devices: Sequence[str]) -> Leaderboard:
+    settings = {name: getattr(board, name) for name in SETTINGS} | {
+        "visibility": Visibility(board.visibility),
+        "code_policy": CodePolicy(board.code_policy),
+        "review_tags": tuple(board.review_tags.split()),
+        "trust": TrustRule(board.trust),
+    }
     return Leaderboard(
         id=board.id,
         name=board.name,
         task_hash=board.task_hash,
         devices=tuple(devices),
         harness=HarnessKind(board.harness),
-        opens_at=board.opens_at,
-        deadline=board.deadline,
         created_at=board.created_at,
         creator=board.creator,
         creator_id=board.creator_id,
-        visibility=Visibility(board.visibility),
-        pseudonymous=board.pseudonymous,
-        code_policy=CodePolicy(board.code_policy),
-        freeze_at=board.freeze_at,
-        max_file_bytes=board.max_file_bytes,
-        review_tags=tuple(board.review_tags.split()),
-        trust=TrustRule(board.trust),
-        duel=board.duel,
         judging=board.judging,
         notice=board.notice,
         seeds_below=board.seeds_below,
-        event=board.event,
+        **settings,
     )

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from kernelcup.domain import Actor, Role, Scope
+from kernelcup.domain import Actor, BoardSettings, Role, Scope
 from kernelcup.errors import InvalidTask, InvalidValue, NotFound, UserError
 from kernelcup.http.dependencies import ActorDep, Now, PlatformDep
 from kernelcup.http.pages.addresses import address
@@ -135,7 +135,8 @@ def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> str:
         now=now,
         known_devices=platform.config.devices,
         trial=platform.trial,
-        **settings,
+        harness=settings.pop("harness", None),
+        settings=BoardSettings(**settings),
     )
     return made.board.name
 
