@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders import make_case, make_report, make_spec
-from kernelcup_harness import estimates, protocol
+from kernelcup_harness import protocol
 from kernelcup_harness.protocol import (
     CaseResult,
     Difference,
@@ -119,16 +119,14 @@ def test_any_text_survives(hostile: str) -> None:
 def audit(**changes: Any) -> protocol.Audit:
     """Return an audit."""
     values: dict[str, Any] = {
-        "captured": False,
-        "handshake_ns": 1.0,
-        "handshake_slack_ns": 1.0,
+        "captured": True,
         "score_ns": 30.0,
-        "level": protocol.TrustLevel.BOUNDED,
+        "level": protocol.TrustLevel.REPLAYED,
     }
     return protocol.Audit(**(values | changes))
 
 
-def test_a_claim_is_ranked_without_what_an_empty_kernel_reads() -> None:
+def test_a_time_without_an_audit_is_the_samples_without_an_empty_graphs() -> None:
     timing = Timing(samples_ns=[10.0, 12.0, 14.0], offset_ns=2.0)
     assert (timing.raw_ns, timing.claim_ns, timing.score_ns) == (12.0, 10.0, 10.0)
     low, high = timing.interval_ns or (0.0, 0.0)
@@ -169,32 +167,17 @@ def test_what_an_audit_says_is_ranked() -> None:
     assert timing.score_ns == 30.0
 
 
-@pytest.mark.parametrize("score_ns", [30.0, estimates.alone(30.0)])
-def test_the_interval_of_a_slope_is_from_its_series(score_ns: float) -> None:
-    walls = [[100.0, 100.0, 100.0], [400.0, 410.0, 390.0]]
-    found = audit(slope_calls=[10, 20], slope_walls_ns=walls, slope_ns=30.0, score_ns=score_ns)
-    timing = Timing(samples_ns=[10.0, 10.01], audit=found)
-    assert found.slopes_ns == pytest.approx([30.0, 31.0, 29.0])
+def test_an_interval_is_as_wide_as_that_of_the_samples_and_around_the_ranked_time() -> None:
+    timing = Timing(samples_ns=[10.0, 12.0, 14.0], audit=audit())
     low, high = timing.interval_ns or (0.0, 0.0)
-    # Student's of three, and how well is known what a call alone takes.
-    half = 2.48 if score_ns == 30.0 else math.hypot(2.48, 1.96 * estimates.ALONE_ERROR_SHARE * score_ns)
-    assert (score_ns - low, high - score_ns) == pytest.approx((half, half), abs=0.01)
+    plain = Timing(samples_ns=[10.0, 12.0, 14.0]).interval_ns or (0.0, 0.0)
+    assert (low, high) == pytest.approx((plain[0] + 18.0, plain[1] + 18.0))
 
 
-def test_where_a_part_of_the_gaps_was_taken_off_the_interval_has_a_part_of_its_error() -> None:
-    walls = [[1e5, 1e5, 1e5], [4e5, 4e5, 4e5]]
-    alone_ns = estimates.alone(10e3)
-
-    def half_ns(score_ns: float) -> float:
-        found = audit(slope_calls=[10, 40], slope_walls_ns=walls, slope_ns=10e3, score_ns=score_ns)
-        low, high = Timing(samples_ns=[20e3] * 20, audit=found).interval_ns or (0.0, 0.0)
-        assert score_ns - low == pytest.approx(high - score_ns)
-        return high - score_ns
-
-    middle_ns = (20e3 + alone_ns) / 2
-    assert half_ns(20e3) == 0.0
-    assert half_ns(middle_ns) == pytest.approx(1.96 * 0.5 * estimates.ALONE_ERROR_SHARE * middle_ns, rel=1e-3)
-    assert half_ns(alone_ns) == pytest.approx(1.96 * estimates.ALONE_ERROR_SHARE * alone_ns, rel=1e-3)
+def test_a_contestants_own_time_is_shown_and_not_ranked() -> None:
+    timing = Timing(samples_ns=[10.0, 12.0], own_ns=[3.0, 5.0], overhead_ns=4.0)
+    assert (timing.read_ns, timing.score_ns) == (4.0, 11.0)
+    assert Timing(samples_ns=[10.0, 12.0]).read_ns == 11.0
 
 
 def test_a_reported_mean_is_ranked_with_its_own_error() -> None:
@@ -232,10 +215,8 @@ FULL_REPORT = to_json(
                             samples_ns=[1.0],
                             audit=protocol.Audit(
                                 captured=True,
-                                handshake_ns=1.0,
-                                handshake_slack_ns=1.0,
                                 score_ns=1.0,
-                                level=protocol.TrustLevel.AUDITED,
+                                level=protocol.TrustLevel.REPLAYED,
                                 findings=[protocol.Finding(code="near_floor", text="near")],
                             ),
                         ),
@@ -378,6 +359,48 @@ def test_a_number_beyond_all_floats_is_refused() -> None:
 def test_another_version_of_the_protocol_is_refused() -> None:
     with pytest.raises(ProtocolError, match="version"):
         from_json(JobSpec, FULL_SPEC | {"version": protocol.PROTOCOL_VERSION + 1})
+
+
+# Reports of older versions
+
+
+PAST = [
+    (each, key) for each in (protocol.Audit, Timing, protocol.Calibration) for key in sorted(each.past_keys)
+]
+
+
+def values_of(kind: type) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a full report as JSON, and the object of this type in it."""
+    path = next(path for each, path in objects(RunReport, FULL_REPORT) if each is kind)
+    return edited(FULL_REPORT, path)
+
+
+@pytest.mark.parametrize(("kind", "key"), PAST, ids=[f"{kind.__name__}.{key}" for kind, key in PAST])
+@pytest.mark.parametrize("value", [None, 5.0, [[1.0, 2.0]], True])
+def test_a_key_of_an_older_version_is_read_and_not_written_again(kind: type, key: str, value: Any) -> None:
+    whole, place = values_of(kind)
+    place[key] = value
+    report = from_json(RunReport, whole)
+    assert to_json(report) == FULL_REPORT
+
+
+@pytest.mark.parametrize(("kind", "key"), PAST, ids=[f"{kind.__name__}.{key}" for kind, key in PAST])
+def test_a_key_of_an_older_version_is_not_a_key_of_this_one(kind: type, key: str) -> None:
+    assert key not in {field.name for field in dataclasses.fields(kind)}
+
+
+def test_a_key_of_an_older_version_is_unknown_anywhere_else() -> None:
+    whole, place = values_of(CaseResult)
+    place["handshake_ns"] = 1.0
+    with pytest.raises(ProtocolError, match="handshake_ns: unknown key"):
+        from_json(RunReport, whole)
+
+
+@pytest.mark.parametrize("level", ["audited", "bounded"])
+def test_a_level_of_an_older_version_is_read(level: str) -> None:
+    whole, place = values_of(protocol.Audit)
+    place["level"] = level
+    assert to_json(from_json(RunReport, whole)) == whole
 
 
 # What is derived

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -20,17 +21,17 @@ from kernelcup_harness.protocol import (
     Replay,
     SampleName,
     StageName,
+    Timing,
     Verdict,
 )
 from kernelcup_harness.schedule import (
-    STOP_S,
     WARM_UP_S,
     CaseRun,
     PlannedCase,
-    Purse,
     Stage,
+    captures,
+    case_budget_s,
     ends_stage,
-    needs_trusted,
     plan,
     turns,
 )
@@ -242,38 +243,21 @@ def test_answers_of_tests_and_replays_are_all_looked_at() -> None:
 # Time
 
 
-def purse(clock: list[float], *, audited: bool = True, cases: int = 5, **rules: Any) -> Purse:
-    """Return a purse of ten seconds; the clock reads what the list holds."""
-    stage = replace(RANKED, cases=[CASE] * cases, limit_s=rules.pop("limit_s", 100.0))
-    return Purse(MeasureRules(stage_budget_s=10.0, **rules), stage, audited=audited, clock=lambda: clock[0])
-
-
-def test_what_is_not_audited_has_all_the_time() -> None:
-    assert purse([0.0], audited=False).claims_s == pytest.approx(2.0)
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
-    [({"case_budget_s": 0.5}, 0.5), ({"limit_s": 2.5}, 0.4), ({"cases": 1}, 4.2), ({}, 0.84)],
-)
-def test_a_case_is_sampled_for_its_share(changes: dict[str, Any], expected: float) -> None:
-    assert purse([0.0], **changes).claims_s == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("now", "left", "expected"),
     [
-        pytest.param(5.0, 5, 0.74, id="its share"),
-        pytest.param(7.0, 5, 0.4, id="less after claims that took long"),
-        pytest.param(8.6, 1, 0.4, id="what the others left"),
-        pytest.param(20.0, 5, 0.185, id="a quarter of its share in any case"),
+        pytest.param({}, 2.0, id="its share of the stage's ten seconds"),
+        pytest.param({"cases": 1}, 10.0, id="all of it if it is the only one"),
+        pytest.param({"cases": 0}, 10.0, id="a stage without cases"),
+        pytest.param({"case_budget_s": 0.5}, 0.5, id="no more than the task allows a case"),
+        pytest.param({"limit_s": 2.5}, 0.4, id="four fifths of the stage's limit for all cases together"),
     ],
 )
-def test_an_audit_has_its_share_of_what_is_left(now: float, left: int, expected: float) -> None:
-    clock = [0.0]
-    found = purse(clock)
-    clock[0] = now
-    assert found.audit_s(left) == pytest.approx(expected)
+def test_a_case_is_sampled_for_its_share(changes: dict[str, Any], expected: float) -> None:
+    values = {"cases": 5, "limit_s": 100.0, "case_budget_s": 60.0} | changes
+    stage = replace(RANKED, cases=[CASE] * values["cases"], limit_s=values["limit_s"])
+    rules = MeasureRules(stage_budget_s=10.0, case_budget_s=values["case_budget_s"])
+    assert case_budget_s(rules, stage) == pytest.approx(expected)
 
 
 def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
@@ -292,7 +276,7 @@ def test_warm_ups_count_up_to_a_limit_and_the_first_one_not_at_all() -> None:
     assert made == [2, 10]
 
 
-@pytest.mark.first_contact(10, "claims of a case whose calls take long stop at its share of the budget")
+@pytest.mark.first_contact(10, "samples of a case whose calls take long stop at its share of the budget")
 def test_a_case_whose_calls_take_long_stops_at_its_budget() -> None:
     made = []
     for seed in range(20):
@@ -313,15 +297,6 @@ def test_a_case_whose_calls_take_long_stops_at_its_budget() -> None:
         assert again >= 1
         made.append(spent_s)
     assert max(made) <= 0.3 * 9
-
-
-@pytest.mark.first_contact(10, "a stage knows how much time is left until nothing more is measured")
-def test_a_purse_is_empty_a_little_after_its_budget() -> None:
-    clock = [0.0]
-    found = purse(clock)
-    assert found.left_s() == pytest.approx(10.0 + STOP_S)
-    clock[0] = 12.0
-    assert found.left_s() < 0
 
 
 # Plans
@@ -387,62 +362,69 @@ def test_all_tests_are_tried_but_nothing_is_measured_after_a_fault() -> None:
         (Mode.LEADERBOARD, Backend.EMULATED, False),
     ],
 )
-def test_a_contestant_of_ours_is_there_where_times_are_compared(
-    mode: Mode, backend: Backend, expected: bool
-) -> None:
-    assert needs_trusted(make_spec(mode=mode, backend=backend)) is expected
+def test_timed_calls_are_captured_on_a_gpu(mode: Mode, backend: Backend, expected: bool) -> None:
+    assert captures(make_spec(mode=mode, backend=backend)) is expected
 
 
-def test_a_replay_needs_no_contestant_of_ours() -> None:
-    assert not needs_trusted(replace(replaying(StageName.RANKED, 1), backend=Backend.CUDA))
+def test_a_sample_that_is_judged_again_is_not_captured() -> None:
+    assert not captures(replace(replaying(StageName.RANKED, 1), backend=Backend.CUDA))
 
 
-def sampled(late: list[bool]) -> CaseRun:
-    """Return a case whose samples took ten times as long where the device waited for the host."""
+# Samples
+
+
+def sampled(*calls: dict[str, Any]) -> CaseRun:
+    """Return a case with these samples of 10 us, unless they say something else."""
     run = case_run(repeats=0, twins=0, warmups=0, max_samples=200)
-    for number, each in enumerate(late):
+    for changes in calls:
         run.next_sample()
-        ns = 1e5 if each else 1e4 + number
-        run.add(Answer(ns=ns, late=each, wall_ns=2e5), counts=True, spent_s=0.0)
+        values = {"ns": 1e4, "own_ns": 9e3, "wall_ns": 1e4} | changes
+        more = {name: values.pop(name) for name in ("clock_mhz", "slowed_down") if name in values}
+        run.add(Answer(**values), counts=True, spent_s=0.0, **more)
     return run
 
 
-def test_samples_in_which_the_device_waited_for_the_host_do_not_count() -> None:
-    found = sampled([number % 3 == 0 for number in range(30)]).timing()
-    assert found is not None
-    assert (len(found.samples_ns), len(found.late_ns), len(found.wall_ns)) == (20, 10, 20)
-    assert max(found.samples_ns) < 2e4 < min(found.late_ns)
-    assert found.discarded_ns == []
-
-
-def test_where_the_device_mostly_waits_all_samples_count() -> None:
-    found = sampled([number % 3 > 0 for number in range(30)]).timing()
-    assert found is not None
-    assert (len(found.samples_ns), found.late_ns) == (30, [])
-
-
-def test_late_samples_are_taken_again() -> None:
-    rules = {"repeats": 0, "twins": 0, "warmups": 0, "max_samples": 30, "relative_error": 0.0}
-    run = case_run(**rules)
-    number = 0
-    while not run.finished:
-        run.next_sample()
-        run.add(Answer(ns=1e4, late=number % 4 == 0, wall_ns=1e5), counts=True, spent_s=0.0)
-        number += 1
+def timing_of(run: CaseRun) -> Timing:
+    """Return the times of a case that has some."""
     found = run.timing()
     assert found is not None
-    assert len(found.samples_ns) == 30
-    assert number == 30 + len(found.late_ns) > 30
+    return found
 
 
-def test_a_late_sample_may_be_discarded_for_its_clock_or_for_that_only_once() -> None:
-    run = case_run(repeats=0, twins=0, warmups=0)
-    for number in range(12):
-        run.next_sample()
-        clock = 900.0 if number < 2 else 1800.0
-        answer = Answer(ns=1e4, late=number in (0, 5), wall_ns=1e5)
-        run.add(answer, counts=True, spent_s=0.0, clock_mhz=clock)
-    found = run.timing()
-    assert found is not None
-    assert (len(found.samples_ns), len(found.late_ns), len(found.discarded_ns)) == (9, 2, 1)
-    assert found.clocks_mhz == [1800.0] * 9
+def test_a_case_without_samples_has_no_times() -> None:
+    assert case_run().timing() is None
+
+
+def test_samples_have_the_contestants_own_times_beside_them() -> None:
+    run = sampled({}, {"ns": 2e4, "own_ns": 1e4})
+    run.overhead_ns, run.offset_ns, run.noise_share = 700.0, 0.0, 0.01
+    found = timing_of(run)
+    assert (found.samples_ns, found.own_ns) == ([1e4, 2e4], [9e3, 1e4])
+    assert (found.overhead_ns, found.offset_ns, found.noise_share) == (700.0, 0.0, 0.01)
+
+
+def test_replayed_samples_have_no_times_of_the_contestant() -> None:
+    assert timing_of(sampled({"own_ns": math.nan}, {"own_ns": math.nan})).own_ns == []
+
+
+def test_samples_of_a_device_that_is_slowed_down_do_not_count() -> None:
+    found = timing_of(sampled({}, {"ns": 5e4, "slowed_down": True}, {}))
+    assert (found.samples_ns, found.discarded_ns) == ([1e4, 1e4], [5e4])
+
+
+def test_a_device_that_is_always_slowed_down_ends_a_case_all_the_same() -> None:
+    run = sampled({}, *[{"ns": 5e4, "slowed_down": True}] * 25)
+    assert run.finished
+    assert len(timing_of(run).discarded_ns) == 25
+
+
+def test_samples_at_a_low_clock_do_not_count_and_neither_do_their_own_times() -> None:
+    slow = {"ns": 3e4, "own_ns": 2e4, "clock_mhz": 900.0}
+    found = timing_of(sampled(slow, *[{"clock_mhz": 1800.0}] * 10))
+    assert (found.samples_ns, found.own_ns) == ([1e4] * 10, [9e3] * 10)
+    assert (found.discarded_ns, found.clocks_mhz) == ([3e4], [1800.0] * 10)
+
+
+def test_clocks_that_are_known_of_some_samples_only_discard_none() -> None:
+    found = timing_of(sampled({"clock_mhz": 900.0}, {"clock_mhz": 1800.0}, {}))
+    assert (len(found.samples_ns), found.clocks_mhz, found.discarded_ns) == (3, [], [])
