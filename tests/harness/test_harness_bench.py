@@ -1,22 +1,38 @@
-"""What is measured beside the claims: canaries, references, the device's state, an empty kernel."""
+"""What is measured beside the calls: canaries, references, the state of the device."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from harness_runs import quick_spec
 from inside import cases, judged
 
-from kernelcup_harness import bench, calibration, checks, nvml, trusted
+from kernelcup_harness import bench, calibration, checks, nvml, references
 from kernelcup_harness.answers import Answer, CallFailed, Pending
 from kernelcup_harness.calibration import CanaryCheck
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.frames import BrokenProtocol
-from kernelcup_harness.protocol import Backend, JobSpec, MeasureRules, Mode, Verdict
+from kernelcup_harness.protocol import (
+    Audit,
+    Backend,
+    JobSpec,
+    MeasureRules,
+    Mode,
+    StageName,
+    Timing,
+    TrustLevel,
+    Verdict,
+)
+from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
 
+CASE = PlannedCase(index=0, parameters={}, hidden=False)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
 # Right at first, and at the end of a case that is called again and again.
@@ -41,6 +57,13 @@ def of_kind(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [event for event in events if event["event"] == kind]
 
 
+def unused(spec: JobSpec) -> bench.Bench:
+    """Return a bench of a job whose contestants are not called."""
+    nothing: Any = None
+    places: Any = SimpleNamespace(place=lambda _stage, case: case)
+    return bench.Bench(spec, checks=places, callers={}, channels={}, tell=nothing, remaining=nothing)
+
+
 # References
 
 
@@ -61,6 +84,29 @@ def test_a_slow_reference_is_called_once(tmp_path: Path) -> None:
     assert case.reference_ns is not None
     assert case.reference_ns >= 2e7
     assert of_kind(events, "phases")[0]["phases"]["ranked/reference"] < 0.2
+
+
+def stopped(captured: bool, overhead_ns: float | None, found_ns: float | None) -> float | None:
+    """Return the time of a reference as reported, beside a case with an overhead."""
+    stage = Stage(name=StageName.RANKED, cases=[CASE], limit_s=1.0, timed=True)
+    run = CaseRun(CASE, stage, RULES, 1.0, random.Random(1))
+    level = TrustLevel.REPLAYED if captured else TrustLevel.WALL_CLOCK
+    run.audit, run.overhead_ns = Audit(captured=captured, score_ns=1.0, level=level), overhead_ns
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(references.Stopwatch, "median_ns", lambda *_given: found_ns)
+        unused(ranked())._time_references(stage, [run])
+    return run.reference_ns
+
+
+def test_a_reference_beside_calls_has_their_overhead_too() -> None:
+    """Otherwise it would look faster than a submission that does the same."""
+    assert stopped(False, 7.0, 100.0) == 107.0
+    assert stopped(False, None, 100.0) == 100.0
+    assert stopped(False, 7.0, None) is None
+
+
+def test_a_reference_beside_replays_has_none() -> None:
+    assert stopped(True, 7.0, 100.0) == 100.0
 
 
 def test_other_modes_have_no_time_of_the_reference(tmp_path: Path) -> None:
@@ -172,19 +218,18 @@ def pending(reply: dict[str, Any]) -> Pending:
     nothing: Any = None
     return Pending(
         reply=reply,
-        kind="claim",
         wall_ns=900.0,
         inputs=1,
         most_tensors=9,
         memory=nothing,
-        pattern=nothing,
-        poisoned=0,
+        check_bands=nothing,
     )
 
 
-def test_what_an_answer_claims_is_read_without_its_output() -> None:
-    assert checks.unopened(pending({"type": "done", "ns": 100.0})).ns == 100.0
-    assert checks.unopened(pending({"type": "done", "ns": 1e9})).ns == 900.0
+@pytest.mark.parametrize(("said_ns", "own_ns"), [(100.0, 100.0), (1e9, 900.0)])
+def test_the_times_of_an_answer_are_known_without_its_output(said_ns: float, own_ns: float) -> None:
+    answer = checks.unopened(pending({"type": "done", "ns": said_ns}))
+    assert (answer.ns, answer.wall_ns, answer.own_ns, answer.output) == (900.0, 900.0, own_ns, None)
 
 
 def test_an_answer_without_a_time_is_refused_unread() -> None:
@@ -223,165 +268,68 @@ def test_the_driver_is_not_asked_at_each_call(monkeypatch: pytest.MonkeyPatch) -
     assert len(set(seen)) == gauge.asked
 
 
-# An empty kernel
+class FullGauge(nvml.NoGauge):
+    """Knows everything of a device that one more process uses than it should."""
+
+    def clock_mhz(self) -> float | None:
+        """A steady clock."""
+        return 1500.0
+
+    def temperature_c(self) -> float | None:
+        """A usual temperature."""
+        return 50.0
+
+    def processes(self) -> int | None:
+        """The judge, the timer, a contestant and another one."""
+        return 4
 
 
-class Line:
-    """A channel that answers what it is told to."""
-
-    def __init__(self, reply: dict[str, Any]) -> None:
-        self.reply = reply
-        self.sent: list[dict[str, Any]] = []
-
-    def send(self, frame: dict[str, Any], timeout_s: float) -> None:
-        """Note what is sent."""
-        self.sent.append(frame)
-
-    def receive(self, _timeout_s: float) -> dict[str, Any]:
-        """Give the one answer."""
-        return self.reply
-
-
-def profiled(known: float | None, reply: dict[str, Any]) -> tuple[list[dict[str, Any]], float | None]:
-    """Return what was asked, and what is known of an empty kernel afterwards."""
-    line: Any = Line(reply)
-    caller: Any = None
-    found = trusted.Trusted(caller, line, gpu=True, empty_kernel_ns=known)
-    found.begin()
-    found._end_profiling()
-    return line.sent, found._known_empty_ns
-
-
-def test_an_empty_kernel_that_the_machine_knows_is_not_profiled() -> None:
-    assert profiled(576.0, {}) == ([], 576.0)
-
-
-def test_where_the_profiler_does_not_work_it_is_not_tried_again() -> None:
-    assert profiled(0.0, {}) == ([], 0.0)
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        ({"type": "empty", "ns": 600.0}, 600.0),
-        ({"type": "empty", "ns": None}, 0.0),
-        ({"type": "fail", "kind": "exception", "text": ""}, 0.0),
-        ({"type": "empty", "ns": -1.0}, 0.0),
-        ({"type": "empty", "ns": 1e9}, 0.0),
-    ],
-)
-def test_an_empty_kernel_that_nobody_knows_is_profiled(reply: dict[str, Any], expected: float) -> None:
-    sent, known = profiled(None, reply)
-    assert [frame["type"] for frame in sent] == ["empty"]
-    assert known == expected
-
-
-def calibrated(profiled_ns: float | None = 900.0) -> trusted.Trusted:
-    """Return one in whose process an empty kernel reads 3.3 us."""
-    nobody: Any = None
-    found = trusted.Trusted(nobody, nobody, gpu=True, empty_kernel_ns=profiled_ns)
-    found.readings.empty_pair, found.readings.empty_kernel = [1250.0] * 10, [3300.0] * 10
-    found.readings.profiled_empty_ns = profiled_ns
-    return found
-
-
-@pytest.mark.parametrize(
-    ("profiled_ns", "own_ns", "offset_ns"),
-    [
-        pytest.param(900.0, [3200.0] * 10, 2300.0, id="its own"),
-        pytest.param(900.0, [], 2400.0, id="the trusted one's where there is none"),
-        pytest.param(900.0, [9000.0] * 10, 2400.0, id="not one that is nowhere near"),
-        pytest.param(900.0, [1.0] * 10, 2400.0, id="nor one that is far below"),
-        pytest.param(None, [3200.0] * 10, 1250.0, id="a pair of events where there is no profiler"),
-    ],
-)
-def test_a_process_has_an_offset_of_its_own(
-    profiled_ns: float | None, own_ns: list[float], offset_ns: float
+def test_the_report_has_the_state_of_the_device_and_where_the_time_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert calibrated(profiled_ns).offset_in(own_ns) == offset_ns
+    monkeypatch.setattr(nvml, "gauge", lambda gpu: FullGauge())
+    with_canary(monkeypatch, fits=True)
+    events = judged(ranked(), tmp_path)
+    before, after = [event["calibration"] for event in of_kind(events, "calibration")]
+    assert before["canary_ns"] == after["canary_ns"] == 70_000.0
+    assert (after["sm_clock_mhz"], after["temperature_c"], after["device_name"]) == (1500.0, 50.0, "")
+    (phases,) = of_kind(events, "phases")
+    assert {"context", "canary", "overheads", "load", "test", "ranked/calls", "ranked/reference"} == set(
+        phases["phases"]
+    )
 
 
-def test_a_contestant_says_what_empty_kernels_read_in_its_process() -> None:
-    count = bench.UNCOUNTED_EMPTY + bench.EMPTY_CALLS
-    line: Any = Line({"type": "clock", "ns": [3000.0 + number for number in range(count)]})
-    assert len(bench.empty_calls_ns(line)) == bench.EMPTY_CALLS
-    assert line.sent[0]["calls"] == count
-    for ns in (None, "x", [1.0, "x"], [float("nan")] * count):
-        line.reply = {"type": "clock", "ns": ns}
-        with pytest.raises(BrokenProtocol, match="report its clock"):
-            bench.empty_calls_ns(line)
+def findings(events: list[dict[str, Any]]) -> list[str]:
+    """Return the codes of what was found of the one case."""
+    (case,) = cases(events)
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    return [finding.code for finding in case.timing.audit.findings]
 
 
-def test_claims_of_known_lengths_lie_on_a_line() -> None:
-    claims = {5_000.0: [8_000.0] * 8, 20_000.0: [23_100.0] * 8, 100_000.0: [103_600.0] * 8}
-    assert trusted.is_straight(claims)
-    assert not trusted.is_straight({**claims, 20_000.0: [29_700.0] * 8})
-    assert not trusted.is_straight({**claims, 100_000.0: [106_000.0] * 8})
+def test_a_device_that_others_use_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvml, "gauge", lambda gpu: FullGauge())
+    assert findings(judged(ranked(), tmp_path)) == ["busy_device"]
 
 
-def test_slopes_that_something_disturbed_are_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = calibrated()
-    found.readings.spin_claims = {trusted.RING_LENGTH_NS: [22_400.0] * 8}
-    series = [[47_000.0] * 6, [26_000.0] * 6, [33_000.0] * 6, [20_000.0] * 6]
-    monkeypatch.setattr(found, "_ring_slopes", lambda: series.pop(0))
-    found._measure_slopes()
-    assert (found.readings.slopes[0], len(series)) == (26_000.0, 1)
-    found._measure_slopes()
-    assert (found.readings.slopes[0], len(series)) == (20_000.0, 0)
+def test_a_device_that_was_slowed_down_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slowed: Iterator[bool] = cycle([False, True])
+    monkeypatch.setattr(bench.Watch, "look", lambda _self: (None, next(slowed)))
+    events = judged(ranked(), tmp_path)
+    assert findings(events) == ["throttled"]
+    (case,) = cases(events)
+    assert case.timing is not None
+    assert case.timing.discarded_ns
 
 
-def test_what_calls_among_many_take_more_is_their_gap_and_less_is_none() -> None:
-    found = calibrated()
-    assert found.slope_gap_ns == 0.0
-    found.readings.spin_claims = {trusted.RING_LENGTH_NS: [22_400.0] * 8}
-    found.readings.slopes = [20_330.0, 20_310.0, 29_000.0]
-    assert found.slope_gap_ns == pytest.approx(330.0)
-    found.readings.slopes = [19_700.0] * 3
-    assert found.slope_gap_ns == 0.0
-    assert found.slope_residual_ns == pytest.approx(300.0)
-
-
-def test_a_report_has_the_slopes_that_slack_follows_from() -> None:
-    found = calibrated()
-    found.readings.noop_handshakes = [10_000.0] * 8
-    found.readings.spin_claims = {length: [length + 2_400.0] * 8 for length in trusted.LENGTHS_NS}
-    found.readings.spin_handshakes = {length: [length + 12_000.0] * 8 for length in trusted.LENGTHS_NS}
-    found.readings.slopes = [20_330.0, 20_310.0]
-    assert found.calibration().ring_slopes_ns == [20_330.0, 20_310.0]
-
-
-def test_a_machine_whose_known_lengths_are_off_judges_nobody() -> None:
-    found = calibrated()
-    found.arms = True
-    found.readings.noop_handshakes = [10_000.0] * 8
-    found.readings.spin_handshakes = {5e3: [17e3] * 8, 20e3: [32e3] * 8, 100e3: [112e3] * 8}
-    found._check()
-    assert found.handshake_residual_ns < 1
-    assert found.launch_ns == pytest.approx(2_000)
-    found.readings.spin_handshakes[20e3] = [45e3] * 8
-    with pytest.raises(trusted.TrustedFailed, match="handshakes of known lengths"):
-        found._check()
-    # Where processes take part nobody expects a line.
-    found.arms = False
-    found._check()
-    found.readings.spin_claims = {trusted.RING_LENGTH_NS: [22_400.0] * 8}
-    found.readings.slopes = [33_000.0] * 6
-    with pytest.raises(trusted.TrustedFailed, match="in a series"):
-        found._check()
-
-
-@pytest.mark.parametrize(
-    ("samples", "settled"),
-    [
-        ([3000.0] * 7, False),
-        ([3000.0] * 8, True),
-        ([3000.0] * 9, False),
-        ([3000.0, 3030.0] * 10, True),
-        ([3000.0, 3400.0] * 4, False),
-    ],
-)
-def test_a_calibration_ends_where_it_is_sure(samples: list[float], settled: bool) -> None:
-    assert trusted.is_settled(samples) is settled
+@pytest.mark.first_contact(25, "a ranked run takes the worst of what its intervals allow")
+@pytest.mark.parametrize(("backend", "found"), [(Backend.CUDA, ["wide_interval"]), (Backend.CPU, [])])
+def test_on_a_gpu_calls_that_scatter_too_much_are_a_finding(backend: Backend, found: list[str]) -> None:
+    scattered = Timing(samples_ns=[8e3, 32e3] * 10)
+    run: Any = SimpleNamespace(case=CASE, timing=lambda: scattered, audit=None)
+    unused(ranked(backend=backend)).note(run, Audit(score_ns=scattered.raw_ns, level=TrustLevel.WALL_CLOCK))
+    assert [each.code for each in run.audit.findings] == found
+    assert run.audit.score_ns == 20e3
 
 
 def test_checks_give_the_references_output() -> None:

@@ -11,21 +11,19 @@ import pytest
 import torch
 from harness_runs import own_spec, quick_spec, run
 from inside import cases, judged
-from kernelcup_harness.trusted import Trusted, TrustedFailed
 
-from kernelcup_harness import audits, device_memory, endings, estimates, measure, schedule
+from kernelcup_harness import device_memory, endings
 from kernelcup_harness.answers import CallFailed
+from kernelcup_harness.checks import Checks
 from kernelcup_harness.frames import ChannelClosed
+from kernelcup_harness.lines import MachineFailed
 from kernelcup_harness.protocol import (
-    Audit,
     Backend,
     DeviceFacts,
     JobSpec,
     MeasureRules,
     Mode,
     Reason,
-    Timing,
-    TrustLevel,
     Verdict,
     Work,
 )
@@ -33,8 +31,6 @@ from kernelcup_harness.record import Record
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)
-
-pytestmark = pytest.mark.usefixtures("by_events")
 
 
 class FakeDevice:
@@ -82,7 +78,7 @@ def last_end(events: list[dict[str, Any]]) -> tuple[str, str, str]:
     ids=lambda cause: type(cause).__name__,
 )
 def test_whoever_holds_all_device_memory_is_to_blame_for_what_of_ours_fails(cause: Exception) -> None:
-    failed = TrustedFailed("the trusted contestant failed")
+    failed = MachineFailed("the timer failed")
     failed.__cause__ = cause
     blamed = endings.of_machine(failed, "it failed", reserved(held=60))
     assert (blamed.verdict, blamed.reason) == (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY)
@@ -97,27 +93,25 @@ def test_another_failure_is_the_machines_whatever_a_submission_holds() -> None:
 
 
 @pytest.mark.first_contact(8, "taking all device memory in a ranked call ends as memory_limit_exceeded")
-@pytest.mark.parametrize("fails", ["the trusted contestant", "the judge"])
+@pytest.mark.parametrize("fails", ["the timer", "the judge"])
 def test_a_submission_that_takes_all_device_memory_in_a_ranked_call_is_to_blame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     device = FakeDevice()
     monkeypatch.setattr(sys, "all_device_memory", device, raising=False)
     monkeypatch.setattr(device_memory, "reserve", lambda _gpu: device_memory.Reservation(device))
-    where, name = (Trusted, "noop_on") if fails == "the trusted contestant" else (measure.Auditor, "_input")
-    real = getattr(where, name)
+    real = Checks.make_input
 
     def fail(self: Any, *given: Any) -> Any:
         if device.theirs > 50 and fails == "the judge":
             raise RuntimeError("CUDA error: out of memory")
         if device.theirs > 50:
-            raise TrustedFailed("the trusted contestant failed") from CallFailed("memory", "no room")
+            raise MachineFailed("the timer failed") from CallFailed("memory", "no room")
         return real(self, *given)
 
-    monkeypatch.setattr(where, name, fail)
+    monkeypatch.setattr(Checks, "make_input", fail)
     hog = "import sys\n\n\ndef custom_kernel(data):\n    sys.all_device_memory.theirs = 60\n    return data * 2\n"
-    patient = replace(RULES, stage_budget_s=60.0)  # without time for an audit nothing of ours would be called
-    verdict, reason, message = last_end(judged(ranked(hog, rules=patient), tmp_path))
+    verdict, reason, message = last_end(judged(ranked(hog), tmp_path))
     assert (verdict, reason) == ("memory_limit_exceeded", "device_memory")
     assert "the submission holds" in message
     honest = tmp_path / "honest"
@@ -126,26 +120,27 @@ def test_a_submission_that_takes_all_device_memory_in_a_ranked_call_is_to_blame(
     assert last_end(judged(ranked(HONEST), honest))[0] == "accepted"
 
 
-IMPOSSIBLE = [Work(bytes=1e15)] * 2
+IMPOSSIBLE = [Work(bytes=1e15)]
 FACTS = DeviceFacts(copy_bytes_per_s=1e9)
-FAILS_LATER = """\
-calls = {}
+# Contestants are threads here, and can tell each other that the duel has begun.
+FAILS_IN_A_DUEL = """\
+import sys
 
 
 def custom_kernel(data):
-    calls[data.numel()] = calls.get(data.numel(), 0) + 1
-    # The larger one is audited first: by then this one has been sampled only.
-    if data.numel() == 8 and calls.get(64, 0) > 12:
+    if sys.dueling:
         raise ValueError("out of here")
     return data * 2
 """
+RIVAL = "import sys\n\n\ndef custom_kernel(data):\n    sys.dueling = True\n    return data * 2\n"
 
 
-@pytest.mark.first_contact(8, "what an audit has found is told at once and survives any later end of the run")
-def test_what_an_audit_has_found_survives_a_crash_in_the_next(tmp_path: Path) -> None:
-    spec = ranked(
-        FAILS_LATER, work=IMPOSSIBLE, device=FACTS, benchmarks=[{"size": n, "seed": n} for n in (8, 64)]
-    )
+@pytest.mark.first_contact(8, "what was found of a time survives any later end of the run")
+def test_what_was_found_of_a_time_survives_a_crash_in_the_duel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dueling", False, raising=False)
+    spec = ranked(FAILS_IN_A_DUEL, work=IMPOSSIBLE, device=FACTS, rival=RIVAL, rival_name="rival.py")
     record = Record(spec, "", lambda _event: None)
     for event in judged(spec, tmp_path):
         if event["event"] != "end":
@@ -155,8 +150,8 @@ def test_what_an_audit_has_found_survives_a_crash_in_the_next(tmp_path: Path) ->
     assert [finding.code for finding in report.quarantine] == ["below_floor"]
 
 
-def test_what_an_audit_has_found_is_told_once(tmp_path: Path) -> None:
-    spec = ranked(HONEST, work=IMPOSSIBLE[:1], device=FACTS)
+def test_what_was_found_of_a_time_is_reported_once(tmp_path: Path) -> None:
+    spec = ranked(HONEST, work=IMPOSSIBLE, device=FACTS)
     record = Record(spec, "", lambda _event: None)
     for event in judged(spec, tmp_path):
         if event["event"] != "end":
@@ -166,35 +161,17 @@ def test_what_an_audit_has_found_is_told_once(tmp_path: Path) -> None:
     assert [finding.code for finding in report.quarantine] == ["below_floor"]
 
 
-# A budget that is spent
-
-
-@pytest.mark.first_contact(10, "a case for which there is no time left is not audited, and not called proven")
-def test_a_case_without_time_for_an_audit_is_not_proven(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(schedule, "STOP_S", -10.0)
-    (case,) = cases(judged(ranked(HONEST), tmp_path))
-    assert case.verdict is Verdict.ACCEPTED
-    assert case.timing is not None
-    audit = case.timing.audit
-    assert audit is not None
-    assert audit.level is TrustLevel.BOUNDED
-    assert audit.score_ns == max(case.timing.claim_ns, audit.handshake_ns)
-    assert [finding.code for finding in audit.findings] == ["no_time"]
-    assert case.timing.handshakes_ns == []
-
-
-@pytest.mark.first_contact(10, "handshakes of large inputs stop at their budget")
-def test_handshakes_of_large_inputs_stop_at_their_budget(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(measure, "LARGE_INPUT", 1, raising=False)
-    monkeypatch.setattr(measure, "SLOTS", 4)
-    spent = ranked(HONEST, rules=MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.001))
-    (case,) = cases(judged(spent, tmp_path))
-    assert case.timing is not None
-    assert 1 <= len(case.timing.handshakes_ns) < measure.FEWEST_HANDSHAKES
+@pytest.mark.parametrize("late", [9, 4])
+def test_a_wrong_answer_to_a_later_call_is_a_wrong_answer_to_its_input(tmp_path: Path, late: int) -> None:
+    submission = (
+        "calls = []\n\n\ndef custom_kernel(data):\n    calls.append(1)\n"
+        f"    return data * (2 if len(calls) < {late} else 3)\n"
+    )
+    rules = replace(RULES, min_samples=20, max_samples=20, relative_error=1e-9)
+    (case,) = cases(judged(ranked(submission, rules=rules), tmp_path))
+    assert (case.verdict, case.reason) == (Verdict.WRONG_ANSWER, Reason.DIFFERS)
+    assert case.failed_on is not None
+    assert case.checks == late
 
 
 # A task's own harness
@@ -252,24 +229,3 @@ def test_a_submission_that_names_a_missing_library_is_its_own_fault() -> None:
     text = "raise ModuleNotFoundError(\"No module named 'no_such_library'\")\n"
     report = run(own_spec(IMPORTS.format(first=""), submission=text)).report
     assert report.verdict is Verdict.RUNTIME_ERROR
-
-
-@pytest.mark.first_contact(25, "a ranked run takes the worst of what its intervals allow")
-def test_a_run_whose_calls_scatter_too_much_is_not_proven(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    as_on_a_gpu, audited = [], getattr(audits, "if_known", None)
-    assert audited is not None
-
-    def on_a_gpu(timing: Timing, audit: Audit, backend: Backend) -> Audit:
-        as_on_a_gpu.append(backend)
-        return audited(timing, audit, Backend.CUDA)
-
-    monkeypatch.setattr(estimates, "LARGEST_REACH", 0.0)
-    monkeypatch.setattr(audits, "if_known", on_a_gpu)
-    (case,) = cases(judged(ranked(HONEST), tmp_path))
-    assert case.timing is not None
-    assert case.timing.audit is not None
-    assert as_on_a_gpu == [Backend.CPU]
-    assert case.timing.audit.level is TrustLevel.BOUNDED
-    assert "wide_interval" in [finding.code for finding in case.timing.audit.findings]
