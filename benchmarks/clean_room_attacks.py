@@ -46,6 +46,8 @@ CASES = {
     "timed_sum": [{"size": 2048, "seed": 12}, {"size": 3072, "seed": 13}],
 }
 """Bound by memory, small, and bound by arithmetic; the other tasks have two sizes of 10 us and more."""
+LIMITS = {"import_s": 60.0, "test_s": 20.0, "ranked_s": 40.0}
+"""An attack that hangs is not to cost the others their time on the machine."""
 LEAST_RATIO = 0.97
 """An attack that takes at least this share of its twin's time has gained nothing."""
 
@@ -63,6 +65,8 @@ class Entry:
     """Name of an attack's twin."""
     attack: str = ""
     """Its number."""
+    rival: str = ""
+    """The text that it meets in a duel, empty for none."""
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -107,7 +111,7 @@ def of_listing(listing: Path) -> Iterator[Entry]:
         text = (listing.parent / file).read_text(encoding="utf-8")
         extra = file.removesuffix(".py").removeprefix("attack").strip("_")
         name = "-".join(filter(None, [listing.parent.name, extra]))
-        yield Entry(name, "attack", task, text, limits, twin, own["id"])
+        yield Entry(name, "attack", task, text, limits, twin, own["id"], honest if own.get("duel") else "")
 
 
 def spec_of(entry: Entry, run: int, backend: Backend) -> JobSpec:
@@ -125,7 +129,8 @@ def spec_of(entry: Entry, run: int, backend: Backend) -> JobSpec:
         submission=entry.text,
         tests=TESTS[entry.task],
         benchmarks=CASES[entry.task],
-        limits=Limits(**dict(entry.limits)),
+        limits=Limits(**{**LIMITS, **dict(entry.limits)}),
+        rival=entry.rival or None,
         rules=MeasureRules(**({"clean_room": True} if "clean_room" in known else {})),
         secret_seed=hashlib.sha256(f"{entry.task} {run}".encode()).hexdigest(),
     )
@@ -237,6 +242,10 @@ def one(lines: Lines, warm: Warm, spec: JobSpec, entry: Entry) -> None:
     )
     shown = " ".join(f"{each / 1e3:.2f}" for each in times)
     print(f"{entry.name}: {outcome}, {shown} us, {judged(entry, ratios)}, {seconds:.1f} s", flush=True)
+    if report["duel"]:
+        print(
+            f"    duel: {report['duel']['verdict']} {report['duel']['ratio']} {report['duel']['rival_message'][:200]}"
+        )
     for line in [*observed, report["message"][-300:]]:
         print(f"    {line}" if line else "", end="\n" if line else "", flush=True)
 

@@ -144,22 +144,6 @@ def convolution(a, weights):
     return torch.nn.functional.conv2d(a, weights, padding=1)
 
 
-def spin(cycles):
-    """Wait for so many cycles, then add: a time that is set to within nanoseconds."""
-
-    def call(a, b):
-        import torch
-
-        torch.cuda._sleep(cycles)
-        return a + b
-
-    return plain(call)
-
-
-def small_pair():
-    return [((1 << 16,), "float32")] * 2
-
-
 MORE = {
     "tma": Case([((2048, 2048), "float16")] * 2, by_descriptors, matmul, 2e-2),
     "dependent": Case(three(), dependent, lambda a, b, c: (a * b + c) * b + c),
@@ -177,8 +161,4 @@ MORE = {
     ),
     "jax": Case(three(), by_jax, fma),
 }
-SPINS = {
-    f"spin_{step}": Case(small_pair(), spin(34_000 + 400 * step), lambda a, b: a + b) for step in range(6)
-}
-"""20 us on an H200, and each a percent longer than the one before."""
-CASES = {**KINDS, **TASKS, **MORE, **SPINS}
+CASES = {**KINDS, **TASKS, **MORE}

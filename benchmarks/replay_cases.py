@@ -368,9 +368,31 @@ def attention(q, k, v):
     return torch.nn.functional.scaled_dot_product_attention(q, k, v)
 
 
+def spin(cycles):
+    """Wait for so many cycles, then add: a time that is set to within nanoseconds."""
+
+    def call(a, b):
+        import torch
+
+        torch.cuda._sleep(cycles)
+        return a + b
+
+    return plain(call)
+
+
+def small_pair():
+    return [((1 << 16,), "float32")] * 2
+
+
+SPINS = {
+    f"spin_{step}": Case(small_pair(), spin(34_000 + 400 * step), lambda a, b: a + b) for step in range(6)
+}
+"""20 us on an H200, and each a percent longer than the one before."""
+
 CASES = {
     "triton": Case(three(), triton_fma, fma),
     "autotune": Case(three(), triton_autotuned, fma),
+    **SPINS,
     **{f"more_{more}": Case(three(3 << 20), triton_more(more), fma) for more in (0, 16, 32, 64)},
     "small": Case(three(1 << 16), triton_fma, fma),
     "aten": Case(

@@ -17,6 +17,7 @@ An ``attack.yml`` says
               must be quarantined, or gain nothing. Its cases are timed in real jobs, never emulated
 ``acts``      by what the attack knows that it acted, in a few words. What an attack says of itself is a line of
               its standard output that begins with ``acted``, or a mark beside its answer (``timed_fma``)
+``duel``      true where a duel with its twin, which repeats inputs, is attacked as well
 ``alone``     true for an attack on the machine itself, which nothing should run beside
 ``variants``  the attacking files, ``attack.py`` alone unless it says otherwise; an entry may be a
               mapping with ``file`` and whatever of the above is different for it
@@ -71,6 +72,7 @@ class Attack:
     alone: bool = False
     clock: bool = False
     acts: str = ""
+    duel: bool = False
     honest: str = "honest.py"
     first: str | None = None
     limits: dict[str, Any] = field(default_factory=dict)

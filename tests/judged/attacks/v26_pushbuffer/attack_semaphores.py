@@ -30,8 +30,9 @@ extern "C" __global__ void run(ARGS, u64* state, u64 first, u64 bytes, u64 page)
         state[2] = next; state[3] = at; atomicAdd(state, 1ull);
       }
       if (base && is_host(word) && (word & ~(page - 1)) == (base & ~(page - 1)) && *(volatile u64*)word == 0) {
-        w[k] = (u32)base;
-        w[k + 1] = (u32)(base >> 32);
+        u64 elsewhere = (base & ~(page - 1)) + 8;
+        w[k] = (u32)elsewhere;
+        w[k + 1] = (u32)(elsewhere >> 32);
         *(volatile u64*)word = begin + 500;
         __threadfence_system();
         atomicAdd(state + 1, 1ull);
