@@ -101,7 +101,7 @@ def make_audit(score_ns: float, **overrides: Any) -> Audit:
     values: dict[str, Any] = {
         "captured": True,
         "score_ns": score_ns,
-        "level": TrustLevel.AUDITED,
+        "level": TrustLevel.REPLAYED,
     }
     return Audit(**(values | overrides))
 
@@ -138,7 +138,7 @@ def make_report(times_ns: Sequence[float] = (1000.0,), **overrides: Any) -> RunR
         "harness": HarnessKind.STANDARD,
         "verdict": Verdict.ACCEPTED,
         "stages": [make_stage(cases)],
-        "trust": TrustLevel.AUDITED,
+        "trust": TrustLevel.REPLAYED,
     }
     return RunReport(**(values | overrides))
 
@@ -150,7 +150,7 @@ def make_entry(**overrides: Any) -> Entry:
         "submission_id": 1,
         "submitted_at": NOW,
         "file_name": "kernel.py",
-        "trust": "audited",
+        "trust": "replayed",
         "comparable": True,
     }
     parts = {each.name for each in dataclasses.fields(Score)} & overrides.keys()

@@ -16,7 +16,7 @@ from kernelcup.storage.engine.database import Database
 from kernelcup.storage.tables import RunRow
 
 FOLDER = Path(__file__).parent / "old_database"
-MIGRATION = importlib.import_module("kernelcup.storage.migrations.versions.0016_older_clocks")
+MIGRATION = importlib.import_module("kernelcup.storage.migrations.versions.0017_replayed")
 
 
 def load_old_database(url: str) -> None:
@@ -37,5 +37,5 @@ def load_old_database(url: str) -> None:
 def set_apart(db: Database) -> None:
     """Let all results so far be those of an older clock, as an upgrade does it."""
     with db.write() as session:
-        session.execute(sa.update(RunRow).values(clock=Clock.NO_GPU_1.value))
+        session.execute(sa.update(RunRow).values(clock=Clock.GPU_1.value))
         MIGRATION.set_apart(session.connection(), NOW)

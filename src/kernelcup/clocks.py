@@ -1,6 +1,6 @@
 """The clock that timed a result: times of different clocks cannot be compared, and never rank together.
 
-A clock that is no longer in use moves to :data:`PAST`, with a migration like 0016 that takes its results out of the
+A clock that is no longer in use moves to :data:`PAST`, with a migration like 0017 that takes its results out of the
 standings. They are listed separately until they are judged again.
 """
 
@@ -15,7 +15,9 @@ class Clock(StrEnum):
     """How a result was timed; the number grows with each new clock of a kind of device."""
 
     GPU_1 = "gpu 1"
-    """On a GPU: the submission's device clock, audited by the judge."""
+    """On a GPU: events of the submission's process, audited by the judge."""
+    GPU_2 = "gpu 2"
+    """On a GPU: the device's timer in a clean process (replayed), or the judge's wall clock."""
     NO_GPU_1 = "no gpu 1"
     """Without a GPU: the submission's clock."""
     NO_GPU_2 = "no gpu 2"
@@ -24,9 +26,9 @@ class Clock(StrEnum):
     """The clock of the task's own harness."""
 
 
-ON_GPU = Clock.GPU_1
+ON_GPU = Clock.GPU_2
 WITHOUT_GPU = Clock.NO_GPU_2
-PAST = (Clock.NO_GPU_1,)
+PAST = (Clock.NO_GPU_1, Clock.GPU_1)
 """Clocks that are no longer in use."""
 
 OLDER_CLOCK = "measured by an older clock"
@@ -47,7 +49,7 @@ def clock_of_device(backend: Backend) -> Clock:
 def clock_words(backend: Backend) -> str:
     """Return in words which clock the standard harness uses for a kind of device, and why."""
     if clock_of_device(backend) is ON_GPU:
-        return "the GPU's own clock, audited by the judge (the clean room, which would replace it, is switched off)"
+        return "the device's timer in a clean process (replayed), or the judge's wall clock"
     return "the judge's wall clock, since there is no GPU; not comparable with times of a GPU"
 
 

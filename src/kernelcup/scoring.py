@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from kernelcup.domain import RankingBy, Result, Score, Standing, is_proven
+from kernelcup.domain import RankingBy, Result, Score, Standing
 from kernelcup_harness import estimates
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, Verdict
 
@@ -24,16 +24,6 @@ NO_DIFFERENCE = 1e-9
 
 LARGEST_REACH = math.log(1 + estimates.LARGEST_REACH)
 """The same as a logarithm."""
-
-APART = 2.0**60
-"""Results that are not proven rank as if they took this many times as long: behind all proven results, in the order
-of their own times. A power of two, so that nothing is rounded."""
-
-APART_FROM_S = 2.0**30
-"""Longer than any measured time, and shorter than any time multiplied by :data:`APART`."""
-
-EMPTY_FLOOR = "empty_floor"
-"""The finding of a case that takes no longer than a kernel that does nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,22 +36,12 @@ class Entry(Result):
     @property
     def ranked_s(self) -> float:
         """Return the seconds that give it its place."""
-        return ranked_s(self.score_s, self.trust) if self.rank_s is None else self.rank_s
+        return self.score_s if self.rank_s is None else self.rank_s
 
     @property
     def placed(self) -> Score:
         """Return the score that decides about ties: its own, moved to the time that it is ranked by."""
         return placed(self.score, self.ranked_s)
-
-
-def ranked_s(measured_s: float, trust: str) -> float:
-    """Return the seconds that a result is ranked by; results that are not proven rank below all others."""
-    return measured_s if is_proven(trust) else measured_s * APART
-
-
-def measured_s(ranked_s: float) -> float:
-    """Return the seconds without the factor :data:`APART`."""
-    return ranked_s / APART if ranked_s >= APART_FROM_S else ranked_s
 
 
 def placed(score: Score, ranked_s: float) -> Score:
@@ -74,7 +54,7 @@ def placed(score: Score, ranked_s: float) -> Score:
 def as_object(score: Score | None) -> dict[str, Any]:
     """Return a score's fields for JSON. Without a score its times are None."""
     if score is None:
-        return {each.name: None for each in fields(Score)} | {"at_floor": False}
+        return {each.name: None for each in fields(Score)}
     return asdict(score)
 
 
@@ -142,21 +122,13 @@ def _above_zero(found: tuple[float, float] | None, middle: float) -> tuple[float
     return (low if low > 0 else middle * (middle / high)), high
 
 
-def is_at_floor(timing: Timing) -> bool:
-    """Return whether a case took no longer than a kernel that does nothing."""
-    return timing.audit is not None and any(each.code == EMPTY_FLOOR for each in timing.audit.findings)
-
-
 def told_apart(first: Score, second: Score) -> bool:
     """Return whether two results differ by more than their 95 % intervals explain.
 
     The interval of the logarithm of their ratio comes from the ends of both that face each other (the
-    method of variance estimates recovery, Zou and Donner 2008); they differ if it does not hold zero. Two
-    results at the floor never differ: neither is known more exactly than that it is below.
+    method of variance estimates recovery, Zou and Donner 2008); they differ if it does not hold zero.
     """
     fast, slow = (first, second) if first.score_s <= second.score_s else (second, first)
-    if fast.at_floor and slow.at_floor and (slow.score_s >= APART_FROM_S) is (fast.score_s >= APART_FROM_S):
-        return False
     apart = math.log(slow.score_s) - math.log(fast.score_s)
     return apart > NO_DIFFERENCE + math.hypot(_capped(reach_up(fast)), _capped(reach_down(slow)))
 
@@ -232,7 +204,6 @@ def _scored(timings: Sequence[Timing], ranking_by: RankingBy) -> Score | None:
         low_s=low_s,
         high_s=high_s,
         raw_s=_raw(timings, ranking_by),
-        at_floor=all(is_at_floor(timing) for timing in timings),
     )
 
 

@@ -24,7 +24,7 @@ from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log
 from kernelcup.storage.tables import OlderBestRow, RunRow
 from kernelcup_harness.protocol import Backend, HarnessKind, TrustLevel
-from older_clocks import load_old_database
+from older_clocks import load_old_database, set_apart
 
 
 @pytest.fixture
@@ -57,9 +57,10 @@ def judge_next(db: Database, clock: FakeClock, device: str, time_ns: float, **fa
     return submission.id
 
 
-def log_of(db: Database, board: str) -> dict[str, object]:
+def logs_of(db: Database, board: str) -> list[dict[str, object]]:
+    """Return what upgrades have told a leaderboard's log, oldest first."""
     with db.read() as session:
-        (entry,) = audit_log.page(
+        entries = audit_log.page(
             session,
             target=f"board:{board}",
             action="board.older_clock",
@@ -67,11 +68,16 @@ def log_of(db: Database, board: str) -> dict[str, object]:
             limit=9,
             of_creator=None,
         )
-    assert entry.actor == "upgrade"
-    return entry.detail
+    assert {each.actor for each in entries} <= {"upgrade"}
+    return [each.detail for each in reversed(entries)]
 
 
-@pytest.mark.parametrize("device", ["cpu", "emulated"])
+def log_of(db: Database, board: str) -> dict[str, object]:
+    (entry,) = logs_of(db, board)
+    return entry
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulated", "H100"])
 def test_results_of_an_older_clock_stand_apart(db, device: str) -> None:
     assert standings(db, "loose", device) == []
     assert told(older_standings(db, "loose", device)) == [(1, "ada", 1000), (2, "bob", 2000)]
@@ -85,8 +91,16 @@ def test_results_that_the_older_version_judged_for_real_stand_apart(db) -> None:
         assert {each.user for each in older_standings(db, "real", device)} == {"ada", "bob"}
 
 
-def test_the_clock_of_a_gpu_stays_and_its_results_rank(db) -> None:
-    assert told(standings(db, "loose", "H100")) == [(1, "ada", 1000), (2, "bob", 2000)]
+def test_a_result_of_a_gpu_ranks_once_it_is_judged_again(db) -> None:
+    clock = FakeClock(NOW.replace(year=2031))
+    rejudge_board(db, OPERATOR, "loose", device="H100", only_best=True, now=clock())
+    facts = {"backend": Backend.CUDA, "trust": TrustLevel.REPLAYED}
+    judge_next(db, clock, "H100", 1500, **facts)
+    assert told(standings(db, "loose", "H100")) == [(1, "ada", 1500)]
+    assert told(older_standings(db, "loose", "H100")) == [(1, "bob", 2000)]
+    # By the wall clock, of the same standings.
+    judge_next(db, clock, "H100", 70_000, **facts | {"trust": TrustLevel.WALL_CLOCK})
+    assert told(standings(db, "loose", "H100")) == [(1, "ada", 1500), (2, "bob", 70_000)]
     assert older_standings(db, "loose", "H100") == []
 
 
@@ -134,7 +148,7 @@ def test_an_author_reads_why_an_older_result_does_not_rank(db) -> None:
     assert "It ranks once it is judged again." in found.remark
     (mine,) = list_submissions(db, board="mixed", user="ada")[-1:]
     (found,) = beside(db, show_submission(db, mine.id)).values()
-    assert found.remark == ""  # on the H100
+    assert "measured by an older clock" in found.remark  # on the H100
 
 
 @pytest.mark.parametrize("board", ["strict", "empty", "named"])
@@ -146,11 +160,25 @@ def test_a_board_without_gpus_requires_no_audited_times_any_more(db, board: str)
     assert found.takes(TrustLevel.WALL_CLOCK)
 
 
-def test_a_board_with_a_gpu_beside_keeps_what_it_requires_and_its_log_says_what_that_means(db) -> None:
-    assert get_board(db, "mixed").trust is TrustRule.AUDITED
-    assert told(standings(db, "mixed", "H100")) == [(1, "ada", 1000)]
-    assert standings(db, "mixed", "cpu") == []
-    assert "take these devices out" in str(log_of(db, "mixed")["unranked"])
+def test_a_board_with_a_gpu_that_required_audited_times_requires_replayed_ones(db) -> None:
+    board = get_board(db, "mixed")
+    assert board.trust is TrustRule.REPLAYED
+    assert (board.takes(TrustLevel.REPLAYED), board.takes(TrustLevel.WALL_CLOCK)) == (True, False)
+    assert standings(db, "mixed", "H100") == standings(db, "mixed", "cpu") == []
+    assert told(older_standings(db, "mixed", "H100")) == [(1, "ada", 1000)]
+    before, log = logs_of(db, "mixed")
+    assert "take these devices out" in str(before["unranked"])
+    assert (log["trust"], log["set_apart"]) == (["audited", "replayed"], {"H100": 1})
+    assert log["rejudge"] == "kernelcup admin rejudge mixed --only-best"
+
+
+def test_of_two_older_results_of_a_user_on_a_device_the_newer_clocks_stays(db) -> None:
+    """The device had no GPU before."""
+    clock = FakeClock(NOW.replace(year=2031))
+    make_submission(db, board="loose", devices=["cpu"], user="ada", now=clock())
+    judge_next(db, clock, "cpu", 90_000)
+    set_apart(db)
+    assert told(older_standings(db, "loose", "cpu")) == [(1, "bob", 2000), (2, "ada", 90_000)]
 
 
 def test_what_a_board_requires_after_the_upgrade_may_be_asked_of_a_new_one(db) -> None:
@@ -213,7 +241,10 @@ def test_boards_that_lose_nothing_have_no_entry_in_their_log(db) -> None:
 
 
 def test_each_stored_run_says_by_which_clock_it_was_timed(db) -> None:
-    judge_next(db, FakeClock(NOW.replace(year=2031)), "box", 80_000)
+    clock = FakeClock(NOW.replace(year=2031))
+    judge_next(db, clock, "box", 80_000)
+    make_submission(db, board="loose", devices=["H100"], user="ada", now=clock())
+    judge_next(db, clock, "H100", 900, backend=Backend.CUDA, trust=TrustLevel.REPLAYED)
     with db.read() as session:
         clocks = set(session.scalars(sa.select(RunRow.clock).distinct()))
     assert clocks == {each.value for each in Clock}

@@ -253,7 +253,7 @@ def told(judging: Judging, submission) -> str:
 def test_a_duel_of_a_result_that_was_not_taken_counts_when_it_is(judging) -> None:
     enter(judging, 1000, "ada")
     update_board(
-        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.AUDITED)
+        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.REPLAYED)
     )
     report = make_report([900], duel=SLOWER, trust=TrustLevel.SELF_MEASURED)
     enter(judging, 900, "bob", report=report)
@@ -267,14 +267,14 @@ def test_a_duel_of_a_result_that_was_not_taken_counts_when_it_is(judging) -> Non
 def test_what_a_leaderboard_does_not_take_is_no_suspect(judging) -> None:
     """Its author may delete it, nobody has to look at it, and it ranks if the rule changes."""
     update_board(
-        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.AUDITED)
+        judging.db, OPERATOR, "double", now=judging.clock(), changes=BoardChanges(trust=TrustRule.REPLAYED)
     )
     submission = judging.submit("bob")
-    launcher = FakeLauncher(make_report([900], trust=TrustLevel.BOUNDED))
+    launcher = FakeLauncher(make_report([900], trust=TrustLevel.WALL_CLOCK))
     attempt(judging, launcher)
     (view,) = show_submission(judging.db, submission.id).jobs
     assert view.job.state is JobState.DONE
-    assert told(judging, submission).startswith("Not ranked: this leaderboard ranks audited times only")
+    assert told(judging, submission).startswith("Not ranked: this leaderboard ranks replayed times only")
 
 
 def test_other_modes_and_boards_ask_for_no_duel(judging) -> None:

@@ -15,7 +15,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.standings import standings
 from kernelcup_harness.protocol import TrustLevel
 
-AUDITED = BoardChanges(trust=TrustRule.AUDITED)
+AUDITED = BoardChanges(trust=TrustRule.REPLAYED)
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def judged(db, clock):
     make_board(db, devices=["H100", "A100"])
 
     def judge(
-        user: str, time_ns: float, *, device: str = "H100", trust: TrustLevel = TrustLevel.AUDITED
+        user: str, time_ns: float, *, device: str = "H100", trust: TrustLevel = TrustLevel.REPLAYED
     ) -> None:
         make_submission(db, user=user, devices=[device], now=clock())
         lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=[device], now=clock())

@@ -104,7 +104,7 @@ def test_a_standing_has_its_interval_and_what_the_clock_read(db, judged) -> None
     assert place.score.low_s < place.score_s < place.score.high_s
     assert place.score_s == pytest.approx(805e-9)
     assert place.score.raw_s == pytest.approx(1005e-9)
-    assert (place.tied, place.score.at_floor) == (False, False)
+    assert not place.tied
 
 
 def test_a_freeze_keeps_bands(db, clock, judged) -> None:
@@ -119,16 +119,16 @@ def test_a_freeze_keeps_bands(db, clock, judged) -> None:
     assert live == [("bob", 1), ("ada", 2)]
 
 
-def test_where_only_audited_times_rank_others_are_kept_and_shown(db, judged) -> None:
-    change(db, trust=TrustRule.AUDITED)
+def test_where_only_replayed_times_rank_others_are_kept_and_shown(db, judged) -> None:
+    change(db, trust=TrustRule.REPLAYED)
     judged(report=make_report([3000]), user="ada")
     judged(report=make_report([2000]), user="bob")
-    best = judged(report=make_report([1000], trust=TrustLevel.BOUNDED), user="ada")
+    best = judged(report=make_report([1000], trust=TrustLevel.WALL_CLOCK), user="ada")
     assert ranking(db) == [(1, "bob", 2000), (2, "ada", 3000)]
     view = show_submission(db, best.id)
     assert view.jobs[0].run.score_s == pytest.approx(1e-6)
     assert beside(db, view)[view.jobs[0].job.id].remark == (
-        "Not ranked: this leaderboard ranks audited times only, and this one is not proven (bounded)."
+        "Not ranked: this leaderboard ranks replayed times only, and this one is by the wall clock."
     )
 
 
@@ -138,7 +138,7 @@ def test_what_ranks_is_found_anew_when_the_rule_changes(db, judged) -> None:
     judged(report=make_report([2000], trust=TrustLevel.SELF_MEASURED), user="bob")
     judged(report=make_report([1500], trust=TrustLevel.SELF_MEASURED), user="bob", device="A100")
     assert ranking(db) == [(1, "ada", 1000), (2, "bob", 2000)]
-    change(db, trust=TrustRule.AUDITED)
+    change(db, trust=TrustRule.REPLAYED)
     assert ranking(db) == [(1, "ada", 3000)]
     assert ranking(db, "A100") == []
     change(db, trust=TrustRule.ANY)
@@ -179,7 +179,7 @@ def test_only_accepted_runs_are_ranked(db, judged) -> None:
 def test_a_standing_says_how_far_it_can_be_trusted(db, judged) -> None:
     judged(report=make_report(comparable=False))
     (place,) = standings(db, "double", "H100")
-    assert (place.trust, place.comparable, place.file_name) == ("audited", False, "kernel.py")
+    assert (place.trust, place.comparable, place.file_name) == ("replayed", False, "kernel.py")
 
 
 def test_an_unknown_device_or_board_is_refused(db, board) -> None:

@@ -142,6 +142,9 @@ def test_an_upgrade_ends_mixed_standings(judging) -> None:
         session.execute(insert(BestRow).values(**values, submission_id=kept.id))
         for table in ("runs", "leaderboards"):
             session.execute(text(f"UPDATE {table} SET judging = ''"))
+        for table in ("runs", "bests"):
+            column = "at_floor BOOLEAN NOT NULL DEFAULT FALSE"
+            session.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
     migration = ScriptDirectory(str(migrate.MIGRATIONS)).get_revision("0008").module
     with db.write() as session:
         migration.fill(session.connection())

@@ -69,12 +69,12 @@ def test_a_hidden_case_is_not_compared_with_the_best() -> None:
     assert lesson(best, hidden=True).over_best is None
 
 
-def test_a_case_at_the_floor_is_at_most_that() -> None:
-    finding = Finding(code="empty_floor", text="It takes no longer than an empty kernel.")
-    audit = make_audit(2_000.0, findings=[finding])
+def test_what_was_found_about_a_case_is_told_with_its_clock() -> None:
+    finding = Finding(code="not_replayed", text="its calls are not replayed: it uses JAX")
+    audit = make_audit(2_000.0, level=TrustLevel.WALL_CLOCK, findings=[finding])
     found = lesson(timing=dataclasses.replace(TIMING, audit=audit))
-    assert columns.time(found).startswith("≤ 2 µs")
-    assert (found.trust, found.notes) == (TrustLevel.AUDITED, (finding.text,))
+    assert (found.trust, found.notes) == (TrustLevel.WALL_CLOCK, (finding.text,))
+    assert columns.clock(found) == "by the wall clock"
 
 
 def test_what_holds_of_several_cases_is_said_once() -> None:

@@ -13,7 +13,7 @@ from kernelcup_harness.protocol import Calibration, ProtocolError, RunReport, Ti
 
 def of_an_earlier_version() -> tuple[RunReport, dict[str, Any]]:
     """Return a report, and how an earlier version stored it: with fields of its clocks."""
-    audit = make_audit(1e3, level=TrustLevel.AUDITED)
+    audit = make_audit(1e3, level=TrustLevel.REPLAYED)
     case = make_case(timing=Timing(samples_ns=[1e3] * 5, audit=audit), parameters={"armed": 1})
     report = make_report(stages=[make_stage([case])], calibration=Calibration(canary_ns=5e4))
     stored = to_json(report)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders import NOW, make_audit, make_case, make_entry, make_report, make_stage
+from builders import NOW, make_case, make_entry, make_report, make_stage
 from kernelcup.domain import RankingBy, Score
 from kernelcup.scoring import (
     LARGEST_REACH,
@@ -23,19 +23,17 @@ from kernelcup.scoring import (
     standings,
     told_apart,
 )
-from kernelcup_harness.protocol import Finding, Timing
+from kernelcup_harness.protocol import Timing
 
 spans = st.builds(
-    lambda score_s, down, up, at_floor: Score(
+    lambda score_s, down, up: Score(
         score_s=score_s,
         low_s=score_s * math.exp(-down),
         high_s=score_s * math.exp(up),
-        at_floor=at_floor,
     ),
     st.floats(1e-6, 1.2e-6),
     st.floats(0, 0.03),
     st.floats(0, 0.03),
-    st.just(False),
 )
 any_rule = st.sampled_from(list(RankingBy))
 samples = st.lists(st.floats(900.0, 1100.0), min_size=5, max_size=30)
@@ -54,12 +52,6 @@ def scored(*timings: Timing, by: RankingBy = RankingBy.GEOM):
     found = score(make_report(stages=[make_stage(cases)]), by)
     assert found is not None
     return found
-
-
-def at_floor(score_ns: float) -> Timing:
-    finding = Finding(code="empty_floor", text="It takes no longer than an empty kernel.")
-    audit = make_audit(score_ns, findings=[finding])
-    return Timing(samples_ns=[score_ns] * 5, audit=audit)
 
 
 @given(st.lists(samples, min_size=1, max_size=5), any_rule)
@@ -137,11 +129,6 @@ def test_cases_of_one_process_do_not_average_out_what_differs_between_processes(
     assert scored(timing, timing, timing).high_s == pytest.approx(scored(timing).high_s)
 
 
-def test_a_score_is_at_the_floor_only_if_all_its_cases_are() -> None:
-    assert scored(at_floor(1000.0), at_floor(1100.0)).at_floor
-    assert not scored(at_floor(1000.0), Timing(samples_ns=[1100.0] * 5)).at_floor
-
-
 @given(spans, spans)
 def test_told_apart_does_not_depend_on_who_is_named_first(first: Score, second: Score) -> None:
     assert told_apart(first, second) == told_apart(second, first)
@@ -168,11 +155,6 @@ def test_a_wide_interval_counts_as_five_percent_and_no_more() -> None:
     wide = span(1.0, 3.0)
     assert not told_apart(wide, span(1.04))
     assert told_apart(wide, span(math.exp(LARGEST_REACH) * 1.001))
-
-
-def test_two_at_the_floor_are_tied_whatever_they_read() -> None:
-    assert not told_apart(span(1.0, at_floor=True), span(2.0, at_floor=True))
-    assert told_apart(span(1.0, at_floor=True), span(2.0))
 
 
 @given(st.lists(spans, max_size=40))

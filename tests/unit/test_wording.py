@@ -6,11 +6,11 @@ from kernelcup.domain import DuelOutcome
 from kernelcup.reporting.phrases import (
     duel_remark,
     duel_sentence,
+    duration,
     interval_text,
     percent,
     rank_text,
     significant,
-    time_text,
     with_interval,
 )
 from kernelcup_harness.protocol import DuelResult
@@ -56,7 +56,7 @@ def test_times_ranks_and_intervals_are_short() -> None:
     assert interval_text(13_420.0, 13_390.0, 13_450.0) == "13.39 to 13.45"
     assert interval_text(13_420.0, None, 13_450.0) == ""
     assert with_interval(13_420.0, 13_390.0, 13_450.0) == "13.42 µs (13.39 to 13.45)"
-    assert time_text(2_050.0, at_floor=True) == "≤ 2.05 µs"
+    assert duration(2_050.0) == "2.05 µs"
     assert (rank_text(1, tied=True), rank_text(3, tied=False)) == ("1=", "3")
     assert [significant(each, 3) for each in (999.4, 999.6, 99.96, 1000.4)] == ["999", "1000", "100", "1000"]
     assert (percent(0.813), percent(0.0204)) == ("81 %", "2.0 %")

@@ -206,7 +206,9 @@ def fill(db: Database) -> None:
         )
     for number, (name, file, us, spread, code) in enumerate(reversed(PEOPLE)):
         enter(db, name, us, spread, file_name=file, code=code, at=NOW - timedelta(hours=9 - number))
-    enter(db, "niklaus", 31.2, file_name="late.py", at=NOW - timedelta(minutes=50), trust=TrustLevel.BOUNDED)
+    enter(
+        db, "niklaus", 31.2, file_name="late.py", at=NOW - timedelta(minutes=50), trust=TrustLevel.WALL_CLOCK
+    )
     enter(db, "linus", 41.0, device="MI300", code=CUDA, at=NOW - timedelta(hours=3))
     _failed(db)
     _others(db)

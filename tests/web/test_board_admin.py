@@ -149,7 +149,7 @@ def test_each_rank_that_changes_is_shown_before_and_after(
 
     def preview() -> Any:
         page = visitor(people["grace"], width=360, javascript=False).open("/admin/boards/double")
-        page.get_by_label("Times that rank").select_option("audited")
+        page.get_by_label("Times that rank").select_option("replayed")
         page.get_by_role("button", name="Show what changes").first.click()
         return page
 

@@ -16,7 +16,6 @@ from kernelcup.domain.competition import (
     Submission,
     TrustRule,
     Visibility,
-    is_proven,
     is_rejected,
 )
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
@@ -63,6 +62,5 @@ __all__ = [
     "TaskForm",
     "TrustRule",
     "Visibility",
-    "is_proven",
     "is_rejected",
 ]

@@ -8,7 +8,6 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 
 from kernelcup_harness.protocol import (
-    BEST_LEVELS,
     Backend,
     HarnessKind,
     Mode,
@@ -35,20 +34,17 @@ class CodePolicy(StrEnum):
 
 
 class TrustRule(StrEnum):
-    """How far a time must be proven to rank."""
+    """Which times rank."""
 
     ANY = "any"
     """All times rank, each marked with its level."""
-    AUDITED = "audited"
-    """Only audited times rank; others are kept and shown."""
+    REPLAYED = "replayed"
+    """Only replayed times rank; others are kept and shown."""
 
-
-def is_proven(trust: str) -> bool:
-    """Return whether a result ranks among the proven ones; one that only its own clock vouches for does not.
-
-    Where there is no audit at all, all results are self-measured and rank among themselves.
-    """
-    return trust != TrustLevel.BOUNDED
+    @classmethod
+    def _missing_(cls, value: object) -> TrustRule | None:
+        """Read the word of earlier versions."""
+        return cls.REPLAYED if value == "audited" else None
 
 
 class DuelOutcome(StrEnum):
@@ -156,7 +152,7 @@ class Leaderboard(BoardSettings):
 
     def takes(self, level: TrustLevel) -> bool:
         """Return whether times of this level rank here."""
-        return self.trust is TrustRule.ANY or level in BEST_LEVELS
+        return self.trust is TrustRule.ANY or level is TrustLevel.REPLAYED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

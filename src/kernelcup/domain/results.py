@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from kernelcup.domain.competition import DuelOutcome, is_proven
+from kernelcup.domain.competition import DuelOutcome
 from kernelcup_harness.protocol import RunReport, Verdict
 
 
@@ -19,8 +19,6 @@ class Score:
     high_s: float | None = None
     raw_s: float | None = None
     """The score computed from the submission's clock, before any offset was subtracted."""
-    at_floor: bool = False
-    """Whether no case took longer than an empty kernel: then the score is an upper bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,11 +72,6 @@ class Result:
     def score_s(self) -> float:
         """The score in seconds."""
         return self.score.score_s
-
-    @property
-    def proven(self) -> bool:
-        """Whether it ranks among the proven results; the others stand below them."""
-        return is_proven(self.trust)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

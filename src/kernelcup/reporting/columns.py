@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kernelcup.reporting.insights import Lesson
-from kernelcup.reporting.phrases import HALF, duration, percent, significant, slower, with_interval
+from kernelcup.reporting.phrases import (
+    HALF,
+    duration,
+    percent,
+    significant,
+    slower,
+    trust_text,
+    with_interval,
+)
 
 Column = Callable[[Lesson], str]
 TIME = "time per call (95 %)"
@@ -20,20 +28,20 @@ def columns(learned: Sequence[Lesson]) -> dict[str, Column]:
 
 
 def summary(lesson: Lesson) -> str:
-    """Return one line with the context of a time: device, reference, best, proof."""
+    """Return one line with the context of a time: device, reference, best, clock."""
     parts = {
         "raw {}": raw(lesson),
         "{} of what the device attains": attained(lesson) if lesson.share is not None else "",
         "{} the reference": _than(lesson.over_reference),
         "{} the best": _than(lesson.over_best),
-        "{}": proof(lesson),
+        "{}": clock(lesson),
     }
     return ", ".join(text.format(told) for text, told in parts.items() if told)
 
 
 def time(lesson: Lesson) -> str:
     """Return the time with its interval."""
-    return with_interval(lesson.time_ns, lesson.low_ns, lesson.high_ns, at_floor=lesson.at_floor)
+    return with_interval(lesson.time_ns, lesson.low_ns, lesson.high_ns)
 
 
 def raw(lesson: Lesson) -> str:
@@ -78,9 +86,9 @@ def _than(factor: float | None) -> str:
     return f"{told} than" if told.endswith("slower") else told
 
 
-def proof(lesson: Lesson) -> str:
-    """Return how far the time is proven."""
-    return lesson.trust.value if lesson.trust is not None else ""
+def clock(lesson: Lesson) -> str:
+    """Return how the time was taken."""
+    return trust_text(lesson.trust) if lesson.trust is not None else ""
 
 
 def notes(learned: Iterable[Lesson]) -> dict[str, str]:
@@ -131,5 +139,5 @@ _COLUMNS: dict[str, Column] = {
     "of attainable": attained,
     "reference": lambda lesson: times(lesson.over_reference),
     "best": lambda lesson: times(lesson.over_best),
-    "proof": proof,
+    "clock": clock,
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelcup.reporting import phrases
-from kernelcup.scoring import case_interval_ns, is_at_floor
+from kernelcup.scoring import case_interval_ns
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, TrustLevel, Work, to_json
 
 MUCH_OVERHEAD = 0.05
@@ -42,10 +42,8 @@ class Lesson:
     calls: int
     discarded: int
     """The number of calls that did not count because the device was throttled."""
-    at_floor: bool
-    """Whether it is no longer than a kernel that does nothing."""
     trust: TrustLevel | None
-    """How far this case's time is proven, None if it was not audited."""
+    """How this case's time was taken, None if that is not known."""
     bound_by: str
     """``bandwidth``, ``arithmetic`` or ``roofline`` (both are declared); empty if nothing is declared."""
     share: float | None
@@ -100,7 +98,6 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
         raw_ns=timing.read_ns if timing.samples_ns else None,
         calls=len(timing.samples_ns) or int(timing.reported.get("runs", 0)),
         discarded=len(timing.discarded_ns),
-        at_floor=is_at_floor(timing),
         trust=None if audit is None else audit.level,
         bound_by=_bound_by(work),
         share=_over(case.floor_ns, time_ns),

@@ -13,12 +13,10 @@ from kernelcup.domain import (
     Leaderboard,
     Run,
     TrustRule,
-    is_proven,
     is_rejected,
 )
 from kernelcup_harness.protocol import DuelResult, TrustLevel
 
-NOT_PROVEN = "not proven"
 HALF = 0.5
 """Below this speedup a result is called slower."""
 
@@ -36,11 +34,6 @@ def significant(value: float, digits: int) -> str:
     return f"{value:.0f}" if value >= 10**digits - 0.5 else f"{value:.{digits}g}"
 
 
-def time_text(ns: float, *, at_floor: bool = False) -> str:
-    """Return a time; one that is no longer than an empty kernel is shown as an upper bound."""
-    return f"≤ {duration(ns)}" if at_floor else duration(ns)
-
-
 def interval_text(ns: float, low_ns: float | None, high_ns: float | None) -> str:
     """Return a 95 % interval in the unit of its time, ``13.39 to 13.45``; empty if it is unknown."""
     if low_ns is None or high_ns is None:
@@ -49,10 +42,10 @@ def interval_text(ns: float, low_ns: float | None, high_ns: float | None) -> str
     return f"{significant(low_ns / size, 4)} to {significant(high_ns / size, 4)}"
 
 
-def with_interval(ns: float, low_ns: float | None, high_ns: float | None, *, at_floor: bool = False) -> str:
+def with_interval(ns: float, low_ns: float | None, high_ns: float | None) -> str:
     """Return a time with its interval: ``13.42 µs (13.39 to 13.45)``."""
     told = interval_text(ns, low_ns, high_ns)
-    return time_text(ns, at_floor=at_floor) + (f" ({told})" if told else "")
+    return duration(ns) + (f" ({told})" if told else "")
 
 
 def rank_text(rank: int, *, tied: bool) -> str:
@@ -112,13 +105,11 @@ def remark(job: Job, run: Run | None, board: Leaderboard, *, since: datetime | N
         return older_remark(run.duel)
     if run.score_s is not None and not board.takes(run.report.trust):
         return (
-            f"Not ranked: this leaderboard ranks {TrustRule.AUDITED.value} times only, "
+            f"Not ranked: this leaderboard ranks {TrustRule.REPLAYED.value} times only, "
             f"and this one is {trust_text(run.report.trust)}."
         )
     if run.score_s is not None and since is not None and run.finished_at > since:
         return frozen_text(since, "yours is")
-    if run.score_s is not None and not is_proven(run.report.trust):
-        return f"{NOT_PROVEN.capitalize()}. It ranks below all results that are proven."
     if not board.duel or (run.duel.is_behind and run.rank_s is None):
         return ""  # its rival is slower by now, or gone
     return duel_remark(run.duel, run.rival)
@@ -136,10 +127,8 @@ def older_remark(duel: DuelOutcome = DuelOutcome.NONE) -> str:
 
 
 def trust_text(trust: str) -> str:
-    """Return the level of trust in a few words."""
-    if trust == TrustLevel.WALL_CLOCK:
-        return "by the wall clock"
-    return trust if is_proven(trust) else f"{NOT_PROVEN} ({trust})"
+    """Return in a few words how a time was taken."""
+    return "by the wall clock" if trust == TrustLevel.WALL_CLOCK else trust
 
 
 def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:

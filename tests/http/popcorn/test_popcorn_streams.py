@@ -88,28 +88,22 @@ def test_older_clients_stream_all_modes(board, waiting_cli, finish, golden, mode
 
 
 def test_why_a_score_does_not_rank_is_told(db, board, waiting_cli, finish) -> None:
-    update_board(db, OPERATOR, board.name, now=NOW, changes=BoardChanges(trust=TrustRule.AUDITED))
-    report = make_report(trust=TrustLevel.BOUNDED)
+    update_board(db, OPERATOR, board.name, now=NOW, changes=BoardChanges(trust=TrustRule.REPLAYED))
+    report = make_report(trust=TrustLevel.WALL_CLOCK)
     cli = waiting_cli(lambda: finish(report), *[lambda: None] * 9)
     text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
     assert (
-        "Not ranked: this leaderboard ranks audited times only, and this one is not proven (bounded)." in text
+        "Not ranked: this leaderboard ranks replayed times only, and this one is by the wall clock." in text
     )
 
 
-@pytest.mark.first_contact(
-    9, "the existing client's users read how far their time is proven, and where it ranks"
-)
 @pytest.mark.parametrize(
-    ("trust", "told"),
-    [(TrustLevel.AUDITED, "s, audited"), (TrustLevel.BOUNDED, "s, not proven (bounded)")],
+    ("trust", "told"), [(TrustLevel.REPLAYED, "s, replayed"), (TrustLevel.WALL_CLOCK, "s, by the wall clock")]
 )
-def test_how_far_a_score_is_proven_is_told(waiting_cli, finish, board, trust: TrustLevel, told: str) -> None:
+def test_by_which_clock_a_score_is_told(waiting_cli, finish, board, trust: TrustLevel, told: str) -> None:
     cli = waiting_cli(lambda: finish(make_report(trust=trust)), *[lambda: None] * 9)
     text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
     assert told in text
-    below = "It ranks below all results that are proven." in text
-    assert below is (trust is TrustLevel.BOUNDED)
 
 
 @pytest.mark.first_contact(

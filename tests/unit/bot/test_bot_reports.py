@@ -12,11 +12,10 @@ from builders import make_audit, make_case, make_report, make_stage
 from kernelcup.bot.api import Happening
 from kernelcup.bot.delivery.progress_message import JobLine, Live, duration, ordinal, render
 from kernelcup.bot.messages import reports, texts
-from kernelcup_harness.audits import not_captured_finding
 from kernelcup_harness.protocol import (
     CapturedOutput,
+    Finding,
     Mode,
-    NotCaptured,
     RunReport,
     StageName,
     Timing,
@@ -41,7 +40,6 @@ def job(report: RunReport | None, **changes: Any) -> dict[str, Any]:
         "low_s": None,
         "high_s": None,
         "raw_s": None,
-        "at_floor": False,
         "remark": "",
         "best": None,
         "report": to_json(report) if report is not None else None,
@@ -58,23 +56,19 @@ def test_a_score_has_its_interval() -> None:
     timing = Timing(samples_ns=[float(value) for value in range(990, 1011)])
     report = make_report(stages=[make_stage([make_case(timing=timing)])])
     text = told(report, score_s=1e-6, low_s=0.995e-6, high_s=1.004e-6, raw_s=1.2e-6)
-    assert "Score: **1 µs** (95 %: 0.995 to 1.004) (raw 1.2 µs, audited)" in text
+    assert "Score: **1 µs** (95 %: 0.995 to 1.004) (raw 1.2 µs, replayed)" in text
     assert "Ranked benchmarks: 1 of 1 passed" in text
     assert "⚡ 990 ns 🐌 1.01 µs" in text
 
 
 def test_what_people_should_know_is_said_once_for_all_its_cases() -> None:
-    audit = make_audit(
-        1_000.0,
-        captured=False,
-        level=TrustLevel.BOUNDED,
-        findings=[not_captured_finding(NotCaptured.WAITS)],
-    )
+    why = Finding(code="not_replayed", text="its calls are not replayed: it waits for the device")
+    audit = make_audit(1_000.0, captured=False, level=TrustLevel.WALL_CLOCK, findings=[why])
     timing = Timing(samples_ns=[1_000.0] * 3, audit=audit)
     cases = [make_case(timing=timing, index=index) for index in range(3)]
-    text = told(make_report(stages=[make_stage(cases)], trust=TrustLevel.BOUNDED), score_s=1e-6)
-    assert text.count("launch overhead is included") == 1
-    assert "> cases 0, 1, 2: launch overhead is included" in text
+    text = told(make_report(stages=[make_stage(cases)], trust=TrustLevel.WALL_CLOCK), score_s=1e-6)
+    assert text.count("waits for the device") == 1
+    assert "> cases 0, 1, 2: its calls are not replayed: it waits for the device" in text
 
 
 def test_profiles_are_attached() -> None:

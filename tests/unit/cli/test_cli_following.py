@@ -28,7 +28,6 @@ JOB = {
     "low_s": None,
     "high_s": None,
     "raw_s": None,
-    "at_floor": False,
     "remark": "",
     "best": None,
     "report": None,

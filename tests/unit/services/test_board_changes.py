@@ -77,7 +77,7 @@ def test_every_setting_can_be_changed_and_is_shown_before(db) -> None:
         "max_file_bytes": 1000,
         "review_tags": ("a", "b"),
         "freeze_at": NOW + timedelta(days=8),
-        "trust": TrustRule.AUDITED,
+        "trust": TrustRule.REPLAYED,
         "duel": True,
     }
     seen = preview(db, changes=BoardChanges(**new))

@@ -197,7 +197,7 @@ def test_a_board_has_the_settings_that_it_was_made_with(db) -> None:
         "max_file_bytes": 5000,
         "review_tags": ("graph-replay", "stream"),
         "freeze_at": NOW + timedelta(hours=1),
-        "trust": TrustRule.AUDITED,
+        "trust": TrustRule.REPLAYED,
         "duel": True,
     }
     made = make_board(db, **settings)
@@ -213,7 +213,7 @@ def test_a_board_has_the_settings_that_it_was_made_with(db) -> None:
         {"review_tags": ("",)},
         {"review_tags": tuple(f"t{index}" for index in range(51))},
         {"opens_at": NOW + timedelta(days=2), "freeze_at": NOW + timedelta(days=1)},
-        {"trust": TrustRule.AUDITED, "harness": HarnessKind.OWN, "task": OWN_TASK},
+        {"trust": TrustRule.REPLAYED, "harness": HarnessKind.OWN, "task": OWN_TASK},
         {"duel": True, "harness": HarnessKind.OWN, "task": OWN_TASK},
     ],
 )
@@ -226,7 +226,7 @@ def test_settings_that_cannot_be_are_refused(db, settings: dict[str, object]) ->
     ("settings", "backend", "told"),
     [
         (
-            {"trust": TrustRule.AUDITED},
+            {"trust": TrustRule.REPLAYED},
             Backend.EMULATED,
             "'other' has no GPU, so its times come from the wall clock",
         ),
@@ -249,11 +249,11 @@ def test_what_a_device_cannot_prove_is_not_asked_of_it(
     )
 
 
-def test_times_of_a_processor_cannot_be_audited() -> None:
+def test_times_of_a_processor_are_never_replayed() -> None:
     known = [make_device(name="cpu", backend=Backend.CPU)]
     with pytest.raises(InvalidValue, match="come from the wall clock"):
         boards.check_proofs(
-            HarnessKind.STANDARD, BoardSettings(trust=TrustRule.AUDITED), devices=["cpu"], known=known
+            HarnessKind.STANDARD, BoardSettings(trust=TrustRule.REPLAYED), devices=["cpu"], known=known
         )
     boards.check_proofs(HarnessKind.STANDARD, BoardSettings(duel=True), devices=["cpu"], known=known)
 

@@ -17,7 +17,7 @@ from kernelcup.bot.context import Parts
 from kernelcup.bot.messages import boards, ranking_image, replies, texts
 from kernelcup.client.requests import path_of
 from kernelcup.errors import KernelCupError, UnknownDevice
-from kernelcup.reporting.phrases import frozen_text, time_text
+from kernelcup.reporting.phrases import duration, frozen_text
 
 Json = Mapping[str, Any]
 
@@ -86,7 +86,7 @@ async def _answer_picture(interaction: discord.Interaction, parts: Parts, board:
             rank=place["rank"],
             tied=place["tied"],
             user=place["user"],
-            time=time_text(place["score_s"] * 1e9, at_floor=place["at_floor"]),
+            time=duration(place["score_s"] * 1e9),
             score_s=place["score_s"],
         )
         for place in found["items"]

@@ -23,7 +23,7 @@ from kernelcup.bot.state import Followed
 from kernelcup.client.requests import path_of
 from kernelcup.errors import UserError
 from kernelcup.reporting.phrases import trust_text
-from kernelcup_harness.protocol import Verdict
+from kernelcup_harness.protocol import TrustLevel, Verdict
 
 if TYPE_CHECKING:
     from kernelcup.bot.app import KernelCupBot
@@ -92,7 +92,7 @@ async def _place_lines(bot: KernelCupBot, shown: Mapping[str, Any], job: Mapping
         if ties
         else ""
     )
-    if mine["trust"] != boards.AUDITED:
+    if mine["trust"] != TrustLevel.REPLAYED:
         tied += f" ({texts.plain(trust_text(mine['trust']))})"
     kind = "🍾 first successful submission" if first else "personal best"
     return [f"{MEDALS.get(rank, '🏅')} {head}, **{ordinal(rank)} place**{tied}; {kind}"]

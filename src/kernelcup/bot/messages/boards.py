@@ -10,8 +10,9 @@ import discord
 
 from kernelcup.bot.messages import texts
 from kernelcup.clocks import OLDER_CLOCK
-from kernelcup.domain import DuelOutcome, is_proven
-from kernelcup.reporting.phrases import percent, rank_text, time_text, trust_text
+from kernelcup.domain import DuelOutcome, TrustRule
+from kernelcup.reporting.phrases import duration, percent, rank_text, trust_text
+from kernelcup_harness.protocol import TrustLevel
 
 Json = Mapping[str, Any]
 
@@ -22,7 +23,6 @@ ACCENT = 0x5865F2
 LONGEST_DESCRIPTION = 1100
 MOST_CHANGES = 5
 MOST_LINES_ABOUT = 60
-AUDITED = "audited"
 BEHIND = tuple(outcome.value for outcome in DuelOutcome if outcome.is_behind)
 """Outcomes of duels that put a result behind its rival."""
 
@@ -154,7 +154,9 @@ def changes_between(before: Json, after: Json) -> list[str]:
         found.append(f"largest submission: {f'{size:,} bytes' if size else 'the default'}")
     if before.get("trust", after["trust"]) != after["trust"]:
         found.append(
-            "only audited times rank" if after["trust"] == AUDITED else "all times rank, each marked"
+            "only replayed times rank"
+            if after["trust"] == TrustRule.REPLAYED
+            else "all times rank, each marked"
         )
     if before.get("duel", after["duel"]) != after["duel"]:
         needs = "must win a duel" if after["duel"] else "needs no duel"
@@ -188,11 +190,11 @@ def _older(places: Sequence[Json]) -> list[str]:
 
 def _row(place: Json) -> tuple[str, str, str, str, str]:
     user, file = texts.one_line(place["user"]), texts.one_line(place["file_name"])
-    mark = "" if place["trust"] == AUDITED else f" ({trust_text(place['trust'])})"
+    mark = "" if place["trust"] == TrustLevel.REPLAYED else f" ({trust_text(place['trust'])})"
     return (
         rank_text(place["rank"], tied=place["tied"]),
         texts.shortened(user, 20),
-        time_text(place["score_s"] * 1e9, at_floor=place["at_floor"]),
+        duration(place["score_s"] * 1e9),
         spread_text(place),
         f"#{place['submission']} {texts.shortened(file, 20)}{mark}",
     )
@@ -214,9 +216,7 @@ def _notes(places: Sequence[Json]) -> list[str]:
         notes.append("= cannot be told apart from the first of that rank")
     if any(place["duel"] in BEHIND for place in places):
         notes.append("some stand behind the one that they did not beat in a duel")
-    levels = sorted({place["trust"] for place in places} - {AUDITED})
+    levels = sorted({place["trust"] for place in places} - {TrustLevel.REPLAYED.value})
     if levels:
         notes.append(f"some times are {' or '.join(map(trust_text, levels))}")
-    if any(not is_proven(place["trust"]) for place in places):
-        notes.append("what is not proven ranks below all that is")
     return notes

@@ -12,9 +12,9 @@ from kernelcup.bot.messages import texts
 from kernelcup.bot.messages.texts import Attached, Log, Outgoing
 from kernelcup.client.models import best_of_json
 from kernelcup.older_reports import read_report
-from kernelcup.reporting import columns
+from kernelcup.reporting import columns, phrases
 from kernelcup.reporting.insights import Best, Lesson, lessons
-from kernelcup.reporting.phrases import interval_text, time_text, times_as_fast, trust_text, with_interval
+from kernelcup.reporting.phrases import interval_text, times_as_fast, trust_text, with_interval
 from kernelcup_harness.protocol import (
     CapturedOutput,
     CaseResult,
@@ -60,7 +60,7 @@ def score_text(job: Mapping[str, Any]) -> str:
     """Return a job's score, with its interval if known."""
     ns = job["score_s"] * 1e9
     told = interval_text(ns, *(None if job[end] is None else job[end] * 1e9 for end in ("low_s", "high_s")))
-    return f"**{time_text(ns, at_floor=job['at_floor'])}**" + (f" (95 %: {told})" if told else "")
+    return f"**{phrases.duration(ns)}**" + (f" (95 %: {told})" if told else "")
 
 
 def read(job: Mapping[str, Any]) -> RunReport | None:
@@ -185,7 +185,7 @@ def _case(case: CaseResult, lesson: Lesson | None) -> Iterator[str]:
     if lesson is None or case.timing is None:
         return
     ends = (lesson.low_ns, lesson.high_ns)
-    yield f"   ⏱ {with_interval(lesson.time_ns, *ends, at_floor=lesson.at_floor)}"
+    yield f"   ⏱ {with_interval(lesson.time_ns, *ends)}"
     if case.timing.samples_ns:
         fastest, slowest = min(case.timing.samples_ns), max(case.timing.samples_ns)
         yield f"   ⚡ {duration(fastest * 1e-9)} 🐌 {duration(slowest * 1e-9)}  ({columns.calls(lesson)} calls)"

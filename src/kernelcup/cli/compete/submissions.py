@@ -224,7 +224,7 @@ def print_places(out: Console, backend: Backend, view: SubmissionInfo) -> None:
             continue
         best = backend.place(view.leaderboard, job.device, view.user)
         if best is not None:
-            time = phrases.with_interval(*ranking.seconds_ns(best.score), at_floor=best.score.at_floor)
+            time = phrases.with_interval(*ranking.seconds_ns(best.score))
             place = phrases.rank_text(best.rank, tied=best.tied)
             what = f"rank {place} with {time} (#{best.submission_id})"
             out.print(Text(plain(f"{view.user} on {job.device}: {what}")))

@@ -198,7 +198,7 @@ def database(config: Config) -> Finding:
 
 
 def levels(config: Config) -> Finding:
-    """Leaderboards that require what a device of theirs cannot prove, so that nothing ranks there."""
+    """Leaderboards that require what a device of theirs cannot give, so that nothing ranks there."""
     from kernelcup.cli import wiring
     from kernelcup.domain import TrustRule
     from kernelcup.errors import KernelCupError
@@ -206,7 +206,7 @@ def levels(config: Config) -> Finding:
 
     try:
         with wiring.open_database(config) as db:
-            strict = [board for board in list_boards(db) if board.trust is TrustRule.AUDITED]
+            strict = [board for board in list_boards(db) if board.trust is TrustRule.REPLAYED]
     except (KernelCupError, OSError):
         return Finding("levels", "missing", "not known without the database")
     found = [
@@ -216,7 +216,7 @@ def levels(config: Config) -> Finding:
     ]
     if not found:
         return Finding("levels", "ok", "each leaderboard's devices can give what it requires")
-    text = f"only audited times rank, and those are by the wall clock: {'; '.join(found)}"
+    text = f"only replayed times rank, and those are by the wall clock: {'; '.join(found)}"
     return Finding("levels", "broken", f"{text} (kernelcup board update NAME --trust any, or other devices)")
 
 

@@ -23,7 +23,7 @@ def rules_text(board: BoardInfo) -> str:
     """Describe which times rank, and what a new first place needs."""
     from kernelcup.domain import TrustRule
 
-    which = "only audited times rank" if board.trust is TrustRule.AUDITED else "all times rank, each marked"
+    which = "only replayed times rank" if board.trust is TrustRule.REPLAYED else "all times rank, each marked"
     return f"{which}; a new first place must win a duel" if board.duel else which
 
 

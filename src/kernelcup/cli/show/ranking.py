@@ -12,14 +12,13 @@ from kernelcup.cli.show.tables import cell, new_table, print_table
 from kernelcup.client.models import BoardInfo
 from kernelcup.domain import DuelOutcome, Leaderboard, Score, Standing
 from kernelcup.reporting.phrases import (
+    duration,
     interval_text,
     rank_text,
-    time_text,
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
 
 TIED = "= not distinguishable from the first entry of that rank"
-APART = "unproven times rank below all proven ones"
 WIDE = "intervals that extend more than 5 % from the score count as 5 % in the ranking"
 BEHIND = "some entries rank behind the entry that they did not beat in a duel"
 EMULATED_TIMES = "times from an emulated device, not comparable with a GPU's"
@@ -44,7 +43,7 @@ def places_table(out: Console, title: str, places: Sequence[Standing], notes: Se
         table.add_row(
             rank_text(place.rank, tied=place.tied),
             cell(place.user),
-            time_text(place.score_s * 1e9, at_floor=place.score.at_floor),
+            duration(place.score_s * 1e9),
             interval_text(*seconds_ns(place.score)),
             cell(place.file_name),
             f"#{place.submission_id}",
@@ -54,9 +53,8 @@ def places_table(out: Console, title: str, places: Sequence[Standing], notes: Se
     emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
     tied = TIED if any(place.tied for place in places) else ""
     behind = BEHIND if any(place.duel.is_behind for place in places) else ""
-    apart = "" if all(place.proven for place in places) else APART
     wide = WIDE if any(map(is_wide, places)) else ""
-    caption = "; ".join(note for note in (*notes, tied, behind, apart, wide, emulated) if note)
+    caption = "; ".join(note for note in (*notes, tied, behind, wide, emulated) if note)
     print_table(
         out, title, table, caption, drop=("submitted (UTC)", "file", "submission", "trust", "95 % interval")
     )
@@ -65,7 +63,7 @@ def places_table(out: Console, title: str, places: Sequence[Standing], notes: Se
 def is_wide(place: Standing) -> bool:
     """Return whether an entry's interval extends further from its score than the ranking counts."""
     reach = max(scoring.reach_down(place.score), scoring.reach_up(place.score))
-    return not place.score.at_floor and reach > scoring.LARGEST_REACH
+    return reach > scoring.LARGEST_REACH
 
 
 def seconds_ns(score: Score) -> tuple[float, float | None, float | None]:
@@ -92,6 +90,5 @@ def place_object(place: Standing) -> dict[str, object]:
         "submitted_at": place.submitted_at.isoformat(),
         "file_name": place.file_name,
         "trust": place.trust,
-        "proven": place.proven,
         "comparable": place.comparable,
     }

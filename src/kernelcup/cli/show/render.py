@@ -28,7 +28,6 @@ from kernelcup.reporting.phrases import (
     duel_sentence,
     duration,
     interval_text,
-    time_text,
     times_as_fast,
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
@@ -279,7 +278,7 @@ def score_line(found: Score, report: RunReport, ranking_by: RankingBy | None) ->
     ns = seconds_ns(found)
     differs = found.raw_s is not None and not math.isclose(found.raw_s, found.score_s)
     raw = f"raw {duration(found.raw_s * 1e9)}, " if found.raw_s is not None and differs else ""
-    told = time_text(found.score_s * 1e9, at_floor=found.at_floor)
+    told = duration(found.score_s * 1e9)
     interval = interval_text(*ns)
     known = f", 95 % interval {interval}" if interval else ""
     how = f"{ranking_by.value} of the benchmarks, " if ranking_by is not None else ""

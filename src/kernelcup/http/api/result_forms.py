@@ -58,9 +58,6 @@ class ScoreOut(BaseModel):
     low_s: float | None = Field(description="95 % interval of the score; null if unknown.")
     high_s: float | None
     raw_s: float | None = Field(description="By the submission's clock, before any subtraction.")
-    at_floor: bool = Field(
-        description="Whether the time is no longer than an empty kernel's; the score is then an upper bound."
-    )
 
 
 class JobOut(ScoreOut):
@@ -162,7 +159,6 @@ class StandingOut(ScoreOut):
     submitted_at: datetime
     file_name: str
     trust: str
-    proven: bool = Field(description="False for results that rank below all proven results.")
     comparable: bool
 
     @classmethod

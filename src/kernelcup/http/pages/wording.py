@@ -170,9 +170,9 @@ def rules_of(board: Leaderboard, task: Task) -> list[tuple[str, str]]:
 
 
 def _proof(board: Leaderboard) -> str:
-    if board.trust is TrustRule.AUDITED:
-        return "Only audited times rank: times that a second clock, out of the submission’s reach, confirms."
-    return "All times rank; times that a second clock does not confirm rank below all others."
+    if board.trust is TrustRule.REPLAYED:
+        return "Only replayed times rank. Times by the wall clock are listed, but not ranked."
+    return "All times rank. Those by the wall clock, which include the way there and back, are marked."
 
 
 def _code(board: Leaderboard) -> str:

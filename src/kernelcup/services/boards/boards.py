@@ -327,7 +327,7 @@ def check_proofs(
     devices: Sequence[str] = (),
     known: Sequence[Device] | None = None,
 ) -> None:
-    """Raise ``InvalidValue`` if a harness or a device cannot prove what a leaderboard asks for.
+    """Raise ``InvalidValue`` if a harness or a device cannot give what a leaderboard asks for.
 
     Args:
         devices: Names of the leaderboard's devices.
@@ -338,17 +338,17 @@ def check_proofs(
             f"duel: the emulated device {emulated[0]!r} cannot measure two submissions in turns; "
             "leave out `duel` or the device."
         )
-    if settings.trust is TrustRule.AUDITED and (without := without_gpu_of(devices, known)):
+    if settings.trust is TrustRule.REPLAYED and (without := without_gpu_of(devices, known)):
         raise InvalidValue(
-            f"trust: {without[0]!r} has no GPU, so its times come from the wall clock and cannot be audited; "
+            f"trust: {without[0]!r} has no GPU, so its times come from the wall clock, and none is replayed; "
             "leave out `trust` or the device."
         )
     if harness is HarnessKind.STANDARD:
         return
-    if settings.trust is TrustRule.AUDITED:
+    if settings.trust is TrustRule.REPLAYED:
         raise InvalidValue(
             "trust: times of a task's own harness are self-measured, so none of them could rank where only "
-            "audited times do. Use the standard harness, or 'any'."
+            "replayed times do. Use the standard harness, or 'any'."
         )
     if settings.duel:
         raise InvalidValue("duel: only the standard harness measures two submissions in turns.")

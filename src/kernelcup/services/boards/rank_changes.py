@@ -107,7 +107,7 @@ def _places(session: Session, board: Leaderboard, device: str) -> dict[int, _Pla
     found = standings.bests(session, board_id=board.id, device=device)
     ranks = scoring.band_heads(each.placed for each in found)
     return {
-        each.user_id: _Place(rank, each.submission_id, scoring.measured_s(each.placed.score_s))
+        each.user_id: _Place(rank, each.submission_id, each.placed.score_s)
         for each, rank in zip(found, ranks, strict=True)
     }
 

@@ -230,7 +230,7 @@ class Attempt:
             build_scope=build_scope(load.submission.user),
             seeds_below=load.board.seeds_below,
         )
-        # A leaderboard that ranks audited times only does not affect the measurement: other results are stored
+        # A leaderboard that ranks replayed times only does not affect the measurement: other results are stored
         # too, and rank if the rule changes.
         if load.rival is None:
             return spec

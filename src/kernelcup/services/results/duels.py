@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from kernelcup.domain import DuelOutcome, Job, Leaderboard, Score, Submission, is_proven
+from kernelcup.domain import DuelOutcome, Job, Leaderboard, Score, Submission
 from kernelcup.errors import RivalDeleted
 from kernelcup.storage.queue import comparisons
 from kernelcup.storage.results import duel_placement, standings
@@ -74,7 +74,7 @@ def settle(
     meanwhile. A result that the leaderboard does not take is treated in the same way: the leaderboard may take
     it later.
     """
-    if not board.duel or not is_proven(report.trust):
+    if not board.duel:
         return Settled()
     first = standings.leader(session, board_id=board.id, device=job.device)
     if first is None or first.user_id == submission.user_id or score.score_s >= first.ranked_s:

@@ -37,7 +37,6 @@ class DeviceSummary:
     best_s: float | None = None
     reference_s: float | None = None
     """The time of the task's reference in the best run, None if it was not measured."""
-    at_floor: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,7 +190,6 @@ def _device(head: Head, beside: Beside | None) -> DeviceSummary:
         entries=head.entries,
         best_s=head.score_s,
         reference_s=None if beside is None else beside.reference_s,
-        at_floor=head.at_floor,
     )
 
 

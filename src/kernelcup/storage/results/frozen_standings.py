@@ -7,7 +7,6 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
-from kernelcup import scoring
 from kernelcup.storage.results import ranking_query
 from kernelcup.storage.tables import BestRow, FrozenBestRow, LeaderboardRow
 
@@ -38,8 +37,7 @@ def keep(session: Session, board_id: int, now: datetime) -> bool:
 def ranked_s(session: Session, run_id: int) -> float | None:
     """Return the time that a run was ranked by at the freeze, in seconds, None if it was not a user's best."""
     query = select(FrozenBestRow.score_s).where(FrozenBestRow.run_id == run_id)
-    found = session.execute(query).scalar_one_or_none()
-    return None if found is None else scoring.measured_s(found)
+    return session.execute(query).scalar_one_or_none()
 
 
 def is_kept(session: Session, board_id: int) -> bool:

@@ -35,7 +35,6 @@ class Head:
     entries: int
     run_id: int
     score_s: float
-    at_floor: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +57,6 @@ def heads(session: Session, board_ids: Collection[int], *, frozen: bool) -> list
             entries=row.entries,
             run_id=row.run_id,
             score_s=row.score_s,
-            at_floor=row.at_floor,
         )
         for row in session.execute(_heads(frozen=frozen), {"board_ids": list(board_ids)})
     ]
@@ -79,7 +77,7 @@ def _heads(*, frozen: bool) -> Select[Any]:
         .where(of.leaderboard_id.in_(bindparam("board_ids", expanding=True)))
         .subquery()
     )
-    return select(tops, RunRow.score_s, RunRow.at_floor).join(RunRow, RunRow.id == tops.c.run_id)
+    return select(tops, RunRow.score_s).join(RunRow, RunRow.id == tops.c.run_id)
 
 
 def best_before(session: Session, *, board_id: int, device: str, record_id: int) -> float | None:

@@ -9,24 +9,26 @@ from typing import Any
 from sqlalchemy import Select, and_, case, func, or_, select, true
 from sqlalchemy.orm import Session
 
-from kernelcup import scoring
 from kernelcup.clocks import PAST
 from kernelcup.domain import DuelOutcome, JobState, Run, Score, TrustRule
-from kernelcup.scoring import APART, placed
+from kernelcup.scoring import placed
 from kernelcup.storage.tables import JobRow, LeaderboardRow, RunRow, SubmissionRow
-from kernelcup_harness.protocol import BEST_LEVELS, TrustLevel
+from kernelcup_harness.protocol import TrustLevel
 
 _BEHIND = and_(LeaderboardRow.duel, RunRow.rank_s.is_not(None))
-_APART = case((RunRow.trust == TrustLevel.BOUNDED.value, APART), else_=1.0)
-RANKED_S = case((_BEHIND, RunRow.rank_s), else_=RunRow.score_s) * _APART
+RANKED_S = case((_BEHIND, RunRow.rank_s), else_=RunRow.score_s)
 """The time that a run is ranked by, in seconds. It differs from the run's score only after a duel that it did not
-win, if the leaderboard asks for duels, or if it is not proven: see :func:`kernelcup.scoring.ranked_s`."""
+win, if the leaderboard asks for duels."""
 _NOT_BEHIND = RunRow.duel.in_([outcome.value for outcome in DuelOutcome if not outcome.is_behind])
 _DUEL = case(
     (and_(LeaderboardRow.duel, or_(RunRow.rank_s.is_not(None), _NOT_BEHIND)), RunRow.duel),
     else_=DuelOutcome.NONE.value,
 )
 """The outcome of a duel, as long as it affects the run's place."""
+
+_STRICT = (TrustLevel.REPLAYED.value, TrustLevel.AUDITED.value)
+"""The levels that rank where others do not; the second only by a clock that is out of use, which ranked bounded times
+below all others."""
 
 JUDGED_ALIKE = and_(
     RunRow.judging == LeaderboardRow.judging, RunRow.clock.not_in([clock.value for clock in PAST])
@@ -68,7 +70,7 @@ def bests(board_id: int, *, every_version: bool = False) -> Select[*tuple[Any, .
         func.row_number()
         .over(
             partition_by=(JobRow.device, SubmissionRow.user_id, RunRow.judging, RunRow.clock),
-            order_by=(RANKED_S, JobRow.submission_id),
+            order_by=(RunRow.trust == TrustLevel.BOUNDED.value, RANKED_S, JobRow.submission_id),
         )
         .label("place")
     )
@@ -81,7 +83,7 @@ def bests(board_id: int, *, every_version: bool = False) -> Select[*tuple[Any, .
 def values_of(run: Run, submission_id: int) -> dict[str, Any]:
     """Return the values of a best for a run."""
     assert run.score is not None
-    ranked_s = scoring.ranked_s(run.score.score_s if run.rank_s is None else run.rank_s, run.report.trust)
+    ranked_s = run.score.score_s if run.rank_s is None else run.rank_s
     score = dataclasses.asdict(placed(run.score, ranked_s))
     return {"run_id": run.id, "submission_id": submission_id, **score, "duel": run.duel.value}
 
@@ -110,7 +112,6 @@ def ranking(
             (RunRow.low_s * by).label("low_s"),
             (RunRow.high_s * by).label("high_s"),
             RunRow.raw_s.label("raw_s"),
-            RunRow.at_floor.label("at_floor"),
             _DUEL.label("duel"),
         )
         .join(JobRow, JobRow.id == RunRow.job_id)
@@ -119,5 +120,5 @@ def ranking(
         .where(SubmissionRow.leaderboard_id == board_id, JobRow.state != JobState.QUARANTINED.value)
         .where(RunRow.counted, RunRow.score_s.is_not(None))
         .where(true() if every_version else JUDGED_ALIKE)
-        .where(or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(BEST_LEVELS)))
+        .where(or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(_STRICT)))
     )

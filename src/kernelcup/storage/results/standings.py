@@ -141,10 +141,7 @@ def scores(
         "limit": standings_queries.ALL if limit is None else limit,
     }
     found = session.execute(standings_queries.scores(frozen, *_ends(part)), wanted | dataclasses.asdict(part))
-    return [
-        Score(score_s=score_s, low_s=low_s, high_s=high_s, at_floor=at_floor)
-        for score_s, low_s, high_s, at_floor in found
-    ]
+    return [Score(score_s=score_s, low_s=low_s, high_s=high_s) for score_s, low_s, high_s in found]
 
 
 def bests(session: Session, *, board_id: int, device: str) -> list[Best]:
@@ -206,7 +203,7 @@ def of_user(session: Session, user_id: int) -> list[tuple[int, str]]:
 
 
 def leader(session: Session, *, board_id: int, device: str) -> Leader | None:
-    """Return the current leader of one (leaderboard, device), None while no proven result is ranked."""
+    """Return the current leader of one (leaderboard, device), None while no result is ranked."""
     found = session.execute(standings_queries.leader(), {"board_id": board_id, "device": device}).first()
     if found is None:
         return None

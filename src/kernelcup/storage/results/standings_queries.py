@@ -20,7 +20,7 @@ from sqlalchemy import (
 
 from kernelcup import scoring
 from kernelcup.domain import DuelOutcome, JobState, Score
-from kernelcup.scoring import APART_FROM_S, Entry
+from kernelcup.scoring import Entry
 from kernelcup.storage.results import ranking_query
 from kernelcup.storage.tables import (
     BestRow,
@@ -85,7 +85,7 @@ def older(board_id: int, device: str) -> Select[Any]:
     return (
         select(OlderBestRow.user_id, OlderBestRow.ranked_s, OlderBestRow.submission_id, UserRow.name)
         .add_columns(SubmissionRow.created_at, SubmissionRow.file_name, RunRow.trust, RunRow.comparable)
-        .add_columns(RunRow.score_s, RunRow.raw_s, RunRow.at_floor, RunRow.duel)
+        .add_columns(RunRow.score_s, RunRow.raw_s, RunRow.duel)
         .add_columns((RunRow.low_s * by).label("low_s"), (RunRow.high_s * by).label("high_s"))
         .join(UserRow, UserRow.id == OlderBestRow.user_id)
         .join(RunRow, RunRow.id == OlderBestRow.run_id)
@@ -122,7 +122,7 @@ def scores(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
     """Return the query of what decides about ties, the fastest first."""
     best = _bests(frozen).c
     return (
-        select(best.score_s, best.low_s, best.high_s, best.at_floor)
+        select(best.score_s, best.low_s, best.high_s)
         .where(*_in_one(frozen), *_inside(frozen, from_below, from_above))
         .order_by(best.score_s, best.submission_id)
         .limit(bindparam("limit", type_=Integer))
@@ -152,10 +152,10 @@ def state(frozen: bool, from_below: bool, from_above: bool) -> Select[Any]:
 
 @cache
 def leader() -> Select[Any]:
-    """Return the query of who is first among what is proven."""
+    """Return the query of who is first."""
     best = _bests(frozen=False).c
     query = select(best.user_id, best.submission_id, best.score_s).where(*_in_one(frozen=False))
-    return query.where(best.score_s < APART_FROM_S).order_by(best.score_s, best.submission_id).limit(1)
+    return query.order_by(best.score_s, best.submission_id).limit(1)
 
 
 def _bests(frozen: bool) -> Table:

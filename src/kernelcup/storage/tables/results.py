@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, false, text
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kernelcup.storage.tables.base import NEVER_REUSE_IDS, Base
@@ -46,7 +46,6 @@ class RunRow(Base):
     """Ends of the score's 95 % interval."""
     raw_s: Mapped[float | None] = mapped_column("score_raw_s")
     """The score computed from the submission's own clock, in seconds."""
-    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
     rank_s: Mapped[float | None]
     """The time that it is ranked by, if that is not its score."""
     duel: Mapped[str] = mapped_column(default="", server_default="")
@@ -77,7 +76,6 @@ class _Best:
     """Ends of its interval, moved to that."""
     high_s: Mapped[float | None]
     raw_s: Mapped[float | None]
-    at_floor: Mapped[bool] = mapped_column(default=False, server_default=false())
     duel: Mapped[str] = mapped_column(default="", server_default="")
 
 

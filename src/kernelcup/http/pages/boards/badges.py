@@ -18,7 +18,7 @@ from kernelcup.http.pages.boards.cards import Card, Line, draw_card
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.files import file_of
 from kernelcup.http.pages.route import PageRoute
-from kernelcup.reporting.phrases import rank_text, time_text
+from kernelcup.reporting.phrases import duration, rank_text
 from kernelcup.services.boards import boards
 from kernelcup.services.results import standings
 
@@ -64,7 +64,7 @@ def show_card(name: str, request: Request, db: Db, now: Now, device: DeviceQuery
             Line(
                 rank=_rank(each),
                 user=each.user,
-                time=f"{'≤ ' if each.score.at_floor else ''}{scale.text(each.score_s)} {scale.unit}",
+                time=f"{scale.text(each.score_s)} {scale.unit}",
                 score_s=each.score_s,
             )
             for each in places
@@ -85,7 +85,7 @@ def _rank(place: Standing) -> str:
 
 
 def _time(place: Standing) -> str:
-    return time_text(place.score_s * 1e9, at_floor=place.score.at_floor)
+    return duration(place.score_s * 1e9)
 
 
 def _svg(label: str, text: str) -> str:

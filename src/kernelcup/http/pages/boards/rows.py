@@ -8,7 +8,9 @@ from functools import cached_property
 
 from kernelcup.domain import DuelOutcome, Standing
 from kernelcup.http.pages.figures import TimeScale
+from kernelcup.reporting.phrases import trust_text
 from kernelcup.services.results.facts import NOTHING, ResultFacts
+from kernelcup_harness.protocol import TrustLevel
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,10 +24,13 @@ class Row:
     in_band: bool
     """Whether the next one shares its rank."""
     own: bool
-    divides: bool
-    """Whether what is not proven begins here."""
     duel: bool
     """Whether a duel decided about its place."""
+
+    @property
+    def clock(self) -> str:
+        """How its time was taken; empty if it was replayed."""
+        return "" if self.place.trust == TrustLevel.REPLAYED else trust_text(self.place.trust)
 
     @property
     def share(self) -> float | None:
@@ -49,6 +54,12 @@ class Table:
     reference_s: float | None
 
     # Each row asks these.
+    @cached_property
+    def one_clock(self) -> str:
+        """How all its times were taken; empty if they were replayed, or not all in the same way."""
+        clocks = {each.clock for each in self.rows}
+        return clocks.pop() if len(clocks) == 1 else ""
+
     @cached_property
     def has_shares(self) -> bool:
         """Whether the task declares its work."""
@@ -92,7 +103,6 @@ def table_of(
             heads=number == 0 or places[number - 1].rank != each.rank,
             in_band=after is not None and after.rank == each.rank,
             own=each.submission_id == own_submission,
-            divides=not each.proven and (number == 0 or places[number - 1].proven),
             duel=each.duel is not DuelOutcome.NONE,
         )
         for number, (each, after) in enumerate(zip(places, behind, strict=True))

@@ -138,7 +138,7 @@ class JobPage:
 
     @property
     def trust(self) -> str:
-        """How far the time is proven; empty where there is none."""
+        """How the time was taken; empty where there is none."""
         return trust_text(self.report.trust) if self.report is not None and self._is_timed else ""
 
     @property

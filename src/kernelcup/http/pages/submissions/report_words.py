@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import JobState
 from kernelcup_harness.protocol import (
     Backend,
@@ -86,13 +87,14 @@ ACCEPTED_NEXT = {
 MOST_KEYS = 3
 WAITS_NEXT = "You may close this page; the result stays here."
 
+OLDER = f"{OLDER_CLOCK.capitalize()}."
 TRUST = {
     TrustLevel.REPLAYED: "Timed without any code of the submission running: only what it had captured.",
     TrustLevel.WALL_CLOCK: "By the judge’s own clock, from before it hands out an input until it has the "
     "whole answer: an upper bound.",
-    TrustLevel.AUDITED: "The submission’s clock and the judge’s agree.",
-    TrustLevel.BOUNDED: "Not less than the time of consecutive calls by the judge’s clock.",
-    TrustLevel.SELF_MEASURED: "By the submission’s own clock, not confirmed by another.",
+    TrustLevel.AUDITED: OLDER,
+    TrustLevel.BOUNDED: OLDER,
+    TrustLevel.SELF_MEASURED: "By the clock of the task’s own harness.",
 }
 EMULATED = "From an emulated device: it cannot be compared with a GPU’s."
 THERE_AND_BACK = "By the wall clock. “There and back” is the time of a call that computes nothing, with an "
