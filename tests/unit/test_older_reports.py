@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from builders import make_audit, make_case, make_report, make_stage
-from kernelcup.older_reports import AUDIT, CALIBRATION, TIMING, read_report
-from kernelcup_harness.protocol import Calibration, ProtocolError, RunReport, Timing, TrustLevel, to_json
+from kernelcup_harness.protocol import (
+    Audit,
+    Calibration,
+    ProtocolError,
+    RunReport,
+    Timing,
+    TrustLevel,
+    from_json,
+    to_json,
+)
 
 
 def of_an_earlier_version() -> tuple[RunReport, dict[str, Any]]:
@@ -18,20 +26,20 @@ def of_an_earlier_version() -> tuple[RunReport, dict[str, Any]]:
     report = make_report(stages=[make_stage([case])], calibration=Calibration(canary_ns=5e4))
     stored = to_json(report)
     timing = stored["stages"][0]["cases"][0]["timing"]
-    timing |= {key: [1.0] for key in TIMING}
-    timing["audit"] |= dict.fromkeys(AUDIT, 1.0)
-    stored["calibration"] |= dict.fromkeys(CALIBRATION, 1.0)
+    timing |= {key: [1.0] for key in Timing.past_keys}
+    timing["audit"] |= dict.fromkeys(Audit.past_keys, 1.0)
+    stored["calibration"] |= dict.fromkeys(Calibration.past_keys, 1.0)
     return report, stored
 
 
 def test_fields_of_older_clocks_are_left_out() -> None:
     report, stored = of_an_earlier_version()
-    assert read_report(stored) == report
+    assert from_json(RunReport, stored) == report
 
 
 def test_reading_changes_nothing_in_what_is_stored() -> None:
     _, stored = of_an_earlier_version()
-    read_report(stored)
+    from_json(RunReport, stored)
     assert "handshake_ns" in stored["stages"][0]["cases"][0]["timing"]["audit"]
 
 
@@ -39,10 +47,10 @@ def test_other_unknown_fields_are_refused() -> None:
     stored = to_json(make_report([1e3]))
     stored["stages"][0]["cases"][0]["timing"]["odd_ns"] = 1.0
     with pytest.raises(ProtocolError, match=r"timing\.odd_ns: unknown key"):
-        read_report(stored)
+        from_json(RunReport, stored)
 
 
 @pytest.mark.parametrize("stages", [None, 3, [3], [{"cases": 3}], [{"cases": [{"timing": 3}]}]])
 def test_what_is_no_report_is_refused(stages: object) -> None:
     with pytest.raises(ProtocolError):
-        read_report(to_json(make_report([1e3])) | {"stages": stages})
+        from_json(RunReport, to_json(make_report([1e3])) | {"stages": stages})

@@ -21,9 +21,8 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
-from kernelcup.older_reports import read_report
 from kernelcup.reporting.insights import Best
-from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict
+from kernelcup_harness.protocol import HarnessKind, Mode, Parameters, RunReport, Verdict, from_json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,7 +82,7 @@ class JobInfo:
             run=body["run"],
             verdict=None if body["verdict"] is None else Verdict(body["verdict"]),
             score=None if body["score_s"] is None else score_of_json(body),
-            report=None if body["report"] is None else read_report(body["report"]),
+            report=None if body["report"] is None else from_json(RunReport, body["report"]),
             waiting=waiting,
             trust=body.get("trust"),
             duel=DuelOutcome(body.get("duel", "")),

@@ -11,7 +11,6 @@ from kernelcup.bot.delivery.progress_message import duration
 from kernelcup.bot.messages import texts
 from kernelcup.bot.messages.texts import Attached, Log, Outgoing
 from kernelcup.client.models import best_of_json
-from kernelcup.older_reports import read_report
 from kernelcup.reporting import columns, phrases
 from kernelcup.reporting.insights import Best, Lesson, lessons
 from kernelcup.reporting.phrases import interval_text, times_as_fast, trust_text, with_interval
@@ -24,6 +23,7 @@ from kernelcup_harness.protocol import (
     StageName,
     StageReport,
     Verdict,
+    from_json,
 )
 
 Block = str | Log | Attached
@@ -68,7 +68,7 @@ def read(job: Mapping[str, Any]) -> RunReport | None:
     if not job.get("report"):
         return None
     try:
-        return read_report(job["report"])
+        return from_json(RunReport, job["report"])
     except ProtocolError:
         return None
 

@@ -98,12 +98,12 @@ def replay(
 def find_there(api: Api, run_id: int) -> FoundRun:
     """Return a server's run with its submission and task. Raise ``NotFound`` or ``InvalidValue``."""
     from kernelcup.client.requests import path_of
-    from kernelcup.older_reports import read_report
     from kernelcup.services.results.replay import FoundRun
+    from kernelcup_harness.protocol import RunReport, from_json
 
     report, name, task_hash, submission, device = api.ask(
         lambda body: (
-            read_report(body["report"]),
+            from_json(RunReport, body["report"]),
             str(body["leaderboard"]),
             body["task_hash"],
             int(body["submission"]),

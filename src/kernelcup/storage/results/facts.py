@@ -10,7 +10,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, JobState
-from kernelcup.older_reports import read_report
 from kernelcup.storage.results.ranking_query import JUDGED_ALIKE
 from kernelcup.storage.tables import (
     BestRow,
@@ -23,7 +22,7 @@ from kernelcup.storage.tables import (
     SubmissionRow,
     UserRow,
 )
-from kernelcup_harness.protocol import RunReport
+from kernelcup_harness.protocol import RunReport, from_json
 
 MOST_RECORDS = 2000
 """Duels are searched among this many of the newest improvements of a ranking."""
@@ -68,7 +67,10 @@ def behind(
 def reports(session: Session, run_ids: Collection[int]) -> dict[int, tuple[str, RunReport]]:
     """Return the task version and the report of each run."""
     query = select(RunRow.id, RunRow.task_hash, RunRow.report).where(RunRow.id.in_(run_ids))
-    return {run_id: (task_hash, read_report(report)) for run_id, task_hash, report in session.execute(query)}
+    return {
+        run_id: (task_hash, from_json(RunReport, report))
+        for run_id, task_hash, report in session.execute(query)
+    }
 
 
 def codes(session: Session, hashes: Collection[str]) -> Mapping[str, str]:

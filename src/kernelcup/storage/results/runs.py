@@ -22,7 +22,6 @@ from sqlalchemy.orm import Session
 
 from kernelcup.clocks import clock_of
 from kernelcup.domain import DuelOutcome, Job, Run, Score, Submission
-from kernelcup.older_reports import read_report
 from kernelcup.storage.engine.database import upsert
 from kernelcup.storage.results import duel_placement, frozen_standings, ranking_query
 from kernelcup.storage.results.ranking_query import score_of
@@ -34,6 +33,7 @@ from kernelcup_harness.protocol import (
     RunReport,
     TrustLevel,
     Verdict,
+    from_json,
     to_json,
 )
 
@@ -97,7 +97,7 @@ def uncount(session: Session, job_id: int) -> bool:
 def counted(session: Session, job_ids: Sequence[int]) -> dict[int, Run]:
     """Return the counted run of each job that has one, by the job's id."""
     rows = session.scalars(select(RunRow).where(RunRow.job_id.in_(job_ids), RunRow.counted))
-    return {row.job_id: _run(row, read_report(row.report)) for row in rows}
+    return {row.job_id: _run(row, from_json(RunReport, row.report)) for row in rows}
 
 
 def counted_without_reports(session: Session, job_ids: list[int]) -> dict[int, Run]:
@@ -130,7 +130,7 @@ def _identity(row: Any) -> RunReport:
 def find(session: Session, run_id: int) -> Run | None:
     """Return one run, counted or not."""
     row = session.get(RunRow, run_id)
-    return None if row is None else _run(row, read_report(row.report))
+    return None if row is None else _run(row, from_json(RunReport, row.report))
 
 
 def offer(session: Session, *, submission: Submission, device: str, run: Run, now: datetime) -> bool:
