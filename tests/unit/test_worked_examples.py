@@ -62,7 +62,7 @@ def test_a_column_of_the_standings_touches_at_most_six_modules() -> None:
 
 
 def test_a_score_goes_to_the_server_and_back_by_the_names_of_its_fields() -> None:
-    score = Score(score_s=1e-6, low_s=0.9e-6, high_s=1.1e-6, raw_s=1.2e-6, at_floor=True)
+    score = Score(score_s=1e-6, low_s=0.9e-6, high_s=1.1e-6, raw_s=1.2e-6)
     (standing,) = scoring.standings([dataclasses.replace(make_entry(), score=score)])
     assert standing_of_json(StandingOut.of(standing).model_dump(mode="json")) == standing
 
@@ -70,7 +70,7 @@ def test_a_score_goes_to_the_server_and_back_by_the_names_of_its_fields() -> Non
 def test_an_answer_of_a_server_without_the_newest_fields_is_read() -> None:
     (standing,) = scoring.standings([make_entry(submitted_at=NOW)])
     body: dict[str, Any] = StandingOut.of(standing).model_dump(mode="json")
-    for name in ("raw_s", "at_floor"):
+    for name in ("low_s", "raw_s"):
         del body[name]
     assert standing_of_json(body) == standing
 
