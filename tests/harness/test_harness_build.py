@@ -563,7 +563,7 @@ def test_a_submission_and_its_rival_compile_each_as_it_needs(
     record = Record(spec, "", lambda _event: None)
     judged = standard_run.StandardRun(spec, b"", tmp_path, record, boxed=False)
     roles = [role for role in crew.ROLES if surroundings.PER_THREAD in judged._share(role, None).environment]
-    assert roles == [crew.SUBMISSION, crew.SECOND]
+    assert roles == [crew.SUBMISSION]
     builders = {role: judged._builder(role)._environment for role in (crew.SUBMISSION, crew.RIVAL)}
     assert [role for role in builders if surroundings.PER_THREAD in builders[role]] == [crew.SUBMISSION]
 
