@@ -102,7 +102,10 @@ def main() -> None:
                 _, report = warm.run(spec_of(nbytes))
                 line = line_of(nbytes, report)
                 file.write(json.dumps(line) + "\n")
-                print({key: round(each, 1) if isinstance(each, float) else each for key, each in line.items()}, flush=True)
+                print(
+                    {key: round(each, 1) if isinstance(each, float) else each for key, each in line.items()},
+                    flush=True,
+                )
     finally:
         warm.close()
 

@@ -164,6 +164,7 @@ class Contestant:
         """Prepare the tensors of an input, which the judge writes later."""
         slot = self._slot_of(frame)
         slot.describe(frame["layout"])
+        slot.touch()
         self._settle()
         return {"type": "given"}
 

@@ -87,6 +87,11 @@ class Slot:
         decoder = wire.Decoder(self._block, self._table, wire.importing_record_type, dense=False)
         self.data, self.tensors = decoder.value(layout["tree"]), decoder.tensors
 
+    def touch(self) -> None:
+        """Have the device work for this process, so that it need not switch to it when the call begins."""
+        assert self._block is not None
+        self._block.bytes[:1].zero_()
+
     def fill(self) -> None:
         """Copy the bytes of the arena into the tensors."""
         assert self._block is not None

@@ -53,7 +53,7 @@ SERIES_REPEATS = 3
 SERIES_SHARE, SERIES_NS = 1.15, 3_000.0
 """How far the host's time of back-to-back calls may exceed the start gun's. For 14 kinds of calls on an H100 it was by
 at most 7 %, or by 2.1 us if a launch takes the host longer than the call takes the device."""
-SMALL_BYTES = 1 << 20
+SMALL_BYTES = 2 << 20
 """Up to this many bytes of input and answer, calls by the wall clock go through pinned host memory: the device then
 works for the submission's process alone, and need not switch between two processes, which takes 0.1 ms and more."""
 LEAST_NS = 100.0
