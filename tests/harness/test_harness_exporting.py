@@ -13,7 +13,7 @@ import torch
 from kernelcup_harness import builtin, wire
 from kernelcup_harness.replay import exporting, layout, own_graphs, reasons, window
 from kernelcup_harness.replay.exporting import Room
-from kernelcup_harness.replay.layout import CannotLie, Layout, described
+from kernelcup_harness.replay.layout import CannotLie, Layout, TooMany, described
 from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
 
 
@@ -216,12 +216,18 @@ def test_an_answer_outside_of_the_window_is_refused(reply: Any) -> None:
         answer(-1, 16),
         answer(window.WINDOW, 16, nbytes="16"),
         answer(window.WINDOW, 16, shape=[-1]),
-        {"tree": {}, "table": answer(window.WINDOW, 1)["table"] * 5},
+        answer(window.WINDOW, 16, shape=5),
+        answer(window.WINDOW, 16, shape=[1] * 100),
     ],
 )
 def test_a_description_that_makes_no_sense_is_refused(reply: Any) -> None:
     with pytest.raises(wire.BadTree):
         read(reply)
+
+
+def test_an_answer_of_too_many_tensors_is_refused() -> None:
+    with pytest.raises(TooMany, match="5 tensors"):
+        read({"tree": {}, "table": answer(window.WINDOW, 1)["table"] * 5})
 
 
 def test_an_answer_that_is_too_large_is_refused() -> None:

@@ -33,6 +33,7 @@ from kernelcup_harness.replay.layout import (
     Described,
     Differs,
     Layout,
+    TooMany,
     overlap,
 )
 from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused, times_of
@@ -295,6 +296,8 @@ class CleanRoom:
             ]
         except CannotLie as error:
             raise NotReplayed(WhyNot.HOST_OUTPUT) from error
+        except TooMany as error:
+            raise CallFailed("output", f"the call returned {error}") from error
         except wire.TooLarge as error:
             raise CallFailed("too_large", f"the call returned {error}") from error
         except wire.BadTree as error:

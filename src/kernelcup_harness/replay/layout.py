@@ -35,6 +35,10 @@ class CannotLie(ValueError):
     """Part of a value cannot lie in the window: it is in host memory or on another device."""
 
 
+class TooMany(ValueError):
+    """An answer has more tensors than the judge reads."""
+
+
 class Differs(ValueError):
     """The form of an input differs from that of earlier ones."""
 
@@ -219,10 +223,15 @@ class Described:
 
 
 def described(reply: Any, *, inside: Sequence[range], device: str, most_bytes: int, most: int) -> Described:
-    """Read a contestant's description of an answer. Raise ``BadTree``, or :class:`CannotLie` for other memory."""
+    """Read a contestant's description of an answer.
+
+    Raise ``BadTree``, ``TooLarge``, :class:`TooMany`, or :class:`CannotLie` for other memory.
+    """
     table = reply.get("table") if isinstance(reply, dict) else None
-    if not isinstance(table, list) or len(table) > most:
-        raise wire.BadTree("no table of tensors, or too many of them")
+    if not isinstance(table, list):
+        raise wire.BadTree("no table of tensors")
+    if len(table) > most:
+        raise TooMany(f"{len(table)} tensors")
     end, found, addresses = wire.GUARD_BYTES, [], []
     for each in table:
         if not isinstance(each, dict) or each.get("device") != device:

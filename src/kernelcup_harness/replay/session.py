@@ -91,8 +91,8 @@ class Session:
 
     @property
     def waited_s(self) -> float:
-        """Seconds spent waiting for the submission's process while its calls were captured."""
-        return self._room.waited_s if self._room is not None else 0.0
+        """Seconds spent waiting for the submission's process, for its captures and for calls in the window."""
+        return self._rooms[0].waited_s if self._rooms else 0.0
 
     @property
     def phases(self) -> dict[str, float]:

@@ -32,6 +32,7 @@ from kernelcup_harness.replay.layout import (
     Described,
     Differs,
     Layout,
+    TooMany,
     described,
     overlap,
     sharing,
@@ -94,7 +95,8 @@ class WindowCalls:
         self._record_type = record_type
         self._result_bytes = result_bytes
         self._count = 0
-        self._last: tuple[Any, Described] | None = None
+        self._last: dict[int, tuple[Any, Described]] = {}
+        """What the contestant said last of its answer, by place, and what was read of it."""
         self._views: dict[tuple[int, int], torch.Tensor] = {}
 
     def timed(self, data: Any, form: Form | None, *, timeout_s: float, profile: bool = False) -> Pending:
@@ -180,8 +182,8 @@ class WindowCalls:
         said = reply.get("answer")
         # Mostly the same as before: reading it again would take longer than comparing it.
         with suppress(RecursionError):
-            if self._last is not None and self._last[0] == (said, at):
-                return self._last[1]
+            if at in self._last and self._last[at][0] == said:
+                return self._last[at][1]
         try:
             found = described(
                 said,
@@ -192,11 +194,13 @@ class WindowCalls:
             )
         except CannotLie as error:
             raise CallFailed("output", f"the call returned {error}, which is not on the device") from error
+        except TooMany as error:
+            raise CallFailed("output", f"the call returned {error}") from error
         except wire.TooLarge as error:
             raise CallFailed("too_large", f"the call returned {error}") from error
         except wire.BadTree as error:
             raise BrokenProtocol(str(error)) from error
-        self._last = ((said, at), found)
+        self._last[at] = said, found
         return found
 
     def _view(self, address: int, nbytes: int) -> torch.Tensor:
