@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kernelcup.screen import cpp, plain_text, rules
 from kernelcup.screen.findings import Lines, Spot, Tag
+from kernelcup.screen.identities import Identities
 from kernelcup.screen.names import IMPORTERS, UNKNOWN, Names
 from kernelcup.screen.rules import Rule
 
@@ -15,7 +16,6 @@ LONG_BLOB = 256
 SHORT_TEXT = 200
 SUSPECT_WORDS = ("/proc/", "/dev/shm", "/dev/mem", "LD_PRELOAD", "LD_AUDIT", "POPCORN_", "KERNELCUP_")
 WRITING_MODES = frozenset("wax+")
-KEYED_METHODS = ("get", "setdefault", "pop", "__getitem__", "__setitem__")
 OPENERS = ("builtins.open", "io.open", "codecs.open", "gzip.open")
 SETTERS = ("builtins.setattr", "builtins.delattr", "builtins.object.__setattr__", "builtins.type.__setattr__")
 DOTTED_CLOCKS = (
@@ -25,6 +25,8 @@ DOTTED_CLOCKS = (
     "time.perf_counter",
     "time.time",
 )
+
+LOOKUP = Rule(Tag.POINTER_REPLAY, "Looks something up by an address or an identity.")
 
 
 class Tree:
@@ -38,10 +40,7 @@ class Tree:
         self._called: set[ast.AST] = set()
         self._owners: set[ast.AST] = set()
         """The `a` of `a.b`: the whole name says more than its beginning."""
-        self._identities: set[str] = set()
-        """Variables that hold an address or an identity."""
-        self._keys: set[str] = set()
-        """Variables that hold an address or an identity, or a part of one."""
+        self._identities = Identities(self._names)
         self._decoding: set[ast.AST] = set()
         """Nodes that contain decoding of data."""
         self._executed_texts: set[str] = set()
@@ -56,7 +55,8 @@ class Tree:
             elif isinstance(node, ast.expr):
                 yield from self._expression(node)
                 yield from self._text(node)
-                yield from self._key(node)
+                if self._identities.are_looked_up(node):
+                    yield from _found(node, LOOKUP)
         if self._names.exhausted:
             text = "Makes more text of pieces than is put together here."
             yield Spot(1, 0, Tag.UNPARSABLE, text)
@@ -79,19 +79,12 @@ class Tree:
         for _ in range(2):
             for node in self._nodes:
                 if isinstance(node, ast.Assign):
-                    self._read_keys(node)
+                    self._identities.read(node)
 
     def _names_decoder(self, node: ast.AST) -> bool:
         return isinstance(node, ast.expr) and any(
             name.startswith(rules.DECODERS) for name in self._names.dotted(node)
         )
-
-    def _read_keys(self, node: ast.Assign) -> None:
-        names = [each.id for each in node.targets if isinstance(each, ast.Name)]
-        if names and self._is_identity(node.value):
-            self._identities.update(names)
-        if names and self._has_identity(node.value):
-            self._keys.update(names)
 
     def _statement(self, node: ast.stmt) -> Iterator[Spot]:
         if isinstance(node, ast.Import):
@@ -258,55 +251,6 @@ class Tree:
         if len(text) > SHORT_TEXT:
             self._long_texts.add(text)
         return seen
-
-    def _key(self, node: ast.expr) -> Iterator[Spot]:
-        """Yield findings for lookups by an address or an identity."""
-        found = False
-        if isinstance(node, ast.Subscript):
-            found = self._has_identity(node.slice)
-        elif isinstance(node, ast.Dict):
-            found = any(key is not None and self._has_identity(key) for key in node.keys)
-        elif isinstance(node, ast.Compare):
-            found = self._is_compared(node)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            found = node.func.attr in KEYED_METHODS and self._has_identity(node.args[0])
-        if found:
-            yield from _found(
-                node, Rule(Tag.POINTER_REPLAY, "Looks something up by an address or an identity.")
-            )
-
-    def _is_compared(self, node: ast.Compare) -> bool:
-        if any(isinstance(each, ast.In | ast.NotIn) for each in node.ops):
-            return self._has_identity(node.left)
-        # Not for parts of an address: checking its alignment is usual.
-        return any(self._is_identity(part) for part in (node.left, *node.comparators))
-
-    def _has_identity(self, node: ast.expr) -> bool:
-        """Return whether a key contains an address or an identity, or a part of one."""
-        parts = list(node.elts) if isinstance(node, ast.Tuple) else [node]
-        for part in parts:
-            inner = part.left if isinstance(part, ast.BinOp) else part
-            if self._is_identity(inner) or (isinstance(inner, ast.Name) and inner.id in self._keys):
-                return True
-        return False
-
-    def _is_identity(self, node: ast.expr) -> bool:
-        parts: list[ast.expr] = list(node.elts) if isinstance(node, ast.Tuple) else [node]
-        return any(self._is_one_identity(part) for part in parts)
-
-    def _is_one_identity(self, node: ast.expr) -> bool:
-        if isinstance(node, ast.Name):
-            return node.id in self._identities
-        if isinstance(node, ast.JoinedStr):
-            return any(
-                isinstance(part, ast.FormattedValue) and self._is_one_identity(part.value)
-                for part in node.values
-            )
-        if not isinstance(node, ast.Call):
-            return False
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "data_ptr":
-            return True
-        return any(name in ("builtins.id", "torch.Tensor.data_ptr") for name in self._names.dotted(node.func))
 
 
 def _of_string(text: str) -> Rule | None:
