@@ -22,7 +22,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.queue.progress import Progress
 from kernelcup.services.submissions.screening import Look, screen_file
-from kernelcup.services.submissions.submissions import ENDED, show_submission
+from kernelcup.services.submissions.submissions import has_ended, show_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue import jobs
 from kernelcup.storage.queue.jobs import Lease
@@ -71,6 +71,7 @@ class Dispatcher:
         calibrate_every: timedelta | None = None,
         look: Look = screen_file,
     ) -> None:
+        _check_launchers(devices, launchers)
         self._db = db
         self._look_at = look
         self._devices = {device.name: device for device in devices}
@@ -91,12 +92,11 @@ class Dispatcher:
         self._trouble = ""
         self._fitness = Fitness(db, self._launchers, tell=self._tell, clock=clock)
         self._calibrations = Calibrations(db, devices, self._launchers, clock=clock, every=calibrate_every)
-        self._check_launchers()
 
     def run_until_idle(self) -> None:
         """Work until no job waits for those of our devices that are not paused, and none of our jobs runs."""
         names = list(self._devices)
-        self._loop(lambda: self._is_idle(names), devices=names)
+        self._loop(lambda: not self._current() and _is_idle(self._db, names), devices=names)
 
     def run_until(self, submission_id: int) -> None:
         """Work until a submission has ended, including the jobs that wait before it on its devices.
@@ -109,7 +109,7 @@ class Dispatcher:
         if missing:
             raise ConfigError(f"submission {submission_id} needs {', '.join(missing)}, not configured here")
         self._loop(
-            lambda: self._has_ended(submission_id),
+            lambda: not self._current() and has_ended(self._db, submission_id),
             devices=wanted,
             up_to_submission=submission_id,
         )
@@ -128,12 +128,6 @@ class Dispatcher:
             devices=list(self._devices),
             patient=True,
         )
-
-    def _check_launchers(self) -> None:
-        known = ", ".join(sorted(self._launchers)) or "none"
-        for device in self._devices.values():
-            if device.launcher not in self._launchers:
-                raise ConfigError(f"device {device.name}: no launcher {device.launcher!r}, only {known}")
 
     def _loop(
         self,
@@ -280,20 +274,6 @@ class Dispatcher:
         with self._lock:
             return list(self._active)
 
-    def _is_idle(self, devices: Sequence[str]) -> bool:
-        if self._current():
-            return False
-        with self._db.read() as session:
-            stopped = lifecycle.paused_devices(session)
-            some = [device for device in devices if device.lower() not in stopped]
-            return not any(jobs.has_waiting(session, device=device) for device in some)
-
-    def _has_ended(self, submission_id: int) -> bool:
-        if self._current():
-            return False
-        with self._db.read() as session:
-            return all(job.state in ENDED for job in jobs.of_submission(session, submission_id))
-
     def _shut_down(self) -> None:
         with self._lock:
             active = dict(self._active)
@@ -306,3 +286,18 @@ class Dispatcher:
             dispatchers.check_out(self._db, self._owner)
         except StorageUnavailable as error:  # other processes will notice a little later that we are gone
             logger.warning("not checked out: %s", error)
+
+
+def _check_launchers(devices: Sequence[Device], launchers: Mapping[str, Launcher]) -> None:
+    known = ", ".join(sorted(launchers)) or "none"
+    for device in devices:
+        if device.launcher not in launchers:
+            raise ConfigError(f"device {device.name}: no launcher {device.launcher!r}, only {known}")
+
+
+def _is_idle(db: Database, devices: Sequence[str]) -> bool:
+    """Return whether no job waits for those of the devices that are not paused."""
+    with db.read() as session:
+        stopped = lifecycle.paused_devices(session)
+        some = [device for device in devices if device.lower() not in stopped]
+        return not any(jobs.has_waiting(session, device=device) for device in some)

@@ -244,15 +244,13 @@ def _record(
     job = lease.job
     is_comparison = comparisons.find(session, job.id) is not None
     score = None if is_comparison else score_of(report, task_versions.ranking_by(session, job.task_hash))
-    if job.mode is Mode.LEADERBOARD:
-        _lock_ranking(session, job)
+    _lock_ranking(session, job)
     # Findings of an audit are reviewed however the run ended.
     found = bool(report.quarantine)
     # A failing machine must not replace the result of an earlier judgement.
     counted = job.first_attempt == 1 or report.verdict is not Verdict.INTERNAL_ERROR or found
     held = reviews.flags(session, job, report) if counted and (score is not None or found) else None
-    state = JobState.DONE if held is None else JobState.QUARANTINED
-    why = reason if held is None else held.reason
+    state, why = (JobState.DONE, reason) if held is None else (JobState.QUARANTINED, held.reason)
     started_at = jobs.complete(session, lease, now=now, reason=why, state=state)
     judging = _judging(session, job, report)
     ranks, settled = _settle(session, job, score, report, rival, judging)
@@ -280,14 +278,15 @@ def _record(
         _rank(session, job, run, replaces=replaces, now=now)
     events.record_end(session, job.submission_id, now)
     if machine and not is_comparison:  # without a machine nothing was judged; a comparison takes longer
-        job_durations.add(
-            session, device=job.device, mode=job.mode, seconds=(now - started_at).total_seconds()
-        )
+        took_s = (now - started_at).total_seconds()
+        job_durations.add(session, device=job.device, mode=job.mode, seconds=took_s)
     return run
 
 
 def _lock_ranking(session: Session, job: Job) -> None:
-    """Lock the job and its leaderboard's ranking until the result is stored."""
+    """Lock the job and its leaderboard's ranking until the result is stored, if it may rank."""
+    if job.mode is not Mode.LEADERBOARD:
+        return
     jobs.lock(session, [job.id])
     submission = submissions.find(session, job.submission_id)
     if submission is not None:

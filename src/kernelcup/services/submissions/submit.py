@@ -25,7 +25,6 @@ from kernelcup.services import access
 from kernelcup.services.people.user_names import check_user_name
 from kernelcup.services.rules import pauses
 from kernelcup.services.rules.limits import check_limits
-from kernelcup.services.rules.pauses import Stops
 from kernelcup.services.submissions.admission import Wish, admit, base_name, check_author
 from kernelcup.services.submissions.directives import parse_directives
 from kernelcup.storage.engine.database import Database
@@ -186,9 +185,7 @@ def _store(session: Session, ask: _Request, wish: Wish, code: str) -> Submission
     first = _first(session, person, ask)
     if first is not None:
         return first
-    stops = pauses.look(session)
-    stops.check_service()
-    target, chosen = _admit(session, ask, wish, person, stops)
+    target, chosen = _admit(session, ask, wish, person)
     submission_id, queued = submissions.insert(
         session,
         board=target,
@@ -253,9 +250,9 @@ def _first(session: Session, person: Actor, ask: _Request) -> Submission | None:
     return submissions.find(session, submission_id)
 
 
-def _admit(
-    session: Session, ask: _Request, wish: Wish, person: Actor, stops: Stops
-) -> tuple[Leaderboard, list[str]]:
+def _admit(session: Session, ask: _Request, wish: Wish, person: Actor) -> tuple[Leaderboard, list[str]]:
+    stops = pauses.look(session)
+    stops.check_service()
     viewer = ask.user if isinstance(ask.user, Actor) else OPERATOR
     target, chosen = admit(session, wish, stops, person=person, viewer=viewer, now=ask.now)
     check_limits(session, target, chosen, person=person, mode=wish.mode, now=ask.now, lock=True)
