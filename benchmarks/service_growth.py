@@ -32,7 +32,7 @@ from kernelcup.domain import NOBODY, OPERATOR
 from kernelcup.http.popcorn.leaderboards import count
 from kernelcup.services.results import standings
 from kernelcup.services.rules import limits
-from kernelcup.services.submissions.submissions import delete_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.engine import migrate
 from kernelcup.storage.engine.database import Database
 

@@ -21,7 +21,8 @@ from kernelcup.http.server import WebServer, listen
 from kernelcup.http.state import Platform
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.submissions import delete_submission, list_views
+from kernelcup.services.submissions.submissions import list_views
+from kernelcup.services.submissions.withdrawal import delete_submission
 
 pytestmark = pytest.mark.anyio
 

@@ -25,7 +25,7 @@ from kernelcup.services.boards import membership
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import reviews
 from kernelcup.services.rules import limits, pauses
-from kernelcup.services.submissions.submissions import cancel_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup_harness.protocol import Mode, RunReport, StageName, Verdict
 

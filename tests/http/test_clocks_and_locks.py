@@ -18,7 +18,7 @@ from kernelcup.domain import OPERATOR
 from kernelcup.errors import RateLimited
 from kernelcup.http.events import stream
 from kernelcup.services.rules import limits
-from kernelcup.services.submissions.submissions import delete_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.queue import job_durations
 from kernelcup.storage.tables import PaceRow
 from kernelcup_harness.protocol import Mode

@@ -14,7 +14,7 @@ from kernelcup.errors import UnfitDevice
 from kernelcup.services.machines import dispatchers, outages
 from kernelcup.services.results.standings import freeze, unveil
 from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.submissions import delete_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 
 STATUS, DOCKET = "/api/v1/status", "/api/v1/docket"
 

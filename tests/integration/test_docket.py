@@ -12,7 +12,7 @@ from kernelcup.services.results import docket, reviews
 from kernelcup.services.results.standings import freeze
 from kernelcup.services.rules import pauses
 from kernelcup.services.status import IncidentKind, read_status
-from kernelcup.services.submissions.submissions import delete_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from kernelcup.services.people import accounts
 from kernelcup.services.results import reviews
 from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.services.results.standings import freeze, standings, unveil
-from kernelcup.services.submissions.submissions import delete_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.news.news import NewsKind
 from kernelcup_harness.protocol import Finding, Timing
 

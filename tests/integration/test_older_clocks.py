@@ -18,7 +18,8 @@ from kernelcup.services.results.duel_list import list_duels
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.rejudge import rejudge_board
 from kernelcup.services.results.standings import history, older_standings, personal_best, standings, unveil
-from kernelcup.services.submissions.submissions import delete_submission, list_submissions, show_submission
+from kernelcup.services.submissions.submissions import list_submissions, show_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.engine import migrate
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log

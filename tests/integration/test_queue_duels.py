@@ -22,7 +22,8 @@ from kernelcup.services.results import comparisons, duels, reviews
 from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.services.results.standings import freeze, history, personal_best, standings
 from kernelcup.services.submissions.redaction import WITHHELD
-from kernelcup.services.submissions.submissions import delete_submission, list_views, show_submission
+from kernelcup.services.submissions.submissions import list_views, show_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.submissions import submissions
 from kernelcup.storage.tables import BestRow

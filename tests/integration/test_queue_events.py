@@ -17,7 +17,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import reviews
 from kernelcup.services.results.rejudge import rejudge_submission
 from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import cancel_submission, delete_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.storage.tables import BestRow, EventRow
 
 

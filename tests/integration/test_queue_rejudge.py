@@ -13,7 +13,7 @@ from kernelcup.services.people import audit_log
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.rejudge import rejudge_board, rejudge_submission
 from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import cancel_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup.storage.boards import task_versions
 from kernelcup.storage.tables import FrozenBestRow, LeaderboardRow, RecordRow, RunRow
 from kernelcup_harness.protocol import Mode, Verdict

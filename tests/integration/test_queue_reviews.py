@@ -22,7 +22,8 @@ from kernelcup.services.results import reviews
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.rejudge import rejudge_board, rejudge_submission
 from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import delete_submission, screening_of, show_submission
+from kernelcup.services.submissions.submissions import screening_of, show_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.boards import boards
 from kernelcup.storage.tables import LeaderboardRow
 from kernelcup_harness.protocol import (

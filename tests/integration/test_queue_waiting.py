@@ -11,7 +11,7 @@ from kernelcup.errors import UnfitDevice
 from kernelcup.services.machines import dispatchers, outages
 from kernelcup.services.queue import estimates
 from kernelcup.services.queue.estimates import queue_status, waiting_of
-from kernelcup.services.submissions.submissions import cancel_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup.storage.machines import outages as faults
 from kernelcup.storage.machines.outages import DeviceFault
 from kernelcup.storage.queue import jobs

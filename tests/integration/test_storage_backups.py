@@ -9,7 +9,8 @@ from builders import NOW, make_board, make_submission
 from kernelcup.domain import OPERATOR
 from kernelcup.errors import Conflict, InvalidValue, NotFound
 from kernelcup.services.boards.boards import list_boards
-from kernelcup.services.submissions.submissions import delete_submission, list_submissions
+from kernelcup.services.submissions.submissions import list_submissions
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.engine import backups
 
 

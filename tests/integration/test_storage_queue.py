@@ -12,7 +12,8 @@ from kernelcup.domain import OPERATOR, JobState
 from kernelcup.errors import NotFound, StaleLease
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle
-from kernelcup.services.submissions.submissions import cancel_submission, delete_submission, show_submission
+from kernelcup.services.submissions.submissions import show_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.storage.queue.jobs import Lease
 from kernelcup.storage.results import runs
 from kernelcup.storage.tables import JobRow, RunRow

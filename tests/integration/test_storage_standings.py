@@ -11,12 +11,8 @@ from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.standings import freeze, personal_best, standings
-from kernelcup.services.submissions.submissions import (
-    delete_submission,
-    get_code,
-    list_submissions,
-    show_submission,
-)
+from kernelcup.services.submissions.submissions import get_code, list_submissions, show_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup_harness.protocol import Mode, Timing, TrustLevel, Verdict
 
 

@@ -15,7 +15,7 @@ from kernelcup.services.machines import dispatchers, outages
 from kernelcup.services.results import reviews
 from kernelcup.services.results.standings import freeze, unveil
 from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.submissions import delete_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.tables import DeviceCalibrationRow
 
 OTHER_CODE = b"def custom_kernel(data):\n    return data + data\n"

@@ -11,7 +11,8 @@ from kernelcup.services.people.accounts import ban
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import reviews
 from kernelcup.services.rules import pauses
-from kernelcup.services.submissions.submissions import cancel_submission, show_submission
+from kernelcup.services.submissions.submissions import show_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup_harness.protocol import Difference, Mismatch, Mode, StageName, Verdict
 from popcorn_client import ApplicationError, PopcornClient
 

@@ -37,7 +37,8 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.progress import ProgressNotes
 from kernelcup.services.results.standings import freeze
 from kernelcup.services.rules import limits
-from kernelcup.services.submissions.submissions import cancel_submission, list_submissions, show_submission
+from kernelcup.services.submissions.submissions import list_submissions, show_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import DuelResult, Mode, RunReport, Verdict

@@ -32,7 +32,8 @@ from kernelcup.services.queue.progress import (
     ProgressNotes,
 )
 from kernelcup.services.submissions import events
-from kernelcup.services.submissions.submissions import cancel_submission, delete_submission, show_submission
+from kernelcup.services.submissions.submissions import show_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.storage.rules import pauses
 from kernelcup.storage.rules.pauses import Pause, PauseScope
 from kernelcup.storage.submissions import events as storage_events

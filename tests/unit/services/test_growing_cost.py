@@ -24,7 +24,7 @@ from kernelcup.errors import RateLimited
 from kernelcup.http.popcorn import leaderboards as popcorn
 from kernelcup.services.results import standings
 from kernelcup.services.rules import limits
-from kernelcup.services.submissions.submissions import delete_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.engine.database import Database
 
 

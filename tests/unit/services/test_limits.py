@@ -11,7 +11,7 @@ from kernelcup import errors
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.rules.limits import add_limit, budget, list_limits, parse_limit, remove_limit
-from kernelcup.services.submissions.submissions import cancel_submission, delete_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.storage.rules.limits import Quantity
 from kernelcup.storage.tables import AuditRow, PaceRow, SubmissionRow
 from kernelcup_harness.protocol import Mode

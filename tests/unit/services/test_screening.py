@@ -20,12 +20,8 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.services.rules import limits
 from kernelcup.services.submissions.screening import screen_file
-from kernelcup.services.submissions.submissions import (
-    delete_submission,
-    list_submissions,
-    screening_of,
-    show_submission,
-)
+from kernelcup.services.submissions.submissions import list_submissions, screening_of, show_submission
+from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.tables import ScreeningFindingRow, ScreeningRow
 
 CHEAT = "import sys\nsys._getframe(1)\nexec('x')\n" + SUBMISSION

@@ -37,15 +37,14 @@ from kernelcup.services.results.leader import beside
 from kernelcup.services.results.reviews import quarantine
 from kernelcup.services.results.standings import freeze, history, personal_best, standings, unveil
 from kernelcup.services.submissions.submissions import (
-    cancel_submission,
     check_follows,
-    delete_submission,
     get_code,
     list_submissions,
     list_views,
     screening_of,
     show_submission,
 )
+from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup_harness.protocol import CapturedOutput, Mode, dumps
 
 HOUR = timedelta(hours=1)

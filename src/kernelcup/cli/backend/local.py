@@ -25,6 +25,7 @@ from kernelcup.services.queue.progress import GpuOut, JobProgress, Progress
 from kernelcup.services.results import standings as rank
 from kernelcup.services.results.leader import Beside, beside
 from kernelcup.services.submissions import submissions as service
+from kernelcup.services.submissions import withdrawal
 from kernelcup.services.submissions.handout import hand_out, templates_of
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup.services.submissions.submit import submit
@@ -135,13 +136,13 @@ class LocalBackend:
         """Cancel the unfinished jobs of a submission."""
         with wiring.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, wiring.user_name(user))
-            return service.cancel_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
+            return withdrawal.cancel_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
 
     def delete_submission(self, submission_id: int, *, user: str | None) -> None:
         """Delete a submission permanently."""
         with wiring.pointing_to("give your user name with --user", Forbidden):
             by = actor_of(self._db, wiring.user_name(user))
-            service.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
+            withdrawal.delete_submission(self._db, submission_id, by=by, now=datetime.now(UTC))
 
     def place(self, board: str, device: str, user: str) -> Standing | None:
         """Return a user's place."""

@@ -18,7 +18,7 @@ from kernelcup.http.route import ApiRoute
 from kernelcup.http.throttle import watcher_of
 from kernelcup.services.queue import estimates
 from kernelcup.services.results.leader import beside
-from kernelcup.services.submissions import events
+from kernelcup.services.submissions import events, withdrawal
 from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions.submit import submit
 
@@ -168,14 +168,14 @@ def follow(
 @router.post("/{submission_id}/cancel")
 def cancel(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> CancelledOut:
     """Cancel the unfinished jobs of a submission; running jobs are stopped within seconds."""
-    count = service.cancel_submission(db, submission_id, by=actor, now=now)
+    count = withdrawal.cancel_submission(db, submission_id, by=actor, now=now)
     return CancelledOut(submission=submission_id, cancelled_jobs=count)
 
 
 @router.delete("/{submission_id}")
 def delete(submission_id: Number, db: Db, actor: ActorDep, now: Now) -> Done:
     """Delete a submission with its runs permanently."""
-    service.delete_submission(db, submission_id, by=actor, now=now)
+    withdrawal.delete_submission(db, submission_id, by=actor, now=now)
     return Done()
 
 

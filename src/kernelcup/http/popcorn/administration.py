@@ -24,6 +24,7 @@ from kernelcup.services.boards.changes import BoardChanges
 from kernelcup.services.people import accounts
 from kernelcup.services.rules import limits, pauses
 from kernelcup.services.submissions import submissions as service
+from kernelcup.services.submissions import withdrawal
 from kernelcup.storage.rules.limits import Limit
 
 router = APIRouter(prefix="/admin", route_class=PopcornRoute)
@@ -90,7 +91,7 @@ def show_submission(submission_id: Number, db: Db, admin: Admin, now: Now) -> di
 @router.delete("/submissions/{submission_id}")
 def delete_submission(submission_id: Number, db: Db, admin: Admin, now: Now) -> dict[str, Any]:
     """Delete any submission permanently."""
-    service.delete_submission(db, submission_id, by=admin, now=now)
+    withdrawal.delete_submission(db, submission_id, by=admin, now=now)
     return {"status": "ok", "submission_id": submission_id}
 
 
@@ -110,7 +111,7 @@ def delete_submissions(
     jobs = runs = count = 0
     for view in _every(db, admin, board.name, user.name):
         try:
-            service.delete_submission(db, view.submission.id, by=admin, now=now)
+            withdrawal.delete_submission(db, view.submission.id, by=admin, now=now)
         except NotFound:
             continue  # its author deleted it meanwhile
         count += 1

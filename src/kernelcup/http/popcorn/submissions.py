@@ -18,6 +18,7 @@ from kernelcup.services import access
 from kernelcup.services.boards import membership
 from kernelcup.services.queue import estimates
 from kernelcup.services.submissions import submissions as service
+from kernelcup.services.submissions import withdrawal
 
 router = APIRouter(prefix="/user", route_class=PopcornRoute)
 
@@ -57,7 +58,7 @@ def delete(submission_id: Number, db: Db, caller: Caller, now: Now) -> dict[str,
     """Delete the user's own submission permanently."""
     access.require(caller, Scope.SUBMIT)
     check_own(service.show_submission(db, submission_id, viewer=caller), caller)
-    service.delete_submission(db, submission_id, by=caller, now=now)
+    withdrawal.delete_submission(db, submission_id, by=caller, now=now)
     return {"status": "ok", "submission_id": submission_id}
 
 

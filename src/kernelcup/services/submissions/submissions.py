@@ -1,4 +1,4 @@
-"""Show, cancel and delete submissions.
+"""Show submissions.
 
 Authors and managers of the leaderboard see all details of a submission; others see the public facts of ranked
 ones.
@@ -30,15 +30,13 @@ from kernelcup.screen.findings import Screening
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
-from kernelcup.services.queue import lifecycle
 from kernelcup.services.submissions.publication import is_published
 from kernelcup.services.submissions.veiling import redacted_run, veiled_run
-from kernelcup.storage.boards import boards, members, task_versions
+from kernelcup.storage.boards import boards, members
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import audit_log, users
+from kernelcup.storage.people import users
 from kernelcup.storage.queue import jobs
-from kernelcup.storage.results import docket, frozen_standings, runs
-from kernelcup.storage.rules import limits
+from kernelcup.storage.results import runs
 from kernelcup.storage.submissions import screenings, submissions
 from kernelcup.storage.submissions.submissions import Seen
 from kernelcup_harness.protocol import Mode
@@ -91,7 +89,7 @@ def show_submission(
         Forbidden: It belongs to another user, and is not ranked or not judged yet.
     """
     with db.read() as session:
-        submission, board = _find_visible(session, submission_id, viewer)
+        submission, board = find_visible(session, submission_id, viewer)
         found = jobs.of_submission(session, submission_id)
         is_full = _sees_all_of(submission, board, viewer)
         if not is_full:
@@ -202,7 +200,7 @@ def get_code(
         Forbidden: The viewer may not read it, or not yet.
     """
     with db.read() as session:
-        submission, board = _find_visible(session, submission_id, viewer)
+        submission, board = find_visible(session, submission_id, viewer)
         if not _sees_all_of(submission, board, viewer) and not (
             submission.mode is Mode.LEADERBOARD
             and is_published(session, board, now=now)
@@ -220,7 +218,7 @@ def check_follows(
 ) -> None:
     """Raise unless the viewer may follow a submission's events: its author and managers may."""
     with db.read() as session:
-        submission, board = _find_visible(session, submission_id, viewer)
+        submission, board = find_visible(session, submission_id, viewer)
     if not _sees_all_of(submission, board, viewer):
         if viewer.role is Role.NOBODY:
             raise SignInNeeded("Sign in first: only its author may follow a submission.")
@@ -233,63 +231,12 @@ def screening_of(db: Database, submission_id: int, *, viewer: Actor = OPERATOR) 
     Only managers of the leaderboard see them: others could learn how to get around the screen.
     """
     with db.read() as session:
-        _, board = _find_visible(session, submission_id, viewer)
+        _, board = find_visible(session, submission_id, viewer)
         access.check_inspects_board(session, viewer, board)
         return screenings.find(session, submission_id)
 
 
-def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> int:
-    """Cancel the jobs that are waiting or running, and return how many."""
-    reason = "cancelled by the operator" if by is OPERATOR else f"cancelled by {by.name}"
-    with db.write(durable=True) as session:
-        submission, board = _find_visible(session, submission_id, by)
-        _check_touches(session, submission, board, by)
-        found = [job.id for job in jobs.of_submission(session, submission_id)]
-        count = lifecycle.cancel_jobs(session, submission_id, found, now=now, reason=reason)
-        if count and by.user_id != submission.user_id:
-            detail = {"user": submission.user, "jobs": count}
-            audit_log.record(session, by, "submission.cancel", f"submission:{submission_id}", detail, now)
-        return count
-
-
-def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> None:
-    """Delete a submission for good; the user's next best takes its place in the standings.
-
-    Its use of limits stays counted. While its result waits for a review, or was rejected by one, only managers of
-    the leaderboard may delete it, since it is the evidence.
-    """
-    with db.write(durable=True) as session:
-        submission, board = _find_visible(session, submission_id, by)
-        _check_touches(session, submission, board, by)
-        found = jobs.lock(session, [job.id for job in jobs.of_submission(session, submission_id)])
-        boards.lock(session, board.name)
-        runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
-        if not access.manages_board(by, board) and any(job.state is JobState.QUARANTINED for job in found):
-            raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
-        limits.keep_uses(session, submission, now=now)
-        if by.user_id != submission.user_id:
-            detail = {"user": submission.user, "board": submission.leaderboard}
-            audit_log.record(session, by, "submission.delete", f"submission:{submission_id}", detail, now)
-        docket.keep_of_submission(session, submission_id, now)
-        submissions.delete_submission(session, submission_id)
-        submissions.delete_unused_code(session, code_hash=submission.code_hash)
-        for task_hash in {job.task_hash for job in found} - {board.task_hash}:
-            task_versions.delete_unused(session, task_hash)
-        _choose_bests(session, submission, board, now)
-
-
-def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:
-    board_id, user_id = board.id, submission.user_id
-    runs.offer_remaining(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
-    if board.freeze_at is None or not frozen_standings.is_kept(session, board_id):
-        return
-    for device in submission.devices:
-        frozen_standings.choose_best(
-            session, board_id=board_id, device=device, user_id=user_id, until=board.freeze_at
-        )
-
-
-def _find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[Submission, Leaderboard]:
+def find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[Submission, Leaderboard]:
     """Return a submission and its leaderboard. Raise ``NotFound``, also if the leaderboard is closed to the viewer."""
     submission = submissions.find(session, submission_id)
     board = None if submission is None else boards.find(session, submission.leaderboard)
@@ -300,17 +247,6 @@ def _find_visible(session: Session, submission_id: int, viewer: Actor) -> tuple[
 
 def _sees_all_of(submission: Submission, board: Leaderboard, viewer: Actor) -> bool:
     return viewer.user_id == submission.user_id or access.inspects_board(viewer, board)
-
-
-def _check_touches(session: Session, submission: Submission, board: Leaderboard, actor: Actor) -> None:
-    """Raise unless the actor may cancel or delete a submission."""
-    if actor.user_id == submission.user_id:
-        access.require(actor, Scope.SUBMIT)
-    elif access.manages_board(actor, board):
-        access.check_manages_board(session, actor, board)
-    else:
-        access.require(actor, Scope.SUBMIT)
-        raise Forbidden(f"Submission {submission.id} belongs to another user.")
 
 
 def _find_user(session: Session, name: str, board: Leaderboard | None, viewer: Actor) -> int | None:

@@ -29,7 +29,7 @@ from kernelcup.services.boards import boards
 from kernelcup.services.queue import estimates
 from kernelcup.services.results import comparisons, standings
 from kernelcup.services.results.leader import beside
-from kernelcup.services.submissions import events
+from kernelcup.services.submissions import events, withdrawal
 from kernelcup.services.submissions import submissions as service
 from kernelcup.services.submissions.events import Event
 from kernelcup.services.submissions.submissions import SubmissionView
@@ -151,7 +151,7 @@ def download_trace(number: Number, job_id: Number, case: CaseNumber, db: Db, act
 @router.post("/s/{number}/cancel")
 def cancel(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
     """Cancel the unfinished jobs of a submission."""
-    service.cancel_submission(db, number, by=actor, now=now)
+    withdrawal.cancel_submission(db, number, by=actor, now=now)
     return RedirectResponse(f"/s/{number}", 303)
 
 
@@ -159,7 +159,7 @@ def cancel(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
 def delete(number: Number, db: Db, actor: ActorDep, now: Now) -> Response:
     """Delete a submission permanently."""
     board = service.show_submission(db, number, viewer=actor).submission.leaderboard
-    service.delete_submission(db, number, by=actor, now=now)
+    withdrawal.delete_submission(db, number, by=actor, now=now)
     return RedirectResponse(f"/b/{board}", 303)
 
 

@@ -1,0 +1,82 @@
+"""Cancel and delete submissions."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from kernelcup.domain import OPERATOR, Actor, JobState, Leaderboard, Scope, Submission
+from kernelcup.errors import Forbidden
+from kernelcup.services import access
+from kernelcup.services.queue import lifecycle
+from kernelcup.services.submissions.submissions import find_visible
+from kernelcup.storage.boards import boards, task_versions
+from kernelcup.storage.engine.database import Database
+from kernelcup.storage.people import audit_log
+from kernelcup.storage.queue import jobs
+from kernelcup.storage.results import docket, frozen_standings, runs
+from kernelcup.storage.rules import limits
+from kernelcup.storage.submissions import submissions
+
+
+def cancel_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> int:
+    """Cancel the jobs that are waiting or running, and return how many."""
+    reason = "cancelled by the operator" if by is OPERATOR else f"cancelled by {by.name}"
+    with db.write(durable=True) as session:
+        submission, board = find_visible(session, submission_id, by)
+        _check_touches(session, submission, board, by)
+        found = [job.id for job in jobs.of_submission(session, submission_id)]
+        count = lifecycle.cancel_jobs(session, submission_id, found, now=now, reason=reason)
+        if count and by.user_id != submission.user_id:
+            detail = {"user": submission.user, "jobs": count}
+            audit_log.record(session, by, "submission.cancel", f"submission:{submission_id}", detail, now)
+        return count
+
+
+def delete_submission(db: Database, submission_id: int, *, by: Actor, now: datetime) -> None:
+    """Delete a submission for good; the user's next best takes its place in the standings.
+
+    Its use of limits stays counted. While its result waits for a review, or was rejected by one, only managers of
+    the leaderboard may delete it, since it is the evidence.
+    """
+    with db.write(durable=True) as session:
+        submission, board = find_visible(session, submission_id, by)
+        _check_touches(session, submission, board, by)
+        found = jobs.lock(session, [job.id for job in jobs.of_submission(session, submission_id)])
+        boards.lock(session, board.name)
+        runs.before_change(session, board_id=board.id, user_id=submission.user_id, now=now)
+        if not access.manages_board(by, board) and any(job.state is JobState.QUARANTINED for job in found):
+            raise Forbidden(f"Submission {submission_id} is under review and cannot be deleted.")
+        limits.keep_uses(session, submission, now=now)
+        if by.user_id != submission.user_id:
+            detail = {"user": submission.user, "board": submission.leaderboard}
+            audit_log.record(session, by, "submission.delete", f"submission:{submission_id}", detail, now)
+        docket.keep_of_submission(session, submission_id, now)
+        submissions.delete_submission(session, submission_id)
+        submissions.delete_unused_code(session, code_hash=submission.code_hash)
+        for task_hash in {job.task_hash for job in found} - {board.task_hash}:
+            task_versions.delete_unused(session, task_hash)
+        _choose_bests(session, submission, board, now)
+
+
+def _choose_bests(session: Session, submission: Submission, board: Leaderboard, now: datetime) -> None:
+    board_id, user_id = board.id, submission.user_id
+    runs.offer_remaining(session, board_id=board_id, user_id=user_id, devices=submission.devices, now=now)
+    if board.freeze_at is None or not frozen_standings.is_kept(session, board_id):
+        return
+    for device in submission.devices:
+        frozen_standings.choose_best(
+            session, board_id=board_id, device=device, user_id=user_id, until=board.freeze_at
+        )
+
+
+def _check_touches(session: Session, submission: Submission, board: Leaderboard, actor: Actor) -> None:
+    """Raise unless the actor may cancel or delete a submission."""
+    if actor.user_id == submission.user_id:
+        access.require(actor, Scope.SUBMIT)
+    elif access.manages_board(actor, board):
+        access.check_manages_board(session, actor, board)
+    else:
+        access.require(actor, Scope.SUBMIT)
+        raise Forbidden(f"Submission {submission.id} belongs to another user.")
