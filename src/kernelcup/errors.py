@@ -20,6 +20,7 @@ KernelCupError
 │  ├─ LeaderboardClosed leaderboard_closed
 │  │  ├─ NotOpenYet         not_open_yet
 │  │  └─ DeadlinePassed     deadline_passed
+│  ├─ LeaderboardOpen   leaderboard_open
 │  ├─ InvalidSubmission invalid_submission
 │  │  ├─ EmptyFile          empty_file
 │  │  ├─ FileTooLarge       file_too_large
@@ -175,6 +176,12 @@ class DeadlinePassed(LeaderboardClosed):
     """The leaderboard's deadline has passed."""
 
     code = "deadline_passed"
+
+
+class LeaderboardOpen(UserError):
+    """The leaderboard accepts submissions still."""
+
+    code = "leaderboard_open"
 
 
 class InvalidSubmission(UserError):

@@ -21,6 +21,7 @@ NEXT_STEPS = {
     "leaderboard_closed": "choose a leaderboard that is open: kernelcup board list",
     "not_open_yet": "submit after the opening, which the message names",
     "deadline_passed": "choose a leaderboard that is open: kernelcup board list",
+    "leaderboard_open": "wait for the deadline, or set one: kernelcup board update NAME --deadline DATE",
     "invalid_submission": "change the file as the message says and submit it again",
     "empty_file": "write the file and submit it again",
     "file_too_large": "send less: a submission has at most 1,000,000 bytes",

@@ -11,9 +11,11 @@ from loopback import CannotDo, Interaction, LoopbackDiscord, Member
 from stage import Stage, connected, staged
 
 from builders import make_actor, make_device, make_report, make_submission
+from final_duels import close, hold
 from kernelcup.domain import OPERATOR
 from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.queue import lifecycle
+from kernelcup.services.results import finals
 from older_clocks import set_apart
 
 pytestmark = pytest.mark.anyio
@@ -82,6 +84,20 @@ async def test_results_of_an_older_clock_stand_apart_in_the_message(stage: Stage
     assert len(re.findall(r"user-\d+", apart)) == 10
     assert "and 2 more" in apart
     assert "`/admin rejudge`" in apart
+
+
+async def test_the_official_order_of_a_final_stands_in_the_message(stage: Stage) -> None:
+    now = stage.discord.clock.now()
+    close(stage.db, LONGEST_NAME, now)
+    finals.start(stage.db, OPERATOR, LONGEST_NAME, top=2, now=now)
+    ada = stage.guild.add_member("ada")
+    begun = (await shown(stage, ada)).messages[0].text.partition("Official order")[2]
+    assert "The final is being held" in begun
+    done = hold(stage.db, LONGEST_NAME, "H100", dict.fromkeys(range(1, 13), 1.0) | {2: 0.9}, now)
+    official = (await shown(stage, ada)).messages[0].text.partition("Official order")[2]
+    assert re.findall(r"user-\d+", official) == [each.user for each in done.places]
+    assert done.places[0].user == "user-1"
+    assert "All intervals hold together in at least 98 %" in official
 
 
 async def test_a_button_draws_the_ranking(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Sequence
@@ -126,6 +127,15 @@ def test_each_duel_has_an_equal_part_of_the_error_of_as_many_as_there_can_be() -
     assert errors == [pytest.approx(duels.ERROR / 6)] * 3
 
 
+def test_names_that_have_not_met_do_not_share_a_place() -> None:
+    def meet(first: str, second: str, _error: float) -> Standing:
+        return Standing(-0.1 if first == "a" else 0.0, 0.01, 160)
+
+    found = final("abc", meet)
+    assert found.places == {"a": 1, "b": 2, "c": 2}
+    assert [(each.first, each.second) for each in found.meetings] == [("a", "b"), ("b", "c"), ("a", "c")]
+
+
 def test_duels_that_contradict_each_other_tell_nobody_apart() -> None:
     round_and_round = [
         Meeting("a", "b", Standing(-0.01, 0.001, 160)),
@@ -154,18 +164,20 @@ def test_whatever_duels_say_a_final_ends_and_contradicts_none_that_it_can_keep(
     assert sorted(found.order) == sorted(names)
     assert set(found.places) == set(names)
     assert not names or min(found.places.values()) == 1
-    check_neighbours(found)
+    check_shared_places(found)
     for each in found.meetings:
         if each.faster is not None and not contradicted(found, each):
             other = each.second if each.faster == each.first else each.first
             assert found.places[each.faster] < found.places[other]
 
 
-def check_neighbours(found: Final) -> None:
-    """Nobody stands behind a neighbour that is known to be slower."""
-    for before, after in zip(found.order, found.order[1:], strict=False):
-        (met,) = [each for each in found.meetings if {each.first, each.second} == {before, after}]
-        assert met.faster != after or contradicted(found, met)
+def check_shared_places(found: Final) -> None:
+    """The order is that of the places, and names that share one have met and cannot be told apart."""
+    assert [found.places[name] for name in found.order] == sorted(found.places.values())
+    for one, other in itertools.combinations(found.order, 2):
+        if found.places[one] == found.places[other]:
+            (met,) = [each for each in found.meetings if {each.first, each.second} == {one, other}]
+            assert met.faster is None or contradicted(found, met)
 
 
 def contradicted(found: Final, meeting: Meeting) -> bool:

@@ -104,6 +104,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/leaderboards/{name}/standings/{device}/history"): Route(
         who=Who.EVERYBODY, values={**BOARD, "device": "H100"}
     ),
+    ("POST", "/leaderboards/{name}/final"): Route(who=Who.MANAGER, values=BOARD, json={}, status=409),
+    ("GET", "/leaderboards/{name}/final"): Route(who=Who.EVERYBODY, values=BOARD, status=404),
     ("POST", "/submissions"): Route(
         who=Who.SIGNED_IN, json={"leaderboard": "double", "devices": ["H100"], "code": "x = 1"}, status=201
     ),

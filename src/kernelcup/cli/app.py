@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kernelcup.cli.admin import devices, limits, members, pause, reviews, stats, users
-from kernelcup.cli.author import board, board_sync, board_update, screen, task, webhooks
+from kernelcup.cli.author import board, board_sync, board_update, final, screen, task, webhooks
 from kernelcup.cli.compete import compare, login, replay, run, submissions, submit
 from kernelcup.cli.operate import bot, config_check, db, demo, doctor, serve
 
@@ -45,6 +45,7 @@ app.command("run")(run.run)
 app.add_typer(task.app, name="task")
 board.app.command("update")(board_update.update)
 board.app.command("sync")(board_sync.sync)
+board.app.command("final")(final.final)
 board.app.add_typer(webhooks.app, name="webhook")
 app.add_typer(board.app, name="board")
 app.command("submit")(submit.submit)

@@ -18,6 +18,7 @@ from kernelcup.domain.competition import (
     Visibility,
     is_rejected,
 )
+from kernelcup.domain.finals import Compared, Final, FinalPlace, Meeting
 from kernelcup.domain.people import NOBODY, OPERATOR, Actor, Role, Scope
 from kernelcup.domain.results import Result, Run, Score, Standing
 from kernelcup.domain.tasks import (
@@ -41,13 +42,17 @@ __all__ = [
     "Actor",
     "BoardSettings",
     "CodePolicy",
+    "Compared",
     "CudaConfig",
     "Device",
     "DuelOutcome",
+    "Final",
+    "FinalPlace",
     "Job",
     "JobState",
     "Language",
     "Leaderboard",
+    "Meeting",
     "Priority",
     "RankingBy",
     "Result",

@@ -26,6 +26,7 @@ STATUS: tuple[tuple[type[errors.KernelCupError], int], ...] = (
     (errors.SignInNeeded, 401),
     (errors.Forbidden, 403),
     (errors.LeaderboardClosed, 403),
+    (errors.LeaderboardOpen, 409),
     (errors.Paused, 503),
     (errors.Overloaded, 503),
     (errors.RateLimited, 429),

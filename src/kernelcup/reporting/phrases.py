@@ -59,10 +59,10 @@ def percent(part: float) -> str:
     return f"{value:.0f} %" if abs(value) >= 10 else f"{value:.1f} %"
 
 
-def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
+def duel_sentence(duel: DuelResult, first: str, second: str, *, interval: str = "98 % interval") -> str:
     """Return which of two is faster, by how much, and how certain that is.
 
-    "3 % faster" means that it completes 3 % more calls in the same time.
+    "3 % faster" means that it completes 3 % more calls in the same time. ``interval`` names the kind of interval.
     """
     if duel.verdict == "":
         return _because(f"{second} could not be measured", duel.rival_message)
@@ -71,12 +71,12 @@ def duel_sentence(duel: DuelResult, first: str, second: str) -> str:
     if not (duel.low > 0 and math.isfinite(duel.high)):
         return f"{first} and {second} cannot be told apart: too little was measured."
     if duel.verdict == "tied":
-        return f"{first} and {second} cannot be told apart: {_between(first, second, duel)}."
+        return f"{first} and {second} cannot be told apart: {_between(first, second, duel)} ({interval})."
     ratio, low, high = duel.ratio, duel.low, duel.high
     if duel.verdict == "slower":
         first, second, ratio, low, high = second, first, 1 / ratio, 1 / high, 1 / low
     ends = f"{100 * (1 / high - 1):.1f} to {100 * (1 / low - 1):.1f} %"
-    return f"{first} is {100 * (1 / ratio - 1):.1f} % faster than {second} (98 % interval {ends})."
+    return f"{first} is {100 * (1 / ratio - 1):.1f} % faster than {second} ({interval} {ends})."
 
 
 def frozen_text(since: datetime, what: str = "later results are") -> str:
@@ -172,7 +172,7 @@ def _because(what: str, why: str) -> str:
 def _between(first: str, second: str, duel: DuelResult) -> str:
     ends = (f"{abs(100 * (end - 1)):.1f} % {'less' if end < 1 else 'more'}" for end in (duel.low, duel.high))
     low, high = ends
-    return f"{first} takes between {low} and {high} time than {second} (98 % interval)"
+    return f"{first} takes between {low} and {high} time than {second}"
 
 
 def _unit(ns: float) -> tuple[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelcup_harness.replay.duels import ERROR, Standing
@@ -47,7 +47,8 @@ class Final:
 def final(names: Sequence[str], meet: Meet, *, all_pairs: bool = False, error: float = ERROR) -> Final:
     """Find the official order of some submissions, given in their current order.
 
-    Neighbours meet, the order is updated, and new neighbours meet, until there are none. With ``all_pairs`` every
+    Neighbours meet, and the order is updated after each duel. Then each name meets those before it, the nearest
+    first, until one is known to be faster: so names share a place only if they have met. With ``all_pairs`` every
     pair meets. Each duel gets an equal part of ``error``, divided by the number of possible duels (Bonferroni), so
     all intervals hold together for any choice of duels.
     """
@@ -61,17 +62,27 @@ def final(names: Sequence[str], meet: Meet, *, all_pairs: bool = False, error: f
         return known[key]
 
     if all_pairs:
-        for pair in itertools.combinations(names, 2):
-            meeting(*pair)
-    order, count = list(names), -1
-    # Each round except the last adds at least one new meeting.
-    while count < len(known):
-        count = len(known)
+        for one, other in itertools.combinations(names, 2):
+            meeting(one, other)
+    order = sorted_by(faster_than(names, list(known.values())), names)
+    while (pair := next_pair(order, known)) is not None:
+        meeting(*pair)
         order = sorted_by(faster_than(order, list(known.values())), order)
-        for pair in itertools.pairwise(order):
-            meeting(*pair)
     meetings = list(known.values())
-    return Final(order, places(order, meetings), meetings, error)
+    found = places(order, meetings)
+    return Final(sorted(order, key=lambda name: found[name]), found, meetings, error)
+
+
+def next_pair(order: Sequence[str], known: Mapping[frozenset[str], Meeting]) -> tuple[str, str] | None:
+    """Return the nearest names of an order that have to meet, None if all places are known."""
+    faster = faster_than(order, list(known.values()))
+    for apart in range(1, len(order)):
+        for number in range(apart, len(order)):
+            before, name = order[number - apart], order[number]
+            is_behind = faster[name] & set(order[number - apart : number])
+            if not is_behind and frozenset((before, name)) not in known:
+                return before, name
+    return None
 
 
 def faster_than(names: Sequence[str], meetings: Sequence[Meeting]) -> dict[str, set[str]]:

@@ -11,11 +11,22 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import select, update
 from structlog.testing import capture_logs
 from test_cli_commands import Command, Ended, command, home
 
-from builders import NOW, SUBMISSION, make_actor, make_board, make_device, make_report, make_task
+from builders import (
+    NOW,
+    SUBMISSION,
+    make_actor,
+    make_board,
+    make_device,
+    make_report,
+    make_submission,
+    make_task,
+)
 from fakes import FakeClock
+from final_duels import close, hold_one
 from kernelcup.cli.backend.choosing import choose
 from kernelcup.cli.credentials import Credentials
 from kernelcup.client import api as client_api
@@ -40,6 +51,7 @@ from kernelcup.services.rules import limits
 from kernelcup.services.submissions.submissions import list_submissions, show_submission
 from kernelcup.services.submissions.withdrawal import cancel_submission
 from kernelcup.storage.engine.database import Database
+from kernelcup.storage.tables import LeaderboardRow, UserRow
 from kernelcup.tasks.loader import load_task
 from kernelcup_harness.protocol import DuelResult, Mode, RunReport, Verdict
 
@@ -273,6 +285,25 @@ def test_two_submissions_are_compared_at_the_server(command, ada, board, db, on_
     assert "comparison 3 of double on H100" in ended.out
     assert "#1 is 100.0 % faster than #2 (98 % interval 96.1 to 104.1 %)." in ended.out
     assert body_of(command("compare", "one", "2", "--json"))["error"]["code"] == "invalid_value"
+
+
+def test_a_final_is_held_at_the_server(command, ada, board, db, clock, on_event) -> None:
+    command("submit", "kernel.py", "--board", board, "--no-wait")
+    judge(db)
+    make_submission(db, user="bob", devices=["H100"])
+    judge(db, make_report([1010.0]))
+    with db.write() as session:
+        creator = select(UserRow.id).where(UserRow.name == "ada").scalar_subquery()
+        session.execute(update(LeaderboardRow).values(creator_id=creator))
+    refused = body_of(command("board", "final", board, "--json"))["error"]
+    assert refused["code"] == "leaderboard_open"
+    close(db, board, clock())
+    on_event(lambda kind: hold_one(db, 3, "H100", {1: 1.1, 2: 1.0}, NOW) if kind == "accepted" else None)
+    ended = command("board", "final", board)
+    assert ended.code == 0, ended.err
+    assert "#2 is 10.0 % faster than #1 (simultaneous interval" in ended.out
+    (final,) = body_of(command("board", "show", board, "--json"))["finals"]
+    assert [each["user"] for each in final["places"]] == ["bob", "ada"]
 
 
 def test_a_comparison_that_is_cancelled_says_so(command, ada, board, db, clock, on_event) -> None:

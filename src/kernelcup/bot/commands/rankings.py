@@ -53,7 +53,14 @@ async def page(
     link = f"{parts.config.public_url}/b/{name}"
     frozen = frozen_note(found["frozen_since"])
     embed = boards.ranking_embed(
-        name, device, found["items"], offset=offset, link=link, frozen=frozen, older=found["older"]
+        name,
+        device,
+        found["items"],
+        offset=offset,
+        link=link,
+        frozen=frozen,
+        older=found["older"],
+        final=found["final"],
     )
     number = board["devices"].index(device)
     view = ui.View(timeout=None)

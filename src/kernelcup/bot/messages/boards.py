@@ -11,6 +11,7 @@ import discord
 from kernelcup.bot.messages import texts
 from kernelcup.clocks import OLDER_CLOCK
 from kernelcup.domain import DuelOutcome, TrustRule
+from kernelcup.reporting.finals import DELETED, OFFICIAL
 from kernelcup.reporting.phrases import duration, percent, rank_text, trust_text
 from kernelcup_harness.protocol import TrustLevel
 
@@ -54,12 +55,14 @@ def ranking_embed(
     link: str | None = None,
     frozen: str = "",
     older: Sequence[Json] = (),
+    final: Json | None = None,
 ) -> discord.Embed:
     """Return a page of a ranking, fastest first.
 
     Args:
         frozen: A note for frozen standings, else empty.
         older: Results that an older clock measured, listed separately.
+        final: The final of a closed leaderboard, with its official order.
     """
     page = offset // PAGE + 1
     table = texts.block("\n".join(_table(places)))
@@ -69,6 +72,8 @@ def ranking_embed(
         colour=ACCENT,
         url=link,
     )
+    if final is not None:
+        embed.add_field(name=OFFICIAL.capitalize(), value=_official(final), inline=False)
     if older:
         told = "Apart from the ranking until `/admin rejudge` judges them again."
         table = texts.block("\n".join(_older(older[:PAGE])))
@@ -179,6 +184,18 @@ def _table(places: Sequence[Json]) -> list[str]:
         f"{row[0]:>{wide[0]}}  {row[1]:<{wide[1]}}  {row[2]:>{wide[2]}}  {row[3]:>{wide[3]}}  {row[4]}"
         for row in rows
     ]
+
+
+def _official(final: Json) -> str:
+    """Return the official order, as far as a field has room for it, and how certain it is."""
+    places = []
+    for each in final["places"][:PAGE]:
+        user = texts.shortened(texts.one_line(each["user"] or DELETED), 20)
+        places.append(f"{rank_text(each['place'], tied=each['tied']):>3}  {user}  #{each['submission']}")
+    more = f"… and {len(final['places']) - PAGE} more\n" if len(final["places"]) > PAGE else ""
+    return (
+        (texts.block("\n".join(places)) + "\n" if places else "") + more + texts.plain(final["sentence"], 300)
+    )
 
 
 def _older(places: Sequence[Json]) -> list[str]:

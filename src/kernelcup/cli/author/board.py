@@ -142,13 +142,21 @@ def list_all(backend: Backend, as_json: JsonOption = False) -> None:
 @with_backend
 def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> None:
     """Show a leaderboard and the task behind it."""
+    from kernelcup.cli.author.final import find as find_final
     from kernelcup.cli.author.task import describe
+    from kernelcup.cli.show import terminal
+    from kernelcup.cli.show.finals import print_final
     from kernelcup.cli.show.older import count_older, older_text
+    from kernelcup.reporting.finals import as_object as final_object
 
     board = backend.board(name)
     older = count_older(backend, board)
+    finals = [
+        each for device in board.devices if (each := find_final(backend, board.name, device)) is not None
+    ]
     if as_json:
-        told = {**as_object(board), "older_results": older, "task": backend.task_object(name)}
+        told = {**as_object(board), "older_results": older, "finals": list(map(final_object, finals))}
+        told |= {"task": backend.task_object(name)}
         typer.echo(json.dumps(told))
         return
     task = backend.task(name)
@@ -158,6 +166,8 @@ def show(backend: Backend, name: BoardArgument, as_json: JsonOption = False) -> 
     typer.echo(rules_text(board))
     if older:
         typer.echo(plain(older_text(board.name, older, backend.option)))
+    for final in finals:
+        print_final(terminal.console(), final)
     typer.echo("")
     describe(task)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernelcup.http.api import (
     administration,
     comparisons,
+    finals,
     leaderboards,
     linking,
     news,
@@ -21,6 +22,7 @@ routers = [
     leaderboards.router,
     tasks.router,
     standings.router,
+    finals.router,
     submissions.router,
     comparisons.router,
     runs.router,

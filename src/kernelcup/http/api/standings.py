@@ -8,11 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from kernelcup.http.api.finals import FinalOut
 from kernelcup.http.api.forms import Page
 from kernelcup.http.api.result_forms import StandingOut
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now
 from kernelcup.http.route import ApiRoute
-from kernelcup.services.results import standings
+from kernelcup.services.results import finals, standings
 
 router = APIRouter(prefix="/leaderboards/{name}/standings/{device}", tags=["standings"], route_class=ApiRoute)
 
@@ -33,6 +34,10 @@ class StandingsPage(Page[StandingOut]):
     frozen_since: datetime | None = Field(
         description="Time of the freeze, if frozen: later results, including yours, are not shown until the end."
     )
+    final: FinalOut | None = Field(
+        description="The newest final of a closed leaderboard, with its official order; null without one, and on "
+        "later pages."
+    )
     older: list[StandingOut] = Field(
         description="Measured by an older clock, and so apart until judged again, with ranks among themselves: at "
         "most 100, with the first page only."
@@ -49,10 +54,12 @@ def show_standings(
     page = [StandingOut.of(each) for each in found[:limit]]
     since = standings.frozen_since(db, name, viewer=actor, now=now)
     older = [] if offset else standings.older_standings(db, name, device, viewer=actor)
+    final = None if offset else finals.show(db, name, device, viewer=actor)
     return StandingsPage(
         items=page,
         next=offset + limit if len(found) > limit else None,
         frozen_since=since,
+        final=None if final is None else FinalOut.of(final),
         older=[StandingOut.of(each) for each in older],
     )
 

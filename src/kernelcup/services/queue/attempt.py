@@ -234,9 +234,10 @@ class Attempt:
         # too, and rank if the rule changes.
         if load.rival is None:
             return spec
-        if (
-            self.lease.job.mode is not Mode.LEADERBOARD
-        ):  # a comparison, which anybody may ask for with any code
+        if load.rival.error is not None:
+            spec = dataclasses.replace(spec, rival_error=load.rival.error)
+        elif self.lease.job.mode is not Mode.LEADERBOARD:
+            # A comparison, which anybody may ask for with any code.
             spec = dataclasses.replace(spec, hidden_tests=[], hidden_benchmarks=[], hidden_work=[])
         return dataclasses.replace(spec, rival=load.rival.code, rival_name=spec.submission_name)
 

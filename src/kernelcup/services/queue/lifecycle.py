@@ -24,7 +24,7 @@ from kernelcup.scoring import score as score_of
 from kernelcup.screen.findings import Screening
 from kernelcup.services.boards.boards import find_board
 from kernelcup.services.machines.process_identity import is_gone
-from kernelcup.services.results import duels, reviews
+from kernelcup.services.results import duels, finals, reviews
 from kernelcup.services.results import news as news_of_results
 from kernelcup.services.results.duels import Settled
 from kernelcup.storage.boards import boards, task_versions
@@ -206,6 +206,7 @@ def cancel_jobs(
     ]
     for job_id in cancelled:
         events.record(session, submission_id, "cancelled", {"reason": reason}, job_id, now)
+        finals.go_on_after(session, job_id, now=now)
     if cancelled:
         events.record_end(session, submission_id, now)
     return len(cancelled)
@@ -276,11 +277,16 @@ def _record(
         reviews.hold(session, job, run, held, now=now)
     if job.mode is Mode.LEADERBOARD and (replaces or (ranks and held is None)):
         _rank(session, job, run, replaces=replaces, now=now)
-    events.record_end(session, job.submission_id, now)
+    _end(session, job, now)
     if machine and not is_comparison:  # without a machine nothing was judged; a comparison takes longer
         took_s = (now - started_at).total_seconds()
         job_durations.add(session, device=job.device, mode=job.mode, seconds=took_s)
     return run
+
+
+def _end(session: Session, job: Job, now: datetime) -> None:
+    events.record_end(session, job.submission_id, now)
+    finals.go_on_after(session, job.id, now=now)
 
 
 def _lock_ranking(session: Session, job: Job) -> None:

@@ -19,6 +19,7 @@ from kernelcup.errors import DeviceNeeded, Forbidden, InvalidValue, NotFound, Si
 from kernelcup.reporting.phrases import duel_sentence
 from kernelcup.services import access
 from kernelcup.services.boards.boards import emulated_of, find_board
+from kernelcup.services.results import duels
 from kernelcup.services.results.standings import board_device
 from kernelcup.services.rules import pauses
 from kernelcup.services.rules.limits import check_limits
@@ -26,7 +27,7 @@ from kernelcup.services.submissions import admission
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.queue import comparisons
-from kernelcup.storage.submissions import events, submissions
+from kernelcup.storage.submissions import submissions
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
 
 
@@ -94,7 +95,9 @@ def start(
         if emulated_of([chosen], known_devices):
             raise InvalidValue(f"{chosen} is an emulated device, which has no times to compare.")
         check_limits(session, board, [chosen], person=actor, mode=Mode.BENCHMARK, now=now, lock=True)
-        made = _store(session, actor, board, one, other, chosen, now=now)
+        made, _ = duels.queue(
+            session, board=board, user_id=actor.user_id, first=first, second=second, device=chosen, now=now
+        )
     return show(db, made, viewer=actor)
 
 
@@ -163,34 +166,6 @@ def _device(session: Session, board: Leaderboard, device: str | None, actor: Act
     stops.check_devices([chosen])
     admission.check_open(session, board, person=actor, mode=Mode.BENCHMARK, now=now)
     return chosen
-
-
-def _store(
-    session: Session,
-    actor: Actor,
-    board: Leaderboard,
-    one: Submission,
-    other: Submission,
-    device: str,
-    *,
-    now: datetime,
-) -> int:
-    assert actor.user_id is not None
-    made, (job,) = submissions.insert(
-        session,
-        board=board,
-        user_id=actor.user_id,
-        code=submissions.code(session, one.id),
-        file_name=f"compare-{one.id}-{other.id}.py",
-        mode=Mode.BENCHMARK,
-        devices=[device],
-        now=now,
-        client="compare",
-    )
-    comparisons.insert(session, job_id=job.id, first_id=one.id, second_id=other.id)
-    accepted = {"devices": [device], "mode": Mode.BENCHMARK.value}
-    events.record_first(session, made, "accepted", accepted, None, now)
-    return made
 
 
 def _name(submission_id: int | None) -> str:

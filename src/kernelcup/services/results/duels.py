@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy.orm import Session
 
 from kernelcup.domain import DuelOutcome, Job, Leaderboard, Score, Submission
 from kernelcup.errors import RivalDeleted
 from kernelcup.storage.queue import comparisons
-from kernelcup.storage.results import duel_placement, standings
-from kernelcup.storage.submissions import submissions
+from kernelcup.storage.results import duel_placement, finals, standings
+from kernelcup.storage.submissions import events, submissions
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, RunReport
 
 _BEHIND = {"tied": DuelOutcome.TIED, "slower": DuelOutcome.LOST}
@@ -24,6 +26,8 @@ class Rival:
 
     submission_id: int
     code: str
+    error: float | None = None
+    """How often equal submissions may be found different in a duel of a final; None for other duels."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +50,8 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
     """
     pair = comparisons.find(session, job.id)
     if pair is not None:
-        return _rival(session, pair.second_id)
+        rival, final = _rival(session, pair.second_id), finals.of_job(session, job.id)
+        return rival if final is None else dataclasses.replace(rival, error=final[1])
     if not board.duel or job.mode is not Mode.LEADERBOARD or board.harness is not HarnessKind.STANDARD:
         return None
     first = standings.leader(session, board_id=board.id, device=job.device)
@@ -55,6 +60,46 @@ def find_rival(session: Session, job: Job, submission: Submission, board: Leader
     with suppress(RivalDeleted):  # just now: the duel will count as missed against the next leader
         return _rival(session, first.submission_id)
     return None
+
+
+def queue(
+    session: Session,
+    *,
+    board: Leaderboard,
+    user_id: int,
+    first: int,
+    second: int,
+    device: str,
+    client: str = "compare",
+    now: datetime,
+) -> tuple[int, int]:
+    """Queue a duel as a submission of its own, and return the numbers of the submission and of its job.
+
+    Args:
+        session: The transaction. The user and the two submissions are locked in it.
+        board: The leaderboard of the two.
+        user_id: The user who will own it.
+        first: The submission whose code it copies.
+        second: The submission that it is measured against.
+        device: The device, as the leaderboard writes it.
+        client: Where it came from.
+        now: The time.
+    """
+    made, (job,) = submissions.insert(
+        session,
+        board=board,
+        user_id=user_id,
+        code=submissions.code(session, first),
+        file_name=f"{client}-{first}-{second}.py",
+        mode=Mode.BENCHMARK,
+        devices=[device],
+        now=now,
+        client=client,
+    )
+    comparisons.insert(session, job_id=job.id, first_id=first, second_id=second)
+    accepted = {"devices": [device], "mode": Mode.BENCHMARK.value}
+    events.record_first(session, made, "accepted", accepted, None, now)
+    return made, job.id
 
 
 def settle(

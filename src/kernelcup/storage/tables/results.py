@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from kernelcup.storage.tables.base import NEVER_REUSE_IDS, Base
@@ -115,6 +115,39 @@ class OlderBestRow(Base):
     submission_id: Mapped[int]
     ranked_s: Mapped[float]
     """The time that it was ranked by, in seconds."""
+
+
+class FinalRow(Base):
+    """A final of one (leaderboard, device): duels of the best, which decide about the official order."""
+
+    __tablename__ = "finals"
+    __table_args__ = (Index(None, "leaderboard_id", "device", "id"), NEVER_REUSE_IDS)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    leaderboard_id: Mapped[int] = mapped_column(ForeignKey("leaderboards.id", ondelete="CASCADE"))
+    device: Mapped[str]
+    contestants: Mapped[list[Any]] = mapped_column(JSON)
+    """The submissions that take part, in the order of the standings, as they ranked when it began."""
+    error: Mapped[float]
+    """Share of finals in which one of the intervals misses, at most."""
+    started_by: Mapped[str]
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    outcome: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """The places and the meetings, once it has ended."""
+
+
+class FinalDuelRow(Base):
+    """A job that is a duel of a final. Its submissions' numbers outlive the submissions."""
+
+    __tablename__ = "final_duels"
+
+    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    final_id: Mapped[int] = mapped_column(ForeignKey("finals.id", ondelete="CASCADE"), index=True)
+    first_id: Mapped[int]
+    second_id: Mapped[int]
+    error: Mapped[float]
+    """Its part of the final's error."""
 
 
 class RecordRow(Base):

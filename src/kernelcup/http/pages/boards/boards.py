@@ -20,10 +20,11 @@ from kernelcup.http.pages.boards.rows import Table, table_of
 from kernelcup.http.pages.figures import TimeScale
 from kernelcup.http.pages.rendering import render
 from kernelcup.http.pages.route import PageRoute
+from kernelcup.reporting.finals import meeting_sentence, state_text
 from kernelcup.reporting.phrases import duel_remark
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
-from kernelcup.services.results import duel_list, overview, standings
+from kernelcup.services.results import duel_list, finals, overview, standings
 from kernelcup.services.results.facts import facts_of
 from kernelcup.services.results.overview import BoardSummary
 from kernelcup.services.submissions.submissions import list_views
@@ -139,6 +140,9 @@ def show_board(
         latest=_latest(db, head, actor, own),
         older=() if after else standings.older_standings(db, head.board.name, head.device, viewer=actor),
         rejudge=rejudge_command(head.board.name),
+        final=None if after else finals.show(db, head.board.name, head.device, viewer=actor),
+        final_state=state_text,
+        meeting_sentence=meeting_sentence,
         plot=best_over_time(points[0], before_s=points[1]),
     )
 

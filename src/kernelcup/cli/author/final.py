@@ -1,0 +1,127 @@
+"""``kernelcup board final``: duels of the best of a closed leaderboard, and the official order."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.opening import with_backend
+from kernelcup.cli.options import BoardArgument, JsonOption
+from kernelcup.cli.show.plain_text import plain
+
+if TYPE_CHECKING:
+    from kernelcup.client.api import Api
+    from kernelcup.domain import Final
+    from kernelcup.storage.engine.database import Database
+
+
+@with_backend
+def final(
+    backend: Backend,
+    name: BoardArgument,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            "--top",
+            min=2,
+            max=30,
+            metavar="K",
+            help="How many of the best take part, and whoever shares the rank of the last one; default: 10.",
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", "--gpu", "-d", help="Default: the leaderboard's only device.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Hold another final; its order replaces that of the last one.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Hold the final of a closed leaderboard, or show its official order.
+
+    The best meet in duels, each measured in turns on one device, until every entry stands behind those that are
+    known to be faster. All intervals hold together in 98 % of finals. Who goes by the wall clock on a GPU, or cannot
+    be measured, is compared by the ranked times instead, and the result says so.
+
+    Duels wait in the queue, and a final goes on when the service starts again; the same command shows it.
+    """
+    board = backend.board(name)
+    chosen = device if device is not None or len(board.devices) > 1 else board.devices[0]
+    found = None if again or chosen is None else find(backend, board.name, chosen)
+    if found is None or (found.ended_at is None and found.waiting is None):
+        backend.check_judges()
+        found = start(backend, board.name, chosen, top=top, again=again)
+    found = hold(backend, found, quiet=as_json)
+    show(found, as_json=as_json)
+
+
+def find(backend: Backend, board: str, device: str) -> Final | None:
+    """Return the newest final of one (leaderboard, device), None if there is none to show."""
+    from kernelcup.client.requests import path_of, reader
+    from kernelcup.domain import Final
+    from kernelcup.errors import NotFound
+    from kernelcup.services.results import finals
+
+    def there(api: Api) -> Final | None:
+        path = path_of("leaderboards", board, "final")
+        try:
+            return api.ask(reader(Final), "GET", path, params={"device": device})
+        except NotFound:
+            return None
+
+    return backend.ask(lambda db: finals.show(db, board, device), there)
+
+
+def start(backend: Backend, board: str, device: str | None, *, top: int | None, again: bool) -> Final:
+    """Begin a final, or have one go on that has lost its duel."""
+    from kernelcup.client.requests import path_of, reader
+    from kernelcup.domain import OPERATOR, Final
+    from kernelcup.services.results import finals
+
+    def here(db: Database) -> Final:
+        return finals.start(
+            db,
+            OPERATOR,
+            board,
+            device=device,
+            top=top or finals.TOP,
+            again=again,
+            now=datetime.now(UTC),
+        )
+
+    body: dict[str, object] = {"device": device, "again": again}
+    if top is not None:
+        body["top"] = top
+    path = path_of("leaderboards", board, "final")
+    return backend.ask(here, lambda api: api.ask(reader(Final), "POST", path, json=body))
+
+
+def hold(backend: Backend, found: Final, *, quiet: bool) -> Final:
+    """Wait until a final has ended, or none of its duels is in the queue; return it."""
+    while found.ended_at is None and found.waiting is not None:
+        if not quiet:
+            typer.echo(
+                plain(f"duel {len(found.meetings) + 1} of the final on {found.device}: #{found.waiting}")
+            )
+        backend.judge(backend.submission(found.waiting), quiet=quiet)
+        now = find(backend, found.leaderboard, found.device)
+        if now is None or now.waiting == found.waiting:
+            return found
+        found = now
+    return found
+
+
+def show(found: Final, *, as_json: bool) -> None:
+    """Print a final."""
+    from kernelcup.cli.show import terminal
+    from kernelcup.cli.show.finals import print_final
+    from kernelcup.reporting.finals import as_object
+
+    if as_json:
+        typer.echo(json.dumps(as_object(found)))
+        return
+    print_final(terminal.console(), found)

@@ -1,0 +1,45 @@
+"""Finals as tables for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kernelcup.cli.show.plain_text import plain
+from kernelcup.cli.show.tables import cell, new_table, print_table
+from kernelcup.reporting.finals import DELETED, OFFICIAL, meeting_sentence, state_text
+from kernelcup.reporting.phrases import rank_text, with_interval
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from kernelcup.domain import Final, FinalPlace
+
+
+def print_final(out: Console, final: Final) -> None:
+    """Print the official order with its meetings, or how far the final is."""
+    title = f"{OFFICIAL} of {final.leaderboard} on {final.device}".capitalize()
+    table = new_table(
+        "place",
+        "user",
+        "submission",
+        "rank before",
+        "ranked time",
+        right=("place", "submission", "rank before"),
+    )
+    for each in final.places:
+        table.add_row(
+            rank_text(each.place, tied=each.tied),
+            cell(each.user or DELETED),
+            f"#{each.submission}",
+            str(each.rank),
+            time_text(each),
+        )
+    print_table(out, title, table, state_text(final), drop=("ranked time", "rank before"))
+    for meeting in final.meetings:
+        out.print(f"  {plain(meeting_sentence(meeting))}", markup=False, highlight=False)
+
+
+def time_text(place: FinalPlace) -> str:
+    """Return the time that an entry had in the standings, with its interval."""
+    low, high = (None if each is None else each * 1e9 for each in (place.low_s, place.high_s))
+    return with_interval(place.score_s * 1e9, low, high)

@@ -1,0 +1,72 @@
+"""Finals in words and as JSON, for the command line, the pages, Discord and the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernelcup.domain import Compared, Final, FinalPlace, Meeting
+from kernelcup.reporting.phrases import duel_sentence, rank_text
+from kernelcup_harness.protocol import DuelResult
+
+OFFICIAL = "official order"
+DELETED = "a deleted submission"
+SIMULTANEOUS = "simultaneous interval"
+
+
+def state_text(final: Final) -> str:
+    """Return when a final was held and how certain it is, or how far it is."""
+    told = f"{_count(final.entries, 'submission')}, {_count(len(final.meetings), 'meeting')}"
+    if final.ended_at is None:
+        duel = f"; the duel in the queue is #{final.waiting}" if final.waiting is not None else ""
+        return f"The final is being held: {told} so far{duel}."
+    return (
+        f"Held on {final.ended_at:%Y-%m-%d %H:%M} UTC: {told}. All intervals hold together in at least "
+        f"{100 * (1 - final.error):g} % of finals; entries that cannot be told apart share a place."
+    )
+
+
+def place_text(place: FinalPlace) -> str:
+    """Return a place, its user and submission: ``2= ada #7``."""
+    user = place.user or DELETED
+    return f"{rank_text(place.place, tied=place.tied)} {user} #{place.submission}"
+
+
+def meeting_sentence(meeting: Meeting) -> str:
+    """Return which of two is faster, and how that was found."""
+    first, second = f"#{meeting.first}", f"#{meeting.second}"
+    found = duel_sentence(_as_duel(meeting), first, second, interval=SIMULTANEOUS)
+    if meeting.by is Compared.DUEL:
+        return found
+    found = f"nothing tells {first} and {second} apart." if meeting.ratio is None else found
+    return f"Not decided by a duel, since {meeting.why}; by their ranked times, {found}"
+
+
+def as_object(final: Final) -> dict[str, Any]:
+    """Return a final as JSON."""
+    names = ("id", "leaderboard", "device", "entries", "error", "started_by", "waiting")
+    return {
+        **{name: getattr(final, name) for name in names},
+        "started_at": final.started_at.isoformat(),
+        "ended_at": None if final.ended_at is None else final.ended_at.isoformat(),
+        "places": [_fields(each) for each in final.places],
+        "meetings": [
+            {**_fields(each), "by": each.by.value, "sentence": meeting_sentence(each)}
+            for each in final.meetings
+        ],
+        "sentence": state_text(final),
+    }
+
+
+def _fields(value: FinalPlace | Meeting) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _as_duel(meeting: Meeting) -> DuelResult:
+    if meeting.ratio is None or meeting.low is None or meeting.high is None:
+        return DuelResult()
+    verdict = "tied" if meeting.faster is None else "faster" if meeting.faster == meeting.first else "slower"
+    return DuelResult(ratio=meeting.ratio, low=meeting.low, high=meeting.high, verdict=verdict)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
