@@ -32,12 +32,8 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.attempt import Attempt
 from kernelcup.services.results import finals
 from kernelcup.services.results.standings import freeze, standings
-from kernelcup.services.submissions.submissions import (
-    cancel_submission,
-    delete_submission,
-    get_code,
-    show_submission,
-)
+from kernelcup.services.submissions.submissions import get_code, show_submission
+from kernelcup.services.submissions.withdrawal import cancel_submission, delete_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log
 from kernelcup.storage.tables import FinalDuelRow, FinalRow
