@@ -8,7 +8,17 @@ import re
 import httpx
 import pytest
 
-from builders import NOW, SUBMISSION, make_board, make_case, make_report, make_stage, make_task
+from builders import (
+    NOT_REPLAYED,
+    NOW,
+    SUBMISSION,
+    make_board,
+    make_case,
+    make_report,
+    make_stage,
+    make_task,
+    make_wall_report,
+)
 from kernelcup.domain import OPERATOR, Role, Visibility
 from kernelcup.services.boards.changes import update_board
 from kernelcup.services.queue import lifecycle
@@ -316,6 +326,18 @@ def test_a_report_teaches_its_author_and_tells_others_no_more_than_the_score(
     assert (lesson["over_reference"], lesson["over_best"]) == (2.0, 0.5)
     (told,) = client.get(made.headers["location"], headers=ada.headers).json()["jobs"]
     assert (told["score_s"], told["lessons"], told["best"]) == (pytest.approx(4e-6), [], None)
+
+
+def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead(client, ada, board, db) -> None:
+    made = submit(client, ada)
+    judge(db, make_wall_report())
+    (job,) = client.get(made.headers["location"], headers=ada.headers).json()["jobs"]
+    assert (job["trust"], job["raw_s"], job["remark"]) == ("wall clock", pytest.approx(2.1e-5), "")
+    (lesson,) = job["lessons"]
+    assert (lesson["trust"], lesson["overhead_ns"], lesson["own_ns"]) == ("wall clock", 5.5e4, 2.1e4)
+    assert NOT_REPLAYED in lesson["notes"]
+    (place,) = client.get("/api/v1/leaderboards/double/standings/H100").json()["items"]
+    assert (place["rank"], place["trust"]) == (1, "wall clock")
 
 
 def test_a_comparison_is_made_followed_and_answered(client, ada, board, db) -> None:

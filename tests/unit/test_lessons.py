@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from builders import make_audit, make_case, make_report, make_stage
+from builders import NOT_REPLAYED, make_audit, make_case, make_report, make_stage, make_wall_report
 from kernelcup.reporting import columns
-from kernelcup.reporting.insights import Best, lessons
+from kernelcup.reporting.insights import OVERHEAD, Best, lessons
 from kernelcup_harness.protocol import Finding, StageName, Timing, TrustLevel, Work
 
 TIMING = Timing(samples_ns=[12_400.0] * 10, offset_ns=2_400.0, discarded_ns=[20_000.0])
@@ -67,6 +67,13 @@ def test_times_of_an_emulated_device_are_compared_with_nothing() -> None:
 def test_a_hidden_case_is_not_compared_with_the_best() -> None:
     best = Best(submission=7, score_s=5e-6, cases_ns={0: 5_000.0})
     assert lesson(best, hidden=True).over_best is None
+
+
+def test_a_time_by_the_wall_clock_has_its_overhead_and_the_submissions_own_time_beside_it() -> None:
+    (found,) = lessons(make_wall_report(), StageName.RANKED).values()
+    assert (found.time_ns, found.overhead_ns, found.own_ns, found.raw_ns) == (8e4, 5.5e4, 2.1e4, None)
+    assert columns.summary(found) == "overhead 55 µs, own clock 21 µs, by the wall clock"
+    assert found.notes == (NOT_REPLAYED, OVERHEAD)
 
 
 def test_what_was_found_about_a_case_is_told_with_its_clock() -> None:

@@ -10,7 +10,7 @@ import pytest
 import reports
 from looks import WIDTHS, check_page
 
-from builders import NOW, make_board, make_case, make_stage, make_submission
+from builders import NOT_REPLAYED, NOW, make_board, make_case, make_stage, make_submission, make_wall_report
 from kernelcup.domain import CodePolicy, Role
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.queue.progress import ProgressNotes
@@ -63,6 +63,16 @@ def test_wall_clock_times_say_what_of_them_is_the_way_there_and_back(db, client,
     assert "There and back" in page
     assert ">0.915<" in page
     assert "By the wall clock" in page
+
+
+def test_time_of_a_gpu_by_the_wall_clock_says_why_and_has_the_own_time_beside_it(db, client, ada) -> None:
+    judged(db, make_wall_report())
+    page = client.get("/s/1").text
+    assert "by the wall clock" in page
+    assert NOT_REPLAYED in page
+    assert "Own clock</abbr>" in page
+    assert ">55.00<" in page
+    assert ">21.00<" in page
 
 
 def test_wrong_answer_shows_where_and_what_to_do(db, client, ada) -> None:

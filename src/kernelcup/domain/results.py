@@ -18,7 +18,7 @@ class Score:
     """Lower end of the 95 % interval, None where nothing is known about it."""
     high_s: float | None = None
     raw_s: float | None = None
-    """The score computed from the submission's clock, before any offset was subtracted."""
+    """Replayed: before the time of an empty graph was subtracted. By the wall clock: the submission's own time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

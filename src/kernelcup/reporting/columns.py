@@ -30,6 +30,8 @@ def columns(learned: Sequence[Lesson]) -> dict[str, Column]:
 def summary(lesson: Lesson) -> str:
     """Return one line with the context of a time: device, reference, best, clock."""
     parts = {
+        "overhead {}": overhead(lesson),
+        "own clock {}": own(lesson),
         "raw {}": raw(lesson),
         "{} of what the device attains": attained(lesson) if lesson.share is not None else "",
         "{} the reference": _than(lesson.over_reference),
@@ -45,10 +47,18 @@ def time(lesson: Lesson) -> str:
 
 
 def raw(lesson: Lesson) -> str:
-    """Return the raw time of the clock, if it is not the ranked one."""
-    if lesson.raw_ns is None or lesson.raw_ns == lesson.time_ns:
-        return ""
-    return duration(lesson.raw_ns)
+    """Return the time before anything was subtracted."""
+    return duration(lesson.raw_ns) if lesson.raw_ns is not None else ""
+
+
+def own(lesson: Lesson) -> str:
+    """Return the submission's own time."""
+    return duration(lesson.own_ns) if lesson.own_ns is not None else ""
+
+
+def overhead(lesson: Lesson) -> str:
+    """Return the part of the time that a call takes which computes nothing."""
+    return duration(lesson.overhead_ns, digits=2) if lesson.overhead_ns is not None else ""
 
 
 def calls(lesson: Lesson) -> str:
@@ -134,6 +144,8 @@ def _plain_list(value: object) -> str:
 
 _COLUMNS: dict[str, Column] = {
     TIME: time,
+    "overhead": overhead,
+    "own clock": own,
     "raw": raw,
     "calls": calls,
     "of attainable": attained,

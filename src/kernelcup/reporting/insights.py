@@ -10,12 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelcup.reporting import phrases
 from kernelcup.scoring import case_interval_ns
 from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, TrustLevel, Work, to_json
 
 MUCH_OVERHEAD = 0.05
 """The share of a wall-clock time above which overhead is worth mentioning."""
+
+OVERHEAD = (
+    "the overhead is the time of a call that computes nothing; it is part of the time and is never subtracted"
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +41,11 @@ class Lesson:
     high_ns: float | None
     """Ends of the 95 % interval."""
     raw_ns: float | None
-    """By the submission's clock, before the offset was subtracted; None if that clock was not read."""
+    """By the same clock, before the time of an empty graph was subtracted; None if nothing was subtracted."""
+    own_ns: float | None
+    """The submission's own, unverified time; None if it measured none."""
+    overhead_ns: float | None
+    """The part of the time that a call takes which computes nothing; None if it was not measured."""
     calls: int
     discarded: int
     """The number of calls that did not count because the device was throttled."""
@@ -95,7 +102,9 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
         time_ns=time_ns,
         low_ns=None if ends is None else ends[0],
         high_ns=None if ends is None else ends[1],
-        raw_ns=timing.read_ns if timing.samples_ns else None,
+        raw_ns=timing.raw_ns if timing.samples_ns and timing.offset_ns else None,
+        own_ns=timing.read_ns if timing.own_ns else None,
+        overhead_ns=timing.overhead_ns,
         calls=len(timing.samples_ns) or int(timing.reported.get("runs", 0)),
         discarded=len(timing.discarded_ns),
         trust=None if audit is None else audit.level,
@@ -112,8 +121,7 @@ def _lesson(case: CaseResult, timing: Timing, best_ns: float | None) -> Lesson:
 def _overhead(timing: Timing) -> Iterator[str]:
     """Yield a note about the overhead in a wall-clock time, if it is large."""
     if timing.overhead_ns is not None and timing.overhead_ns > MUCH_OVERHEAD * timing.score_ns:
-        told = phrases.duration(timing.overhead_ns, digits=2)
-        yield f"{told} of its time pass on the way there and back: a call that computes nothing takes as long"
+        yield OVERHEAD
 
 
 def _bound_by(work: Work) -> str:

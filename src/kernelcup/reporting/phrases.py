@@ -131,6 +131,12 @@ def trust_text(trust: str) -> str:
     return "by the wall clock" if trust == TrustLevel.WALL_CLOCK else trust
 
 
+def read_text(read_s: float, trust: str) -> str:
+    """Return the figure beside a score: the submission's own, or the clock's before anything was subtracted."""
+    what = "own clock" if trust == TrustLevel.WALL_CLOCK else "raw"
+    return f"{what} {duration(read_s * 1e9)}"
+
+
 def duel_remark(outcome: DuelOutcome, rival: int | None) -> str:
     """Return the outcome of a result's duel with the previous leader; empty if there was none."""
     whom = "the previous leader" if rival is None else f"#{rival}, which was first"

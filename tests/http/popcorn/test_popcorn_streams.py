@@ -11,7 +11,16 @@ import zipfile
 import httpx
 import pytest
 
-from builders import NOW, SUBMISSION, make_case, make_report, make_stage, make_task
+from builders import (
+    NOT_REPLAYED,
+    NOW,
+    SUBMISSION,
+    make_case,
+    make_report,
+    make_stage,
+    make_task,
+    make_wall_report,
+)
 from kernelcup.domain import OPERATOR, JobState, TrustRule
 from kernelcup.http.popcorn import results
 from kernelcup.services.boards.changes import BoardChanges, update_board
@@ -96,6 +105,13 @@ def test_why_a_score_does_not_rank_is_told(db, board, waiting_cli, finish) -> No
     assert (
         "Not ranked: this leaderboard ranks replayed times only, and this one is by the wall clock." in text
     )
+
+
+def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead(waiting_cli, finish, board) -> None:
+    cli = waiting_cli(lambda: finish(make_wall_report()), *[lambda: None] * 9)
+    text = cli.submit_and_stay("kernel.py", CODE, **SENT, mode="leaderboard")
+    assert "80.000 ± 0.000 µs (overhead 55.000 µs, own clock 21.000 µs)" in text
+    assert f"case 0: {NOT_REPLAYED}" in text
 
 
 @pytest.mark.parametrize(

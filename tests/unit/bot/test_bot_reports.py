@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from builders import make_audit, make_case, make_report, make_stage
+from builders import NOT_REPLAYED, make_audit, make_case, make_report, make_stage, make_wall_report
 from kernelcup.bot.api import Happening
 from kernelcup.bot.delivery.progress_message import JobLine, Live, duration, ordinal, render
 from kernelcup.bot.messages import reports, texts
@@ -69,6 +69,13 @@ def test_what_people_should_know_is_said_once_for_all_its_cases() -> None:
     text = told(make_report(stages=[make_stage(cases)], trust=TrustLevel.WALL_CLOCK), score_s=1e-6)
     assert text.count("waits for the device") == 1
     assert "> cases 0, 1, 2: its calls are not replayed: it waits for the device" in text
+
+
+def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead() -> None:
+    text = told(make_wall_report(), score_s=8e-5, raw_s=2.1e-5)
+    assert "Score: **80 µs** (own clock 21 µs, by the wall clock)" in text
+    assert "overhead 55 µs, own clock 21 µs, by the wall clock" in text
+    assert f"> case 0: {NOT_REPLAYED}" in text
 
 
 def test_profiles_are_attached() -> None:

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from builders import NOW, make_audit, make_case, make_entry, make_report, make_stage
+from builders import (
+    NOT_REPLAYED,
+    NOW,
+    make_audit,
+    make_case,
+    make_entry,
+    make_report,
+    make_stage,
+    make_wall_report,
+)
 from kernelcup import scoring
 from kernelcup.cli.show import ranking, render
 from kernelcup.domain import DuelOutcome, Leaderboard, RankingBy, Score
@@ -261,6 +270,14 @@ def test_nothing_is_cut_on_a_narrow_terminal() -> None:
         "case 0: raw 16.4 µs, 72 % (1.51 TB/s) of what the device attains, 1.89x the reference, 0.991x the best, "
         "replayed"
     )
+
+
+def test_a_time_by_the_wall_clock_says_why_and_what_of_it_is_overhead() -> None:
+    text = shown(make_wall_report(), RankingBy.LAST, width=160)
+    assert "overhead own clock calls clock" in " ".join(text.split())
+    assert "80 µs (80 to 80) 55 µs 21 µs 5 by the wall clock" in " ".join(text.split())
+    assert f"case 0: {NOT_REPLAYED}" in text
+    assert "(last of the benchmarks, own clock 21 µs, by the wall clock)" in text
 
 
 @pytest.mark.parametrize("width", [72, 76, 80, 84])

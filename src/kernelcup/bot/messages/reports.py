@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -148,8 +149,9 @@ def _mismatch(mismatch: Mismatch) -> Iterator[Block]:
 
 
 def _about_score(job: Mapping[str, Any], report: RunReport) -> str:
-    """Return the raw clock reading, the trust level, and the comparison with the best."""
-    parts = [] if job["raw_s"] is None else [f"raw {duration(job['raw_s'])}"]
+    """Return the figure beside the score, how it was timed, and the comparison with the best."""
+    differs = job["raw_s"] is not None and not math.isclose(job["raw_s"], job["score_s"])
+    parts = [phrases.read_text(job["raw_s"], report.trust)] if differs else []
     parts.append(texts.plain(trust_text(report.trust)))
     best = _best(job)
     if best is not None and job["score_s"] and report.comparable:

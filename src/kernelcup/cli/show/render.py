@@ -28,6 +28,7 @@ from kernelcup.reporting.phrases import (
     duel_sentence,
     duration,
     interval_text,
+    read_text,
     times_as_fast,
 )
 from kernelcup.reporting.phrases import trust_text as trust_level_text
@@ -274,10 +275,10 @@ def score(
 
 
 def score_line(found: Score, report: RunReport, ranking_by: RankingBy | None) -> str:
-    """Return the score with its interval, the raw reading of the submission's clock, and the trust level."""
+    """Return the score with its interval, the figure beside it, and how it was timed."""
     ns = seconds_ns(found)
     differs = found.raw_s is not None and not math.isclose(found.raw_s, found.score_s)
-    raw = f"raw {duration(found.raw_s * 1e9)}, " if found.raw_s is not None and differs else ""
+    raw = f"{read_text(found.raw_s, report.trust)}, " if found.raw_s is not None and differs else ""
     told = duration(found.score_s * 1e9)
     interval = interval_text(*ns)
     known = f", 95 % interval {interval}" if interval else ""

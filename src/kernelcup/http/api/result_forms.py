@@ -57,7 +57,10 @@ class ScoreOut(BaseModel):
     score_s: float | None = Field(description="Null for a run that earns no score.")
     low_s: float | None = Field(description="95 % interval of the score; null if unknown.")
     high_s: float | None
-    raw_s: float | None = Field(description="By the submission's clock, before any subtraction.")
+    raw_s: float | None = Field(
+        description="Replayed: before the time of an empty graph was subtracted. By the wall clock: the submission's "
+        "own, unverified time."
+    )
 
 
 class JobOut(ScoreOut):

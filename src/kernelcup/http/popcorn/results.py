@@ -13,6 +13,8 @@ from typing import Any
 from kernelcup.domain import JobState, Run
 from kernelcup.http.popcorn.failures import failure, one_line
 from kernelcup.http.popcorn.forms import MODES, iso
+from kernelcup.reporting import columns
+from kernelcup.reporting.insights import lessons
 from kernelcup.reporting.phrases import trust_text
 from kernelcup.services.submissions.redaction import was_ranked
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
@@ -57,6 +59,7 @@ def report_text(view: JobView, submission: SubmissionView, remark: str = "") -> 
             lines += _stage_lines(stage)
         if view.run.score_s is not None:
             lines.append(f"> score: {view.run.score_s:.9g} s, {trust_text(view.run.report.trust)}")
+            lines += [f"> {places}: {one_line(note)}" for note, places in _notes(view.run.report).items()]
         if remark:
             lines.append(f"> {one_line(remark)}")
     return "\n".join(lines) + "\n"
@@ -188,8 +191,23 @@ def _stage_lines(stage: StageReport) -> list[str]:
         if case.timing is not None and not case.hidden:
             error = case.timing.error_ns
             spread = f" ± {error / 1000:.3f}" if error is not None else ""
-            lines.append(f"> {_spec(case)}: {case.timing.score_ns / 1000:.3f}{spread} µs")
+            lines.append(
+                f"> {_spec(case)}: {case.timing.score_ns / 1000:.3f}{spread} µs{_beside(case.timing)}"
+            )
     return lines
+
+
+def _beside(timing: Timing) -> str:
+    """Return the figures beside a time by the wall clock, in parentheses."""
+    told = {"overhead": timing.overhead_ns, "own clock": timing.read_ns if timing.own_ns else None}
+    parts = [f"{name} {ns / 1000:.3f} µs" for name, ns in told.items() if ns is not None]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _notes(report: RunReport) -> dict[str, str]:
+    """Return what was found about the ranked cases that are shown."""
+    learned = lessons(report, StageName.RANKED).values()
+    return columns.notes(each for each in learned if each.notes)
 
 
 def _system(report: RunReport, device: str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class RunRow(Base):
     high_s: Mapped[float | None] = mapped_column("score_high_s")
     """Ends of the score's 95 % interval."""
     raw_s: Mapped[float | None] = mapped_column("score_raw_s")
-    """The score computed from the submission's own clock, in seconds."""
+    """The figure beside it: see :class:`kernelcup.domain.Score`."""
     rank_s: Mapped[float | None]
     """The time that it is ranked by, if that is not its score."""
     duel: Mapped[str] = mapped_column(default="", server_default="")

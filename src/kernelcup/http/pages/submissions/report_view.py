@@ -48,6 +48,8 @@ class StageTable:
     reach: float
     overheads: bool
     """Whether the way there and back was measured of any case."""
+    owns: bool
+    """Whether the submission has times of its own of any case."""
     notes: Mapping[str, str]
     """The findings of its audits, with their cases."""
     keys: tuple[str, ...]
@@ -215,6 +217,7 @@ def _tables(report: RunReport, beside: Beside | None) -> Iterator[StageTable]:
             scale=TimeScale.of(each.time_ns / NS for each in learned.values()),
             reach=reach,
             overheads=any(each.overhead_ns is not None for each in timings),
+            owns=any(each.own_ns is not None for each in learned.values()),
             notes=_notes(stage.cases, learned),
             keys=report_words.shared_keys(stage.cases),
         )
