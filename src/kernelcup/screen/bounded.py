@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 
 from kernelcup.screen.findings import Finding, Screening, Tag
-from kernelcup.screen.opinion import SecondOpinion, with_opinion
+from kernelcup.screen.kernelguard import SecondOpinion, with_opinion
 from kernelcup.screen.run import RULES_VERSION, screen
 
 LIMIT_S = 10.0

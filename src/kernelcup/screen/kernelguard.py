@@ -1,4 +1,4 @@
-"""The package ``kernelguard`` as a second opinion, if it is installed.
+"""A second opinion in addition to our own rules: the package ``kernelguard``, if it is installed.
 
 It runs in a process of its own, with limits of time and memory, because its patterns are not designed for
 texts that try to slow them down.
@@ -6,12 +6,14 @@ texts that try to slow them down.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from typing import Protocol
 
-from kernelcup.screen.findings import SHOWN_SOURCE, Finding
+from kernelcup.screen.findings import MAX_FINDINGS, SHOWN_SOURCE, Finding, Screening
 
 PACKAGE = "kernelguard"
 LIMIT_S = 20.0
@@ -28,6 +30,17 @@ found = kernelguard.analyze_code(text, compute_structural_hash=False)["matched_p
 keys = ("pattern", "severity", "evidence")
 sys.stdout.write(json.dumps([[str(each.get(key, "")) for key in keys] for each in found]))
 """
+
+
+class SecondOpinion(Protocol):
+    """Rules of a third party."""
+
+    @property
+    def name(self) -> str:
+        """Name and version, for example ``kernelguard 0.3.2``."""
+
+    def findings(self, text: str) -> list[Finding]:
+        """Return its findings in a text. Its own failure is a finding, never an error."""
 
 
 class KernelGuard:
@@ -63,6 +76,20 @@ class KernelGuard:
         except ValueError:
             return [_finding("no_answer", "It answered with something that cannot be read.")]
         return [_finding(pattern.lower(), f"{severity}: {evidence}") for pattern, severity, evidence in found]
+
+
+def with_opinion(screening: Screening, text: str, opinion: SecondOpinion | None) -> Screening:
+    """Return a screening with the findings of a second opinion."""
+    if opinion is None:
+        return screening
+    added = opinion.findings(text)
+    room = max(0, MAX_FINDINGS - len(screening.findings))
+    return dataclasses.replace(
+        screening,
+        rules_version=f"{screening.rules_version}, {opinion.name}",
+        findings=(*screening.findings, *added[:room]),
+        left_out=screening.left_out + len(added[room:]),
+    )
 
 
 def _finding(word: str, explanation: str) -> Finding:

@@ -7,8 +7,7 @@ import pytest
 
 from kernelcup.screen import kernelguard
 from kernelcup.screen.findings import MAX_FINDINGS, Finding
-from kernelcup.screen.kernelguard import KernelGuard
-from kernelcup.screen.opinion import with_opinion
+from kernelcup.screen.kernelguard import KernelGuard, with_opinion
 from kernelcup.screen.run import RULES_VERSION, screen
 
 CHEAT = """\

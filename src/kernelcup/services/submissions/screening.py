@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from kernelcup.domain import Language
 from kernelcup.screen.findings import Screening
-from kernelcup.screen.opinion import SecondOpinion, with_opinion
+from kernelcup.screen.kernelguard import SecondOpinion, with_opinion
 from kernelcup.screen.run import screen
 from kernelcup.services.submissions.admission import ENDINGS, base_name
 
