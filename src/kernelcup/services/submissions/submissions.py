@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from kernelcup.domain import (
     OPERATOR,
     Actor,
+    CodePolicy,
     Job,
     JobState,
     Leaderboard,
@@ -30,9 +31,8 @@ from kernelcup.screen.findings import Screening
 from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board
-from kernelcup.services.submissions.publication import is_published
 from kernelcup.services.submissions.veiling import redacted_run, veiled_run
-from kernelcup.storage.boards import boards, members
+from kernelcup.storage.boards import boards, late_exceptions, members
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import users
 from kernelcup.storage.queue import jobs
@@ -203,11 +203,33 @@ def get_code(
         submission, board = find_visible(session, submission_id, viewer)
         if not _sees_all_of(submission, board, viewer) and not (
             submission.mode is Mode.LEADERBOARD
-            and is_published(session, board, now=now)
+            and _is_published(session, board, now=now)
             and all(job.state is JobState.DONE for job in jobs.of_submission(session, submission_id))
         ):
             raise Forbidden(f"The code of submission {submission_id} is not shown to others.")
         return submissions.code(session, submission_id)
+
+
+def _is_published(session: Session, board: Leaderboard, *, now: datetime | None) -> bool:
+    """Return whether everyone who sees a leaderboard may read the code of its ranked submissions.
+
+    The code becomes public after the deadline and all late exceptions, if the leaderboard's policy is to publish
+    it, and not while the leaderboard is frozen. A pseudonymous leaderboard never publishes code, since code
+    reveals its author.
+
+    Args:
+        session: The transaction.
+        board: The leaderboard.
+        now: The time; None for a caller for whom nothing counts as published.
+    """
+    if board.code_policy is not CodePolicy.AFTER_DEADLINE or board.pseudonymous:
+        return False
+    if now is None or board.deadline is None or now <= board.deadline:
+        return False
+    if board.freeze_at is not None and now >= board.freeze_at:
+        return False
+    late = late_exceptions.latest(session, board.id)
+    return late is None or now > late
 
 
 def check_follows(
@@ -252,7 +274,7 @@ def _sees_all_of(submission: Submission, board: Leaderboard, viewer: Actor) -> b
 def _find_user(session: Session, name: str, board: Leaderboard | None, viewer: Actor) -> int | None:
     if board is not None:
         return visibility.find_shown(session, board, name, viewer)
-    found = users.find(session, name)
+    found = users.find_name(session, name)
     return None if found is None else found[0]
 
 
