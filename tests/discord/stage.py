@@ -29,7 +29,7 @@ from kernelcup.services.people.accounts import sign_in
 from kernelcup.services.people.tokens import create_token
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import accounts
+from kernelcup.storage.people import users
 
 SECRET = "a-secret-that-signs-the-cookies-of-tests"
 SCOPES = frozenset({Scope.READ, Scope.SUBMIT, Scope.ACT, Scope.ADMIN})
@@ -71,7 +71,7 @@ class Stage:
         now = self.discord.clock.now()
         user_id = sign_in(self.db, provider="discord", subject=str(member.id), login=member.name, now=now)
         with self.db.read() as session:
-            user = accounts.get(session, user_id)
+            user = users.get(session, user_id)
         assert user is not None
         return user.name
 

@@ -29,7 +29,7 @@ def test_a_write_that_fails_leaves_nothing(db) -> None:
     with pytest.raises(RuntimeError):
         fail_late()
     with db.read() as session:
-        assert users.find(session, "ada") is None
+        assert users.find_name(session, "ada") is None
 
 
 def test_times_come_back_in_utc(db) -> None:
@@ -98,7 +98,7 @@ def test_readers_are_not_held_up_by_a_writer(db) -> None:
     with db.write() as writer:
         users.get_or_create(writer, "ada", now=NOW)
         with db.read() as reader:
-            assert users.find(reader, "ada") is None
+            assert users.find_name(reader, "ada") is None
 
 
 def test_foreign_keys_are_enforced(db) -> None:
@@ -113,7 +113,7 @@ def test_a_locked_database_is_unavailable_and_no_foreign_error(db) -> None:
     with Database.open(str(db.engine.url), patience_s=0.001) as impatient, db.write() as holder:
         users.get_or_create(holder, "ada", now=NOW)
         with pytest.raises(StorageUnavailable, match="locked"), impatient.write() as session:
-            users.find(session, "ada")
+            users.find_name(session, "ada")
 
 
 def test_a_server_that_does_not_answer_is_unavailable() -> None:

@@ -150,7 +150,7 @@ def test_an_exception_that_ends_before_the_deadline_shortens_nothing(db) -> None
     make_board(db, deadline=NOW + 2 * HOUR)
     make_actor(db, "ada")
     with db.write() as session:  # of a deadline that was earlier
-        board, ada = boards.find(session, "double"), users.find(session, "ada")
+        board, ada = boards.find(session, "double"), users.find_name(session, "ada")
         exceptions.put(session, board_id=board.id, user_id=ada[0], until=NOW + HOUR)
     assert make_submission(db, user="ada", now=NOW + 2 * HOUR).id
 

@@ -82,7 +82,7 @@ def import_members(db: Database, actor: Actor, board: str, csv_text: str, *, now
     with db.write(durable=True) as session:
         found = find_managed(session, board, actor)
         lines = list(_lines(csv_text, problems))
-        people = {line.number: users.find(session, line.user) for line in lines if line.user}
+        people = {line.number: users.find_name(session, line.user) for line in lines if line.user}
         _check_lines(session, found, lines, people, problems)
         if problems:
             raise InvalidValue("\n".join(problems))

@@ -77,7 +77,7 @@ def late_exceptions(db: Database, actor: Actor, board: str) -> list[LateExceptio
 
 def find_user(session: Session, name: str) -> tuple[int, str]:
     """Return a user's id and the stored spelling of the name. Raise ``NotFound``."""
-    found = users.find(session, name)
+    found = users.find_name(session, name)
     if found is None:
         raise NotFound(f"There is no user {name!r}.")
     return found

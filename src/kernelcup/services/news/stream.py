@@ -22,7 +22,7 @@ from kernelcup.storage.boards import boards
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.news import news
 from kernelcup.storage.news.news import News, NewsKind
-from kernelcup.storage.people import accounts, identities
+from kernelcup.storage.people import identities, users
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +109,7 @@ def addressed(db: Database, actor: Actor, *, provider: str, after_id: int, limit
         found = news.addressed(session, after_id=after_id, limit=limit)
         recipients = {each.recipient_id or 0 for each in found}
         known = identities.of_users(session, recipients)
-        quiet = accounts.without_direct_messages(session, recipients)
+        quiet = users.without_direct_messages(session, recipients)
         told = []
         for each in found:
             if each.recipient_id in quiet:

@@ -15,11 +15,10 @@ from kernelcup.domain import Actor, Scope
 from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound
 from kernelcup.services import access
 from kernelcup.services.people import secret_values
-from kernelcup.services.people.device_login import new_user_code, read_user_code
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import accounts, audit_log, identities, login_links, tokens
-from kernelcup.storage.people.accounts import User
+from kernelcup.storage.people import audit_log, identities, login_links, tokens, users
 from kernelcup.storage.people.identities import Identity
+from kernelcup.storage.people.users import User
 
 LASTS = timedelta(minutes=15)
 _MARK = "link:"
@@ -44,7 +43,7 @@ def make_link_code(db: Database, actor: Actor, *, now: datetime) -> LinkCode:
     access.require(actor, Scope.SUBMIT)
     if actor.user_id is None:
         raise InvalidValue("Only a user can be joined with another account; sign in as one.")
-    code, expires_at = new_user_code(), now + LASTS
+    code, expires_at = secret_values.new_code(), now + LASTS
     with db.write() as session:
         login_links.insert(session, _key(code), user_id=actor.user_id, now=now, expires_at=expires_at)
     return LinkCode(code=code, expires_at=expires_at)
@@ -60,11 +59,11 @@ def link(db: Database, actor: Actor, code: str, identity: Identity, *, now: date
         Banned: One of the two is banned.
         Conflict: The two are already the same, or the user has another account of that provider.
     """
-    key = _key(read_user_code(code))
+    key = _key(secret_values.read_code(code))
     with db.write() as session:
         user_id = login_links.take(session, key, now=now)
-        user = accounts.get(session, user_id) if user_id is not None else None
-        before = accounts.get(session, actor.user_id) if actor.user_id is not None else None
+        user = users.get(session, user_id) if user_id is not None else None
+        before = users.get(session, actor.user_id) if actor.user_id is not None else None
         if user is None or before is None:
             raise NotFound("This code is unknown, expired or used; get a new one.")
         _check_link(user, before, identity)
@@ -84,7 +83,7 @@ def unlink(db: Database, actor: Actor, identity: Identity, *, now: datetime) -> 
         Conflict: The account could not be reached any more.
     """
     with db.write() as session:
-        user = accounts.get(session, actor.user_id) if actor.user_id is not None else None
+        user = users.get(session, actor.user_id) if actor.user_id is not None else None
         mine = {(each.provider, each.subject) for each in user.identities} if user is not None else set()
         if user is None or (identity.provider, identity.subject) not in mine:
             raise NotFound(f"You have no {identity.provider} account linked.")

@@ -13,9 +13,9 @@ from kernelcup.errors import Banned, Conflict, Forbidden, InvalidValue, NotFound
 from kernelcup.services import access
 from kernelcup.services.people.user_names import LONGEST_NAME, check_account_name, is_account_name
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import accounts, audit_log, identities
-from kernelcup.storage.people.accounts import User
+from kernelcup.storage.people import audit_log, identities, users
 from kernelcup.storage.people.identities import Identity
+from kernelcup.storage.people.users import User
 
 __all__ = [
     "Identity",
@@ -48,7 +48,7 @@ def get_user(db: Database, actor: Actor, name: str) -> User:
     """
     access.require(actor, Scope.READ)
     with db.read() as session:
-        user = accounts.find(session, name)
+        user = users.find(session, name)
     itself = user is not None and user.id == actor.user_id
     if not itself and not _administers(actor):
         raise Forbidden("You may see your own account only; admins may see all.")
@@ -63,7 +63,7 @@ def list_users(
     """Return users by number, or only those whose names contain ``query``. For admins only."""
     _require_admin(actor)
     with db.read() as session:
-        return accounts.page(session, after_id=after_id, limit=limit, query=query)
+        return users.page(session, after_id=after_id, limit=limit, query=query)
 
 
 def make_user(db: Database, actor: Actor, name: str, *, role: Role, now: datetime) -> User:
@@ -77,7 +77,7 @@ def make_user(db: Database, actor: Actor, name: str, *, role: Role, now: datetim
     _require_admin(actor)
     checked, wanted = check_account_name(name), _account_role(role)
     with db.write() as session:
-        user_id = accounts.create(session, checked, role=wanted, now=now)
+        user_id = users.create(session, checked, role=wanted, now=now)
         if user_id is None:
             raise _taken(checked)
         audit_log.record(session, actor, "user.create", f"user:{checked}", {"role": wanted.value}, now)
@@ -138,7 +138,7 @@ def change(
         access.require(actor, Scope.SUBMIT)
         new_name = check_account_name(new_name)
     with db.write() as session:
-        user = accounts.find(session, name)
+        user = users.find(session, name)
         if role is None and not _administers(actor):
             _check_own(actor, user)
         if user is None:
@@ -146,11 +146,11 @@ def change(
         if role is not None:
             if role is not Role.ADMIN:
                 _check_not_last_admin(session, actor, user)
-            accounts.set_role(session, user.id, role)
+            users.set_role(session, user.id, role)
             detail = {"before": user.role.value, "role": role.value}
             audit_log.record(session, actor, "user.role", f"user:{user.name}", detail, now)
         if new_name is not None:
-            if not accounts.rename(session, user.id, new_name):
+            if not users.rename(session, user.id, new_name):
                 raise _taken(new_name)
             audit_log.record(session, actor, "user.rename", f"user:{new_name}", {"before": user.name}, now)
         return _got(session, user.id)
@@ -167,7 +167,7 @@ def set_direct_messages(db: Database, actor: Actor, wanted: bool) -> User:
     if actor.user_id is None:
         raise InvalidValue("Only a user gets direct messages; sign in as one.")
     with db.write() as session:
-        accounts.set_direct_messages(session, actor.user_id, wanted)
+        users.set_direct_messages(session, actor.user_id, wanted)
         return _got(session, actor.user_id)
 
 
@@ -212,7 +212,7 @@ def unlink(db: Database, actor: Actor, provider: str, subject: str, *, now: date
     """
     access.require(actor, Scope.SUBMIT)
     with db.write() as session:
-        user = accounts.get(session, actor.user_id) if actor.user_id is not None else None
+        user = users.get(session, actor.user_id) if actor.user_id is not None else None
         if user is None or (provider, subject) not in {(i.provider, i.subject) for i in user.identities}:
             raise NotFound(f"You have no {provider} account linked.")
         _check_own(actor, user)
@@ -240,7 +240,7 @@ def _check_not_last_admin(session: Session, actor: Actor, user: User) -> None:
     """Raise ``Conflict`` if no admin would be left to undo the change; the operator always can."""
     if access.is_operator(actor) or user.role is not Role.ADMIN or user.banned_at is not None:
         return
-    if not accounts.has_other_admin(session, user.id):
+    if not users.has_other_admin(session, user.id):
         raise Conflict(f"{user.name} is the last admin; make another user an admin first.")
 
 
@@ -258,7 +258,7 @@ def _set_ban(
         user = _found(session, name)
         if at is not None:
             _check_not_last_admin(session, actor, user)
-        accounts.set_ban(session, user.id, at=at, reason=reason)
+        users.set_ban(session, user.id, at=at, reason=reason)
         detail: dict[str, Any] = {"reason": reason} if reason else {}
         audit_log.record(session, actor, action, f"user:{user.name}", detail, now)
         return _got(session, user.id)
@@ -274,7 +274,7 @@ def _checked_identity(provider: str, subject: str, login: str) -> Identity:
 
 
 def _link(session: Session, user_id: int, identity: Identity, now: datetime) -> int:
-    user = accounts.get(session, user_id)
+    user = users.get(session, user_id)
     if user is None:
         raise SignInNeeded("Sign in first: your account is gone.")
     if any(known.provider == identity.provider for known in user.identities):
@@ -287,7 +287,7 @@ def _first_seen(session: Session, identity: Identity, now: datetime) -> int:
     made = _make_with_free_name(session, identity, now)
     owner = identities.add(session, made, identity, now=now)
     if owner != made:
-        accounts.delete_unused(session, made)
+        users.delete_unused(session, made)
     return owner
 
 
@@ -300,14 +300,14 @@ def _make_with_free_name(session: Session, identity: Identity, now: datetime) ->
     while True:
         ending = "" if number == 1 else f"-{number}"
         name = check_account_name(stem[: LONGEST_NAME - len(ending)].strip() + ending)
-        made = accounts.create(session, name, role=Role.PARTICIPANT, now=now)
+        made = users.create(session, name, role=Role.PARTICIPANT, now=now)
         if made is not None:
             return made
         number += 1
 
 
 def _found(session: Session, name: str) -> User:
-    user = accounts.find(session, name)
+    user = users.find(session, name)
     if user is None:
         raise _no_user(name)
     return user
@@ -315,7 +315,7 @@ def _found(session: Session, name: str) -> User:
 
 def _got(session: Session, user_id: int) -> User:
     session.expire_all()
-    user = accounts.get(session, user_id)
+    user = users.get(session, user_id)
     if user is None:
         raise NotFound("The user is gone.")
     return user

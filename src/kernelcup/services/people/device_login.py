@@ -6,7 +6,6 @@ code, so an attacker gains nothing by sending a victim a link.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,7 +17,7 @@ from kernelcup.services import access
 from kernelcup.services.people import secret_values
 from kernelcup.services.people.tokens import issue, scopes_of
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import accounts, device_logins
+from kernelcup.storage.people import device_logins, users
 from kernelcup.storage.people.device_logins import PendingLogin, PolledLogin
 
 __all__ = [
@@ -39,10 +38,6 @@ TOKEN_LASTS = timedelta(days=180)
 MOST_WAITING = 2000
 """At a time, of all clients, so that the database cannot be filled without signing in."""
 LONGEST_CLIENT = 120
-
-# Twenty consonants that do not look alike and form no words. 8 of them have 34 bits.
-_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
-_HALF = 4
 
 Status = Literal["pending", "slow_down", "denied", "expired", "approved"]
 
@@ -97,7 +92,7 @@ def start_device_login(db: Database, *, client: str, scopes: Iterable[Scope], no
         device_logins.remove_silent(session, keep=MOST_WAITING - 1)
         while True:
             pending = PendingLogin(
-                user_code=new_user_code(),
+                user_code=secret_values.new_code(),
                 client=shown,
                 scopes=wanted,
                 created_at=now,
@@ -120,7 +115,7 @@ def find_device_login(db: Database, user_code: str, now: datetime) -> PendingLog
         NotFound: The code is unknown, expired, or was already approved or denied.
     """
     with db.read() as session:
-        pending = device_logins.find_pending(session, read_user_code(user_code), now=now)
+        pending = device_logins.find_pending(session, secret_values.read_code(user_code), now=now)
     if pending is None:
         raise _no_code()
     return pending
@@ -136,7 +131,7 @@ def approve_device_login(db: Database, actor: Actor, user_code: str, *, approve:
     access.require(actor, Scope.READ)
     if actor.user_id is None:
         raise InvalidValue("Only a user can sign a command line in; sign in as one.")
-    code = read_user_code(user_code)
+    code = secret_values.read_code(user_code)
     with db.write() as session:
         pending = device_logins.find_pending(session, code, now=now)
         if pending is None:
@@ -164,7 +159,7 @@ def poll_device_login(db: Database, device_code: str, *, now: datetime) -> PollR
             return PollResult(status="slow_down" if _too_early(polled, now) else "pending")
         if not device_logins.take(session, hashed):
             return PollResult(status="expired")
-        user = accounts.get(session, polled.user_id) if polled.user_id is not None else None
+        user = users.get(session, polled.user_id) if polled.user_id is not None else None
         if polled.denied or user is None:
             return PollResult(status="denied")
         _, plain = issue(
@@ -177,16 +172,6 @@ def poll_device_login(db: Database, device_code: str, *, now: datetime) -> PollR
             expires_at=now + TOKEN_LASTS,
         )
         return PollResult(status="approved", secret=plain, user=user.name)
-
-
-def read_user_code(typed: str) -> str:
-    """Return a typed code in the form in which it is stored."""
-    letters = "".join(letter for letter in typed[:64].upper() if letter.isascii() and letter.isalpha())
-    return f"{letters[:_HALF]}-{letters[_HALF:]}"
-
-
-def new_user_code() -> str:
-    return read_user_code("".join(secrets.choice(_LETTERS) for _ in range(2 * _HALF)))
 
 
 def _too_early(polled: PolledLogin, now: datetime) -> bool:

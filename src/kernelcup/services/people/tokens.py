@@ -23,9 +23,9 @@ from kernelcup.services import access
 from kernelcup.services.people import secret_values
 from kernelcup.services.people.accounts import sign_in
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import accounts, audit_log, identities, tokens
-from kernelcup.storage.people.accounts import User
+from kernelcup.storage.people import audit_log, identities, tokens, users
 from kernelcup.storage.people.tokens import SESSION, Holder, NewToken, Token
+from kernelcup.storage.people.users import User
 
 __all__ = [
     "Token",
@@ -133,7 +133,7 @@ def revoke_token(db: Database, actor: Actor, token_id: int, now: datetime) -> No
         owner_id = tokens.owner(session, token_id)
         if owner_id is None or (owner_id != actor.user_id and not _administers(actor)):
             raise NotFound(f"You have no token {token_id}.")
-        owner = accounts.get(session, owner_id)
+        owner = users.get(session, owner_id)
         tokens.revoke(session, token_id, now=now)
         name = owner.name if owner is not None else ""
         audit_log.record(session, actor, "token.revoke", f"user:{name}", {"token": token_id}, now)
@@ -190,7 +190,7 @@ def act_for(db: Database, actor: Actor, *, provider: str, subject: str, login: s
     if user is None:
         user_id = sign_in(db, provider=provider, subject=subject, login=login, now=now)
         with db.read() as session:
-            user = accounts.get(session, user_id)
+            user = users.get(session, user_id)
     if user is None:
         raise NotFound("The user is gone.")
     role = Role.PARTICIPANT if user.banned_at is not None else user.role
@@ -268,9 +268,9 @@ def _user_for(session: Session, actor: Actor, name: str | None) -> User:
     if name is None:
         if actor.user_id is None:
             raise InvalidValue("Name the user of the token.")
-        user = accounts.get(session, actor.user_id)
+        user = users.get(session, actor.user_id)
     else:
-        user = accounts.find(session, name)
+        user = users.find(session, name)
         if (user is None or user.id != actor.user_id) and not _administers(actor):
             raise Forbidden("You may see and change your own tokens only; admins may do so for all.")
     if user is None:
@@ -282,7 +282,7 @@ def _known(db: Database, provider: str, subject: str, login: str) -> User | None
     """Return the user with this identity, None if the user or the login is new and has to be stored."""
     with db.read() as session:
         owner = identities.owner(session, provider, subject)
-        user = accounts.get(session, owner) if owner is not None else None
+        user = users.get(session, owner) if owner is not None else None
     if user is None:
         return None
     called = {(each.provider, each.subject): each.login for each in user.identities}

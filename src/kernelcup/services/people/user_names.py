@@ -31,7 +31,7 @@ def ensure_user(db: Database, name: str, *, now: datetime) -> str:
     checked = check_user_name(name)
     with db.write() as session:
         users.get_or_create(session, checked, now=now)
-        found = users.find(session, checked)
+        found = users.find_name(session, checked)
     return found[1] if found else checked
 
 
@@ -42,7 +42,7 @@ def creator_here(db: Database, login: str) -> str:
     compete; without a single admin it is the login, as the name of a new user.
     """
     with db.read() as session:
-        known = users.find(session, login)
+        known = users.find_name(session, login)
         return known[1] if known is not None else users.only_admin(session) or login
 
 

@@ -11,7 +11,7 @@ from kernelcup.services import access
 from kernelcup.services.boards import visibility
 from kernelcup.services.results.standings import personal_bests
 from kernelcup.storage.engine.database import Database
-from kernelcup.storage.people import accounts
+from kernelcup.storage.people import users
 from kernelcup.storage.results import standings
 
 MOST_BESTS = 60
@@ -43,7 +43,7 @@ def show_profile(db: Database, name: str, *, viewer: Actor = OPERATOR) -> Profil
     Pseudonymous leaderboards are left out of other users' profiles, since they would reveal the pseudonym.
     """
     with db.read() as session:
-        user = accounts.find(session, name)
+        user = users.find(session, name)
         if user is None:
             raise NotFound(f"There is no user {name!r}.")
         is_own = user.id == viewer.user_id

@@ -97,7 +97,7 @@ def add_limit(
             access.require(actor, Scope.ADMIN, role=Role.ADMIN)
         else:
             target = find_managed(session, board, actor)
-        person = None if user is None else users.find(session, user)
+        person = None if user is None else users.find_name(session, user)
         if user is not None and person is None:
             raise NotFound(f"There is no user {user!r}.")
         limit_id = limits.insert(
