@@ -10,7 +10,6 @@ not measured again, so each part can be cut off and repeated. ``merge`` brings s
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import statistics
@@ -18,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -39,9 +37,7 @@ from kernelcup_harness.calibration_protocol import DeviceCalibration  # noqa: E4
 from kernelcup_harness.protocol import (  # noqa: E402
     Backend,
     DeviceFacts,
-    HarnessKind,
     JobSpec,
-    Mode,
     from_json,
     to_json,
 )
@@ -51,8 +47,6 @@ LONGEST_JOB_S = 120.0
 READY_S = 180.0
 FACTS_LAST_S = 1500.0
 CANARIES = 50
-TRIES, AGAIN = 3, "-again"
-"""So often is run what ends as an error of the machine, as a service does, and what its role has in lines of such."""
 COMMIT = "KERNELCUP_COMMIT"
 """Says which commit this is where there is no git, or that of another tree."""
 
@@ -188,48 +182,8 @@ def compact(report: dict[str, Any]) -> dict[str, Any]:
 
 def compact_case(case: dict[str, Any]) -> dict[str, Any]:
     """Return a timed case without what can be derived."""
-    timing = {key: each for key, each in case["timing"].items() if key not in ("wall_ns", "reported")}
+    timing = {key: each for key, each in case["timing"].items() if key != "reported"}
     return {"parameters": case["parameters"], "floor_ns": case["floor_ns"], "timing": timing}
-
-
-def ranked(report: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the ranked cases of a report, none where it did not come so far."""
-    return [case for stage in report["stages"] if stage["name"] == "ranked" for case in stage["cases"]]
-
-
-# --- jobs
-
-
-def job(
-    name: str,
-    reference: str,
-    submission: str,
-    sizes: Sequence[int],
-    *,
-    backend: Backend,
-    mode: Mode = Mode.LEADERBOARD,
-    tests: Sequence[int] = (32, 64, 96, 128, 256),
-    **changes: Any,
-) -> JobSpec:
-    """Return a job whose cases are sizes; the module of its reference is named after the reference's text."""
-    module = f"reference_{zlib.crc32(reference.encode())}"
-    rules = changes.pop("rules", {})
-    spec = JobSpec(
-        job_id=name,
-        mode=mode,
-        backend=backend,
-        harness=HarnessKind.STANDARD,
-        sources={f"{module}.py": reference},
-        private_files=[f"{module}.py"],
-        reference_module=module,
-        submission=submission,
-        submission_name="".join(c if c.isalnum() else "_" for c in name) + ".py",
-        tests=[{"size": size, "seed": 1000 + size} for size in tests],
-        benchmarks=[{"size": size, "seed": 2000 + size} for size in sizes],
-        device=facts(backend),
-        **changes,
-    )
-    return dataclasses.replace(spec, rules=dataclasses.replace(spec.rules, **rules))
 
 
 def facts(backend: Backend) -> DeviceFacts | None:
