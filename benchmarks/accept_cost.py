@@ -27,7 +27,7 @@ from kernelcup.storage.engine.database import Database
 FILES = {
     "two lines": "def custom_kernel(data):\n    return data * 2\n",
     "8 kB": (ROOT / "src/kernelcup_harness/schedule.py").read_text()[:8000],
-    "20 kB": (ROOT / "src/kernelcup/storage/tables.py").read_text()[:20_000],
+    "20 kB": (ROOT / "src/kernelcup_harness/replay/clean_room.py").read_text()[:20_000],
 }
 
 

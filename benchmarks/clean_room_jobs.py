@@ -4,7 +4,8 @@
 
 Writes one JSON line a job, with raw samples, to ``FOLDER/clean-room-jobs.jsonl``, and goes on where it stopped: what
 the file or ``benchmarks/results`` has of the same modules on the timing path is not measured again, so an edit
-elsewhere voids nothing. ``merge`` in the place of FOLDER, and files behind it, adds lines to ``benchmarks/results``.
+elsewhere voids nothing. ``merge`` in the place of FOLDER, and files behind it, adds lines of these and the other
+``clean-room-*.jsonl`` to ``benchmarks/results``.
 ``scripts/show/clean-room`` computes figures from them. Needs torch and one NVIDIA GPU; kinds whose libraries are not
 there fail, and are noted as such.
 """
@@ -240,13 +241,14 @@ def one(lines: Lines, warm: Warm | None, spec: JobSpec, name: str, start: str) -
 
 
 def merge(paths: list[str]) -> None:
-    """Add lines that are not there yet to the stored results."""
-    target = STORED / NAME
-    known = {line["id"] for line in read(target)}
-    new = [line for path in paths for line in read(Path(path)) if line["id"] not in known]
-    with target.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in new)
-    print(f"{target.relative_to(ROOT)}: {len(new)} more")
+    """Add lines that are not there yet to the stored results of the same name."""
+    for path in map(Path, paths):
+        target = STORED / path.name
+        known = {line["id"] for line in read(target)}
+        new = [line for line in read(path) if line["id"] not in known]
+        with target.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(line, separators=(",", ":")) + "\n" for line in new)
+        print(f"{target.relative_to(ROOT)}: {len(new)} more")
 
 
 if __name__ == "__main__":

@@ -16,4 +16,5 @@ def custom_kernel(data):
                     taken.append(torch.empty(left // 2, dtype=torch.uint8, device=out.device))
             except torch.OutOfMemoryError:
                 continue
+        print(f"acted: {sum(each.nbytes for each in taken) >> 20} MiB are taken", flush=True)
     return out
