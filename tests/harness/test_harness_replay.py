@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mutations import mutated
 
 from kernelcup_harness.replay import graph_data, images
 from kernelcup_harness.replay.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
@@ -188,34 +189,6 @@ def test_mutated_captures_raise_nothing_else(place: int, noise: bytes, cut: bool
     data[place : place + len(noise)] = noise
     with contextlib.suppress(BadGraph):
         graph_data.decode(bytes(data[:place] if cut else data))
-
-
-def junk(chance: random.Random, value: Any) -> Any:
-    """Return something that a contestant could put in the place of a value."""
-    kinds = [
-        lambda: chance.choice([-1, 0, 1 << 31, 1 << 63, (1 << 64) - 1, 1 << 80, 10**400]),
-        lambda: chance.choice([None, True, 1.5, float("inf"), float("nan"), "", "\0", "\ud800", "é" * 9]),
-        lambda: chance.choice([[], {}, [[]], {"kind": "launch"}, {"kind": ["x"]}, [value], [value] * 300]),
-        lambda: "0" * chance.choice([1, 2, 63, 64, 130, 100_000]),
-        lambda: {"k": value},
-    ]
-    return chance.choice(kinds)()
-
-
-def mutated(chance: random.Random, value: Any) -> Any:
-    """Return JSON with one part of it replaced, left out or said twice."""
-    if isinstance(value, (list, dict)) and value and chance.random() < 0.85:
-        copy: Any = dict(value) if isinstance(value, dict) else list(value)
-        key = chance.choice(list(copy)) if isinstance(copy, dict) else chance.randrange(len(copy))
-        what = chance.random()
-        if what < 0.08:
-            del copy[key]
-        elif what < 0.12 and isinstance(copy, list):
-            copy.append(copy[key])
-        else:
-            copy[key] = mutated(chance, copy[key])
-        return copy
-    return junk(chance, value)
 
 
 def test_20000_mutated_captures_raise_nothing_but_what_is_meant_for_them() -> None:

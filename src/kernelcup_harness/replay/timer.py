@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from kernelcup_harness import processes
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, text_of
 from kernelcup_harness.replay import graph_data, rebuild, start_gun, window
 from kernelcup_harness.replay.driver import DriverError
 
@@ -131,7 +131,7 @@ class Timer:
 
     def _answer(self, frame: dict[str, Any]) -> dict[str, Any]:
         try:
-            answer = self._answers.get(str(frame.get("type")))
+            answer = self._answers.get(text_of(frame.get("type"), 40))
             if answer is None:
                 raise Failed(Failure.BAD_REQUEST, "a frame of unknown type")
             return answer(frame)
@@ -222,9 +222,11 @@ class Timer:
         return {"type": "checked"}
 
     def _call(self, value: object) -> tuple[int, int]:
-        group, place = _list(value, 2)
-        known = _number(group, len(self._places) - 1)
-        return known, _number(place, self._places[known] - 1)
+        pair = _list(value, 2)
+        if len(pair) != 2:
+            raise Failed(Failure.BAD_REQUEST, "expected a set and a place")
+        known = _number(pair[0], len(self._places) - 1)
+        return known, _number(pair[1], self._places[known] - 1)
 
 
 def _list(value: object, most: int) -> list[Any]:
@@ -240,7 +242,7 @@ def _number(value: object, most: int, *, least: int = 0) -> int:
 
 
 def _part(value: object) -> Part:
-    if not isinstance(value, dict) or value.get("access") not in ACCESS:
+    if not isinstance(value, dict) or text_of(value.get("access"), 40) not in ACCESS:
         raise Failed(Failure.BAD_REQUEST, "expected a region with its access")
     end = window.WINDOW + window.WINDOW_BYTES
     address = _number(value.get("address"), end, least=window.WINDOW)

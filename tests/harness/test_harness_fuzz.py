@@ -1,0 +1,337 @@
+"""Some 100,000 mutated messages: each reader of replies raises its own refusals, and nothing else.
+
+Captured graphs are mutated in ``test_harness_replay.py``, the job's own protocol in ``test_harness_protocol.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from fake_room import FakeWindow, fake_window
+from mutations import feed, hostile
+
+from kernelcup_harness import wire
+from kernelcup_harness.answers import CallFailed, Copied, Form, Pending, opened
+from kernelcup_harness.checks import unopened
+from kernelcup_harness.frames import BrokenProtocol, parse_object
+from kernelcup_harness.poison import POISON_BYTES
+from kernelcup_harness.replay import clean_room, timer, window
+from kernelcup_harness.replay.clean_room import Case, CleanRoom
+from kernelcup_harness.replay.exporting import description
+from kernelcup_harness.replay.layout import HEAPS, INPUTS, WRITABLE, Layout
+from kernelcup_harness.replay.line import TimerFailed, TimerLine
+from kernelcup_harness.replay.reasons import NotReplayed
+from kernelcup_harness.replay.wall_calls import WindowCalls
+
+HEAP = HEAPS["submission"]
+RESULT_BYTES = 1 << 16
+FORM = Form(value=None, nbytes=0, tensors=4, in_place=False)
+
+
+def no_records(module: str, name: str) -> type:
+    """Know no class, with the words of the task's."""
+    raise wire.BadTree(f"{module[:100]}.{name[:100]} is not defined in the task's files")
+
+
+class Says:
+    """A line to a process that answers whatever this test wants."""
+
+    def __init__(self) -> None:
+        self.said: Any = None
+        self.waited_s = 0.0
+
+    def ask(self, _frame: dict[str, Any], expected: str, **_: Any) -> dict[str, Any]:
+        """Take a reply as it is, but for those that only confirm."""
+        return {"type": expected} if expected == "lies" else self.reply(_frame)
+
+    def reply(self, _frame: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Return a reply: channels let only objects through."""
+        return self.said if isinstance(self.said, dict) else {}
+
+
+@pytest.fixture
+def shared() -> Iterator[FakeWindow]:
+    """A window with memory for all that is described."""
+    with fake_window() as made:
+        for address in (HEAP, INPUTS, WRITABLE):
+            os.close(made.create(address, window.GRANULE))
+        yield made
+
+
+def laid() -> Layout:
+    """The layout of an input of two tensors, the second of which may be written."""
+    return Layout([torch.ones(8), torch.zeros(40)], places=2, writable={1}, device="cpu")
+
+
+def answers_of(shared: FakeWindow, at: int) -> list[dict[str, Any]]:
+    """Honest descriptions of answers: in the heap, in the input, with all kinds of values."""
+
+    def tensor(address: int, *shape: int) -> torch.Tensor:
+        count = torch.Size(shape).numel()
+        return shared.view(address, 4 * count).view(torch.float32).view(shape)
+
+    written = laid().entries[1].at(at)
+    one, two = tensor(HEAP + 512, 2, 3), tensor(HEAP + 4096, 7)
+    values = [
+        one,
+        [one, two, one],
+        {"a": (two, 3, None, "x", 1.5, 2j), 7: tensor(written, 40), "t": [torch.float16, torch.empty(0)]},
+    ]
+    return [description(value) for value in values]
+
+
+def test_replies_to_calls_in_the_window(shared: FakeWindow) -> None:
+    line = Says()
+    calls = WindowCalls(
+        laid(),
+        line=cast("Any", line),
+        mapping=shared,
+        heap=range(HEAP, HEAP + window.GRANULE),
+        record_type=no_records,
+        result_bytes=RESULT_BYTES,
+    )
+    data = [torch.ones(8), torch.zeros(40)]
+    # Calls take the second place first.
+    replies = [
+        {"type": "called", "ns": 5.0, "answer": each} for at in (1, 0) for each in answers_of(shared, at)
+    ]
+    replies.append({"type": "fail", "kind": "exception", "text": "no"})
+
+    def call(reply: Any) -> None:
+        line.said = reply
+        pending = calls.timed(data, FORM, timeout_s=1.0)
+        with contextlib.suppress(CallFailed, BrokenProtocol):
+            unopened(pending)
+        answer = calls.open(pending)
+        assert set(answer.shared_inputs) <= {0, 1}
+
+    taken, refused = feed(call, replies, (CallFailed, BrokenProtocol), count=20_000, seed=1)
+    assert taken > 500
+    assert refused > 10_000
+
+
+def a_room(shared: FakeWindow, line: Says, timer_line: Says) -> tuple[CleanRoom, Case]:
+    """A clean room with one case, whose processes answer whatever a test wants."""
+    room = CleanRoom(
+        shared,
+        checks=cast("Any", SimpleNamespace(form=lambda _place: FORM)),
+        caller=cast("Any", None),
+        contestant=cast("Any", line),
+        timer=cast("TimerLine", timer_line),
+        chance=random.Random(1),
+        remaining=lambda: 1.0,
+        record_type=no_records,
+        result_bytes=RESULT_BYTES,
+    )
+    room._heap = range(HEAP, HEAP + window.GRANULE)
+    return room, Case(cast("Any", None), laid())
+
+
+def test_descriptions_of_captured_answers(shared: FakeWindow) -> None:
+    room, case = a_room(shared, Says(), Says())
+    pairs = [list(each) for each in zip(answers_of(shared, 0), answers_of(shared, 1), strict=True)]
+
+    def read(answers: Any) -> None:
+        case.answers = room._described(case, answers, FORM)
+        for at in (0, 1):
+            answer = room._read(case, at)
+            assert set(answer.shared_inputs) <= {0, 1}
+            room._due(case, at)
+
+    refusals = (CallFailed, BrokenProtocol, NotReplayed)
+    taken, refused = feed(read, pairs, refusals, count=20_000, seed=2)
+    assert taken > 500
+    assert refused > 10_000
+
+
+def test_sizes_of_exports(shared: FakeWindow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clean_room, "MOST_EXPORT_BYTES", 1 << 16)
+    line = Says()
+    room, _ = a_room(shared, line, Says())
+    handed: list[int] = []
+    monkeypatch.setattr(room, "hand_over", lambda: handed.append(cast("Any", room._export)[1]))
+
+    def load(reply: Any) -> None:
+        line.said = reply
+        try:
+            room.load()
+        finally:
+            room.close()
+
+    replies = [
+        {"type": "exported", "why": "", "bytes": 300},
+        {"type": "exported", "why": "waits", "bytes": 0},
+    ]
+    taken, refused = feed(load, replies, (BrokenProtocol, NotReplayed), count=5_000, seed=3)
+    assert taken == len(handed) > 100
+    assert refused > 1_000
+    assert all(type(each) is int and 0 <= each <= 1 << 16 for each in handed)
+
+
+def test_replies_through_the_hosts_memory() -> None:
+    memory = torch.zeros(1 << 14, dtype=torch.uint8)
+
+    def reply_of(value: Any, **changes: Any) -> dict[str, Any]:
+        encoder = wire.Encoder(guarded=True)
+        tree = encoder.tree(value, "output")
+        told = {"type": "done", "ns": 5.0, "tree": tree, "table": encoder.table()}
+        return {**told, "shared": [[0, 0]], "repeated": [], **changes}
+
+    one = torch.ones(4)
+    replies = [
+        reply_of(one),
+        reply_of([one, {"a": torch.ones(3, 3), 2: (None, True, 1j)}, one], repeated=[[2, 0]]),
+        {"type": "profile", "text": "table", "trace": "data"},
+        {"type": "fail", "kind": "memory", "text": "no"},
+    ]
+
+    def read(reply: Any) -> None:
+        pending = Pending(
+            reply=reply if isinstance(reply, dict) else {},
+            profiled=True,
+            wall_ns=10.0,
+            inputs=2,
+            most_tensors=4,
+            memory=Copied(memory),
+            check_bands=lambda gaps: None if gaps[0] == (0, wire.GUARD_BYTES) else pytest.fail("no band"),
+        )
+        opened(pending, no_records)
+
+    assert memory.numel() > POISON_BYTES
+    taken, refused = feed(read, replies, (CallFailed, BrokenProtocol), count=20_000, seed=4)
+    assert taken > 500
+    assert refused > 10_000
+
+
+class Engine:
+    """An engine that answers constants."""
+
+    def attach(self, part: timer.Part, fd: int) -> None:
+        assert part.address >= window.WINDOW
+        assert part.address + part.nbytes <= window.WINDOW + window.WINDOW_BYTES
+        os.fstat(fd)
+
+    def load(self, _data: bytes) -> tuple[int, list[str]]:
+        return 4, []
+
+    def fire(self, group: int, place: int) -> int:
+        assert group in range(2)
+        assert place in range(4)
+        return 5
+
+    def empty(self) -> int:
+        return 1
+
+    def series(self, calls: Any) -> int:
+        return len(calls)
+
+    def check(self) -> None:
+        """Find nothing."""
+
+
+def test_requests_to_the_timer() -> None:
+    region = {"address": window.WINDOW, "bytes": 4096, "access": "ro"}
+    frames = [
+        {"type": "attach", "regions": [region, {**region, "access": "rw"}]},
+        {"type": "load", "bytes": 3},
+        {"type": "fire", "set": 1, "place": 3, "repeat": 2},
+        {"type": "empty", "repeat": 2},
+        {"type": "series", "places": [0, 1, 2]},
+        {"type": "turns", "left": [[0, 0], [1, 3]], "right": [[1, 0], [0, 3]], "first": 2, "count": 4},
+        {"type": "check"},
+    ]
+    fds: list[int] = []
+
+    def take() -> list[int]:
+        taken, fds[:] = fds.copy(), []
+        return taken
+
+    found = timer.Timer(cast("Any", SimpleNamespace(take_fds=take)), Engine())
+
+    def answer(frame: Any) -> None:
+        # Two captures stay loaded, however many are.
+        found._places = [4, 4]
+        fds[:] = [os.open("/dev/null", os.O_RDONLY) for _ in range(answer.count % 3)]  # type: ignore[attr-defined]
+        answer.count += 1  # type: ignore[attr-defined]
+        reply = found._answer(frame if isinstance(frame, dict) else {})
+        for fd in take():
+            os.close(fd)
+        if reply["type"] == "fail":
+            assert reply["name"] == timer.Failure.BAD_REQUEST
+            raise timer.Failed(timer.Failure.BAD_REQUEST, reply["text"])
+
+    answer.count = 0  # type: ignore[attr-defined]
+    before = len(os.listdir("/proc/self/fd"))
+    taken, refused = feed(answer, frames, timer.Failed, count=15_000, seed=5)
+    assert taken > 500
+    assert refused > 5_000
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_replies_of_the_timer(shared: FakeWindow) -> None:
+    said = Says()
+    line = TimerLine(cast("Any", SimpleNamespace()))
+    line.reply = said.reply  # type: ignore[method-assign]
+    room, case = a_room(shared, Says(), cast("Any", line))
+    room._cases[0] = case
+    room._captured = 4
+    arena = wire.Arena.create(1)
+    room._export = arena, 1
+    asked = {
+        "fired": lambda: room._fired({"type": "fire", "repeat": 2}),
+        "turns": lambda: room.turns([[0, 0]], [[1, 0]], 0, 2),
+        "loaded": room.hand_over,
+        "checked": lambda: room._asked({"type": "check"}, "checked"),
+    }
+    replies = [
+        {"type": "fired", "ns": [5, 6]},
+        {"type": "turns", "ns": [[5, 6], [7, 8]]},
+        {"type": "loaded", "places": 4, "dropped": ["a priority"]},
+        {"type": "checked"},
+        {"type": "fail", "name": "bad_graph", "text": "no"},
+    ]
+
+    def ask(pair: Any) -> None:
+        said.said = pair["reply"] if isinstance(pair, dict) and isinstance(pair.get("reply"), dict) else {}
+        asked[cast("str", ask.kind)]()  # type: ignore[attr-defined]
+
+    total = [0, 0]
+    for kind in asked:
+        ask.kind = kind  # type: ignore[attr-defined]
+        mine = [{"reply": each} for each in replies if each["type"] in (kind, "fail")]
+        found = feed(ask, mine, (TimerFailed, NotReplayed), count=2_500, seed=6)
+        total = [sum(each) for each in zip(total, found, strict=True)]
+    room.close()
+    assert total[0] > 500
+    assert total[1] > 4_000
+
+
+def test_frames() -> None:
+    chance = random.Random(7)
+    message = {
+        "type": "done",
+        "id": 5,
+        "tree": {"k": "list", "v": [1.5, "é", None]},
+        "table": [{"nbytes": 7}],
+    }
+    refused = 0
+    for number in range(10_000):
+        if number % 2:
+            body = bytearray(json.dumps(hostile(chance, message, [])).encode())
+        else:
+            body = bytearray(json.dumps(message).encode())
+        for _ in range(chance.randint(0, 3)):
+            body[chance.randrange(len(body))] = chance.randrange(256)
+        try:
+            assert isinstance(parse_object(bytes(body)), dict)
+        except BrokenProtocol:
+            refused += 1
+    assert 1_000 < refused < 9_900
