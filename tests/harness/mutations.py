@@ -52,9 +52,9 @@ def near(chance: random.Random, value: Any) -> Any:
 
 
 def too_deep() -> Any:
-    """Return lists in lists that can just be read as JSON, but neither printed nor compared a little deeper in."""
+    """Return lists in lists that can neither be printed nor compared a little deeper in."""
     value: Any = []
-    for _ in range(sys.getrecursionlimit() - len(inspect.stack(0)) - 10):
+    for _ in range(sys.getrecursionlimit() - len(inspect.stack(0)) - 2):
         value = [value]
     return value
 

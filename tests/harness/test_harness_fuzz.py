@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 import torch
 from fake_room import FakeWindow, fake_window
-from mutations import feed, hostile
+from mutations import feed, hostile, too_deep
 
 from kernelcup_harness import wire
 from kernelcup_harness.answers import CallFailed, Copied, Form, Pending, opened
@@ -85,12 +85,14 @@ def answers_of(shared: FakeWindow, at: int) -> list[dict[str, Any]]:
         [one, two, one],
         {"a": (two, 3, None, "x", 1.5, 2j), 7: tensor(written, 40), "t": [torch.float16, torch.empty(0)]},
     ]
-    return [description(value) for value in values]
+    # Decoders read no more of a node than its kind needs.
+    more = {"tree": {"k": "none", "v": [{"k": "tensor", "i": 0}]}, "table": []}
+    return [more, *(description(value) for value in values)]
 
 
-def test_replies_to_calls_in_the_window(shared: FakeWindow) -> None:
-    line = Says()
-    calls = WindowCalls(
+def calls_by(line: Says, shared: FakeWindow) -> WindowCalls:
+    """Calls in the window that are answered by a line of this test."""
+    return WindowCalls(
         laid(),
         line=cast("Any", line),
         mapping=shared,
@@ -98,6 +100,22 @@ def test_replies_to_calls_in_the_window(shared: FakeWindow) -> None:
         record_type=no_records,
         result_bytes=RESULT_BYTES,
     )
+
+
+def test_a_description_that_is_too_deep_to_be_compared_is_read_again(shared: FakeWindow) -> None:
+    line = Says()
+    calls = calls_by(line, shared)
+    for _ in range(4):
+        told = answers_of(shared, 0)[1]
+        told["table"][0]["more"] = too_deep()
+        line.said = {"type": "called", "ns": 5.0, "answer": told}
+        pending = calls.timed([torch.ones(8), torch.zeros(40)], FORM, timeout_s=1.0)
+        assert calls.open(pending).output.shape == (2, 3)
+
+
+def test_replies_to_calls_in_the_window(shared: FakeWindow) -> None:
+    line = Says()
+    calls = calls_by(line, shared)
     data = [torch.ones(8), torch.zeros(40)]
     # Calls take the second place first.
     replies = [
