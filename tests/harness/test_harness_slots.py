@@ -56,6 +56,13 @@ def test_the_next_input_is_not_in_the_tensors_before_they_are_filled(slot: Slot)
     assert slot.data["y"].tolist() == [7] * 5
 
 
+def test_an_input_is_whole_although_its_memory_was_touched_before(slot: Slot) -> None:
+    slot.fill()
+    slot.touch()
+    slot.fill()
+    assert torch.equal(slot.data["x"], TWO["x"])
+
+
 def test_a_call_that_writes_its_input_leaves_the_shared_memory_as_it_was(slot: Slot) -> None:
     slot.fill()
     slot.data["x"].zero_()

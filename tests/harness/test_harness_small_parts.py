@@ -1,4 +1,4 @@
-"""Seeds, the rule of enough, the task's own code, and the record of a run."""
+"""Seeds, the rule of enough, patterns in memory, the task's own code, and the record of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import make_case, make_spec
-from kernelcup_harness import seeds
+from kernelcup_harness import poison, seeds
+from kernelcup_harness.answers import end_of
+from kernelcup_harness.poison import POISON_BYTES
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,
@@ -34,7 +36,7 @@ from kernelcup_harness.protocol import RunReport as Report
 from kernelcup_harness.record import Record, reasons, signal_name
 from kernelcup_harness.task_code import TaskCode, TaskFault, seed_everything, verdict_text
 from kernelcup_harness.timing import FEWEST_TO_STOP, HostClock, enough
-from kernelcup_harness.wire import BadTree
+from kernelcup_harness.wire import GUARD_BYTES, BadTree
 
 SECRET = bytes(range(32))
 
@@ -401,3 +403,47 @@ def test_every_reason_has_a_verdict() -> None:
 def test_every_signal_has_a_name() -> None:
     assert signal_name(9) == "SIGKILL"
     assert signal_name(40) == "signal 40"
+
+
+# Where an answer ends, and what its memory holds
+
+
+@pytest.mark.parametrize(
+    ("table", "end"),
+    [
+        pytest.param([], POISON_BYTES, id="at least the pattern"),
+        pytest.param(None, POISON_BYTES, id="no table"),
+        pytest.param([5, {"offset": "x", "nbytes": 1}, {"offset": 1}], POISON_BYTES, id="no entries"),
+        pytest.param([{"offset": 8192, "nbytes": 4}], 8192 + 256 + GUARD_BYTES, id="the last tensor's band"),
+        pytest.param(
+            [{"offset": 8192, "nbytes": 4}, {"offset": 256, "nbytes": 4}],
+            8192 + 256 + GUARD_BYTES,
+            id="the last tensor, in any order",
+        ),
+        pytest.param([{"offset": -(1 << 70), "nbytes": 1}], POISON_BYTES, id="before the memory"),
+        pytest.param([{"offset": 1 << 70, "nbytes": 1}], 1 << 20, id="the end of the memory"),
+        pytest.param([{"offset": True, "nbytes": 1 << 16}], POISON_BYTES, id="no number"),
+    ],
+)
+def test_only_the_part_of_the_memory_that_holds_an_answer_is_copied(table: Any, end: int) -> None:
+    assert end_of(table, 1 << 20) == end
+
+
+@pytest.mark.parametrize("size", [1, 4095, 4096, 4097, 3 * 4096, 50_000])
+def test_a_pattern_is_repeated_to_the_last_byte(size: int) -> None:
+    pattern = torch.randint(0, 256, (POISON_BYTES,), dtype=torch.uint8)
+    by_host, by_torch = torch.zeros(size + 1, dtype=torch.uint8), torch.zeros(size + 1, dtype=torch.uint8)
+    poison.repeat_on_host(by_host[:size], pattern)
+    poison.repeat(by_torch[:size], pattern)
+    assert torch.equal(by_host, by_torch)
+    assert by_host[size] == 0
+    assert poison.holds(by_host[:size], pattern)
+
+
+@pytest.mark.parametrize("place", [0, 4095, 4096, 9_999])
+def test_a_pattern_of_which_one_byte_was_written_does_not_hold(place: int) -> None:
+    pattern = torch.randint(0, 256, (POISON_BYTES,), dtype=torch.uint8)
+    memory = torch.zeros(10_000, dtype=torch.uint8)
+    poison.repeat(memory, pattern)
+    memory[place] ^= 1
+    assert not poison.holds(memory, pattern)
