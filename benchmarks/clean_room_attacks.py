@@ -48,6 +48,8 @@ CASES = {
 """Bound by memory, small, and bound by arithmetic; the other tasks have two sizes of 10 us and more."""
 LIMITS = {"import_s": 60.0, "test_s": 20.0, "ranked_s": 40.0}
 """An attack that hangs is not to cost the others their time on the machine."""
+FAULT = "failed on the device"
+"""Part of the message of a run that ended so: marks are lost with it."""
 LEAST_RATIO = 0.97
 """An attack that takes at least this share of its twin's time has gained nothing."""
 
@@ -150,6 +152,8 @@ def times_of(report: dict[str, Any]) -> list[float]:
 def said(report: dict[str, Any], log: str) -> list[str]:
     """Return what an attack says of itself: its own lines, and its marks by the size of the input."""
     lines = [line[:200] for line in report["stdout"]["text"].splitlines() if line.startswith("acted")]
+    if FAULT in report["message"]:
+        lines.append("acted: its replay ended in a fault of the device")
     # The last line of a size has the largest marks.
     marks = dict(re.findall(r"^marks (\d+) (\[.*\])$", log, re.MULTILINE))
     return [*dict.fromkeys(lines), *(f"marks at {size}: {numbers}" for size, numbers in marks.items())]

@@ -51,22 +51,25 @@ def test_a_twin_is_chosen_with_its_attack() -> None:
 
 
 @pytest.mark.parametrize(
-    ("printed", "log", "does"),
+    ("printed", "log", "message", "does"),
     [
-        ("acted: once\n", "", True),
-        ("", "marks 65536 [3, 0]\n", True),
-        ("", "marks 4096 [3, 0]\n", False),
-        ("it acted\n", "", False),
+        ("acted: once\n", "", "", True),
+        ("", "marks 65536 [3, 0]\n", "", True),
+        ("", "", "the replay of its calls failed on the device: 700", True),
+        ("", "marks 4096 [3, 0]\n", "", False),
+        ("it acted\n", "", "", False),
     ],
 )
-def test_only_calls_that_count_show_that_an_attack_acted(printed: str, log: str, does: bool) -> None:
-    report: dict[str, Any] = {"stdout": {"text": printed}}
+def test_only_calls_that_count_show_that_an_attack_acted(
+    printed: str, log: str, message: str, does: bool
+) -> None:
+    report: dict[str, Any] = {"stdout": {"text": printed}, "message": message}
 
     assert attacks.acted(attacks.said(report, log)) is does
 
 
 def test_the_last_marks_of_a_size_count() -> None:
-    report: dict[str, Any] = {"stdout": {"text": ""}}
+    report: dict[str, Any] = {"stdout": {"text": ""}, "message": ""}
 
     assert attacks.said(report, "marks 64 [1]\nmarks 64 [4]\n") == ["marks at 64: [4]"]
 
