@@ -10,10 +10,11 @@ from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.people.user_names import actor_of
 from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.leader import beside
-from kernelcup.services.results.standings import freeze, personal_best, standings
+from kernelcup.services.results.reviews import quarantine
+from kernelcup.services.results.standings import freeze, personal_best, standings, unranked_standings
 from kernelcup.services.submissions.submissions import get_code, list_submissions, show_submission
 from kernelcup.services.submissions.withdrawal import delete_submission
-from kernelcup_harness.protocol import Mode, Timing, TrustLevel, Verdict
+from kernelcup_harness.protocol import Mode, RunReport, Timing, TrustLevel, Verdict
 
 
 @pytest.fixture
@@ -126,6 +127,33 @@ def test_where_only_replayed_times_rank_others_are_kept_and_shown(db, judged) ->
     assert beside(db, view)[view.jobs[0].job.id].remark == (
         "Not ranked: this leaderboard ranks replayed times only, and this one is by the wall clock."
     )
+
+
+def wall(time_ns: float) -> RunReport:
+    return make_report([time_ns], trust=TrustLevel.WALL_CLOCK)
+
+
+def unranked(db, **options) -> list[tuple[int, str, int]]:
+    found = unranked_standings(db, "double", "H100", **options)
+    return [(each.rank, each.user, round(each.score_s * 1e9)) for each in found]
+
+
+def test_where_only_replayed_times_rank_the_best_of_each_other_user_is_listed(db, clock, judged) -> None:
+    change(db, trust=TrustRule.REPLAYED)
+    judged(report=make_report([3000]), user="ada")
+    for user, time_ns in (("ada", 1000), ("bob", 2500), ("bob", 2000), ("cyn", 2200)):
+        judged(report=wall(time_ns), user=user)
+    judged(report=wall(900), user="dan", device="A100")
+    hidden = judged(report=wall(800), user="eve")
+    (view,) = show_submission(db, hidden.id).jobs
+    quarantine(db, OPERATOR, view.job.id, reason="looks odd", now=clock())
+    assert ranking(db) == [(1, "ada", 3000)]
+    assert unranked(db) == [(1, "ada", 1000), (2, "bob", 2000), (3, "cyn", 2200)]
+    assert unranked(db, limit=1) == [(1, "ada", 1000)]
+    freeze(db, OPERATOR, "double", clock(), clock())
+    assert unranked(db, viewer=NOBODY) == []
+    change(db, trust=TrustRule.ANY)
+    assert unranked(db) == []
 
 
 def test_what_ranks_is_found_anew_when_the_rule_changes(db, judged) -> None:

@@ -14,8 +14,9 @@ from competition import enter, gray_task
 from looks import WIDTHS, check_page, check_width
 
 from builders import NOW, make_board
-from kernelcup.domain import OPERATOR, Role
+from kernelcup.domain import OPERATOR, Role, TrustRule
 from kernelcup.http.pages.boards import live
+from kernelcup.services.boards.changes import BoardChanges, update_board
 from kernelcup.services.results import standings
 
 PAGES = (
@@ -90,6 +91,15 @@ def test_a_time_by_the_wall_clock_says_so_in_the_ranking(client, competition) ->
     found = rows(client.get("/b/grayscale").text)
     (marked,) = [each for each in found if "by the wall clock" in each]
     assert "niklaus" in marked
+
+
+def test_times_that_do_not_rank_stand_below_with_the_reason(client, db, competition) -> None:
+    assert 'id="unranked"' not in client.get("/b/grayscale").text
+    update_board(db, OPERATOR, "grayscale", now=NOW, changes=BoardChanges(trust=TrustRule.REPLAYED))
+    ranking, _, apart = client.get("/b/grayscale").text.partition('id="unranked"')
+    assert ("niklaus" in ranking, "niklaus" in apart) == (False, True)
+    assert "by the wall clock" in apart
+    assert "This leaderboard ranks replayed times only." in apart
 
 
 def test_own_row_is_marked_and_the_latest_failure_is_told(client, ada, signed_in) -> None:

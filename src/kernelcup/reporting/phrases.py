@@ -131,6 +131,10 @@ def trust_text(trust: str) -> str:
     return "by the wall clock" if trust == TrustLevel.WALL_CLOCK else trust
 
 
+UNRANKED = f"not ranked: this leaderboard ranks {TrustRule.REPLAYED.value} times only"
+"""Why results are listed apart; each says by which clock it was timed."""
+
+
 def read_text(read_s: float, trust: str) -> str:
     """Return the figure beside a score: the submission's own, or the clock's before anything was subtracted."""
     what = "own clock" if trust == TrustLevel.WALL_CLOCK else "raw"

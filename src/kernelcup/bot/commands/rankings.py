@@ -60,6 +60,7 @@ async def page(
         link=link,
         frozen=frozen,
         older=found["older"],
+        unranked=found["unranked"],
         final=found["final"],
     )
     number = board["devices"].index(device)

@@ -55,6 +55,7 @@ def ranking_embed(
     link: str | None = None,
     frozen: str = "",
     older: Sequence[Json] = (),
+    unranked: Sequence[Json] = (),
     final: Json | None = None,
 ) -> discord.Embed:
     """Return a page of a ranking, fastest first.
@@ -62,6 +63,7 @@ def ranking_embed(
     Args:
         frozen: A note for frozen standings, else empty.
         older: Results that an older clock measured, listed separately.
+        unranked: Results of a level that the leaderboard does not rank.
         final: The final of a closed leaderboard, with its official order.
     """
     page = offset // PAGE + 1
@@ -76,9 +78,10 @@ def ranking_embed(
         embed.add_field(name=OFFICIAL.capitalize(), value=_official(final), inline=False)
     if older:
         told = "Apart from the ranking until `/admin rejudge` judges them again."
-        table = texts.block("\n".join(_older(older[:PAGE])))
-        more = f"… and {len(older) - PAGE} more\n" if len(older) > PAGE else ""
-        embed.add_field(name=OLDER_CLOCK.capitalize(), value=f"{table}\n{more}{told}", inline=False)
+        embed.add_field(name=OLDER_CLOCK.capitalize(), value=_apart(older, told), inline=False)
+    if unranked:
+        told = "This leaderboard ranks replayed times only; the author's report says why a time is not."
+        embed.add_field(name="Not ranked", value=_apart(unranked, told, ranked=False), inline=False)
     notes = [frozen, f"Page {page}", "lower is better", *_notes(places)]
     embed.set_footer(text=" · ".join(note for note in notes if note))
     return embed
@@ -198,11 +201,14 @@ def _official(final: Json) -> str:
     )
 
 
-def _older(places: Sequence[Json]) -> list[str]:
-    """Return lines without all that a field has no room for."""
-    rows = [_row(place)[:3] for place in places]
+def _apart(places: Sequence[Json], told: str, *, ranked: bool = True) -> str:
+    """Return the text of a field, whose lines leave out what it has no room for."""
+    shown = [(place, _row(place)) for place in places[:PAGE]]
+    rows = [row[:3] if ranked else (trust_text(place["trust"]), *row[1:3]) for place, row in shown]
     wide = [max(len(row[column]) for row in rows) for column in range(3)]
-    return [f"{row[0]:>{wide[0]}}  {row[1]:<{wide[1]}}  {row[2]:>{wide[2]}}" for row in rows]
+    table = "\n".join(f"{row[0]:>{wide[0]}}  {row[1]:<{wide[1]}}  {row[2]:>{wide[2]}}" for row in rows)
+    more = f"… and {len(places) - PAGE} more\n" if len(places) > PAGE else ""
+    return f"{texts.block(table)}\n{more}{told}"
 
 
 def _row(place: Json) -> tuple[str, str, str, str, str]:

@@ -111,6 +111,9 @@ class Backend(Protocol):
     def older_standings(self, board: str, device: str) -> list[Standing]:
         """Return results of an older clock, which stand apart: a hundred at most."""
 
+    def unranked_standings(self, board: str, device: str) -> list[Standing]:
+        """Return results of a level that the leaderboard does not rank: a hundred at most."""
+
     def frozen_since(self, board: str, device: str) -> datetime | None:
         """Return the time of the freeze whose standings the user sees, None if they are live."""
 

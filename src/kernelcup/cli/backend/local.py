@@ -156,6 +156,10 @@ class LocalBackend:
         """Return results of an older clock, which stand apart."""
         return rank.older_standings(self._db, board, device)
 
+    def unranked_standings(self, board: str, device: str) -> list[Standing]:
+        """Return results of a level that the leaderboard does not rank."""
+        return rank.unranked_standings(self._db, board, device)
+
     def frozen_since(self, board: str, device: str) -> datetime | None:  # noqa: ARG002 - the port's
         """Return None: the local database always shows the current standings."""
         return None

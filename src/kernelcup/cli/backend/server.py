@@ -138,6 +138,10 @@ class ServerBackend:
         """Return results of an older clock, which stand apart."""
         return self._api.older_standings(board, device)
 
+    def unranked_standings(self, board: str, device: str) -> list[Standing]:
+        """Return results of a level that the leaderboard does not rank."""
+        return self._api.unranked_standings(board, device)
+
     def frozen_since(self, board: str, device: str) -> datetime | None:
         """Return the time of the freeze whose standings the user sees, None if they are live."""
         return self._api.frozen_since(board, device)

@@ -1,4 +1,4 @@
-"""Results by a clock that is out of use: apart, until they are judged again."""
+"""Results apart from the ranking: by a clock that is out of use, or of a level that the leaderboard does not rank."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ def print_older(out: Console, board: str, device: str, places: Sequence[Standing
     title = f"{board} on {device}, {OLDER_CLOCK}"
     note = f"apart from the ranking until judged again: {rejudge_command(board, option)}"
     ranking.places_table(out, title, places, (note,))
+
+
+def print_unranked(out: Console, board: str, device: str, places: Sequence[Standing]) -> None:
+    """Print results of one (leaderboard, device) of a level that the leaderboard does not rank."""
+    from kernelcup.cli.show import ranking
+    from kernelcup.reporting.phrases import UNRANKED
+
+    if places:
+        ranking.places_table(out, f"{board} on {device}, not ranked", places, (UNRANKED,), ranked=False)
 
 
 def count_older(backend: Backend, board: BoardInfo) -> dict[str, int]:

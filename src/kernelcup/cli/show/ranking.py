@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -33,7 +33,9 @@ def standings(out: Console, board: Leaderboard | BoardInfo, device: str, places:
     places_table(out, title, places)
 
 
-def places_table(out: Console, title: str, places: Sequence[Standing], notes: Sequence[str] = ()) -> None:
+def places_table(
+    out: Console, title: str, places: Sequence[Standing], notes: Sequence[str] = (), *, ranked: bool = True
+) -> None:
     """Print places under a title, with notes before those that explain the marks of places."""
     columns = ("rank", "user", "time", "95 % interval", "file", "submission", "submitted (UTC)", "trust")
     table = new_table(
@@ -41,7 +43,7 @@ def places_table(out: Console, title: str, places: Sequence[Standing], notes: Se
     )
     for place in places:
         table.add_row(
-            rank_text(place.rank, tied=place.tied),
+            rank_text(place.rank, tied=place.tied) if ranked else "–",
             cell(place.user),
             duration(place.score_s * 1e9),
             interval_text(*seconds_ns(place.score)),
@@ -51,7 +53,7 @@ def places_table(out: Console, title: str, places: Sequence[Standing], notes: Se
             trust_text(place),
         )
     emulated = "" if all(place.comparable for place in places) else EMULATED_TIMES
-    tied = TIED if any(place.tied for place in places) else ""
+    tied = TIED if ranked and any(place.tied for place in places) else ""
     behind = BEHIND if any(place.duel.is_behind for place in places) else ""
     wide = WIDE if any(map(is_wide, places)) else ""
     caption = "; ".join(note for note in (*notes, tied, behind, wide, emulated) if note)
@@ -92,3 +94,8 @@ def place_object(place: Standing) -> dict[str, object]:
         "trust": place.trust,
         "comparable": place.comparable,
     }
+
+
+def places_objects(tables: Mapping[str, Sequence[Standing]]) -> dict[str, list[dict[str, object]]]:
+    """Return the standings of each device as ``--json`` prints them."""
+    return {device: list(map(place_object, places)) for device, places in tables.items()}

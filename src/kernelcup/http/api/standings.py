@@ -42,6 +42,10 @@ class StandingsPage(Page[StandingOut]):
         description="Measured by an older clock, and so apart until judged again, with ranks among themselves: at "
         "most 100, with the first page only."
     )
+    unranked: list[StandingOut] = Field(
+        description="Each user's best of a level that the leaderboard does not rank (see its `trust`), with ranks "
+        "among themselves: at most 100, with the first page only."
+    )
 
 
 @router.get("")
@@ -54,6 +58,7 @@ def show_standings(
     page = [StandingOut.of(each) for each in found[:limit]]
     since = standings.frozen_since(db, name, viewer=actor, now=now)
     older = [] if offset else standings.older_standings(db, name, device, viewer=actor)
+    unranked = [] if offset else standings.unranked_standings(db, name, device, viewer=actor)
     final = None if offset else finals.show(db, name, device, viewer=actor)
     return StandingsPage(
         items=page,
@@ -61,6 +66,7 @@ def show_standings(
         frozen_since=since,
         final=None if final is None else FinalOut.of(final),
         older=[StandingOut.of(each) for each in older],
+        unranked=[StandingOut.of(each) for each in unranked],
     )
 
 

@@ -16,7 +16,7 @@ from kernelcup.domain import (
     TrustRule,
     Visibility,
 )
-from kernelcup.reporting.phrases import duel_remark, duel_sentence, remark
+from kernelcup.reporting.phrases import duel_remark, duel_sentence, remark, trust_text
 from kernelcup.services.results.duel_list import ShownDuel
 from kernelcup.services.submissions.submissions import JobView, SubmissionView
 from kernelcup_harness.protocol import DuelResult, HarnessKind, Mode, Verdict
@@ -182,6 +182,7 @@ def _code(board: Leaderboard) -> str:
 
 
 FILTERS = {
+    "trust_text": trust_text,
     "provider_title": title_of,
     "wait_text": wait_text,
     "verdict_text": verdict_text,

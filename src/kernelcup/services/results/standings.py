@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from kernelcup import scoring
-from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing
+from kernelcup.domain import OPERATOR, Actor, Leaderboard, Standing, TrustRule
 from kernelcup.errors import Conflict, InvalidValue, UnknownDevice
 from kernelcup.services.boards import visibility
 from kernelcup.services.boards.boards import find_board, find_managed
@@ -22,8 +22,8 @@ from kernelcup.storage.results import frozen_standings
 from kernelcup.storage.results import standings as ranking
 from kernelcup.storage.results.standings import Ranked, Record, State
 
-MOST_OLDER = 100
-"""So many results by an older clock are shown at most."""
+MOST_APART = 100
+"""So many results that stand apart from the ranking are shown at most."""
 
 
 def standings(
@@ -164,7 +164,7 @@ def places_of_submission(
 
 
 def older_standings(
-    db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, limit: int = MOST_OLDER
+    db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, limit: int = MOST_APART
 ) -> list[Standing]:
     """Return who stood where by an older clock, as far as that was not judged again; none while a freeze hides it.
 
@@ -176,9 +176,23 @@ def older_standings(
         if shows_copy(session, found, viewer):
             return []  # those of the freeze are shown as they stood
         page = ranking.older(session, board_id=found.id, device=name, limit=limit)
-        entries = [each.entry for each in page]
-        places = scoring.ranked(entries, list(scoring.band_heads(each.placed for each in entries)))
-        return _shown(session, found, places, page, viewer)
+        return _among_themselves(session, found, page, viewer)
+
+
+def unranked_standings(
+    db: Database, board: str, device: str, *, viewer: Actor = OPERATOR, limit: int = MOST_APART
+) -> list[Standing]:
+    """Return each user's best of a level that the leaderboard does not rank; none while a freeze hides it.
+
+    Ranks are among these. It raises what :func:`standings` does.
+    """
+    with db.read() as session:
+        found = find_board(session, board, viewer)
+        name = board_device(found, device)
+        if found.trust is TrustRule.ANY or shows_copy(session, found, viewer):
+            return []
+        page = ranking.unranked(session, board_id=found.id, device=name, limit=limit)
+        return _among_themselves(session, found, page, viewer)
 
 
 def history(
@@ -286,6 +300,14 @@ def _place_among(
     ranks = PLACES.ranks(session, board_id=board.id, device=device, frozen=frozen, until=above + 2)
     places = scoring.ranked([mine.entry], ranks[above : above + 2], after=ranks[above - 1] if above else None)
     return places[0] if places else None  # the ranking became shorter meanwhile
+
+
+def _among_themselves(
+    session: Session, board: Leaderboard, page: Sequence[Ranked], viewer: Actor
+) -> list[Standing]:
+    entries = [each.entry for each in page]
+    places = scoring.ranked(entries, list(scoring.band_heads(each.placed for each in entries)))
+    return _shown(session, board, places, page, viewer)
 
 
 def _shown(

@@ -6,7 +6,7 @@ import dataclasses
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Select, and_, case, func, or_, select, true
+from sqlalchemy import Select, and_, case, func, not_, or_, select, true
 from sqlalchemy.orm import Session
 
 from kernelcup.clocks import PAST
@@ -94,7 +94,7 @@ def score_of(row: Any) -> Score:
 
 
 def ranking(
-    board_id: int, *, every_version: bool = False
+    board_id: int, *, every_version: bool = False, taken: bool = True
 ) -> Select[int, int, float, float | None, float | None, float | None, bool, str]:
     """Return all runs of a leaderboard that rank, with :data:`COLUMNS`.
 
@@ -102,7 +102,9 @@ def ranking(
 
     Args:
         every_version: Also what ranked before the task or the clock changed, and does not until it is judged again.
+        taken: False for those that would rank if the leaderboard required no level that they lack.
     """
+    takes = or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(_STRICT))
     by = RANKED_S / RunRow.score_s
     return (
         select(
@@ -119,6 +121,6 @@ def ranking(
         .join(LeaderboardRow, LeaderboardRow.id == SubmissionRow.leaderboard_id)
         .where(SubmissionRow.leaderboard_id == board_id, JobRow.state != JobState.QUARANTINED.value)
         .where(RunRow.counted, RunRow.score_s.is_not(None))
+        .where(takes if taken else not_(takes))
         .where(true() if every_version else JUDGED_ALIKE)
-        .where(or_(LeaderboardRow.trust == TrustRule.ANY.value, RunRow.trust.in_(_STRICT)))
     )

@@ -99,6 +99,18 @@ def older(board_id: int, device: str) -> Select[Any]:
     )
 
 
+def unranked(board_id: int, device: str) -> Select[Any]:
+    """Return the query of each user's best among results of a level that the leaderboard does not rank, with the same
+    columns, fastest first."""
+    mine = SubmissionRow.user_id
+    order = (ranking_query.RANKED_S, JobRow.submission_id)
+    place = func.row_number().over(partition_by=mine, order_by=order).label("place")
+    each = ranking_query.ranking(board_id, taken=False).where(JobRow.device == device)
+    best = each.add_columns(mine.label("user_id"), place).subquery()
+    top = select(best).where(best.c.place == 1).subquery()
+    return _with_runs(top).order_by(top.c.score_s, top.c.submission_id)
+
+
 def entry_of(row: Any) -> Entry:
     """Return the entry in a row of these queries."""
     kept = {name: getattr(row, name) for name in ranking_query.SCORE}

@@ -139,6 +139,9 @@ def show_board(
         gap=_gap(db, head, actor, own, table, after),
         latest=_latest(db, head, actor, own),
         older=() if after else standings.older_standings(db, head.board.name, head.device, viewer=actor),
+        unranked=()
+        if after
+        else standings.unranked_standings(db, head.board.name, head.device, viewer=actor),
         rejudge=rejudge_command(head.board.name),
         final=None if after else finals.show(db, head.board.name, head.device, viewer=actor),
         final_state=state_text,

@@ -1,0 +1,40 @@
+"""A ranking as the bot shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernelcup.bot.messages.boards import ranking_embed
+
+
+def place(user: str, trust: str, **changes: Any) -> dict[str, Any]:
+    """Return a place as the API has it."""
+    values = {
+        "rank": 1,
+        "tied": False,
+        "user": user,
+        "score_s": 8e-5,
+        "low_s": None,
+        "high_s": None,
+        "duel": "",
+    }
+    return values | {"submission": 7, "file_name": "kernel.py", "trust": trust, "comparable": True} | changes
+
+
+def test_times_by_the_wall_clock_say_so_in_the_ranking() -> None:
+    embed = ranking_embed("double", "H100", [place("ada", "replayed"), place("bob", "wall clock")], offset=0)
+    assert embed.description is not None
+    lines = [line for line in embed.description.splitlines() if "kernel.py" in line]
+    assert ["(by the wall clock)" in line for line in lines] == [False, True]
+    assert "some times are by the wall clock" in str(embed.footer.text)
+
+
+def test_times_that_do_not_rank_are_listed_without_a_rank_and_with_the_reason() -> None:
+    unranked = [place("bob", "wall clock", rank=number) for number in range(1, 13)]
+    embed = ranking_embed("double", "H100", [place("ada", "replayed")], offset=0, unranked=unranked)
+    (field,) = embed.fields
+    assert field.name == "Not ranked"
+    assert field.value is not None
+    assert field.value.count("by the wall clock  bob  80 µs") == 10
+    assert "… and 2 more" in field.value
+    assert "ranks replayed times only" in field.value

@@ -1,0 +1,49 @@
+"""Times that a leaderboard does not rank, on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_cli_commands import Command, command, home
+
+from builders import NOW, make_board, make_report, make_submission, make_wall_report
+from kernelcup.domain import TrustRule
+from kernelcup.services.queue import lifecycle
+from kernelcup.storage.engine.database import Database
+
+__all__ = ["command", "home"]
+
+
+@pytest.fixture
+def strict(home: Path) -> Iterator[None]:
+    """A leaderboard where bob's time ranks, and ada's is by the wall clock."""
+    with Database.open(f"sqlite:///{home / 'kernelcup.db'}") as db:
+        make_board(db, devices=["H100"], trust=TrustRule.REPLAYED)
+        for user, report in (("ada", make_wall_report()), ("bob", make_report([1500.0]))):
+            make_submission(db, user=user, devices=["H100"])
+            lease = lifecycle.claim_next(db, owner="me", lease_s=60, devices=["H100"], now=NOW)
+            assert lease is not None
+            lifecycle.finish(db, lease, report=report, harness_hash="", machine="m", now=NOW)
+        yield
+
+
+def test_standings_show_times_by_the_wall_clock_apart_and_why(command: Command, strict) -> None:
+    ranking, _, apart = command("standings", "double").out.partition("double on H100, not ranked")
+    assert ("bob" in ranking, "ada" in ranking) == (True, False)
+    assert ("bob" in apart, "ada" in apart, "–" in apart) == (False, True, True)
+    assert "not ranked: this leaderboard ranks replayed times only" in " ".join(apart.split())
+
+
+def test_standings_as_json_have_times_by_the_wall_clock_apart(command: Command, strict) -> None:
+    body = command("standings", "double", "--json").body
+    assert [each["user"] for each in body["standings"]["H100"]] == ["bob"]
+    assert [(each["user"], each["trust"]) for each in body["unranked"]["H100"]] == [("ada", "wall clock")]
+
+
+def test_the_earlier_word_for_the_option_is_still_taken(command: Command, strict) -> None:
+    command("board", "update", "double", "--trust", "any")
+    command("board", "update", "double", "--trust", "audited")
+    assert command("board", "show", "double", "--json").body["trust"] == "replayed"
+    assert "only replayed times rank" in command("board", "show", "double").out
