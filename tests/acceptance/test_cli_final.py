@@ -31,7 +31,7 @@ def generate_input(size: int, seed: int) -> torch.Tensor:
 def check_implementation(data: torch.Tensor, output: torch.Tensor) -> str:
     return "" if torch.equal(data, output) else "not a copy"
 """
-WAITS = {"slow": 0.4, "fast": 0.0, "mid": 0.08}
+WAITS = {"slow": 0.15, "fast": 0.0, "mid": 0.03}
 """Seconds that a call of each user's submission waits: far more than what a busy machine adds."""
 
 

@@ -184,6 +184,27 @@ def test_a_duel_that_was_deleted_is_held_again_when_the_final_is_begun_again(jud
     assert order(hold(judging, {ada.id: 1000, bob.id: 1010})) == [(1, "ada"), (2, "bob")]
 
 
+def test_submissions_that_are_deleted_while_duels_end_do_not_disturb_the_final(judging) -> None:
+    made = enter(judging, 1000, 1010, 1020, 1030, 1040)
+    start(judging)
+
+    def delete() -> None:
+        for each in made[1:4]:
+            delete_submission(judging.db, each.id, by=OPERATOR, now=judging.clock())
+
+    def judge() -> None:
+        while (lease := judging.claim()) is not None:
+            judging.finish(lease, report=make_report(duel=duel_of(0.9)))
+
+    with ThreadPoolExecutor(2) as pool:
+        for each in [pool.submit(delete), pool.submit(judge)]:
+            each.result()
+    judge()
+    done = shown(judging)
+    assert (done.ended_at, done.waiting) == (judging.clock(), None)
+    assert [user for _, user in order(done) if user] == ["ada", "eve"]
+
+
 # ---- what cannot be measured in turns
 
 

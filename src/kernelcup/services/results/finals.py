@@ -184,7 +184,13 @@ def _begin(
 
 
 def _go_on(session: Session, final_id: int, *, now: datetime) -> None:
-    """Queue the next duel of a final, or store its outcome."""
+    """Queue the next duel of a final, or store its outcome.
+
+    Locks are taken in the order of a deletion: the job that ends, the leaderboard, the submissions.
+    """
+    board_id = stored.find(session, final_id).leaderboard_id
+    board = boards.some(session, {board_id})[board_id]
+    submissions.share_board(session, board.name)
     final = stored.lock(session, final_id)
     held = stored.held(session, final_id)
     if final.ended_at is not None or any(each.state in OPEN for each in held):
@@ -195,7 +201,6 @@ def _go_on(session: Session, final_id: int, *, now: datetime) -> None:
         stored.end(session, final_id, Outcome(places=found.places, meetings=found.meetings), now)
         return
     due = found.due
-    board = boards.some(session, {final.leaderboard_id})[final.leaderboard_id]
     if final.device not in board.devices:
         return
     submissions.find_author(session, board.creator_id, lock=True)
