@@ -25,6 +25,7 @@ from kernelcup_harness.protocol import (
     JobSpec,
     Mode,
     Reason,
+    SampleName,
     StageName,
     Verdict,
     Work,
@@ -224,8 +225,9 @@ class Bench:
             # Two wall clocks are compared by their intervals: more precise they cannot be.
             return not_held(NotHeld("one of the two was timed by the wall clock"))
 
-        def note(index: int) -> None:
+        def note(index: int, sample: SampleName) -> None:
             self.dueling = runs[index]
+            self.dueling.current = sample
 
         places = [self._checks.place(stage.name, run.case) for run in runs]
         callers = self._callers["submission"], self._callers["rival"]

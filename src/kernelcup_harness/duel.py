@@ -59,7 +59,7 @@ class Duel:
         checks: Makes inputs and checks answers.
         callers: To the submission and to its rival.
         remaining: Returns the seconds that a call may still take.
-        at: Called with the number of the current place.
+        at: Called before each call with the number of its place and its input.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Duel:
         callers: tuple[Caller, Caller],
         *,
         remaining: Callable[[], float],
-        at: Callable[[int], None] = lambda _number: None,
+        at: Callable[[int, SampleName], None] = lambda _number, _sample: None,
     ) -> None:
         self._checks = checks
         self._callers = callers
@@ -94,18 +94,18 @@ class Duel:
     def _block(self, places: Sequence[Place]) -> Block:
         taken: tuple[list[float], list[float]] = ([], [])
         for number, place in enumerate(places):
-            self._at(number)
-            for each, both_ns in zip(taken, self._pair(place), strict=True):
+            for each, both_ns in zip(taken, self._pair(number, place), strict=True):
                 each.append(both_ns / 2)
         return Block(taken_ns=taken)
 
-    def _pair(self, place: Place) -> tuple[float, float]:
+    def _pair(self, number: int, place: Place) -> tuple[float, float]:
         """Return the time of two calls of the submission, and of two of its rival."""
         samples = [self._fresh(), self._fresh()]
         order = ((0, 0), (1, 0), (1, 1), (0, 1))
         taken = [0.0, 0.0]
-        for who, number in order:
-            taken[who] += self._call(who, place, samples[number])
+        for who, turn in order:
+            self._at(number, samples[turn])
+            taken[who] += self._call(who, place, samples[turn])
         return taken[0], taken[1]
 
     def _call(self, who: int, place: Place, sample: SampleName) -> float:

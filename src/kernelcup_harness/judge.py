@@ -417,7 +417,7 @@ class Judge:
             raise ends from error
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             waited_s = self._caller.waited_s + (self._session.waited_s if self._session is not None else 0.0)
-            raise endings.of_channel(error, stage, waited_s, run) from error
+            raise endings.of_channel(error, stage, waited_s, self._bench.dueling or run) from error
         return None
 
     def _sample(self, stage: Stage, run: CaseRun, calls: Calls, sample: SampleName, *, counts: bool) -> None:

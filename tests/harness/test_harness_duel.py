@@ -115,7 +115,25 @@ def test_a_submission_that_fails_in_a_duel_fails_in_the_case_of_that_call(
     assert failed.verdict is verdict
     assert (failed.index, failed.parameters["size"]) == (1, 32)
     assert failed.failed_on is not None
+    assert failed.failed_on.input > duels.FIRST_INPUT
     assert "duel" not in {event["event"] for event in events}
+
+
+def test_a_submission_that_ends_in_a_duel_ends_the_run_with_the_case_of_that_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Duel._call
+
+    def closed(self: Duel, who: int, place: Any, sample: Any) -> float:
+        if who == 0 and place.index == 1:
+            raise ChannelClosed("end of stream")
+        return real(self, who, place, sample)
+
+    monkeypatch.setattr(Duel, "_call", closed)
+    events = judged(job(HONEST, HONEST, benchmarks=SIZES), tmp_path)
+    (*_, end) = [event for event in events if event["event"] == "stage_end"]
+    assert (end["verdict"], end["reason"], end["lost"]) == ("runtime_error", "exited", True)
+    assert end["message"].endswith("in case 1")
 
 
 def test_inputs_of_a_duel_are_new_and_the_same_for_both(
@@ -280,7 +298,9 @@ def test_one_block_says_nothing() -> None:
 def test_a_block_is_measured_at_each_case_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = None
     at: list[int] = []
-    fight = Duel(nothing, (nothing, nothing), remaining=lambda: 1.0, at=at.append)
+    fight = Duel(
+        nothing, (nothing, nothing), remaining=lambda: 1.0, at=lambda number, _sample: at.append(number)
+    )
     order: list[tuple[int, Any]] = []
 
     def call(who: int, place: Any, _sample: Any) -> float:
@@ -293,7 +313,7 @@ def test_a_block_is_measured_at_each_case_in_turn(monkeypatch: pytest.MonkeyPatc
     assert len(found) == duels.FEWEST_BLOCKS
     assert found[0].taken_ns == ([100.0, 100.0], [300.0, 300.0])
     assert [who for who, place in order if place == "first"][:8] == [0, 1, 1, 0] * 2
-    assert at == [0, 1] * (duels.FEWEST_BLOCKS + duels.WARM_UP_BLOCKS)
+    assert at == ([0] * 4 + [1] * 4) * (duels.FEWEST_BLOCKS + duels.WARM_UP_BLOCKS)
 
 
 def test_a_duel_ends_with_the_most_blocks_however_much_time_there_is(
