@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shlex
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelcup.cli.author import board_settings as settings_of
-from kernelcup.cli.backend.base import Backend
+from kernelcup.cli.backend.base import Backend, NewBoard
 from kernelcup.cli.backend.opening import with_backend
 from kernelcup.cli.options import BoardArgument, BoardHarnessOption, JsonOption, TaskArgument, UserOption
 from kernelcup.cli.show.boards import as_object, rules_text, times
@@ -21,7 +22,6 @@ from kernelcup.cli.show.plain_text import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.models import BoardInfo
 
 app = typer.Typer(help="Create, list, show, change and delete leaderboards.", no_args_is_help=True)
@@ -77,7 +77,8 @@ def create(
     kind = options.read_harness(harness)
     if kind is not None:
         given["harness"] = kind
-    board, notes = make(backend, task, name, device or (), given, user, may_ask=not as_json)
+    wanted = NewBoard(task=task, name=name, devices=device or (), settings=given, user=user)
+    board, notes = make(backend, wanted, may_ask=not as_json)
     if as_json:
         typer.echo(json.dumps({**as_object(board), "notes": list(notes)}))
         return
@@ -90,16 +91,7 @@ def create(
     typer.echo(f"Next: kernelcup submit FILE --board {board.name}{backend.option}")
 
 
-def make(
-    backend: Backend,
-    task: str,
-    name: str | None,
-    devices: Sequence[str],
-    settings: dict[str, Any],
-    user: str | None,
-    *,
-    may_ask: bool,
-) -> tuple[BoardInfo, Sequence[str]]:
+def make(backend: Backend, wanted: NewBoard, *, may_ask: bool) -> tuple[BoardInfo, Sequence[str]]:
     """Create a leaderboard; ask first where only the task's own harness can judge it.
 
     Raise ``OwnHarnessNeeded`` without a terminal to ask on.
@@ -109,16 +101,16 @@ def make(
     from kernelcup_harness.protocol import HarnessKind
 
     try:
-        with working(f"trying {task} before its leaderboard is created"):
-            return backend.create_board(task, name=name, devices=devices, settings=settings, user=user)
+        with working(f"trying {wanted.task} before its leaderboard is created"):
+            return backend.create_board(wanted)
     except OwnHarnessNeeded as error:
         if not may_ask or not sys.stdin.isatty():
-            error.add_note(f"kernelcup board create {shlex.quote(task)} --harness own{backend.option}")
+            error.add_note(f"kernelcup board create {shlex.quote(wanted.task)} --harness own{backend.option}")
             raise
         typer.echo(plain(str(error)))
         typer.confirm("Create it with the task's own harness?", abort=True)
-    own = {**settings, "harness": HarnessKind.OWN}
-    return backend.create_board(task, name=name, devices=devices, settings=own, user=user)
+    own = {**wanted.settings, "harness": HarnessKind.OWN}
+    return backend.create_board(dataclasses.replace(wanted, settings=own))
 
 
 @app.command("list")

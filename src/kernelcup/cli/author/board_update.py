@@ -18,7 +18,7 @@ from kernelcup.cli.options import BoardArgument, HarnessOption, JsonOption
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kernelcup.cli.backend.base import Backend, Update
+    from kernelcup.cli.backend.base import Update
     from kernelcup.services.boards.changes import Affected, UpdatePreview
 
 PreviewOption = Annotated[bool, typer.Option("--preview", help="Only show what would change.")]

@@ -34,6 +34,20 @@ class Ask:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NewBoard:
+    """A leaderboard to create."""
+
+    task: str
+    """As typed: folder, zip, file or name."""
+    name: str | None
+    """None for the task's name."""
+    devices: Sequence[str]
+    settings: Mapping[str, Any]
+    user: str | None
+    """The creator, for this machine's database."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Update:
     """Changes to a leaderboard."""
 
@@ -132,15 +146,7 @@ class Backend(Protocol):
     def task_object(self, board: str) -> Mapping[str, object]:
         """Return a leaderboard's task as ``--json`` prints it."""
 
-    def create_board(
-        self,
-        task: str,
-        *,
-        name: str | None,
-        devices: Sequence[str],
-        settings: Mapping[str, Any],
-        user: str | None,
-    ) -> tuple[BoardInfo, Sequence[str]]:
+    def create_board(self, wanted: NewBoard) -> tuple[BoardInfo, Sequence[str]]:
         """Create a leaderboard; return it, and how its harness was chosen. Raise ``OwnHarnessNeeded``."""
 
     def preview(self, update: Update) -> UpdatePreview:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from kernelcup.cli import wiring
-from kernelcup.cli.backend.base import Ask, Changed, Update
+from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.show import render
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.cli.show.task_object import without_hidden
@@ -192,28 +192,21 @@ class LocalBackend:
             "templates": templates_of(found.board, found.task),
         }
 
-    def create_board(
-        self,
-        task: str,
-        *,
-        name: str | None,
-        devices: Sequence[str],
-        settings: Mapping[str, Any],
-        user: str | None,
-    ) -> tuple[BoardInfo, Sequence[str]]:
+    def create_board(self, wanted: NewBoard) -> tuple[BoardInfo, Sequence[str]]:
         """Create a leaderboard; return it, and how its harness was chosen."""
-        found = wiring.find_task(task)
+        found = wiring.find_task(wanted.task)
+        settings = dict(wanted.settings)
         made = boards.make_board(
             self._db,
-            name=found.name if name is None else name,
+            name=found.name if wanted.name is None else wanted.name,
             task=found,
-            devices=devices or [self._config.devices[0].name],
-            creator=wiring.creator_name(self._db, user),
+            devices=wanted.devices or [self._config.devices[0].name],
+            creator=wiring.creator_name(self._db, wanted.user),
             now=datetime.now(UTC),
             known_devices=self._config.devices,
             trial=wiring.make_trial(self._config),
-            harness=settings.get("harness"),
-            settings=BoardSettings(**{key: settings[key] for key in settings if key != "harness"}),
+            harness=settings.pop("harness", None),
+            settings=BoardSettings(**settings),
         )
         return BoardInfo.of(made.board), made.notes
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from kernelcup.cli import wiring
-from kernelcup.cli.backend.base import Ask, Changed, Update
+from kernelcup.cli.backend.base import Ask, Changed, NewBoard, Update
 from kernelcup.cli.compete.follow import Follower
 from kernelcup.cli.show.plain_text import plain
 from kernelcup.client.api import Api
@@ -169,20 +169,13 @@ class ServerBackend:
         """Return a leaderboard's task as ``--json`` prints it."""
         return self._api.task_object(board)
 
-    def create_board(
-        self,
-        task: str,
-        *,
-        name: str | None,
-        devices: Sequence[str],
-        settings: Mapping[str, Any],
-        user: str | None,
-    ) -> tuple[BoardInfo, Sequence[str]]:
+    def create_board(self, wanted: NewBoard) -> tuple[BoardInfo, Sequence[str]]:
         """Send a task and create its leaderboard; return the leaderboard and how its harness was chosen."""
-        refuse_user(user)
-        found, files = pack(wiring.task_path(task))
-        wanted = {"name": found.name if name is None else name, **settings_object(settings)}
-        return self._api.create_board(wanted | ({"devices": list(devices)} if devices else {}), files)
+        refuse_user(wanted.user)
+        found, files = pack(wiring.task_path(wanted.task))
+        name = found.name if wanted.name is None else wanted.name
+        devices = {"devices": list(wanted.devices)} if wanted.devices else {}
+        return self._api.create_board({"name": name, **settings_object(wanted.settings), **devices}, files)
 
     def preview(self, update: Update) -> UpdatePreview:
         """Return the changes that an update would make."""

@@ -16,7 +16,6 @@ from kernelcup.cli.show.plain_text import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.models import JobInfo, SubmissionInfo
     from kernelcup.domain import RankingBy
 

@@ -18,7 +18,6 @@ from kernelcup.cli.options import JsonOption, ModeOption, SubmissionFile, Submis
 from kernelcup.cli.show.plain_text import plain
 
 if TYPE_CHECKING:
-    from kernelcup.cli.backend.base import Backend
     from kernelcup.client.models import BoardInfo
 
 
