@@ -15,7 +15,7 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.results.standings import standings
 from kernelcup_harness.protocol import TrustLevel
 
-AUDITED = BoardChanges(trust=TrustRule.REPLAYED)
+REPLAYED = BoardChanges(trust=TrustRule.REPLAYED)
 
 
 @pytest.fixture
@@ -52,12 +52,12 @@ def test_a_stricter_rule_names_those_who_leave_and_those_who_move(db, judged) ->
     judged("ada", 4000)
     judged("cyn", 5000)
     assert ranks(db) == {"eve": 1, "ada": 2, "bob": 3, "cyn": 4}
-    (found,) = rank_changes(db, OPERATOR, "double", now=NOW, changes=AUDITED)
+    (found,) = rank_changes(db, OPERATOR, "double", now=NOW, changes=REPLAYED)
     assert (found.device, found.entries, found.leaving, found.changing) == ("H100", 4, 1, 3)
     told = [(each.user, each.old_rank, each.new_rank) for each in found.moves]
     assert told == [("eve", 1, None), ("bob", 3, 1), ("cyn", 4, 3)]
     assert [round(each.score_s * 1e9) for each in found.moves] == [1000, 3000, 5000]
-    update_board(db, OPERATOR, "double", changes=AUDITED, now=NOW)
+    update_board(db, OPERATOR, "double", changes=REPLAYED, now=NOW)
     assert ranks(db) == {"bob": 1, "ada": 2, "cyn": 3}
     assert moves(db, changes=BoardChanges(trust=TrustRule.ANY)) == [
         ("bob", 1, 3),
@@ -69,14 +69,14 @@ def test_a_stricter_rule_names_those_who_leave_and_those_who_move(db, judged) ->
 def test_looking_changes_nothing(db, judged) -> None:
     judged("eve", 1000, trust=TrustLevel.SELF_MEASURED)
     before = boards.get_board(db, "double"), ranks(db), audit_log.entries(db, OPERATOR)
-    assert moves(db, changes=AUDITED) == [("eve", 1, None)]
+    assert moves(db, changes=REPLAYED) == [("eve", 1, None)]
     assert (boards.get_board(db, "double"), ranks(db), audit_log.entries(db, OPERATOR)) == before
 
 
 def test_of_a_long_list_the_first_are_named_and_all_are_counted(db, judged) -> None:
     for number in range(4):
         judged(f"user{number}", 1000 + 100 * number, trust=TrustLevel.SELF_MEASURED)
-    (found,) = rank_changes(db, OPERATOR, "double", now=NOW, changes=AUDITED, most=2)
+    (found,) = rank_changes(db, OPERATOR, "double", now=NOW, changes=REPLAYED, most=2)
     assert ([each.user for each in found.moves], found.changing) == (["user0", "user1"], 4)
 
 
@@ -99,4 +99,4 @@ def test_a_new_task_empties_the_ranking_and_the_task_of_before_fills_it_again(db
 
 def test_strangers_are_told_nothing(db, judged) -> None:
     with pytest.raises(Forbidden):
-        rank_changes(db, make_actor(db, "eve", role=Role.CREATOR), "double", now=NOW, changes=AUDITED)
+        rank_changes(db, make_actor(db, "eve", role=Role.CREATOR), "double", now=NOW, changes=REPLAYED)

@@ -69,7 +69,7 @@ def people(db, person) -> dict[str, Any]:
         "case": 0,
         "parameters": {"size": 1024},
         "score_ns": 2000.0,
-        "claim_ns": 1500.0,
+        "raw_ns": 2100.0,
         "samples_ns": [1, 2],
     }
     evidence = {"findings": [{"code": "below_floor", "text": EVIL}], "cases": [case], "note": EVIL}

@@ -124,7 +124,7 @@ class BoardSettings:
     review_tags: Sequence[str] = ()
     """Tags of the static screen with which a ranked result must be reviewed before it counts."""
     trust: TrustRule = TrustRule.ANY
-    """How far a time must be proven to rank."""
+    """Which times rank."""
     duel: bool = False
     """Whether a new first place must win a duel against the previous one, measured in turns."""
     event: str = ""

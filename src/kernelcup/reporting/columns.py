@@ -127,7 +127,6 @@ def evidence_lines(evidence: Mapping[str, Any]) -> Iterator[str]:
 def _case_line(each: Mapping[str, Any]) -> str:
     figures = {
         "score": each["score_ns"],
-        "claim": each["claim_ns"],
         "raw": each["raw_ns"],
         "floor": each["floor_ns"],
     }

@@ -75,7 +75,6 @@ class CaseFiguresOut(BaseModel):
     """Measurements of a public case."""
 
     case: int
-    claimed_ns: float | None
     counted_ns: float | None
     floor_ns: float | None = Field(description="The least time that this device needs for the task.")
 

@@ -32,7 +32,6 @@ class CaseFigures:
     """The figures of a public case, in nanoseconds."""
 
     case: int
-    claimed_ns: float | None
     counted_ns: float | None
     floor_ns: float | None
     """The least time that this device needs for the task."""
@@ -127,7 +126,7 @@ def _entry(found: Reviewed, board: Leaderboard, name: str, evidence: Mapping[str
 
 
 def _findings(evidence: Mapping[str, Any]) -> list[str]:
-    """Return the audits' findings in words, without figures."""
+    """Return what was found, in words without figures."""
     found = evidence.get("findings")
     codes = (
         [str(each.get("code", "")) for each in found if isinstance(each, dict)]
@@ -143,7 +142,6 @@ def _cases(evidence: Mapping[str, Any]) -> list[CaseFigures]:
     return [
         CaseFigures(
             case=int(each["case"]),
-            claimed_ns=_number(each.get("claim_ns")),
             counted_ns=_number(each.get("score_ns")),
             floor_ns=_number(each.get("floor_ns")),
         )

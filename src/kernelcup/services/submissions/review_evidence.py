@@ -71,6 +71,6 @@ def _cases(cases: list[CaseResult]) -> Iterator[dict[str, Any]]:
 
 
 def _figures(timing: Timing) -> dict[str, Any]:
-    kept = ("samples_ns", "discarded_ns", "clocks_mhz", "offset_ns", "audit")
-    derived = {name: to_json(getattr(timing, name)) for name in ("score_ns", "claim_ns", "raw_ns")}
+    kept = ("samples_ns", "own_ns", "overhead_ns", "discarded_ns", "clocks_mhz", "offset_ns", "audit")
+    derived = {name: to_json(getattr(timing, name)) for name in ("score_ns", "raw_ns")}
     return {**derived, **{name: to_json(getattr(timing, name)) for name in kept}}

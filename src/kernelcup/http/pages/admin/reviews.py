@@ -24,8 +24,7 @@ PER_PAGE = 50
 KNOWN = ("findings", "cases", "calibration", "tags", "lines", "rejected_in_review")
 FIGURES = (
     ("score_ns", "Ranked by"),
-    ("claim_ns", "Claimed"),
-    ("raw_ns", "Judge's clock"),
+    ("raw_ns", "Samples"),
     ("floor_ns", "Floor"),
 )
 """Times of a case's evidence, and what columns call them."""
