@@ -30,7 +30,7 @@ def final(
             min=2,
             max=30,
             metavar="K",
-            help="How many of the best take part, and whoever shares the rank of the last one; default: 10.",
+            help="How many of the best take part, and entries that share the rank of the last one; default: 10.",
         ),
     ] = None,
     device: Annotated[
@@ -44,8 +44,8 @@ def final(
     """Hold the final of a closed leaderboard, or show its official order.
 
     The best meet in duels, each measured in turns on one device, until every entry stands behind those that are
-    known to be faster. All intervals hold together in 98 % of finals. Who goes by the wall clock on a GPU, or cannot
-    be measured, is compared by the ranked times instead, and the result says so.
+    known to be faster. All intervals hold together in 98 % of finals. Entries that go by the wall clock on a GPU,
+    or cannot be measured, are compared by their ranked times instead, and the result says so.
 
     Duels wait in the queue, and a final goes on when the service starts again; the same command shows it.
     """

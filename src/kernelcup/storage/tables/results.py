@@ -118,7 +118,7 @@ class OlderBestRow(Base):
 
 
 class FinalRow(Base):
-    """A final of one (leaderboard, device): duels of the best, which decide about the official order."""
+    """A final of one (leaderboard, device): duels of the best, from which the official order follows."""
 
     __tablename__ = "finals"
     __table_args__ = (Index(None, "leaderboard_id", "device", "id"), NEVER_REUSE_IDS)
