@@ -224,11 +224,6 @@ class CaseRun:
         """Whether the case has used up its time: then only the required calls are still made."""
         return self._stage.timed and self._all_s >= self._budget_s + WARM_UP_S
 
-    @property
-    def call_s(self) -> float:
-        """Seconds for one call including preparation and checks, 0 while it is not known."""
-        return self._all_s / (self.count - 1) if self.count > 1 else 0.0
-
     def _surprise(self) -> SampleName | None:
         """Return an earlier input or a twin of one if it is time for a surprise, else None."""
         due = self._surprises.get(self._inputs)
@@ -251,10 +246,6 @@ class CaseRun:
             return True
         self.unchecked += 1
         return False
-
-    def skip_inputs(self, first: int) -> None:
-        """Use unseen inputs from now on: their numbers begin with this one."""
-        self._inputs = first
 
     def fresh(self) -> SampleName:
         """Return an input that has not been used before."""

@@ -12,7 +12,7 @@ import torch
 from harness_runs import own_spec, quick_spec, run
 from inside import cases, judged
 
-from kernelcup_harness import device_memory, endings
+from kernelcup_harness import bench, device_memory, endings
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.frames import ChannelClosed
@@ -118,6 +118,19 @@ def test_a_submission_that_takes_all_device_memory_in_a_ranked_call_is_to_blame(
     honest.mkdir()
     device.theirs = 0
     assert last_end(judged(ranked(HONEST), honest))[0] == "accepted"
+
+
+def test_a_rival_whose_process_does_not_start_is_the_machines_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_channel: Any) -> None:
+        raise ChannelClosed("end of stream")
+
+    monkeypatch.setattr(bench, "hello", closed)
+    events = judged(ranked(HONEST, rival=HONEST, rival_name="rival.py"), tmp_path)
+    verdict, reason, message = last_end(events)
+    assert (verdict, reason) == ("internal_error", "machine")
+    assert "rival: end of stream" in message
 
 
 IMPOSSIBLE = [Work(bytes=1e15)]
