@@ -20,8 +20,7 @@ from pathlib import Path
 
 from kernelcup_harness import build_store, processes, sandbox, surroundings, sysinfo
 from kernelcup_harness.build_store import Build, BuildStore
-from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, StageName, Verdict
-from kernelcup_harness.record import Ending, Record
+from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, Verdict
 
 # A submission with one of these words probably compiles something at import.
 BUILD_MARKS = (*surroundings.CUDA_MARKS, "triton.compile(")
@@ -33,6 +32,10 @@ NOT_IN_KEY = ("CUDA_VISIBLE_DEVICES",)
 def builds_at_import(submission: str) -> bool:
     """Return whether a submission needs a build step."""
     return any(mark in submission for mark in BUILD_MARKS)
+
+
+Ending = tuple[Verdict, Reason, str]
+"""Verdict, reason and text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,16 +91,6 @@ class Builder:
         has_own_names = boxed and sandbox.kind() is sandbox.Kind.BUBBLEWRAP
         self._store = store if has_own_names and spec.build_scope else None
         self._max_bytes = max_bytes
-
-    def run(self, record: Record, *, also_with_gpu: bool = False) -> Built:
-        """Begin the import stage and build. Only a build that is too large ends the stage."""
-        record.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
-        built = self.get(also_with_gpu=also_with_gpu)
-        record.environment["build"] = built.how
-        if built.too_much is not None:
-            record.stdout, record.stderr = built.printed()
-            record.end(*built.too_much)
-        return built
 
     def get(self, *, also_with_gpu: bool = False) -> Built:
         """Return a build; ``also_with_gpu`` tries again with the GPU if it fails without."""

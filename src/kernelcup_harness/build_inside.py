@@ -44,7 +44,7 @@ def main(archive_fd: str, file: str, parent: str, memory_bytes: str) -> None:
 
 def import_submission(file: str, memory_bytes: int | None) -> NoReturn:
     """Import it as the contestant would, and exit."""
-    from kernelcup_harness import contestant
+    from kernelcup_harness import importing
 
     processes.limit_resources(memory_bytes)
     sys.path.insert(0, os.getcwd())
@@ -55,7 +55,7 @@ def import_submission(file: str, memory_bytes: int | None) -> NoReturn:
             from kernelcup_harness import emulation
 
             emulation.install()
-        contestant.import_file(Path(file))
+        importing.import_file(Path(file))
     except BaseException:
         traceback.print_exc()
         code = 1

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import statistics
 from typing import Any
 
 import torch
 
 from kernelcup_harness import wire
-
-PROFILED_LAUNCHES = 30
 
 
 class Noop:
@@ -46,18 +42,3 @@ class Nothing:
 def whole(tensor: torch.Tensor) -> torch.Tensor:
     """Return a contiguous tensor like an expanded one."""
     return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
-
-
-def empty_kernel_ns() -> float | None:
-    """Return the profiler's time of an empty kernel in nanoseconds; None if the profiler cannot be used."""
-    from torch.profiler import ProfilerActivity, profile
-
-    durations: list[float] = []
-    with contextlib.suppress(RuntimeError, AttributeError):
-        with profile(activities=[ProfilerActivity.CUDA]) as recorded:
-            for _ in range(PROFILED_LAUNCHES):
-                torch.cuda._sleep(0)
-            torch.cuda.synchronize()
-        events = recorded.profiler.kineto_results.events()
-        durations = [float(event.duration_ns()) for event in events if "spin" in event.name()]
-    return statistics.median(durations) if durations else None

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kernelcup_harness import sysinfo
 from kernelcup_harness.calibration_protocol import DeviceCalibration, fits, relative_spread
-from kernelcup_harness.physics import Precision
 from kernelcup_harness.protocol import Backend, DeviceFacts
+from kernelcup_harness.protocol.precision import Precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +49,7 @@ RESTS_S = (0.0, 0.2, 5.0)
 """Rests of a GPU before each repeat of a canary that does not fit."""
 
 LAUNCHES = (200, 800)
+PROFILED_LAUNCHES = 30
 
 
 class Stopwatch(Protocol):
@@ -379,12 +380,21 @@ def launches(backend: Backend, watch: Stopwatch) -> dict[str, Any]:
 
 
 def profiled_empty_ns(backend: Backend) -> float:
-    """Return the profiler's time of the trusted contestant's empty kernel in nanoseconds; 0 if it is not known."""
+    """Return the profiler's time of an empty kernel in nanoseconds; 0 if the profiler cannot be used."""
     if backend is not Backend.CUDA:
         return 0.0
-    from kernelcup_harness import builtin
+    import torch
+    from torch.profiler import ProfilerActivity, profile
 
-    return builtin.empty_kernel_ns() or 0.0
+    durations: list[float] = []
+    with suppress(RuntimeError, AttributeError):
+        with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+            for _ in range(PROFILED_LAUNCHES):
+                torch.cuda._sleep(0)
+            torch.cuda.synchronize()
+        events = recorded.profiler.kineto_results.events()
+        durations = [float(event.duration_ns()) for event in events if "spin" in event.name()]
+    return statistics.median(durations) if durations else 0.0
 
 
 def slope_ns(call: Callable[[], Any], watch: Stopwatch) -> float:

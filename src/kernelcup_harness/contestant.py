@@ -7,64 +7,36 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import faulthandler
 import gc
 import gzip
-import importlib.util
 import os
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from kernelcup_harness import handover, processes
-from kernelcup_harness.frames import Channel, ChannelClosed
-from kernelcup_harness.surroundings import CLEAN_ROOM, PER_THREAD
+from kernelcup_harness.frames import Channel
+from kernelcup_harness.importing import import_file
+from kernelcup_harness.surroundings import PER_THREAD
 
 if TYPE_CHECKING:
     from kernelcup_harness import slots, wire
     from kernelcup_harness.replay import exporting
 
-MAX_FRAME = 16 << 20
 MAX_TEXT = 8 << 10
 NO_TRITON = (
     "The submission failed because Triton is not installed on the machine that judged it. The operator of "
     "that machine can install it with `pip install triton`; `kernelcup doctor` lists what else is missing.\n"
 )
 MAX_TRACE = 4 << 20
-# Imported before a job arrives.
-AHEAD = tuple(f"kernelcup_harness.{name}" for name in "aliasing builtin devices graphs slots wire".split())
 NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
 # Exceptions of compilers that run at the first call, by class name: the harness does not import
 # their packages.
 BUILD_ERRORS = frozenset(
     {"CompilationError", "CompileTimeAssertionFailure", "CompileException", "NVRTCError", "PTXASError"}
 )
-
-
-def main(channel_fd: str, runner_fd: str, parent: str) -> None:
-    """Serve one job over the socket ``channel_fd``; the working folder holds the submission.
-
-    The job itself comes from the runner over ``runner_fd``.
-    """
-    handover.wait_as_contestant(runner_fd, parent, ahead=AHEAD)
-    # A crash, or a hang that the runner ends, prints where it happened.
-    faulthandler.enable(2, all_threads=False)
-    channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
-    hands = None
-    if os.environ.get(CLEAN_ROOM):
-        from kernelcup_harness.replay.hands import GpuHands
-
-        # Before anything uses the driver: code that is loaded earlier would not be seen.
-        hands = GpuHands()
-    # Without a channel nothing can be reported. Exit handlers of the submission are not run.
-    try:
-        Contestant(channel, hands=hands).serve()
-    except ChannelClosed:
-        os._exit(processes.CHANNEL_LOST)
 
 
 class Contestant:
@@ -252,17 +224,6 @@ class Contestant:
         if isinstance(error, ImportError) and "inline CUDA" in text:
             return "compile"
         return "import" if stage == "load" else "exception"
-
-
-def import_file(path: Path) -> ModuleType:
-    """Import a file as the module of its name, as ``import`` would."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def describe(error: BaseException) -> str:

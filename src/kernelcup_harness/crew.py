@@ -236,7 +236,7 @@ class Crew:
         parent = surroundings.parent_id(boxed=self.boxed)
         numbers = [str(fd) for fd in fds]
         arguments = [numbers[0], parent, *numbers[1:]] if role == JUDGE else [*numbers, parent]
-        module = {JUDGE: "judge", TIMER: "replay.timer"}.get(role, "contestant")
+        module = {JUDGE: "judge_process", TIMER: "timer_process"}.get(role, "contestant_process")
         gpu = self.backend is Backend.CUDA
         box = sandbox.Sandbox(user_id=USER_IDS[role], files=files, gpu=gpu)
         limits = Limits()

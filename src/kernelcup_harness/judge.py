@@ -6,14 +6,13 @@ frame, so that none is lost when the run is cut off.
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelcup_harness import endings, handover
+from kernelcup_harness import endings
 from kernelcup_harness.aside import Aside
 from kernelcup_harness.endings import FAILURES, RunEnds
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
@@ -45,40 +44,12 @@ if TYPE_CHECKING:
     from kernelcup_harness.replay.session import Session
     from kernelcup_harness.replay.stage import Judging
 
-MAX_CONTESTANT_FRAME = 16 << 20
 HELLO_TIMEOUT_S = 120.0
 PROGRESS_INTERVAL_S = 0.2
 MAX_MESSAGE = 16 << 10
 DISMISS_S = 30.0
 """Time for the runner to end the contestants."""
 TIMER = "timer"
-
-# Imported before a job arrives.
-AHEAD = (
-    "kernelcup_harness.bench",
-    "kernelcup_harness.calibration",
-    "kernelcup_harness.answers",
-    "kernelcup_harness.calls",
-    "kernelcup_harness.checks",
-    "kernelcup_harness.device_memory",
-    "kernelcup_harness.sysinfo",
-    "kernelcup_harness.task_code",
-)
-# Imported while the judge waits. ``torch.use_deterministic_algorithms``, which most references call, imports it
-# and 900 modules with it: three to seven seconds of the first job that needs it.
-WHILE_IDLE = ("torch._inductor.config",)
-
-
-def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
-    """Judge one job: the runner on one socket, each contestant on one of the others."""
-    # Threads that wait for work must not keep the contestant from the processors that it is timed on.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    job = handover.wait_as_judge(runner_fd, parent, *contestant_fds, ahead=AHEAD, while_idle=WHILE_IDLE)
-    channels = {
-        role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
-        for role, fd in job.contestants.items()
-    }
-    Judge(job.spec, job.secret, job.runner, channels).judge()
 
 
 class Judge:

@@ -225,13 +225,15 @@ class OwnHarness:
         """
         laid = self._lay_out([])
         self._has_run = True
+        self._record.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
         built = build.Builder(
             self._spec,
             files=laid.files,
             environment=self._environment(laid.root),
             boxed=self._boxed,
             store=build_store.from_environment(os.environ),
-        ).run(self._record, also_with_gpu=self._spec.backend is Backend.CUDA)
+        ).get(also_with_gpu=self._spec.backend is Backend.CUDA)
+        self._record.build(built)
         if built.too_much is not None:
             return False
         if self._boxed:

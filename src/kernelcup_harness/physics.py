@@ -15,22 +15,8 @@ Pure functions; no torch.
 from __future__ import annotations
 
 import math
-from enum import StrEnum
 
 from kernelcup_harness.protocol import DeviceFacts, Finding, Work
-
-
-class Precision(StrEnum):
-    """Precisions for which a calibration may have a matrix rate."""
-
-    FP64 = "fp64"
-    FP32 = "fp32"
-    """Without TF32."""
-    TF32 = "tf32"
-    FP16 = "fp16"
-    BF16 = "bf16"
-    FP8 = "fp8"
-
 
 NEAR = 1.1
 """A time below this multiple of the floor is reported."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernelcup_harness import audits
+from kernelcup_harness.build import Built, Ending
 from kernelcup_harness.processes import CHANNEL_LOST, Child
 from kernelcup_harness.protocol import (
     Backend,
@@ -86,6 +87,13 @@ class Record:
             self.found.append(from_json(Finding, event["finding"]))
         elif kind == "sample":
             self._on_event(event)
+
+    def build(self, built: Built) -> None:
+        """Record a build in the import stage. Only a build that is too large ends the stage."""
+        self.environment["build"] = built.how
+        if built.too_much is not None:
+            self.stdout, self.stderr = built.printed()
+            self.end(*built.too_much)
 
     def begin(self, name: StageName, limit_s: float, planned: int) -> None:
         """Start a stage, or restart the current one, whose time then continues."""
@@ -167,9 +175,6 @@ class Record:
             calibration=self.calibration,
             duel=self.duel,
         )
-
-
-Ending = tuple[Verdict, Reason, str]
 
 
 def ended(child: Child, limits: Limits, memory_bytes: int, *, timeout_s: float) -> Ending:

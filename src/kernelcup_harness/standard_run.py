@@ -151,7 +151,9 @@ class StandardRun:
         for role in roles:
             builder = self._builder(role)
             if role == SUBMISSION:
-                built = builder.run(self._record)
+                self._record.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
+                built = builder.get()
+                self._record.build(built)
                 if built.too_much is not None:
                     return None
             else:

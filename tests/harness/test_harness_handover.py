@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelcup_harness import handover, judge
+from kernelcup_harness import handover, judge_process
 from kernelcup_harness.frames import Channel
 
 POINT = 10
@@ -30,7 +30,7 @@ def ends() -> tuple[Channel, Channel]:
 def test_a_judge_that_waits_imports_what_deterministic_algorithms_need(
     ends: tuple[Channel, Channel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert f"import {judge.WHILE_IDLE[0]}" in inspect.getsource(torch.use_deterministic_algorithms)
+    assert f"import {judge_process.WHILE_IDLE[0]}" in inspect.getsource(torch.use_deterministic_algorithms)
     imported, says_so = os.pipe()
     (tmp_path / "takes_seconds.py").write_text(f"import os\nos.write({says_so}, b'x')\n")
     monkeypatch.syspath_prepend(str(tmp_path))

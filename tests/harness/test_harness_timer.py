@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 from test_harness_replay import FakeDriver, capture, launch
 
+from kernelcup_harness import timer_process
 from kernelcup_harness.frames import Channel
 from kernelcup_harness.replay import engine, graph_data, start_gun, timer, window
 from kernelcup_harness.replay.driver import Driver, DriverError
+from kernelcup_harness.replay.failures import Failure
 from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused
-from kernelcup_harness.replay.timer import Failure, Part
+from kernelcup_harness.replay.timer import Part
 
 LASTS_NS, CLOCK_NS = 20_000, 4_000
 
@@ -380,6 +382,6 @@ def test_a_timer_has_no_torch() -> None:
 
 
 def test_a_machine_without_a_driver_has_a_timer_that_says_so() -> None:
-    found, trouble = timer.prepared()
+    found, trouble = timer_process.prepared()
 
     assert (found is None) == bool(trouble)

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, audits, estimates, poison, wire
+from kernelcup_harness import aliasing, estimates, poison, wire
 from kernelcup_harness.answers import MOST_TENSORS, Answer, CallFailed, GuardBroken
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Fault, Place, Wrong
@@ -25,6 +25,7 @@ from kernelcup_harness.frames import BrokenProtocol, text_of
 from kernelcup_harness.lines import Line
 from kernelcup_harness.protocol import Audit, Finding, Reason, SampleName, TrustLevel
 from kernelcup_harness.replay import layout
+from kernelcup_harness.replay.failures import MOST_EXPORT_BYTES, Failure
 from kernelcup_harness.replay.layout import (
     HEAPS,
     INPUTS,
@@ -39,7 +40,6 @@ from kernelcup_harness.replay.layout import (
 from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused, times_of
 from kernelcup_harness.replay.mapping import INPUTS_SHARE, Mapping, heap_sizes
 from kernelcup_harness.replay.reasons import NotReplayed, WhyNot, named
-from kernelcup_harness.replay.timer import MOST_EXPORT_BYTES, Failure
 from kernelcup_harness.replay.wall_calls import WindowCalls
 from kernelcup_harness.schedule import PLACES, CaseRun, PlannedCase, Stage
 from kernelcup_harness.task_code import TaskFault
@@ -393,8 +393,13 @@ class CleanRoom:
         case.series_ns = self._series_ns(case)
         self._asked({"type": "check"}, "checked")
         score_ns = max(LEAST_NS, found.claim_ns)
-        audit = Audit(captured=True, score_ns=score_ns, level=TrustLevel.REPLAYED)
-        return audits.with_findings(audit, [longer_among_many(score_ns, case.series_ns)])
+        longer = longer_among_many(score_ns, case.series_ns)
+        return Audit(
+            captured=True,
+            score_ns=score_ns,
+            level=TrustLevel.REPLAYED,
+            findings=[longer] if longer is not None else [],
+        )
 
     def _series_ns(self, case: Case) -> float:
         """Return the time of a call in a series, by the timer's host clock; the order of places changes each time."""
@@ -579,7 +584,7 @@ def longer_among_many(score_ns: float, series_ns: float) -> Finding | None:
     if series_ns <= SERIES_SHARE * score_ns + SERIES_NS:
         return None
     text = (
-        f"one after another its calls take {audits.us(series_ns)} each by the clock of the timer's host, "
-        f"a single one {audits.us(score_ns)}"
+        f"one after another its calls take {series_ns / 1e3:.2f} us each by the clock of the timer's host, "
+        f"a single one {score_ns / 1e3:.2f} us"
     )
     return Finding(code="series_longer", text=text)

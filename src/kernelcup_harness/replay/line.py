@@ -8,7 +8,7 @@ from typing import Any, cast
 from kernelcup_harness import wire
 from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout, text_of
 from kernelcup_harness.lines import Line, MachineFailed
-from kernelcup_harness.replay.timer import Failure
+from kernelcup_harness.replay.failures import Failure
 
 LONGEST_NS = 1 << 62
 

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kernelcup_harness.replay.addresses import is_memory, words_of
 from kernelcup_harness.replay.driver import (
     DEVICE_MEMORY,
     CopyEnd,
@@ -17,7 +18,6 @@ from kernelcup_harness.replay.driver import (
     MemsetNode,
     u64,
 )
-from kernelcup_harness.replay.export import is_memory, words_of
 from kernelcup_harness.replay.graph_data import Capture, Child, Copy, Graph, Image, Launch, Memset, Node
 
 KEPT = frozenset({2, 4, 5, 11, 14})

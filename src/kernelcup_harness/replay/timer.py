@@ -11,21 +11,17 @@ Failures have the type ``fail`` and a name of :class:`Failure`.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Protocol
 
-from kernelcup_harness import processes
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, text_of
+from kernelcup_harness.frames import Channel, ChannelClosed, text_of
 from kernelcup_harness.replay import graph_data, rebuild, start_gun, window
 from kernelcup_harness.replay.driver import DriverError
+from kernelcup_harness.replay.failures import MOST_EXPORT_BYTES, Failure
 
 MAX_FRAME = 1 << 20
-MOST_EXPORT_BYTES = graph_data.HEAD.size + graph_data.MOST_HEAD_BYTES + graph_data.MOST_IMAGE_BYTES
 MOST_REPEATS, MOST_SERIES, MOST_PAIRS = 1_024, 4_096, 4_096
 MOST_SETS = 4
 """Most captures in one timer: two submissions, each loaded twice."""
@@ -34,17 +30,6 @@ FAULTED = 3
 """Exit code after a device fault."""
 FAULTS = frozenset({214, 220, 226, 700, 702, 709, *range(710, 721), 999})
 """Driver errors that make a context unusable."""
-
-
-class Failure(StrEnum):
-    """Stable names of failures."""
-
-    BAD_REQUEST = "bad_request"
-    BAD_GRAPH = "bad_graph"
-    NOT_REBUILT = "not_rebuilt"
-    NO_WINDOW = "no_window"
-    DEVICE_FAULT = "device_fault"
-    CLOCK = "clock"
 
 
 ENDING = frozenset({Failure.DEVICE_FAULT, Failure.CLOCK})
@@ -259,35 +244,3 @@ def read_all(fd: int, nbytes: int) -> bytes:
         parts.append(part)
         at += len(part)
     return b"".join(parts)
-
-
-def main(channel_fd: str, runner_fd: str, parent: str) -> None:
-    """Prepare before a job arrives, then serve one job."""
-    processes.die_with_parent(int(parent))
-    began = time.monotonic()
-    processes.limit_resources(None)
-    engine, trouble = prepared()
-    runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_FRAME, max_fds=0)
-    try:
-        runner.send({"type": "ready", "began": began, "imported": time.monotonic()})
-        runner.receive()
-    except (ChannelClosed, BrokenProtocol):
-        os._exit(0)
-    runner.close()
-    channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
-    code = 1
-    with contextlib.suppress(ChannelClosed, BrokenProtocol):
-        code = Timer(channel, engine, trouble).serve()
-    # A failed context may hang during an orderly shutdown.
-    os._exit(code)
-
-
-def prepared() -> tuple[Engine | None, str]:
-    """Return a prepared engine, or None and the reason."""
-    from kernelcup_harness.replay.engine import GpuEngine
-
-    try:
-        return GpuEngine(), ""
-    # An older driver lacks some of its functions.
-    except (OSError, AttributeError, DriverError, window.NoWindow, start_gun.ClockTrouble) as error:
-        return None, str(error)[:2_000]

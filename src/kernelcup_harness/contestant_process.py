@@ -1,0 +1,39 @@
+"""The untrusted process: started by the runner, serves one job."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+
+from kernelcup_harness import handover, processes
+from kernelcup_harness.contestant import Contestant
+from kernelcup_harness.frames import Channel, ChannelClosed
+from kernelcup_harness.surroundings import CLEAN_ROOM
+
+MAX_FRAME = 16 << 20
+
+
+# Imported before a job arrives.
+AHEAD = tuple(f"kernelcup_harness.{name}" for name in "aliasing builtin devices graphs slots wire".split())
+
+
+def main(channel_fd: str, runner_fd: str, parent: str) -> None:
+    """Serve one job over the socket ``channel_fd``; the working folder holds the submission.
+
+    The job itself comes from the runner over ``runner_fd``.
+    """
+    handover.wait_as_contestant(runner_fd, parent, ahead=AHEAD)
+    # A crash, or a hang that the runner ends, prints where it happened.
+    faulthandler.enable(2, all_threads=False)
+    channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
+    hands = None
+    if os.environ.get(CLEAN_ROOM):
+        from kernelcup_harness.replay.hands import GpuHands
+
+        # Before anything uses the driver: code that is loaded earlier would not be seen.
+        hands = GpuHands()
+    # Without a channel nothing can be reported. Exit handlers of the submission are not run.
+    try:
+        Contestant(channel, hands=hands).serve()
+    except ChannelClosed:
+        os._exit(processes.CHANNEL_LOST)

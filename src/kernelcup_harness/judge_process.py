@@ -1,0 +1,41 @@
+"""The process that decides: started by the runner, serves one job."""
+
+from __future__ import annotations
+
+import os
+
+from kernelcup_harness import handover
+from kernelcup_harness.frames import Channel
+from kernelcup_harness.judge import Judge
+
+MAX_CONTESTANT_FRAME = 16 << 20
+
+
+# Imported before a job arrives.
+AHEAD = (
+    "kernelcup_harness.bench",
+    "kernelcup_harness.calibration",
+    "kernelcup_harness.answers",
+    "kernelcup_harness.calls",
+    "kernelcup_harness.checks",
+    "kernelcup_harness.device_memory",
+    "kernelcup_harness.sysinfo",
+    "kernelcup_harness.task_code",
+)
+
+
+# Imported while the judge waits. ``torch.use_deterministic_algorithms``, which most references call, imports it
+# and 900 modules with it: three to seven seconds of the first job that needs it.
+WHILE_IDLE = ("torch._inductor.config",)
+
+
+def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
+    """Judge one job: the runner on one socket, each contestant on one of the others."""
+    # Threads that wait for work must not keep the contestant from the processors that it is timed on.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    job = handover.wait_as_judge(runner_fd, parent, *contestant_fds, ahead=AHEAD, while_idle=WHILE_IDLE)
+    channels = {
+        role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
+        for role, fd in job.contestants.items()
+    }
+    Judge(job.spec, job.secret, job.runner, channels).judge()

@@ -1,0 +1,20 @@
+"""The names of failures of the timer, and the largest capture that it takes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from kernelcup_harness.replay import graph_data
+
+MOST_EXPORT_BYTES = graph_data.HEAD.size + graph_data.MOST_HEAD_BYTES + graph_data.MOST_IMAGE_BYTES
+
+
+class Failure(StrEnum):
+    """Stable names of failures."""
+
+    BAD_REQUEST = "bad_request"
+    BAD_GRAPH = "bad_graph"
+    NOT_REBUILT = "not_rebuilt"
+    NO_WINDOW = "no_window"
+    DEVICE_FAULT = "device_fault"
+    CLOCK = "clock"

@@ -1,0 +1,45 @@
+"""The timer's process: started by the runner, serves one job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from kernelcup_harness import processes
+from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed
+from kernelcup_harness.replay import start_gun, window
+from kernelcup_harness.replay.driver import DriverError
+from kernelcup_harness.replay.timer import MAX_FRAME, Engine, Timer
+
+
+def main(channel_fd: str, runner_fd: str, parent: str) -> None:
+    """Prepare before a job arrives, then serve one job."""
+    processes.die_with_parent(int(parent))
+    began = time.monotonic()
+    processes.limit_resources(None)
+    engine, trouble = prepared()
+    runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_FRAME, max_fds=0)
+    try:
+        runner.send({"type": "ready", "began": began, "imported": time.monotonic()})
+        runner.receive()
+    except (ChannelClosed, BrokenProtocol):
+        os._exit(0)
+    runner.close()
+    channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
+    code = 1
+    with contextlib.suppress(ChannelClosed, BrokenProtocol):
+        code = Timer(channel, engine, trouble).serve()
+    # A failed context may hang during an orderly shutdown.
+    os._exit(code)
+
+
+def prepared() -> tuple[Engine | None, str]:
+    """Return a prepared engine, or None and the reason."""
+    from kernelcup_harness.replay.engine import GpuEngine
+
+    try:
+        return GpuEngine(), ""
+    # An older driver lacks some of its functions.
+    except (OSError, AttributeError, DriverError, window.NoWindow, start_gun.ClockTrouble) as error:
+        return None, str(error)[:2_000]
