@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kernelcup_harness import sysinfo
 from kernelcup_harness.calibration_protocol import DeviceCalibration, fits, relative_spread
-from kernelcup_harness.protocol import Backend, DeviceFacts
-from kernelcup_harness.protocol.precision import Precision
+from kernelcup_harness.protocol import Backend, DeviceFacts, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

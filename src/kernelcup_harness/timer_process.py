@@ -10,15 +10,15 @@ from kernelcup_harness import processes
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.replay import start_gun, window
 from kernelcup_harness.replay.driver import DriverError
+from kernelcup_harness.replay.engine import GpuEngine
 from kernelcup_harness.replay.timer import MAX_FRAME, Engine, Timer
 
 
 def main(channel_fd: str, runner_fd: str, parent: str) -> None:
-    """Prepare before a job arrives, then serve one job."""
+    """Wait for a job, then serve it. While it waits it has no context: the device is not in use."""
     processes.die_with_parent(int(parent))
     began = time.monotonic()
     processes.limit_resources(None)
-    engine, trouble = prepared()
     runner = Channel.from_fd(int(runner_fd), max_bytes=MAX_FRAME, max_fds=0)
     try:
         runner.send({"type": "ready", "began": began, "imported": time.monotonic()})
@@ -27,6 +27,7 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
         os._exit(0)
     runner.close()
     channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
+    engine, trouble = prepared()
     code = 1
     with contextlib.suppress(ChannelClosed, BrokenProtocol):
         code = Timer(channel, engine, trouble).serve()
@@ -36,8 +37,6 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
 
 def prepared() -> tuple[Engine | None, str]:
     """Return a prepared engine, or None and the reason."""
-    from kernelcup_harness.replay.engine import GpuEngine
-
     try:
         return GpuEngine(), ""
     # An older driver lacks some of its functions.

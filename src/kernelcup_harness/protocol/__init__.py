@@ -20,6 +20,7 @@ from kernelcup_harness.protocol.enums import (
     TrustLevel,
     Verdict,
 )
+from kernelcup_harness.protocol.precision import Precision
 from kernelcup_harness.protocol.report import (
     Audit,
     Calibration,
@@ -70,6 +71,7 @@ __all__ = [
     "Mismatch",
     "Mode",
     "Parameters",
+    "Precision",
     "ProtocolError",
     "Reason",
     "Replay",

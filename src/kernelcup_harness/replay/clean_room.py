@@ -305,6 +305,11 @@ class CleanRoom:
 
     def load(self) -> None:
         """Hand over the captured calls to the timer. Raise :class:`NotReplayed`."""
+        self.take_export()
+        self.hand_over()
+
+    def take_export(self) -> None:
+        """Take the captured calls from the contestant. Raise :class:`NotReplayed`."""
         arena = wire.Arena.create(MOST_EXPORT_BYTES)
         self._export = arena, 0
         reply = self._contestant.ask(
@@ -316,7 +321,6 @@ class CleanRoom:
         if type(nbytes) is not int or not 0 <= nbytes <= arena.size:
             raise BrokenProtocol("an export without a valid size")
         self._export = arena, nbytes
-        self.hand_over()
 
     def hand_over(self) -> None:
         """Have the timer load the export, again if it was loaded before."""
@@ -348,7 +352,7 @@ class CleanRoom:
             if fault is None:
                 continue
             untouched = self._is_untouched(case, at, pattern)
-            if self._is_right_when_called(case, sample):
+            if not self._alone and self._is_right_when_called(case, sample):
                 raise NotReplayed(WhyNot.ELSEWHERE if untouched else WhyNot.STALE)
             raise Wrong(sample, fault)
 
@@ -563,6 +567,8 @@ class CleanRoom:
                 raise CallFailed("exception", text) from refused
             if refused.name is Failure.DEVICE_FAULT:
                 raise NotReplayed(WhyNot.FAULTS, refused.text) from refused
+            if refused.name is Failure.FORGED:
+                raise BrokenProtocol(f"its device code forged a time: {refused.text}") from refused
             if refused.name in (Failure.BAD_GRAPH, Failure.NOT_REBUILT):
                 raise NotReplayed(WhyNot.REFUSED, refused.text) from refused
             if refused.name is Failure.NO_WINDOW:

@@ -60,7 +60,7 @@ class GpuEngine:
         return self._gun.series_ns([self._sets[group][place] for group, place in calls])
 
     def check(self) -> None:
-        """Raise ``ClockTrouble`` if an end stamp was written again after it had been read."""
+        """Raise ``StampForged`` if an end stamp was written again after it had been read."""
         self._gun.check()
 
     def _sweep_bytes(self) -> int:

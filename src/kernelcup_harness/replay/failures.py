@@ -18,3 +18,5 @@ class Failure(StrEnum):
     NO_WINDOW = "no_window"
     DEVICE_FAULT = "device_fault"
     CLOCK = "clock"
+    FORGED = "forged"
+    """An end time was written again after it had been read: only the replayed device code can do that."""

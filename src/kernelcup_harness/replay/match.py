@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.checks import Wrong
@@ -18,6 +19,7 @@ from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeo
 from kernelcup_harness.protocol import DuelResult, MeasureRules, SampleName
 from kernelcup_harness.replay import duels
 from kernelcup_harness.replay.clean_room import CleanRoom
+from kernelcup_harness.replay.line import TimerFailed
 from kernelcup_harness.replay.reasons import NotReplayed
 from kernelcup_harness.schedule import CaseRun, Stage
 
@@ -62,18 +64,34 @@ class Match:
         """The outcome, once it is known."""
 
     def prepare(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
-        """Capture the rival's calls while the contestants are still running, and load both sides twice."""
+        """Capture the rival's calls while the contestants are still running.
+
+        The timer gets them only when the submission's own times are taken: until then no code of another user runs
+        where these calls and their answers are.
+        """
         self._runs = [CaseRun(run.case, stage, MeasureRules(), 0.0, self._chance) for run in runs]
-        try:
+        with self._ending():
             self._load_rival()
             self._rival.lie_as(self._mine, self._runs)
             for run in self._runs:
                 self._rival.capture(run)
-            self._rival.load()
+            self._rival.take_export()
+
+    def _load(self) -> None:
+        """Load both sides twice, and replay the rival's calls once."""
+        with self._ending():
+            self._rival.contestant_is_gone()
+            self._rival.hand_over()
             self._rival.hand_over()
             self._mine.hand_over()
             for run in self._runs:
                 self._rival.verify(run)
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """End the duel with a word if the rival cannot take part."""
+        try:
+            yield
         except (NotReplayed, NotHeld) as reason:
             text = reason.text if isinstance(reason, NotReplayed) else str(reason)
             self._end("not_held", f"the rival: {text}")
@@ -81,12 +99,15 @@ class Match:
             self._end("", f"the rival: {error or type(error).__name__}")
 
     def fight(self, runs: Sequence[CaseRun]) -> DuelResult:
-        """Time pairs of all cases until the two sides can be distinguished. Raise the submission's failures."""
+        """Time pairs of all cases until the two sides can be distinguished.
+
+        Neither side is blamed for what goes wrong: each can write the memory of the other.
+        """
+        if self.result is None:
+            self._load()
         if self.result is not None:
             return self.result
-        self._rival.contestant_is_gone()
         until = time.monotonic() + LONGEST_S
-        empty_ns = statistics.median(self._mine.empties(EMPTIES))
         cases: list[list[float]] = [[] for _ in runs]
 
         def more(first: int, count: int) -> list[float]:
@@ -98,12 +119,11 @@ class Match:
             return duels.over_cases(taken)
 
         try:
+            empty_ns = statistics.median(self._mine.empties(EMPTIES))
             found, ratios = duels.decide(more, error=self._error, go_on=lambda: time.monotonic() < until)
             return duels.outcome(found, ratios, cases)
-        except NotHeld as reason:
+        except (NotHeld, TimerFailed) as reason:
             return self._end("not_held", str(reason))
-        except RivalFailed as failure:
-            return self._end("", str(failure))
 
     def _pairs(
         self, number: int, run: CaseRun, first: int, count: int, empty_ns: float
@@ -120,7 +140,7 @@ class Match:
         ]
         try:
             pairs = self._mine.turns(sides[0], sides[1], first, count)
-        except CallFailed as failure:
+        except (CallFailed, BrokenProtocol) as failure:
             # The failure cannot be attributed to either side.
             raise NotHeld(str(failure)) from failure
         self._check(other, run, samples)
@@ -133,17 +153,13 @@ class Match:
         return pairs
 
     def _check(self, other: CaseRun, run: CaseRun, samples: Sequence[SampleName]) -> None:
-        """Check the answers of both sides. Calls that write their input may be right only once: neither is blamed."""
-        for room, each in ((self._rival, other), (self._mine, run)):
+        """Check the answers of both sides. Raise :class:`NotHeld`."""
+        for who, room, each in (("rival", self._rival, other), ("submission", self._mine, run)):
             try:
                 room.check_laid(each, samples)
             except (Wrong, CallFailed, BrokenProtocol) as error:
-                if self._mine.writes_inputs(run):
-                    text = "calls that write into their input answer wrongly when they are repeated"
-                    raise NotHeld(text) from error
-                if room is self._mine:
-                    raise
-                raise RivalFailed(f"the rival: {error}") from error
+                text = f"the {who}'s calls answer wrongly when they are repeated in turns: {error}"
+                raise NotHeld(text) from error
 
     def _end(self, verdict: str, message: str) -> DuelResult:
         self.result = DuelResult(verdict=verdict, rival_message=(message or NO_TIME)[:2_000])

@@ -64,6 +64,10 @@ class ClockTrouble(RuntimeError):
     """The device did not do what the clock needs: a fault, a hang, or stamps that changed afterwards."""
 
 
+class StampForged(RuntimeError):
+    """An end time changed after it had been read."""
+
+
 class StartGun:
     """Times launches of graphs on one stream.
 
@@ -131,10 +135,10 @@ class StartGun:
         return time.perf_counter_ns() - begin
 
     def check(self) -> None:
-        """Raise :class:`ClockTrouble` if an end stamp was written again after it had been read."""
+        """Raise :class:`StampForged` if an end stamp was written again after it had been read."""
         for place, value in self._taken.items():
             if self._words[place] != value:
-                raise ClockTrouble("an end stamp changed after it had been read")
+                raise StampForged("an end time was written again after it had been read")
         self._taken.clear()
 
     def now(self) -> int:

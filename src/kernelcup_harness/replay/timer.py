@@ -32,7 +32,7 @@ FAULTS = frozenset({214, 220, 226, 700, 702, 709, *range(710, 721), 999})
 """Driver errors that make a context unusable."""
 
 
-ENDING = frozenset({Failure.DEVICE_FAULT, Failure.CLOCK})
+ENDING = frozenset({Failure.DEVICE_FAULT, Failure.CLOCK, Failure.FORGED})
 """Failures that end the process: nothing can be measured afterwards."""
 
 
@@ -72,7 +72,7 @@ class Engine(Protocol):
         """Launch calls back to back; return the nanoseconds by the host's clock."""
 
     def check(self) -> None:
-        """Raise ``ClockTrouble`` if a time was written again after it had been read."""
+        """Raise ``StampForged`` if a time was written again after it had been read."""
 
 
 class Timer:
@@ -122,6 +122,8 @@ class Timer:
             return answer(frame)
         except Failed as failed:
             return {"type": "fail", "name": failed.name.value, "text": str(failed)[:2_000]}
+        except start_gun.StampForged as forged:
+            return {"type": "fail", "name": Failure.FORGED.value, "text": str(forged)}
         except start_gun.ClockTrouble as trouble:
             return {"type": "fail", "name": Failure.CLOCK.value, "text": str(trouble)[:2_000]}
         except DriverError as error:

@@ -13,8 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from kernelcup.domain import Language, RankingBy
 from kernelcup.tasks.manifest.size_limits import MAX_TIMEOUT_S
-from kernelcup_harness.protocol import FEWEST_SEEDS, HarnessKind
-from kernelcup_harness.protocol.precision import Precision
+from kernelcup_harness.protocol import FEWEST_SEEDS, HarnessKind, Precision
 
 Timeout = Annotated[int, Field(gt=0, le=MAX_TIMEOUT_S)]
 Name = Annotated[str, Field(min_length=1)]
