@@ -57,7 +57,7 @@ def test_neither_notes_nor_figures_of_hidden_cases_are_sent(client, judging) -> 
     _, review = flagged(judging, hidden=True)
     decide(judging, review, "rejected")
     text = client.get(DOCKET).text
-    for secret in ("77.7", "private words", "500", "900"):
+    for secret in ("77.7", "private words", "510", "900"):
         assert secret not in text
 
 
