@@ -148,14 +148,3 @@ def student(level: float, freedom: int) -> float:
         (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
     )
     return z + math.fsum(term / freedom ** (power + 1) for power, term in enumerate(terms))
-
-
-def quantile(samples: Sequence[float], share: float) -> float:
-    """Return the value below which this share of the samples lies, between neighbours; NaN without samples."""
-    if not samples:
-        return math.nan
-    ordered = sorted(samples)
-    place = share * (len(ordered) - 1)
-    low = int(place)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])

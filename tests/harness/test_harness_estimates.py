@@ -90,12 +90,6 @@ def test_quantiles_are_students(freedom: int, expected: float) -> None:
     assert estimates.student(0.95, freedom) == pytest.approx(expected, rel=0.005)
 
 
-def test_quantiles_lie_between_neighbours() -> None:
-    assert estimates.quantile([4.0, 1.0, 3.0, 2.0], 0.5) == 2.5
-    assert estimates.quantile([1.0], 0.99) == 1.0
-    assert math.isnan(estimates.quantile([], 0.5))
-
-
 def test_a_moved_interval_never_goes_below_nothing() -> None:
     assert estimates.moved((5.0, 15.0), 10.0, 2.0) == (0.0, 7.0)
     assert estimates.moved(None, 1.0, 2.0) is None

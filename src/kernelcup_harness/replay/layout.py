@@ -20,7 +20,6 @@ HEAPS = {"submission": WINDOW, "rival": WINDOW + (128 << 30)}
 """First address of each contestant's own tensors."""
 INPUTS = WINDOW + (256 << 30)
 WRITABLE = WINDOW + (384 << 30)
-LARGEST_HEAP = 128 << 30
 BAND = 4096
 """Bytes before and after each writable input tensor."""
 
