@@ -150,9 +150,9 @@ class Bench:
         if stage.timed:
             self._processes = self.watch.gauge.processes()
 
-    def overhead_ns(self, stage: Stage, case: PlannedCase) -> float | None:
-        """Return the overhead in each sample of a case, None if it is not known."""
-        return self._overheads.of(stage, case) if self._overheads is not None else None
+    def overhead_ns(self, stage: Stage, case: PlannedCase, calls: Calls) -> float | None:
+        """Return the overhead in each sample of a case that is called this way, None if it is not known."""
+        return self._overheads.of(stage, case, calls) if self._overheads is not None else None
 
     def note_called(self, run: CaseRun, more: Sequence[Finding | None]) -> None:
         """Note the time of a case whose calls were timed by the wall clock."""

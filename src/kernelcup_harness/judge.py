@@ -300,7 +300,6 @@ class Judge:
         ]
         for run in runs:
             run.twins_allowed &= self._spec.near_twins
-            run.overhead_ns = self._bench.overhead_ns(stage, run.case)
             run.noise_share = self._spec.device.noise_share if self._spec.device is not None else 0.0
         return runs
 
@@ -312,6 +311,8 @@ class Judge:
         finishes = bench.finishes(stage)
         runs = self._runs(stage)
         calls = {run.case.index: self._calls_of(stage, run.case) for run in runs}
+        for run in runs:
+            run.overhead_ns = bench.overhead_ns(stage, run.case, calls[run.case.index])
         with bench.watch.phase(f"{stage.name.value}/calls" if stage.timed else stage.name.value):
             for run in turns(runs, shuffled=stage.timed, chance=self._chance):
                 result = self._step(stage, run, calls[run.case.index])

@@ -46,7 +46,7 @@ class Overheads:
         self._checks = checks
         self._caller = caller
         self._calls_of = calls_of
-        self._found_ns: dict[tuple[str, int], float] = {}
+        self._found_ns: dict[tuple[str, int, type], float] = {}
 
     def measure(self, stages: Sequence[Stage], clock: Callable[[], float] = time.monotonic) -> None:
         """Measure as many cases as there is time for. Raise :class:`MachineFailed`."""
@@ -57,18 +57,22 @@ class Overheads:
                 break
             # A failure of the task or a lack of memory is reported when the case itself is called.
             with suppress(TaskFault, wire.CannotCarry, torch.OutOfMemoryError):
-                self._found_ns[stage.name.value, case.index] = self._measured(stage, case, until, clock)
+                calls = self._calls_of(stage, case)
+                key = stage.name.value, case.index, type(calls)
+                self._found_ns[key] = self._measured(stage, case, calls, until, clock)
         if wanted:
             self._ours(lambda: self._caller.forget(timeout_s=TIMEOUT_S))
 
-    def of(self, stage: Stage, case: PlannedCase) -> float | None:
-        """Return the overhead of a case in nanoseconds, None if it was not measured."""
-        return self._found_ns.get((stage.name.value, case.index))
+    def of(self, stage: Stage, case: PlannedCase, calls: Calls) -> float | None:
+        """Return the overhead of a case in nanoseconds, None if it was not measured with calls of this kind."""
+        return self._found_ns.get((stage.name.value, case.index, type(calls)))
 
-    def _measured(self, stage: Stage, case: PlannedCase, until: float, clock: Callable[[], float]) -> float:
+    def _measured(
+        self, stage: Stage, case: PlannedCase, calls: Calls, until: float, clock: Callable[[], float]
+    ) -> float:
         place = self._checks.place(stage.name, case)
         data, form = self._checks.make_input(place, SampleName(input=0)), self._checks.form(place)
-        calls, samples = self._calls_of(stage, case), list[float]()
+        samples = list[float]()
 
         def sample() -> None:
             use_noop(self._caller, form)

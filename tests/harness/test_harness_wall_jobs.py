@@ -15,7 +15,7 @@ from test_harness_clean_room import HONEST, IN_PLACE, Waits, findings, ranked, t
 
 from kernelcup_harness import walls
 from kernelcup_harness.answers import Form
-from kernelcup_harness.calls import Caller
+from kernelcup_harness.calls import Caller, Calls
 from kernelcup_harness.frames import Channel
 from kernelcup_harness.protocol import Reason, StageName, TrustLevel, Verdict
 from kernelcup_harness.replay import clean_room, mapping, session
@@ -144,9 +144,11 @@ def test_the_overhead_of_a_call_is_measured_in_the_window_too(
     kinds: list[type] = []
     measured = walls.Overheads._measured
 
-    def noted(found: walls.Overheads, stage: Stage, case: PlannedCase, *arguments: Any) -> float:
-        kinds.append(type(found._calls_of(stage, case)))
-        return measured(found, stage, case, *arguments)
+    def noted(
+        found: walls.Overheads, stage: Stage, case: PlannedCase, calls: Calls, *arguments: Any
+    ) -> float:
+        kinds.append(type(calls))
+        return measured(found, stage, case, calls, *arguments)
 
     monkeypatch.setattr(walls.Overheads, "_measured", noted)
     events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=Waits)
@@ -157,6 +159,29 @@ def test_the_overhead_of_a_call_is_measured_in_the_window_too(
     assert case.timing is not None
     assert case.timing.overhead_ns is not None
     assert case.timing.overhead_ns > 0
+
+
+def test_the_overhead_of_calls_in_the_window_is_not_that_of_calls_through_the_hosts_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clean_room, "SMALL_BYTES", 0)
+    hands = type("Outside", (Fails,), {"reason": WhyNot.HOST_OUTPUT})
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=hands)
+
+    check_by_the_wall_clock(events)
+    (case,) = cases(events)
+    assert case.timing is not None
+    assert case.timing.overhead_ns is None
+
+
+def test_a_replayed_time_has_no_overhead_of_a_call(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path)
+
+    (case,) = cases(events)
+    assert case.timing is not None
+    assert case.timing.audit is not None
+    assert case.timing.audit.captured
+    assert case.timing.overhead_ns is None
 
 
 AGAIN = "KEPT = []\n\n\ndef custom_kernel(data):\n    KEPT or KEPT.append(data * 2)\n    return KEPT[0]\n"

@@ -164,6 +164,11 @@ def stage(count: int, *, timed: bool = True) -> Stage:
     return Stage(name=StageName.RANKED, cases=planned, limit_s=10.0, timed=timed)
 
 
+def of_host(caller: FakeCaller) -> Calls:
+    """Return a caller as what makes calls."""
+    return cast("Calls", caller)
+
+
 def overheads(caller: FakeCaller, *, fails: int | None = None) -> walls.Overheads:
     """Return what measures with a caller that is none; the generator of one case may fail."""
     return walls.Overheads(
@@ -177,8 +182,8 @@ def test_overheads_that_take_long_are_measured_of_the_first_case_only() -> None:
     caller, two = FakeCaller(), stage(2)
     found = overheads(caller)
     found.measure([two], clock=lambda: caller.now_s)
-    assert found.of(two, two.cases[0]) == 1000.0
-    assert found.of(two, two.cases[1]) is None
+    assert found.of(two, two.cases[0], of_host(caller)) == 1000.0
+    assert found.of(two, two.cases[1], of_host(caller)) is None
     assert caller.calls == walls.UNCOUNTED + 1
     assert caller.forgotten
 
@@ -187,7 +192,7 @@ def test_the_overhead_of_each_case_is_that_of_its_own_calls() -> None:
     caller, two = FakeCaller(call_s=0.01), stage(2)
     found = overheads(caller)
     found.measure([two], clock=lambda: caller.now_s)
-    assert [found.of(two, case) for case in two.cases] == [1000.0, 2000.0]
+    assert [found.of(two, case, of_host(caller)) for case in two.cases] == [1000.0, 2000.0]
     assert caller.calls == 2 * (walls.UNCOUNTED + walls.SAMPLES)
 
 
@@ -206,14 +211,14 @@ def test_a_case_whose_generator_fails_has_no_overhead_and_the_next_has() -> None
     caller, two = FakeCaller(call_s=0.01), stage(2)
     found = overheads(caller, fails=0)
     found.measure([two], clock=lambda: caller.now_s)
-    assert [found.of(two, case) for case in two.cases] == [None, 2000.0]
+    assert [found.of(two, case, of_host(caller)) for case in two.cases] == [None, 2000.0]
 
 
 def test_cases_that_are_not_timed_have_no_overhead() -> None:
     caller, tests = FakeCaller(), stage(1, timed=False)
     found = overheads(caller)
     found.measure([tests], clock=lambda: caller.now_s)
-    assert found.of(tests, tests.cases[0]) is None
+    assert found.of(tests, tests.cases[0], of_host(caller)) is None
     assert not caller.forgotten
 
 
