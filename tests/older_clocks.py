@@ -38,4 +38,4 @@ def set_apart(db: Database) -> None:
     """Let all results so far be those of an older clock, as an upgrade does it."""
     with db.write() as session:
         session.execute(sa.update(RunRow).values(clock=Clock.GPU_1.value))
-        MIGRATION.set_apart(session.connection(), NOW)
+        MIGRATION.change(session.connection(), NOW)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
-from builders import NOW, make_report, make_submission
+from builders import NOW, make_board, make_report, make_submission
 from fakes import FakeClock
 from kernelcup.clocks import PAST, Clock, clock_of
 from kernelcup.domain import NOBODY, OPERATOR, DuelOutcome, TrustRule
@@ -17,15 +18,24 @@ from kernelcup.services.results import duels, reviews
 from kernelcup.services.results.duel_list import list_duels
 from kernelcup.services.results.leader import beside
 from kernelcup.services.results.rejudge import rejudge_board
-from kernelcup.services.results.standings import history, older_standings, personal_best, standings, unveil
+from kernelcup.services.results.standings import (
+    freeze,
+    history,
+    older_standings,
+    personal_best,
+    standings,
+    unveil,
+)
 from kernelcup.services.submissions.submissions import list_submissions, show_submission
 from kernelcup.services.submissions.withdrawal import delete_submission
 from kernelcup.storage.engine import migrate
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.people import audit_log
 from kernelcup.storage.tables import OlderBestRow, RunRow
-from kernelcup_harness.protocol import Backend, HarnessKind, TrustLevel
+from kernelcup_harness.protocol import Backend, DuelResult, HarnessKind, TrustLevel
 from older_clocks import load_old_database, set_apart
+
+TIED = DuelResult(ratio=1.0, low=0.99, high=1.01, verdict="tied", blocks=20)
 
 
 @pytest.fixture
@@ -216,6 +226,44 @@ def test_a_frozen_ranking_is_shown_as_it_stood_and_older_results_after_it(db) ->
     unveil(db, OPERATOR, "frozen", NOW.replace(year=2031))
     assert standings(db, "frozen", "cpu", viewer=NOBODY) == []
     assert told(older_standings(db, "frozen", "cpu", viewer=NOBODY)) == [(1, "ada", 1000)]
+
+
+def test_a_freeze_that_is_due_keeps_the_ranking_of_a_gpu_as_it_stood(db) -> None:
+    clock = FakeClock(NOW.replace(year=2031))
+    make_submission(db, board="loose", devices=["H100"], user="cyd", now=clock())
+    judge_next(db, clock, "H100", 800, backend=Backend.CUDA, trust=TrustLevel.REPLAYED)
+    begin = NOW.replace(year=2020)
+    freeze(db, OPERATOR, "loose", begin + timedelta(days=1), begin)
+    set_apart(db)
+    assert told(standings(db, "loose", "H100", viewer=NOBODY)) == [(1, "cyd", 800)]
+    assert standings(db, "loose", "H100") == []
+    assert told(older_standings(db, "loose", "H100")) == [(1, "cyd", 800), (2, "ada", 1000), (3, "bob", 2000)]
+
+
+def test_duels_on_a_gpu_are_ended_with_its_clock(db) -> None:
+    clock = FakeClock(NOW.replace(year=2031))
+    make_board(db, name="duels", devices=["H100"], duel=True)
+    for user, time_ns in (("ada", 1000.0), ("bob", 900.0)):
+        make_submission(db, board="duels", devices=["H100"], user=user, now=clock())
+        lease = lifecycle.claim_next(db, owner="me", lease_s=60.0, devices=["H100"], now=clock())
+        assert lease is not None
+        report = make_report([time_ns], duel=TIED if user == "bob" else None)
+        lifecycle.finish(
+            db,
+            lease,
+            report=report,
+            harness_hash="",
+            machine="box",
+            now=clock(),
+            rival=lease.job.submission_id - 1,
+        )
+    assert told(standings(db, "duels", "H100")) == [(1, "ada", 1000), (1, "bob", 900)]
+    set_apart(db)
+    (log,) = logs_of(db, "duels")
+    assert (log["set_apart"], log["duels_ended"]) == ({"H100": 2}, 1)
+    (mine,) = list_submissions(db, board="duels", user="bob")
+    (found,) = beside(db, show_submission(db, mine.id)).values()
+    assert found.remark.endswith("Its duel was ended with that clock and counts no more.")
 
 
 def test_what_is_deleted_or_held_stands_apart_no_more(db) -> None:

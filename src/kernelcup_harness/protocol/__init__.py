@@ -9,7 +9,6 @@ from __future__ import annotations
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, CaseValue, Parameters, ProtocolError
 from kernelcup_harness.protocol.codec import canonical_hash, dumps, from_json, loads, to_json, without_markers
 from kernelcup_harness.protocol.enums import (
-    BEST_LEVELS,
     Backend,
     CheckStyle,
     HarnessKind,
@@ -50,7 +49,6 @@ from kernelcup_harness.protocol.spec import (
 )
 
 __all__ = [
-    "BEST_LEVELS",
     "FEWEST_SEEDS",
     "PROTOCOL_VERSION",
     "Audit",

@@ -136,7 +136,3 @@ class TrustLevel(StrEnum):
     """In reports of older versions: the submission's device clock agreed with the judge's."""
     BOUNDED = "bounded"
     """In reports of older versions: the submission's device clock, at least what the judge's clock allowed."""
-
-
-BEST_LEVELS = (TrustLevel.REPLAYED, TrustLevel.AUDITED)
-"""The levels that a leaderboard accepts if it requires audited times."""
