@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kernelcup_harness.frames import Channel
 from kernelcup_harness.importing import import_file
-from kernelcup_harness.surroundings import PER_THREAD
+from kernelcup_harness.protocol.variables import PER_THREAD
 
 if TYPE_CHECKING:
     from kernelcup_harness import slots, wire

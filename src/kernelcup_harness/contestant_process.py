@@ -8,7 +8,7 @@ import os
 from kernelcup_harness import handover, processes
 from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.frames import Channel, ChannelClosed
-from kernelcup_harness.surroundings import CLEAN_ROOM
+from kernelcup_harness.protocol.variables import CLEAN_ROOM
 
 MAX_FRAME = 16 << 20
 

@@ -32,6 +32,7 @@ from kernelcup_harness.protocol import (
     StageName,
     Verdict,
     to_json,
+    variables,
 )
 from kernelcup_harness.record import Record, ended
 from kernelcup_harness.schedule import captures
@@ -222,7 +223,7 @@ class StandardRun:
     def _environment(self, role: str) -> dict[str, str]:
         if role not in USER_CODE:
             return {}
-        room = {surroundings.CLEAN_ROOM: "1"} if captures(self._spec) else {}
+        room = {variables.CLEAN_ROOM: "1"} if captures(self._spec) else {}
         return self._compiling(role) | room
 
     def _follow(self, channel: Channel) -> None:

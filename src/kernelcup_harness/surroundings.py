@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kernelcup_harness import processes, sandbox
 from kernelcup_harness.protocol import Backend, JobSpec
+from kernelcup_harness.protocol.variables import PER_THREAD
 
 WATCH_INTERVAL_S = 0.1
 
@@ -21,10 +22,6 @@ BUILD_FOLDERS = ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
 CUDA_MARKS = ("cpp_extension", "load_inline")
 # A submission with one of these words names streams. The default stream waits for others, the thread's does not.
 STREAM_MARKS = ("cudaStream", "CUDAStream", "cuStream", "ExternalStream", "cuda.Stream", "cuda.stream")
-# This variable makes a contestant work on the stream of its thread.
-PER_THREAD = "KERNELCUP_PER_THREAD_STREAM"
-# This variable makes a contestant ready to have its calls captured for a timer.
-CLEAN_ROOM = "KERNELCUP_CLEAN_ROOM"
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:

@@ -32,6 +32,7 @@ from kernelcup_harness.protocol import (
     SandboxPolicy,
     StageName,
     Verdict,
+    variables,
 )
 from kernelcup_harness.record import Record
 
@@ -535,7 +536,7 @@ INLINE = "from torch.utils.cpp_extension import load_inline"
 
 def test_cuda_that_names_no_stream_works_on_its_threads() -> None:
     found = surroundings.stream_environment(Backend.CUDA, INLINE)
-    assert found == {"NVCC_PREPEND_FLAGS": "--default-stream=per-thread", surroundings.PER_THREAD: "1"}
+    assert found == {"NVCC_PREPEND_FLAGS": "--default-stream=per-thread", variables.PER_THREAD: "1"}
     assert surroundings.stream_environment(Backend.CUDA, "import cupy, triton") == {}
     assert surroundings.stream_environment(Backend.EMULATED, INLINE) == {}
 
@@ -562,10 +563,10 @@ def test_a_submission_and_its_rival_compile_each_as_it_needs(
     spec = quick_spec(INLINE, rival="def custom_kernel(data): ...", backend=Backend.CUDA)
     record = Record(spec, "", lambda _event: None)
     judged = standard_run.StandardRun(spec, b"", tmp_path, record, boxed=False)
-    roles = [role for role in crew.ROLES if surroundings.PER_THREAD in judged._share(role, None).environment]
+    roles = [role for role in crew.ROLES if variables.PER_THREAD in judged._share(role, None).environment]
     assert roles == [crew.SUBMISSION]
     builders = {role: judged._builder(role)._environment for role in (crew.SUBMISSION, crew.RIVAL)}
-    assert [role for role in builders if surroundings.PER_THREAD in builders[role]] == [crew.SUBMISSION]
+    assert [role for role in builders if variables.PER_THREAD in builders[role]] == [crew.SUBMISSION]
 
 
 def test_without_a_known_gpu_torch_chooses_for_which() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from harness_runs import quick_spec
 
-from kernelcup_harness import crew, standard_run, surroundings
-from kernelcup_harness.protocol import Backend, JobSpec, Mode, Replay, SampleName, StageName
+from kernelcup_harness import crew, standard_run
+from kernelcup_harness.protocol import Backend, JobSpec, Mode, Replay, SampleName, StageName, variables
 from kernelcup_harness.record import Record
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
@@ -89,7 +89,7 @@ def test_processes_with_code_of_users_know_whether_calls_are_captured(
     tmp_path: Path, backend: Backend, captures: bool
 ) -> None:
     run = planned(job(Mode.LEADERBOARD, backend, rival=RIVAL, rival_name="rival.py"), tmp_path)
-    told = {role for role in run._roles if surroundings.CLEAN_ROOM in run._share(role, None).environment}
+    told = {role for role in run._roles if variables.CLEAN_ROOM in run._share(role, None).environment}
     assert told == (set(crew.USER_CODE) if captures else set())
 
 

@@ -1,0 +1,10 @@
+"""Environment variables by which the runner tells a process what to do."""
+
+from __future__ import annotations
+
+# This variable makes a contestant work on the stream of its thread.
+PER_THREAD = "KERNELCUP_PER_THREAD_STREAM"
+
+
+# This variable makes a contestant ready to have its calls captured for a timer.
+CLEAN_ROOM = "KERNELCUP_CLEAN_ROOM"
