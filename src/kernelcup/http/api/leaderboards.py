@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
 from pydantic import BeforeValidator, Field, Json
 
-from kernelcup.domain import BoardSettings, CodePolicy, Role, Scope, Task, TrustRule, Visibility
+from kernelcup.domain import Actor, BoardSettings, CodePolicy, Role, Scope, Task, TrustRule, Visibility
 from kernelcup.errors import InvalidValue
 from kernelcup.http.api import forms
 from kernelcup.http.api.forms import CreatedOut, Done, LeaderboardOut, Moment, Page, moment
 from kernelcup.http.dependencies import ActorDep, After, Db, Limit, Now, PlatformDep
 from kernelcup.http.route import ApiRoute
+from kernelcup.http.state import Platform
 from kernelcup.services import access
 from kernelcup.services.boards import boards, changes
 from kernelcup.services.boards.changes import BoardChanges
 from kernelcup.services.boards.deadlines import parse_end, parse_opening
+from kernelcup.services.boards.judging import MadeBoard
 from kernelcup.services.boards.upload import load_upload
 from kernelcup.services.results import rejudge, standings
 from kernelcup_harness.protocol import HarnessKind
@@ -117,12 +121,20 @@ def create(
     """Create a leaderboard from a task; `notes` explain how it is judged, and why."""
     access.require(actor, Scope.MANAGE, role=Role.CREATOR)
     task = read_task(files)
-    values = settings.given()
+    made = make_board(platform, actor, task, settings.given(), now)
+    return CreatedOut(**LeaderboardOut.of(made.board).model_dump(), notes=list(made.notes))
+
+
+def make_board(
+    platform: Platform, actor: Actor, task: Task, given: Mapping[str, Any], now: datetime
+) -> MadeBoard:
+    """Create a leaderboard from a task and the given settings, among them optionally name, devices and harness."""
+    values = dict(given)
     name = values.pop("name", None) or task.name
     devices = values.pop("devices", None) or task.devices
     if not devices:
         raise InvalidValue("Name the devices: the task proposes none.")
-    made = boards.make_board(
+    return boards.make_board(
         platform.db,
         name=name,
         task=task,
@@ -134,7 +146,6 @@ def create(
         harness=values.pop("harness", None),
         settings=BoardSettings(**values),
     )
-    return CreatedOut(**LeaderboardOut.of(made.board).model_dump(), notes=list(made.notes))
 
 
 @router.patch("/{name}")

@@ -10,8 +10,9 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import FormData
 from starlette.responses import RedirectResponse, Response
 
-from kernelcup.domain import Actor, BoardSettings, Role, Scope
+from kernelcup.domain import Actor, Role, Scope
 from kernelcup.errors import InvalidTask, InvalidValue, NotFound, UserError
+from kernelcup.http.api import leaderboards
 from kernelcup.http.dependencies import ActorDep, Now, PlatformDep
 from kernelcup.http.pages.addresses import address
 from kernelcup.http.pages.admin.forms import (
@@ -29,7 +30,6 @@ from kernelcup.http.pages.route import PageRoute
 from kernelcup.http.state import Platform
 from kernelcup.http.syncing import sync_aside
 from kernelcup.services import access
-from kernelcup.services.boards import boards
 from kernelcup.services.boards.changes import KEEP, Keep
 from kernelcup.services.boards.deadlines import parse_deadline
 from kernelcup.services.boards.problem_sync import SyncOptions
@@ -123,22 +123,8 @@ def _make(platform: Platform, actor: Actor, now: Any, fields: Fields) -> str:
         raise InvalidValue("Choose the task: a .zip of its folder, or one old-style .py.")
     task = task_of(upload)
     settings = settings_of(values_of_fields(fields))
-    devices = settings.pop("devices", None) or task.devices
-    if not devices:
-        raise InvalidValue("Name the devices: the task proposes none.")
-    made = boards.make_board(
-        platform.db,
-        name=text_of(fields, "name") or task.name,
-        task=task,
-        devices=devices,
-        creator=actor,
-        now=now,
-        known_devices=platform.config.devices,
-        trial=platform.trial,
-        harness=settings.pop("harness", None),
-        settings=BoardSettings(**settings),
-    )
-    return made.board.name
+    given = settings | {"name": text_of(fields, "name")}
+    return leaderboards.make_board(platform, actor, task, given, now).board.name
 
 
 def _page(request: Request, platform: Platform, actor: Actor, status: int = 200, **told: Any) -> Response:
