@@ -208,7 +208,13 @@ def running() -> Iterator[tuple[TimerLine, Plain, list[int]]]:
     plain, codes = Plain(), list[int]()
     line = TimerLine(Channel(ours, max_bytes=1 << 20, max_fds=0))
     other = Channel(theirs, max_bytes=1 << 20)
-    thread = threading.Thread(target=lambda: codes.append(timer.Timer(other, plain).serve()))
+
+    def serve() -> None:
+        codes.append(timer.Timer(other, plain).serve())
+        # A process that ends closes its end.
+        theirs.shutdown(socket.SHUT_RDWR)
+
+    thread = threading.Thread(target=serve)
     thread.start()
     assert line.greet(5.0) == ""
     yield line, plain, codes
