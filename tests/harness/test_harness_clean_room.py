@@ -369,9 +369,9 @@ def test_equal_submissions_tie_after_as_many_pairs_as_there_may_be(
     ("source", "hands", "verdict", "said"),
     [
         ("raise OSError('no')\n", FakeHands, "", "could not be imported"),
-        ("def custom_kernel(data):\n    return data * 3\n", FakeHands, "", "the rival: "),
+        ("def custom_kernel(data):\n    return data * 3\n", FakeHands, "not_held", "do not replay"),
         (HONEST, Waits, "not_held", "its calls are not replayed"),
-        (HONEST, Elsewhere, "not_held", "its work was not captured"),
+        (HONEST, Elsewhere, "not_held", "do not replay"),
         (WRITES, FakeHands, "", "writes to tensor 0"),
     ],
 )

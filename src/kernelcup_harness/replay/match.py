@@ -78,14 +78,17 @@ class Match:
             self._rival.take_export()
 
     def _load(self) -> None:
-        """Load both sides twice, and replay the rival's calls once."""
+        """Load both sides twice, and replay the rival's calls once. The submission's may have spoiled its memory."""
         with self._ending():
             self._rival.contestant_is_gone()
-            self._rival.hand_over()
-            self._rival.hand_over()
-            self._mine.hand_over()
-            for run in self._runs:
-                self._rival.verify(run)
+            try:
+                self._rival.hand_over()
+                self._rival.hand_over()
+                self._mine.hand_over()
+                for run in self._runs:
+                    self._rival.verify(run)
+            except (Wrong, CallFailed, BrokenProtocol) as error:
+                raise NotHeld(f"its calls do not replay beside the submission's: {error}") from error
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
