@@ -23,11 +23,11 @@ from typing import Any
 from results import machine_facts
 
 from kernelcup.launchers.bundle import harness_hash
-from kernelcup_harness import sysinfo
-from kernelcup_harness.calibration import EventStopwatch, calibrate, canary_ns
-from kernelcup_harness.calibration_protocol import TOLERANCE, DeviceCalibration
+from kernelcup_harness.device import machine
+from kernelcup_harness.device.calibration import EventStopwatch, calibrate, canary_ns
 from kernelcup_harness.physics import attainable_share, finding, floor_ns
 from kernelcup_harness.protocol import Backend, DeviceFacts, Work, from_json, to_json
+from kernelcup_harness.protocol.calibration import TOLERANCE, DeviceCalibration
 
 FRESH_PROCESSES = 5
 WARM_CANARIES = 60
@@ -240,7 +240,7 @@ def take(count: int, *, pause_s: float) -> dict[str, Any]:
         found.append(canary_ns(Backend.CUDA))
         took.append(round(time.monotonic() - began, 4))
         time.sleep(pause_s)
-    state = sysinfo.gpu_state()
+    state = machine.gpu_state()
     return {"canaries_ns": found, "spread": scatter(found), "took_s": took, "gpu": state}
 
 

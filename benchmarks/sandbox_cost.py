@@ -22,7 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import processes, sandbox, sysinfo
+from kernelcup_harness.device import machine
+from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -122,7 +123,7 @@ def device_name(backend: str) -> str:
     """Name what the kernel runs on."""
     import torch
 
-    return torch.cuda.get_device_name() if backend == "cuda" else sysinfo.processor_name()
+    return torch.cuda.get_device_name() if backend == "cuda" else machine.processor_name()
 
 
 def start_s(*, boxed: bool) -> float:

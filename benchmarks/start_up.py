@@ -25,7 +25,7 @@ from results import machine_facts
 from kernelcup.domain import Device
 from kernelcup.launchers.bundle import PACKAGE, harness_hash
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup_harness import processes
+from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, Mode, RunReport, Verdict
 
 READY_S = 300.0

@@ -33,7 +33,6 @@ from results import machine_facts  # noqa: E402 - the folder of the sources come
 
 from kernelcup.launchers.bundle import harness_hash  # noqa: E402
 from kernelcup_harness import pool, waiting  # noqa: E402
-from kernelcup_harness.calibration_protocol import DeviceCalibration  # noqa: E402
 from kernelcup_harness.protocol import (  # noqa: E402
     Backend,
     DeviceFacts,
@@ -41,6 +40,7 @@ from kernelcup_harness.protocol import (  # noqa: E402
     from_json,
     to_json,
 )
+from kernelcup_harness.protocol.calibration import DeviceCalibration  # noqa: E402
 
 COMMAND = (sys.executable, "-P", "-m", "kernelcup_harness", "--die-with-parent", "--events", "-")
 LONGEST_JOB_S = 120.0

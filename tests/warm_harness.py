@@ -27,7 +27,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from kernelcup_harness import processes, runner, sandbox
+from kernelcup_harness import runner
+from kernelcup_harness.isolation import processes, sandbox
+from kernelcup_harness.isolation.environment import backend_environment
 from kernelcup_harness.protocol import (
     Backend,
     JobSpec,
@@ -38,7 +40,6 @@ from kernelcup_harness.protocol import (
     loads,
     to_json,
 )
-from kernelcup_harness.surroundings import backend_environment
 
 Run = Callable[[JobSpec], RunReport]
 
@@ -138,7 +139,7 @@ def start(
     cap_output: int,
     box: sandbox.Sandbox | None = None,
 ) -> processes.Child:
-    """Fork what :func:`kernelcup_harness.processes.start` starts: the Python code or file of a command line."""
+    """Fork what :func:`kernelcup_harness.isolation.processes.start` starts: the Python code or file of a command line."""
     assert box is None
     if argv[1:5] == ["-I", "-B", "-u", "-c"]:
         code, name, arguments = argv[5], "-c", argv[6:]

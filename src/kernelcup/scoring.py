@@ -14,8 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from kernelcup.domain import RankingBy, Result, Score, Standing
-from kernelcup_harness import estimates
-from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, Verdict
+from kernelcup_harness.protocol import CaseResult, RunReport, StageName, Timing, Verdict, estimates
 
 NANOSECOND = 1e-9
 

@@ -27,8 +27,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import lint_run, priority, processes, sandbox, sysinfo, waiting
+from kernelcup_harness import lint_run, waiting
 from kernelcup_harness.crew import Crew, NotStarted
+from kernelcup_harness.device import machine
+from kernelcup_harness.isolation import priority, processes, sandbox
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, check_spec, dumps, loads, to_json
 from kernelcup_harness.runner import run_job, started_ahead
 
@@ -41,7 +43,7 @@ def main() -> int:
     if options.die_with_parent:
         processes.die_with_parent(os.getppid())
     if options.describe:
-        emit({"machine": sysinfo.machine(), "sandbox": sandbox.describe()})
+        emit({"machine": machine.machine(), "sandbox": sandbox.describe()})
         return 0
     if options.calibrate:
         return calibrate(Backend(options.calibrate))
@@ -52,7 +54,7 @@ def main() -> int:
 
 def calibrate(backend: Backend) -> int:
     """Measure the device and write the result."""
-    from kernelcup_harness import calibration
+    from kernelcup_harness.device import calibration
 
     try:
         found = calibration.calibrate(backend)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kernelcup_harness import estimates
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -16,6 +15,7 @@ from kernelcup_harness.protocol import (
     Finding,
     Timing,
     TrustLevel,
+    estimates,
 )
 
 THROTTLED_SHARE = 0.2

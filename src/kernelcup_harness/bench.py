@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelcup_harness import audits, calibration, devices, nvml, physics, references, timing, walls
+from kernelcup_harness import audits, physics, references, timing, walls
 from kernelcup_harness.calls import Caller, Calls
 from kernelcup_harness.checks import Checks
+from kernelcup_harness.device import calibration, devices, nvml
 from kernelcup_harness.duel import MEMORY, NO_TIME, Duel, NotHeld, NoTime, RivalFailed, result
 from kernelcup_harness.endings import RunEnds
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of

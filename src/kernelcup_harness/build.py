@@ -18,8 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcup_harness import build_store, processes, sandbox, surroundings, sysinfo
+from kernelcup_harness import build_store
 from kernelcup_harness.build_store import Build, BuildStore
+from kernelcup_harness.device import machine
+from kernelcup_harness.isolation import environment as surroundings
+from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, Verdict
 
 # A submission with one of these words probably compiles something at import.
@@ -226,8 +229,8 @@ def versions(cuda_home: str) -> dict[str, str | None]:
         cuda = None
     return {
         "python": platform.python_version(),
-        "torch": sysinfo.version_of("torch"),
-        "triton": sysinfo.version_of("triton"),
+        "torch": machine.version_of("torch"),
+        "triton": machine.version_of("triton"),
         "cuda": cuda,
         "platform": platform.platform(),
         "harness": harness_version(),

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from kernelcup_harness import processes
+from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation.environment import BUILD_FOLDERS
 from kernelcup_harness.protocol import is_plain_name
-from kernelcup_harness.surroundings import BUILD_FOLDERS
 
 FORMAT = b"kernelcup-build 1\n"
 MAX_LINE = 16 << 10

@@ -11,8 +11,8 @@ import torch
 from kernelcup_harness import aliasing, blanks, comparing, finiteness, twins, uses, wire
 from kernelcup_harness.answers import Answer, Form, Pending, claimed, raise_failure
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
+from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.schedule import PlannedCase
-from kernelcup_harness.seeds import derive_seed
 from kernelcup_harness.task_code import TaskCode, TaskFault
 
 

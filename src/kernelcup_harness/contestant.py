@@ -45,7 +45,8 @@ class Contestant:
     def __init__(self, channel: Channel, hands: exporting.Hands | None = None) -> None:
         import torch
 
-        from kernelcup_harness import aliasing, builtin, devices, graphs, slots, wire
+        from kernelcup_harness import aliasing, builtin, graphs, slots, wire
+        from kernelcup_harness.device import devices
 
         self._wire = wire
         self._aliasing = aliasing

@@ -5,9 +5,10 @@ from __future__ import annotations
 import faulthandler
 import os
 
-from kernelcup_harness import handover, processes
+from kernelcup_harness import handover
 from kernelcup_harness.contestant import Contestant
 from kernelcup_harness.frames import Channel, ChannelClosed
+from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol.variables import CLEAN_ROOM
 
 MAX_FRAME = 16 << 20

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import boxes, processes, sandbox, surroundings
 from kernelcup_harness.build_store import Build
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.isolation import environment as surroundings
+from kernelcup_harness.isolation import layout, processes, sandbox
 from kernelcup_harness.protocol import Backend, Limits
 
 JUDGE = "judge"
@@ -31,10 +32,10 @@ ROLES = (SUBMISSION, RIVAL, TIMER)
 USER_CODE = (SUBMISSION, RIVAL)
 """The roles that run code of users."""
 USER_IDS = {
-    JUDGE: boxes.JUDGE_ID,
-    SUBMISSION: boxes.CONTESTANT_ID,
-    RIVAL: boxes.RIVAL_ID,
-    TIMER: boxes.TIMER_ID,
+    JUDGE: layout.JUDGE_ID,
+    SUBMISSION: layout.CONTESTANT_ID,
+    RIVAL: layout.RIVAL_ID,
+    TIMER: layout.TIMER_ID,
 }
 
 MAX_EVENT_FRAME = 256 << 20

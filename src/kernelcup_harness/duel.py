@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelcup_harness import estimates
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place, Wrong
 from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
-from kernelcup_harness.protocol import DuelResult, SampleName
+from kernelcup_harness.protocol import DuelResult, SampleName, estimates
 from kernelcup_harness.replay.duels import ERROR
 from kernelcup_harness.schedule import PLACES
 

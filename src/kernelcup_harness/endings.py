@@ -9,7 +9,7 @@ from kernelcup_harness.protocol import Reason, Verdict
 from kernelcup_harness.schedule import CaseRun, Stage
 
 if TYPE_CHECKING:
-    from kernelcup_harness.device_memory import Reservation
+    from kernelcup_harness.device.memory import Reservation
 
 # The verdict for each kind of failure that the contestant reports.
 FAILURES = {

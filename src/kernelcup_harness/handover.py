@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kernelcup_harness import build_inside, processes
+from kernelcup_harness import build_inside
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import JobSpec, from_json
 
 MAX_JOB_FRAME = 256 << 20

@@ -27,6 +27,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     to_json,
 )
+from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.schedule import (
     CaseRun,
     PlannedCase,
@@ -36,7 +37,6 @@ from kernelcup_harness.schedule import (
     plan,
     turns,
 )
-from kernelcup_harness.seeds import derive_seed
 
 if TYPE_CHECKING:
     from kernelcup_harness import bench
@@ -83,19 +83,20 @@ class Judge:
                 self._session.close()
 
     def _judge(self) -> None:
-        from kernelcup_harness import bench, device_memory, devices, sysinfo, task_code
+        from kernelcup_harness import bench, task_code
         from kernelcup_harness.calls import Caller
         from kernelcup_harness.checks import Checks
+        from kernelcup_harness.device import devices, machine, memory
 
         gpu = self._spec.backend is Backend.CUDA
         if self._timer is not None:
             from kernelcup_harness.replay import session
 
             # This has to come first: later the addresses of the window may be taken.
-            self._session = session.Session(self._timer, self._runner.send, device_memory.part())
-        state = Aside(sysinfo.gpu_state) if gpu else None
-        self._runner.send({"event": "environment", "environment": sysinfo.environment(self._spec.backend)})
-        self._reservation = device_memory.reserve(gpu)
+            self._session = session.Session(self._timer, self._runner.send, memory.part())
+        state = Aside(machine.gpu_state) if gpu else None
+        self._runner.send({"event": "environment", "environment": machine.environment(self._spec.backend)})
+        self._reservation = memory.reserve(gpu)
         try:
             task = task_code.TaskCode(self._spec.reference_module, self._spec.check_style, Path.cwd())
             stages = plan(self._spec)

@@ -14,12 +14,12 @@ MAX_CONTESTANT_FRAME = 16 << 20
 # Imported before a job arrives.
 AHEAD = (
     "kernelcup_harness.bench",
-    "kernelcup_harness.calibration",
+    "kernelcup_harness.device.calibration",
     "kernelcup_harness.answers",
     "kernelcup_harness.calls",
     "kernelcup_harness.checks",
-    "kernelcup_harness.device_memory",
-    "kernelcup_harness.sysinfo",
+    "kernelcup_harness.device.memory",
+    "kernelcup_harness.device.machine",
     "kernelcup_harness.task_code",
 )
 

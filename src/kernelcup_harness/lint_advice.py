@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from kernelcup_harness import comparing
-from kernelcup_harness.lint_protocol import Null
 from kernelcup_harness.nulls import leaves
+from kernelcup_harness.protocol.lint import Null
 
 # Factors of the reference's own rounding for a proposed tolerance, if the geometric mean of that and the
 # null's error does not refuse the null: the widest tolerance that refuses it is proposed.

@@ -10,11 +10,13 @@ import socket
 import time
 from typing import Any
 
-from kernelcup_harness import boxes, processes, runner, sandbox, surroundings
+from kernelcup_harness import runner
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
-from kernelcup_harness.lint_protocol import CaseList, LintFinding, LintReport, Null, Severity
+from kernelcup_harness.isolation import environment as surroundings
+from kernelcup_harness.isolation import layout, processes, sandbox
 from kernelcup_harness.protocol import FEWEST_SEEDS, Backend, JobSpec, SandboxPolicy, to_json
-from kernelcup_harness.seeds import MOST_SEEDS
+from kernelcup_harness.protocol.lint import CaseList, LintFinding, LintReport, Null, Severity
+from kernelcup_harness.protocol.seeds import MOST_SEEDS
 
 MAX_EVENT_FRAME = 1 << 20
 MOST_EVENTS = 10_000
@@ -59,7 +61,7 @@ def start(spec: JobSpec, folder: Any, fd: int, *, boxed: bool) -> processes.Chil
     """Start the process, where possible in the judge's sandbox."""
     files = folder / "judge"
     caches = None if boxed else folder / "judge-caches"
-    box = boxes.Sandbox(user_id=boxes.JUDGE_ID, files=files, gpu=spec.backend is Backend.CUDA)
+    box = layout.Sandbox(user_id=layout.JUDGE_ID, files=files, gpu=spec.backend is Backend.CUDA)
     environment = processes.clean_environment(caches, os.environ)
     # Many small steps: threads that wait for each other on a busy machine take longer than one alone.
     environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // 2))

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import build, build_store, processes, sandbox, seeds, surroundings
+from kernelcup_harness import build, build_store
+from kernelcup_harness.isolation import environment, processes, sandbox
 from kernelcup_harness.own_results import Invocation, Reading, ResultPipe, has_begun, reason_of
 from kernelcup_harness.protocol import (
     Backend,
@@ -26,6 +27,7 @@ from kernelcup_harness.protocol import (
     Reason,
     StageName,
     Verdict,
+    seeds,
 )
 from kernelcup_harness.record import Record, ended, signal_name
 
@@ -97,9 +99,9 @@ class OwnHarness:
         self._folder = folder
         self._record = record
         self._boxed = boxed
-        self._memory_bytes = surroundings.memory_limit(spec)
+        self._memory_bytes = environment.memory_limit(spec)
         self._built: build_store.Build | None = None
-        self._build_folders = surroundings.build_folders(folder / "built", boxed=boxed)
+        self._build_folders = environment.build_folders(folder / "built", boxed=boxed)
         self._has_run = False
 
     def run(self) -> None:
@@ -188,7 +190,7 @@ class OwnHarness:
         argv = [sys.executable, self._spec.main, invocation.mode, str(laid.cases / "cases.txt")]
         child = self._start(argv, laid, self._variables(invocation, pipe.write_fd), fd=pipe.write_fd)
         pipe.read(lambda: child.kill("results"))
-        surroundings.watch(child, deadline, self._memory_bytes)
+        environment.watch(child, deadline, self._memory_bytes)
         return child, pipe.finish()
 
     def _whose_library(
@@ -240,7 +242,7 @@ class OwnHarness:
             self._built = built.build
         elif built.build is None:
             # The build was cut off, and its stale lock would block every later one.
-            self._build_folders = surroundings.build_folders(self._folder / "built-anew", boxed=False)
+            self._build_folders = environment.build_folders(self._folder / "built-anew", boxed=False)
         self._record.end(Verdict.ACCEPTED, Reason.NONE, "")
         return True
 
@@ -253,7 +255,7 @@ class OwnHarness:
             gpu=self._spec.backend is Backend.CUDA,
             visible=(str(laid.site), str(laid.cases)),
             network=self._spec.multi_gpu,
-            memory_bytes=surroundings.group_memory(self._spec),
+            memory_bytes=environment.group_memory(self._spec),
         )
         own = self._own_variables() | {"PYTHONPATH": str(laid.site)}
         with build.unpacked_first(self._built, argv) as (argv, more):
@@ -275,14 +277,14 @@ class OwnHarness:
         return (
             processes.clean_environment(None if self._boxed else root / "caches", os.environ)
             | self._build_folders
-            | surroundings.backend_environment(backend)
-            | surroundings.compiler_environment(backend, os.environ)
+            | environment.backend_environment(backend)
+            | environment.compiler_environment(backend, os.environ)
         )
 
     def _own_variables(self) -> dict[str, str]:
         has_gpu = self._spec.backend is Backend.CUDA
         return {
-            "KERNELCUP_PARENT": surroundings.parent_id(boxed=self._boxed),
+            "KERNELCUP_PARENT": environment.parent_id(boxed=self._boxed),
             "KERNELCUP_MEMORY": str(0 if has_gpu else self._memory_bytes),
             "KERNELCUP_HARNESS": str(Path(__file__).resolve().parent.parent),
         }
@@ -302,7 +304,7 @@ class OwnHarness:
         for folder in (laid.files, laid.site, laid.cases):
             folder.mkdir()
         files = {**self._spec.sources, self._spec.submission_name: text}
-        surroundings.write_files(laid.files, files)
+        environment.write_files(laid.files, files)
         (laid.site / "sitecustomize.py").write_text(SITE_CUSTOMIZE)
         lines = "".join(case_line(parameters) + "\n" for _, parameters, _ in cases)
         (laid.cases / "cases.txt").write_text(lines, encoding="utf-8")
@@ -366,10 +368,10 @@ def visible_gpus() -> int:
 
 def environment_without_torch(backend: Backend) -> dict[str, Any]:
     """Describe the machine; this process does not import torch."""
-    from kernelcup_harness import sysinfo
+    from kernelcup_harness.device import machine
 
-    gpu = sysinfo.gpu_state() if backend is Backend.CUDA else {}
-    found = {**sysinfo.machine(), "torch": sysinfo.version_of("torch"), "gpu": gpu}
+    gpu = machine.gpu_state() if backend is Backend.CUDA else {}
+    found = {**machine.machine(), "torch": machine.version_of("torch"), "gpu": gpu}
     if backend is Backend.EMULATED:
-        found["device"] = sysinfo.emulated_name()
+        found["device"] = machine.emulated_name()
     return found | ({"device": gpu["name"]} if "name" in gpu else {})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcup_harness import processes
+from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import CaseResult, Parameters, Reason, StageName, Timing, Verdict
 from kernelcup_harness.record import Record
 

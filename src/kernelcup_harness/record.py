@@ -10,7 +10,7 @@ from typing import Any
 
 from kernelcup_harness import audits
 from kernelcup_harness.build import Built, Ending
-from kernelcup_harness.processes import CHANNEL_LOST, Child
+from kernelcup_harness.isolation.processes import CHANNEL_LOST, Child
 from kernelcup_harness.protocol import (
     Backend,
     Calibration,

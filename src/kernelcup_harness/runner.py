@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import cgroups, own_harness, processes, sandbox, seeds, sweeping
+from kernelcup_harness import own_harness
 from kernelcup_harness.crew import JUDGE_OUTPUT_BYTES as JUDGE_OUTPUT_BYTES
 from kernelcup_harness.crew import Crew
+from kernelcup_harness.isolation import cgroups, orphans, processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
     HarnessKind,
@@ -23,6 +24,7 @@ from kernelcup_harness.protocol import (
     SandboxPolicy,
     StageName,
     Verdict,
+    seeds,
 )
 from kernelcup_harness.record import Record
 from kernelcup_harness.standard_run import READY_S, StandardRun
@@ -113,15 +115,15 @@ def job_folder() -> Iterator[Path]:
 
 def folder_prefix() -> str:
     """Return the prefix of job folders of runners that see the same process ids as this one."""
-    return f"{FOLDER_PREFIX}{sweeping.namespace()}-"
+    return f"{FOLDER_PREFIX}{orphans.namespace()}-"
 
 
 def sweep() -> None:
     """Remove what killed runners left behind."""
     cgroups.sweep()
     if sandbox.is_there() and not sandbox.has_own_names():
-        sweeping.end_orphans()
+        orphans.end_orphans()
     for path in Path(tempfile.gettempdir()).glob(f"{folder_prefix()}*-*"):
         owner = "-".join(path.name.removeprefix(FOLDER_PREFIX).split("-")[:2])
-        if sweeping.is_orphan(owner):
+        if orphans.is_orphan(owner):
             subprocess.run(["rm", "-rf", "--", str(path)], check=False, stderr=subprocess.DEVNULL)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import build, build_store, endings, processes, sandbox, surroundings
+from kernelcup_harness import build, build_store, endings
 from kernelcup_harness.crew import (
     RIVAL,
     SUBMISSION,
@@ -23,6 +23,14 @@ from kernelcup_harness.crew import (
     Share,
 )
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.isolation import environment as surroundings
+from kernelcup_harness.isolation import processes, sandbox
+from kernelcup_harness.isolation.environment import (
+    WATCH_INTERVAL_S,
+    backend_environment,
+    memory_limit,
+    write_files,
+)
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -36,7 +44,6 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.record import Record, ended
 from kernelcup_harness.schedule import captures
-from kernelcup_harness.surroundings import WATCH_INTERVAL_S, backend_environment, memory_limit, write_files
 
 # How much longer than its limit a stage may take before the runner, not the judge, ends it.
 GRACE_S = 30.0

@@ -6,8 +6,8 @@ import contextlib
 import os
 import time
 
-from kernelcup_harness import processes
 from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed
+from kernelcup_harness.isolation import processes
 from kernelcup_harness.replay import start_gun, window
 from kernelcup_harness.replay.driver import DriverError
 from kernelcup_harness.replay.engine import GpuEngine

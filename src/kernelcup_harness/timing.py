@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness import estimates, l2
-from kernelcup_harness.protocol import MeasureRules
+from kernelcup_harness.device import l2_cache
+from kernelcup_harness.protocol import MeasureRules, estimates
 
 HIDING_CYCLES = 600_000
 """About 0.35 ms: time to launch some ten kernels, even on a slow host."""
@@ -47,8 +47,8 @@ class CudaClock:
     def __init__(self) -> None:
         self._synchronize = torch.cuda.synchronize
         self._wait = torch.cuda._sleep
-        self._persisting = l2.Persisting()
-        self._sweep = torch.empty(l2.sweep_bytes(), dtype=torch.uint8, device="cuda")
+        self._persisting = l2_cache.Persisting()
+        self._sweep = torch.empty(l2_cache.sweep_bytes(), dtype=torch.uint8, device="cuda")
         # The first record creates the event; later ones only take the time.
         self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness import pinning
+from kernelcup_harness.device import pinning
 
 ALIGNMENT = 256
 GUARD_BYTES = 256

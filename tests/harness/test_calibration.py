@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from kernelcup_harness import calibration
-from kernelcup_harness.calibration import RESTS_S, check_canary
-from kernelcup_harness.calibration_protocol import DeviceCalibration, drift, fits, relative_spread
+from kernelcup_harness.device import calibration
+from kernelcup_harness.device.calibration import RESTS_S, check_canary
 from kernelcup_harness.protocol import Backend, DeviceFacts, from_json
+from kernelcup_harness.protocol.calibration import DeviceCalibration, drift, fits, relative_spread
 
 COMMAND = [sys.executable, "-P", "-m", "kernelcup_harness", "--calibrate"]
 

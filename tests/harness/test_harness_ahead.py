@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from harness_runs import LONGEST_RUN_S, command, own_spec, quick_spec, run
 
-from kernelcup_harness import priority, processes, waiting
+from kernelcup_harness import waiting
+from kernelcup_harness.isolation import priority, processes
 from kernelcup_harness.protocol import (
     Backend,
     JobSpec,

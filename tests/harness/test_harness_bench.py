@@ -14,10 +14,11 @@ import pytest
 from harness_runs import quick_spec
 from inside import cases, judged
 
-from kernelcup_harness import bench, calibration, checks, nvml, references
+from kernelcup_harness import bench, checks, references
 from kernelcup_harness.answers import Answer, CallFailed, Pending
-from kernelcup_harness.calibration import CanaryCheck
 from kernelcup_harness.checks import Checks
+from kernelcup_harness.device import calibration, nvml
+from kernelcup_harness.device.calibration import CanaryCheck
 from kernelcup_harness.frames import BrokenProtocol
 from kernelcup_harness.protocol import (
     Audit,

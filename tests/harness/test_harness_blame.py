@@ -12,9 +12,10 @@ import torch
 from harness_runs import own_spec, quick_spec, run
 from inside import cases, judged
 
-from kernelcup_harness import bench, device_memory, endings
+from kernelcup_harness import bench, endings
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.checks import Checks
+from kernelcup_harness.device import memory
 from kernelcup_harness.frames import ChannelClosed
 from kernelcup_harness.lines import MachineFailed
 from kernelcup_harness.protocol import (
@@ -49,9 +50,9 @@ class FakeDevice:
         self.ours += size
 
 
-def reserved(*, held: int) -> device_memory.Reservation:
+def reserved(*, held: int) -> memory.Reservation:
     device = FakeDevice()
-    reservation = device_memory.Reservation(device)
+    reservation = memory.Reservation(device)
     device.theirs = held
     return reservation
 
@@ -99,7 +100,7 @@ def test_a_submission_that_takes_all_device_memory_in_a_ranked_call_is_to_blame(
 ) -> None:
     device = FakeDevice()
     monkeypatch.setattr(sys, "all_device_memory", device, raising=False)
-    monkeypatch.setattr(device_memory, "reserve", lambda _gpu: device_memory.Reservation(device))
+    monkeypatch.setattr(memory, "reserve", lambda _gpu: memory.Reservation(device))
     real = Checks.make_input
 
     def fail(self: Any, *given: Any) -> Any:

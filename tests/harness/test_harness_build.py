@@ -21,9 +21,11 @@ from builders import make_device
 from kernelcup.errors import BadReport
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.services.queue.attempt import build_scope
-from kernelcup_harness import build_inside, build_store, crew, sandbox, standard_run, surroundings
+from kernelcup_harness import build_inside, build_store, crew, standard_run
 from kernelcup_harness.build import Builder, Built, builds_at_import
 from kernelcup_harness.build_store import Build, BuildStore
+from kernelcup_harness.isolation import environment as surroundings
+from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.protocol import (
     Backend,
     JobSpec,

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import aliasing, changes, device_memory, finiteness, twins
+from kernelcup_harness import aliasing, changes, finiteness, twins
 from kernelcup_harness.answers import Answer
 from kernelcup_harness.checks import Checks, Place
+from kernelcup_harness.device import memory
 from kernelcup_harness.protocol import CheckStyle, Reason, SampleName, StageName
 from kernelcup_harness.task_code import TaskCode
 
@@ -705,18 +706,18 @@ def test_the_fake_device_runs_out() -> None:
 
 def test_the_judge_takes_its_part_and_leaves_some_of_what_is_free() -> None:
     device = FakeDevice()
-    device_memory.Reservation(device)
+    memory.Reservation(device)
     assert device.ours == 40
     crowded = FakeDevice()
     crowded.theirs = 80
-    device_memory.Reservation(crowded)
+    memory.Reservation(crowded)
     assert crowded.ours == 16
 
 
 @pytest.mark.first_contact(8, "the judge has its part of the device again after the canary gave it back")
 def test_a_part_that_was_given_back_is_taken_again_before_the_submission_is_loaded() -> None:
     device = FakeDevice()
-    reservation = device_memory.Reservation(device)
+    reservation = memory.Reservation(device)
     device.ours = 0
     reservation.mark()
     assert device.ours == 40
@@ -727,7 +728,7 @@ def test_a_part_that_was_given_back_is_taken_again_before_the_submission_is_load
 def test_the_contestant_is_to_blame_above_its_part_only() -> None:
     device = FakeDevice()
     device.theirs = 3
-    reservation = device_memory.Reservation(device)
+    reservation = memory.Reservation(device)
     device.theirs = 8
     reservation.mark()
     device.theirs = 58
@@ -747,7 +748,7 @@ def test_jobs_that_share_a_device_share_its_memory(monkeypatch: pytest.MonkeyPat
         made.append(FakeDevice())
         return made[0]
 
-    reservation = device_memory.reserve(True, device)
+    reservation = memory.reserve(True, device)
     assert reservation is not None
     assert made[0].ours == 20
     made[0].theirs = 26
@@ -755,8 +756,8 @@ def test_jobs_that_share_a_device_share_its_memory(monkeypatch: pytest.MonkeyPat
 
 
 def test_without_a_gpu_nothing_is_reserved() -> None:
-    assert device_memory.reserve(False) is None
-    assert device_memory.reserve(True, FakeDevice) is not None
+    assert memory.reserve(False) is None
+    assert memory.reserve(True, FakeDevice) is not None
 
 
 IMPORTS = """

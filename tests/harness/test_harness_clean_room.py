@@ -13,7 +13,8 @@ from fake_room import CALL_NS, EMPTY_NS, FakeEngine, FakeHands, judged_in_room
 from harness_runs import quick_spec, run
 from inside import cases
 
-from kernelcup_harness import crew, processes, sandbox
+from kernelcup_harness import crew
+from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,

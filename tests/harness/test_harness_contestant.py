@@ -13,9 +13,10 @@ import pytest
 import torch
 from inside import closing_memory, serve, working_in
 
-from kernelcup_harness import contestant, devices, walls, wire
+from kernelcup_harness import contestant, walls, wire
 from kernelcup_harness.answers import Answer, CallFailed, Form
 from kernelcup_harness.calls import Caller
+from kernelcup_harness.device import devices
 from kernelcup_harness.frames import Channel
 
 

@@ -27,7 +27,7 @@ import escape_probes
 import pytest
 from harness_runs import REFERENCE, SOURCE, Finished, own_spec, quick_spec, run
 
-from kernelcup_harness import seccomp
+from kernelcup_harness.isolation import seccomp
 from kernelcup_harness.protocol import SandboxPolicy, Verdict
 
 SECRET = "KERNELCUP_ESCAPE_SECRET"

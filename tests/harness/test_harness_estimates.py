@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelcup_harness import estimates
+from kernelcup_harness.protocol import estimates
 
 TIMES = st.lists(st.floats(1.0, 1e9), min_size=2, max_size=60)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from harness_runs import SOURCE
 
-from kernelcup_harness import processes
-from kernelcup_harness.processes import Capture, Child, clean_environment, start
+from kernelcup_harness.isolation import processes
+from kernelcup_harness.isolation.processes import Capture, Child, clean_environment, start
 from waiting import all_end
 
 SECONDS = 100.0
@@ -180,7 +180,7 @@ def test_a_tree_is_ended_with_its_grandchildren(pidfds: list[int]) -> None:
 ORPHAN = """
 import os, signal, sys
 sys.path.insert(0, {source!r})
-from kernelcup_harness import processes
+from kernelcup_harness.isolation import processes
 processes.adopt_orphans()
 pid = os.fork()
 if pid == 0:
@@ -214,7 +214,7 @@ def test_an_orphan_in_a_session_of_its_own_is_found_and_ended(pidfds: list[int])
 TIED = """
 import os, signal, sys
 sys.path.insert(0, {source!r})
-from kernelcup_harness import processes
+from kernelcup_harness.isolation import processes
 parent = os.getpid()
 pid = os.fork()
 if pid == 0:
@@ -240,14 +240,14 @@ def test_a_process_that_is_tied_ends_with_its_parent(pidfds: list[int]) -> None:
 
 def test_a_process_whose_parent_is_gone_already_ends_at_once() -> None:
     code = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
-    code += "from kernelcup_harness import processes\nprocesses.die_with_parent(1)\nprint('alive')"
+    code += "from kernelcup_harness.isolation import processes\nprocesses.die_with_parent(1)\nprint('alive')"
     finished = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
     assert (finished.returncode, finished.stdout) == (1, "")
 
 
 def test_limits_reach_the_children() -> None:
     code = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
-    code += "from kernelcup_harness import processes\nimport resource, subprocess\n"
+    code += "from kernelcup_harness.isolation import processes\nimport resource, subprocess\n"
     code += "processes.limit_resources(1 << 30)\n"
     code += "subprocess.run(['/bin/sh', '-c', 'ulimit -c; ulimit -d'])"
     finished = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
@@ -276,6 +276,6 @@ def test_the_memory_of_a_process_that_is_not_there_is_nothing() -> None:
 
 def test_the_command_line_of_a_child_keeps_the_working_folder_out(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit(77)")
-    argv = processes.python_argv("kernelcup_harness.processes", "total_memory")
+    argv = processes.python_argv("kernelcup_harness.isolation.processes", "total_memory")
     environment = {"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]}
     assert subprocess.run(argv, cwd=tmp_path, env=environment, check=False).returncode == 0

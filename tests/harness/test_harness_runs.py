@@ -19,7 +19,7 @@ import pytest
 from harness_runs import REFERENCE, SOURCE, Finished, command, own_spec, quick_spec, run
 
 from kernelcup.launchers.bundle import write_bundle
-from kernelcup_harness import processes
+from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,
@@ -126,7 +126,7 @@ def test_the_commitment_is_the_hash_of_the_revealed_seed(finished: Finished) -> 
 def test_the_contestants_folder_has_no_private_file(finished: Finished) -> None:
     assert finished.printed("files") == [["submission.py"]]
     (modules,) = finished.printed("modules")
-    assert not {"kernelcup", "kernelcup_harness.judge", "kernelcup_harness.seeds"} & set(modules)
+    assert not {"kernelcup", "kernelcup_harness.judge", "kernelcup_harness.protocol.seeds"} & set(modules)
 
 
 def test_the_contestants_surroundings_have_neither_seed_nor_secrets(finished: Finished) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from harness_runs import own_spec, quick_spec, run
 
-from kernelcup_harness import boxes, cgroups, gpu_nodes, passing, processes, sweeping
+from kernelcup_harness.isolation import cgroups, gpu_nodes, layout, orphans, passed_names, processes
 from kernelcup_harness.protocol import Limits, Mode, Reason, SandboxPolicy, Verdict, dumps
 
 KINDS = ("bubblewrap", "landlock")
@@ -62,8 +62,8 @@ def test_a_submission_runs_as_a_user_of_its_own_without_any_privilege(kind: str)
     done = run(quick_spec(WHO), only(kind))
     assert done.report.verdict is Verdict.ACCEPTED, done.report.message
     ((uid, gid, groups, effective, _bounding, no_new_privileges, seccomp),) = done.printed("who")
-    assert (uid, gid) == (boxes.CONTESTANT_ID, boxes.CONTESTANT_ID)
-    assert set(groups) <= {boxes.CONTESTANT_ID}
+    assert (uid, gid) == (layout.CONTESTANT_ID, layout.CONTESTANT_ID)
+    assert set(groups) <= {layout.CONTESTANT_ID}
     # Where files of root's folders are shown, reading them is the one privilege that is left.
     assert int(effective, 16) & ~(1 << 2) == 0
     assert (no_new_privileges, seccomp) == ("1", "2")
@@ -106,7 +106,7 @@ def test_a_daemon_behind_landlock_ends_at_the_latest_when_the_next_job_starts() 
         for line in runner.stdout:
             if json.loads(line).get("stage") == "test":
                 break
-        mark = f"{sweeping.MARK}={sweeping.namespace()}-{runner.pid}".encode()
+        mark = f"{orphans.MARK}={orphans.namespace()}-{runner.pid}".encode()
         # While their runner lives: afterwards any other that starts, of other tests too, ends them.
         daemons = marked(mark)
         runner.kill()
@@ -114,7 +114,7 @@ def test_a_daemon_behind_landlock_ends_at_the_latest_when_the_next_job_starts() 
     # Who is between two programs has no environment to be known by, and is found the next time.
     while daemons := marked(mark):
         handles = list(filter(None, map(handle_of, daemons)))
-        sweeping.end_orphans()
+        orphans.end_orphans()
         for pidfd in handles:
             assert select.select([pidfd], [], [], 30.0)[0]
             os.close(pidfd)
@@ -340,7 +340,7 @@ def test_a_group_bounds_the_processes_in_it_and_is_removed() -> None:
 
 
 def test_a_group_of_a_runner_that_was_killed_is_removed_with_what_runs_in_it() -> None:
-    script = "from kernelcup_harness import cgroups\ngroup = cgroups.make(20, None)\n"
+    script = "from kernelcup_harness.isolation import cgroups\ngroup = cgroups.make(20, None)\n"
     script += "print(*(group.folders if group else ()), sep='\\n')\n"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     folders = [Path(line) for line in done.stdout.splitlines()]
@@ -367,7 +367,7 @@ def test_a_group_of_a_runner_that_was_killed_is_removed_with_what_runs_in_it() -
 
 @pytest.mark.parametrize("pattern", ["HF_HUB_OFFLINE", "MY_*", "_X", "NCCL_DEBUG"])
 def test_a_harmless_name_may_pass(pattern: str) -> None:
-    assert passing.problem(pattern) is None
+    assert passed_names.problem(pattern) is None
 
 
 @pytest.mark.parametrize(
@@ -388,16 +388,16 @@ def test_a_harmless_name_may_pass(pattern: str) -> None:
     ],
 )
 def test_what_is_loaded_into_every_process_may_not_pass(pattern: str) -> None:
-    assert passing.problem(pattern) is not None
+    assert passed_names.problem(pattern) is not None
 
 
 def test_an_operators_names_pass_and_no_other() -> None:
-    parent = {"MY_ONE": "1", "MYTWO": "2", "SECRET": "3", passing.VARIABLE: "MY_*"}
+    parent = {"MY_ONE": "1", "MYTWO": "2", "SECRET": "3", passed_names.VARIABLE: "MY_*"}
     found = processes.clean_environment(None, parent)
     assert found["MY_ONE"] == "1"
-    assert {"MYTWO", "SECRET", passing.VARIABLE} & found.keys() == set()
+    assert {"MYTWO", "SECRET", passed_names.VARIABLE} & found.keys() == set()
 
 
 def test_a_bad_name_is_refused_by_the_harness_too() -> None:
     with pytest.raises(ValueError, match="LD_PRELOAD"):
-        processes.clean_environment(None, {passing.VARIABLE: "LD_PRELOAD"})
+        processes.clean_environment(None, {passed_names.VARIABLE: "LD_PRELOAD"})

@@ -23,9 +23,9 @@ from kernelcup_harness.protocol import (
     StageName,
     check_spec,
 )
+from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.seed_trial import Trial
-from kernelcup_harness.seeds import derive_seed
 from kernelcup_harness.task_code import TaskCode, TaskFault
 
 SEEDS = """\

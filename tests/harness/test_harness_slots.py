@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import l2, nvml, wire
+from kernelcup_harness import wire
+from kernelcup_harness.device import l2_cache, nvml
 from kernelcup_harness.slots import Block, Slot, alone
 
 TWO = {"x": torch.arange(6.0).reshape(2, 3).t(), "y": torch.ones(5, dtype=torch.int16), "n": 3}
@@ -167,7 +168,7 @@ class FakeDriver:
 
 def test_nothing_stays_set_aside_in_the_cache() -> None:
     driver = FakeDriver()
-    l2.Persisting(driver).reset()
+    l2_cache.Persisting(driver).reset()
     assert driver.calls == [("6", 0), ("reset", None)]
 
 

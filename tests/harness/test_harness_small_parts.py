@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import make_case, make_spec
-from kernelcup_harness import poison, seeds
+from kernelcup_harness import poison
 from kernelcup_harness.answers import end_of
 from kernelcup_harness.poison import POISON_BYTES
 from kernelcup_harness.protocol import (
@@ -30,6 +30,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     dumps,
     loads,
+    seeds,
     to_json,
 )
 from kernelcup_harness.protocol import RunReport as Report

@@ -17,8 +17,8 @@ from kernelcup.services.queue import lifecycle
 from kernelcup.services.results import reviews
 from kernelcup.services.results.standings import standings
 from kernelcup.services.rules import limits, pauses
-from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend, Mode
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 HERE = {"Origin": "http://127.0.0.1:8000"}
 HTML = {"Accept": "text/html"}

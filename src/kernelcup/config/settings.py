@@ -19,7 +19,7 @@ from kernelcup.config.sign_in import SignInProvider, SignInSection, read_provide
 from kernelcup.config.toml_problems import problems, syntax_problem
 from kernelcup.domain import Device
 from kernelcup.errors import ConfigError
-from kernelcup_harness import passing
+from kernelcup_harness.isolation import passed_names
 from kernelcup_harness.protocol import Backend
 
 FILE_NAME = "kernelcup.toml"
@@ -62,7 +62,7 @@ class _Sandbox(_Section):
     @classmethod
     def _may_pass(cls, patterns: list[str]) -> list[str]:
         for pattern in patterns:
-            if (what := passing.problem(pattern)) is not None:
+            if (what := passed_names.problem(pattern)) is not None:
                 raise ValueError(f"{pattern!r} {what}")
         return patterns
 

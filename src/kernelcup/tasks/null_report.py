@@ -12,8 +12,8 @@ from kernelcup.errors import Problem
 from kernelcup.tasks.folder import TASK_FILE
 from kernelcup.tasks.manifest.null_waivers import KEY
 from kernelcup.tasks.manifest.yaml_text import Document, read_yaml
-from kernelcup_harness.lint_protocol import LintFinding, LintReport, Null, Severity
 from kernelcup_harness.protocol import FEWEST_SEEDS
+from kernelcup_harness.protocol.lint import LintFinding, LintReport, Null, Severity
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from kernelcup_harness import estimates
+from kernelcup_harness.protocol import estimates
 from kernelcup_harness.protocol.base import PROTOCOL_VERSION, Parameters
 from kernelcup_harness.protocol.enums import (
     Backend,

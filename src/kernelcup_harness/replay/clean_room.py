@@ -17,13 +17,13 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, estimates, poison, wire
+from kernelcup_harness import aliasing, poison, wire
 from kernelcup_harness.answers import MOST_TENSORS, Answer, CallFailed, GuardBroken
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Fault, Place, Wrong
 from kernelcup_harness.frames import BrokenProtocol, text_of
 from kernelcup_harness.lines import Line
-from kernelcup_harness.protocol import Audit, Finding, Reason, SampleName, TrustLevel
+from kernelcup_harness.protocol import Audit, Finding, Reason, SampleName, TrustLevel, estimates
 from kernelcup_harness.replay import layout
 from kernelcup_harness.replay.failures import MOST_EXPORT_BYTES, Failure
 from kernelcup_harness.replay.layout import (

@@ -22,8 +22,8 @@ from kernelcup.services.machines.outages import outages, take_out
 from kernelcup.services.queue.progress import GpuBack, GpuOut, JobReturned
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.engine.database import Database
-from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 CONFIG = """\
 [[devices]]

@@ -42,8 +42,8 @@ from kernelcup.services.queue.progress import JobProgress
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines.calibrations import CalibrationRecord
-from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend, DuelResult, RunReport, StageName, Timing
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 __all__ = ["ada", "command", "db_url", "home", "server"]
 

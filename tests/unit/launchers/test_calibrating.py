@@ -20,8 +20,8 @@ from kernelcup.launchers.gpu_health.probe import GpuProcess, GpuReading
 from kernelcup.launchers.local.calibrate import COOL_DOWN_S, Bench
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import LocalLauncher
-from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts, Mode, dumps
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 H100 = make_device(slots=2)
 CPU = make_device(name="cpu", backend=Backend.CPU)

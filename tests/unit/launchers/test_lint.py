@@ -11,8 +11,8 @@ from builders import make_device, make_spec
 from kernelcup.errors import BadReport, LaunchError
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.lint import run_lint
-from kernelcup_harness.lint_protocol import LintReport
 from kernelcup_harness.protocol import Backend, dumps
+from kernelcup_harness.protocol.lint import LintReport
 
 
 def launched(folder: Path, *command: str) -> LintReport:

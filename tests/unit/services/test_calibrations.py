@@ -30,8 +30,8 @@ from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.machines import calibrations as stored
 from kernelcup_harness import physics
-from kernelcup_harness.calibration_protocol import DeviceCalibration
 from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts, Work
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 SIX_HOURS = timedelta(hours=6)
 H100 = make_device()

@@ -10,7 +10,7 @@ from task_builders import SINGLE_FILE, problems_of, task_files, write_task, writ
 from kernelcup.domain import Task
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.null_report import Outcome, Waived, outcome_object, weigh
-from kernelcup_harness.lint_protocol import CaseList, LintFinding, LintReport, Null, Severity
+from kernelcup_harness.protocol.lint import CaseList, LintFinding, LintReport, Null, Severity
 
 YML = """\
 files:

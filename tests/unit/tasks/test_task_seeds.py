@@ -9,7 +9,7 @@ from task_builders import problems_of, write_task
 
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.null_report import weigh
-from kernelcup_harness.lint_protocol import LintReport
+from kernelcup_harness.protocol.lint import LintReport
 
 YML = """\
 files:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kernelcup_harness import boxes
-from kernelcup_harness.sandbox import FOLDER_PREFIX
+from kernelcup_harness.isolation import layout
+from kernelcup_harness.isolation.sandbox import FOLDER_PREFIX
 
-USER_IDS = frozenset(boxes.USER_IDS)
+USER_IDS = frozenset(layout.USER_IDS)
 FOLDERS = ("/dev/shm", "/dev/mqueue", "/var/tmp", tempfile.gettempdir())
 PROC = Path("/proc")
 _IPC_RMID = 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup.launchers.gpu_health.probe import SLOWED_DOWN, GpuProbe, GpuProcess, GpuReading, ProbeFailed
-from kernelcup_harness import processes
+from kernelcup_harness.isolation import processes
 
 EVERY_S = 1.0
 

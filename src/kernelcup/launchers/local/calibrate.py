@@ -17,9 +17,16 @@ from typing import Protocol, runtime_checkable
 
 from kernelcup.domain import Device
 from kernelcup.errors import BadReport, LaunchCancelled, LaunchError, LaunchTimeout, UnfitDevice
-from kernelcup_harness import calibration_protocol
-from kernelcup_harness.calibration_protocol import DeviceCalibration
-from kernelcup_harness.protocol import Backend, DeviceFacts, JobSpec, ProtocolError, RunReport, from_json
+from kernelcup_harness.protocol import (
+    Backend,
+    DeviceFacts,
+    JobSpec,
+    ProtocolError,
+    RunReport,
+    calibration,
+    from_json,
+)
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 LIMIT_S = 180.0
 """A calibration takes seconds; importing torch from a cold disk takes longer."""
@@ -96,7 +103,7 @@ class Bench:
         found = report.calibration.canary_ns if report.calibration is not None else 0.0
         if spec.device is None or found <= 0 or spec.backend is not Backend.CUDA:
             return
-        if calibration_protocol.fits(found, spec.device.canary_ns, spec.device.canary_tolerance):
+        if calibration.fits(found, spec.device.canary_ns, spec.device.canary_tolerance):
             self._drifted_jobs.discard(spec.job_id)
             return
         again = spec.job_id in self._drifted_jobs
@@ -151,7 +158,7 @@ class Bench:
         facts = self._facts.get(place)
         if found.backend is not Backend.CUDA or facts is None:
             return True
-        good = calibration_protocol.fits(found.canary_ns, facts.canary_ns, facts.canary_tolerance)
+        good = calibration.fits(found.canary_ns, facts.canary_ns, facts.canary_tolerance)
         if good:
             self._drifting.pop(place[1], None)
         else:
@@ -206,7 +213,7 @@ def decoded(out: bytes, code: int | None, log: bytes) -> DeviceCalibration:
 
 def drift_text(canary_ns: float, facts: DeviceFacts) -> str:
     """Return how a canary differs from its expected time, in words."""
-    share = calibration_protocol.drift(canary_ns, facts.canary_ns)
+    share = calibration.drift(canary_ns, facts.canary_ns)
     return (
         f"the canary took {canary_ns / 1e3:.1f} us, {share:+.1%} from its rolling median of "
         f"{facts.canary_ns / 1e3:.1f} us; {facts.canary_tolerance:.1%} is allowed"

@@ -25,8 +25,7 @@ from kernelcup.launchers.local.calibrate import Bench, Place
 from kernelcup.launchers.local.gpu_locks import Slot, Slots
 from kernelcup.launchers.local.pipes import Tail, read_lines
 from kernelcup.launchers.local.warm_runners import Ready, kill_group
-from kernelcup_harness import passing
-from kernelcup_harness.calibration_protocol import DeviceCalibration
+from kernelcup_harness.isolation import passed_names
 from kernelcup_harness.protocol import (
     Backend,
     DeviceFacts,
@@ -37,6 +36,7 @@ from kernelcup_harness.protocol import (
     SandboxPolicy,
     from_json,
 )
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 GRACE_S = 120.0
 """Extra time beyond the sum of a job's limits, for start, reference and clean-up."""
@@ -287,10 +287,10 @@ def child_environ(
     kept = {
         name: value
         for name, value in environ.items()
-        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES) or passing.passes(name, pass_on)
+        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIXES) or passed_names.passes(name, pass_on)
     }
     if pass_on:
-        kept[passing.VARIABLE] = ",".join(pass_on)
+        kept[passed_names.VARIABLE] = ",".join(pass_on)
     if gpus:
         # the GPUs' numbers come from nvidia-smi, which counts in bus order
         kept |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(gpus)}

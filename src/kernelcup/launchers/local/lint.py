@@ -13,8 +13,8 @@ from kernelcup.domain import Device
 from kernelcup.errors import BadReport, LaunchError, LaunchTimeout
 from kernelcup.launchers.local.gpu_locks import Slots
 from kernelcup.launchers.local.launcher import child_environ
-from kernelcup_harness.lint_protocol import LintReport
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, dumps, from_json
+from kernelcup_harness.protocol.lint import LintReport
 
 GRACE_S = 300.0
 """Extra time beyond the trial's own limit, for start and clean-up."""

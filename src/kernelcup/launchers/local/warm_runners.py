@@ -14,7 +14,8 @@ from typing import IO
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchError
 from kernelcup.launchers.bundle import harness_hash
-from kernelcup_harness import priority, waiting
+from kernelcup_harness import waiting
+from kernelcup_harness.isolation import priority
 from kernelcup_harness.pool import Key, Pool, Runner
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, SandboxPolicy, dumps
 

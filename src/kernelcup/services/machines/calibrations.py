@@ -21,9 +21,8 @@ from kernelcup.services.machines import outages
 from kernelcup.storage.engine.database import Database
 from kernelcup.storage.machines import calibrations
 from kernelcup.storage.machines.calibrations import CalibrationRecord
-from kernelcup_harness import calibration_protocol
-from kernelcup_harness.calibration_protocol import DeviceCalibration
-from kernelcup_harness.protocol import Backend, DeviceFacts
+from kernelcup_harness.protocol import Backend, DeviceFacts, calibration
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 EVERY = timedelta(hours=6)
 RESTED = timedelta(minutes=10)
@@ -70,7 +69,7 @@ def store(
         before = calibrations.latest(session, **place)
         fresh = before is None or before.found.kind != found.kind
         expected = None if fresh else calibrations.rolling_median(session, **place)
-        good = expected is None or calibration_protocol.fits(found.canary_ns, expected, found.tolerance)
+        good = expected is None or calibration.fits(found.canary_ns, expected, found.tolerance)
         record = calibrations.add(session, found, **place, at=now, fits=good, fresh=fresh)
     if good:
         return record, None
@@ -91,7 +90,7 @@ def note_run(db: Database, run_id: int, launched: LaunchResult, *, now: datetime
             return
         calibrations.link(session, run_id, number)
         if canary_ns > 0:
-            good = calibration_protocol.fits(canary_ns, facts.canary_ns, facts.canary_tolerance)
+            good = calibration.fits(canary_ns, facts.canary_ns, facts.canary_tolerance)
             calibrations.add_canary(session, number, canary_ns=canary_ns, fits=good, at=now)
 
 

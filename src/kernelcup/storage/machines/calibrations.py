@@ -11,9 +11,8 @@ from sqlalchemy import Select, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from kernelcup.storage.tables import CanaryRow, DeviceCalibrationRow, RunRow
-from kernelcup_harness import calibration_protocol
-from kernelcup_harness.calibration_protocol import DeviceCalibration
-from kernelcup_harness.protocol import from_json, to_json
+from kernelcup_harness.protocol import calibration, from_json, to_json
+from kernelcup_harness.protocol.calibration import DeviceCalibration
 
 WINDOW = 50
 """The rolling median is that of this many of the latest fitting canaries."""
@@ -132,7 +131,7 @@ def rolling_median(session: Session, *, machine: str, gpu: str, device: str) -> 
 def rolling_noise(session: Session, *, machine: str, gpu: str, device: str) -> float:
     """Return the relative standard deviation of the same canaries; 0 while there are too few."""
     samples = _window(session, machine=machine, gpu=gpu, device=device)
-    return calibration_protocol.relative_spread(samples) if len(samples) >= FEWEST_FOR_NOISE else 0.0
+    return calibration.relative_spread(samples) if len(samples) >= FEWEST_FOR_NOISE else 0.0
 
 
 def _window(session: Session, *, machine: str, gpu: str, device: str) -> Sequence[float]:

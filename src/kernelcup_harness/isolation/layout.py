@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kernelcup_harness.cgroups import Group
+from kernelcup_harness.isolation.cgroups import Group
 
 JUDGE_ID = 64917
 CONTESTANT_ID = 64918

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from kernelcup_harness import passing, sandbox, storage
-from kernelcup_harness.boxes import CACHE_VARIABLES as CACHE_VARIABLES
+from kernelcup_harness.isolation import disk_usage, passed_names, sandbox
+from kernelcup_harness.isolation.layout import CACHE_VARIABLES as CACHE_VARIABLES
 from kernelcup_harness.protocol import CapturedOutput
 
 PR_SET_PDEATHSIG = 1
@@ -78,11 +78,11 @@ def clean_environment(caches: Path | None, parent: Mapping[str, str]) -> dict[st
 
     ``caches`` is None for a process in a sandbox: its caches lie in the sandbox's own memory.
     """
-    patterns = passing.patterns(parent)
+    patterns = passed_names.patterns(parent)
     environment = {
         name: value
         for name, value in parent.items()
-        if name in PASSED_NAMES or name.startswith(PASSED_PREFIXES) or passing.passes(name, patterns)
+        if name in PASSED_NAMES or name.startswith(PASSED_PREFIXES) or passed_names.passes(name, patterns)
     }
     for name in CACHE_VARIABLES:
         if caches is None:
@@ -192,8 +192,8 @@ class Child:
         if self.prepared is not None and time.monotonic() >= self._look_again:
             began = time.monotonic()
             pid = self.process.pid
-            self._stored_bytes = storage.used(self.prepared, pid)
-            self._stored_bytes += storage.open_memory([pid, *descendants(pid)], besides)
+            self._stored_bytes = disk_usage.used(self.prepared, pid)
+            self._stored_bytes += disk_usage.open_memory([pid, *descendants(pid)], besides)
             # Very many files must not keep the runner busy counting them.
             self._look_again = began + LOOKING_SHARE * (time.monotonic() - began)
         return self._stored_bytes

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from kernelcup_harness import processes, sandbox
+from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import Backend, JobSpec
 from kernelcup_harness.protocol.variables import PER_THREAD
 

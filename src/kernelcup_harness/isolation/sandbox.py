@@ -21,15 +21,21 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from kernelcup_harness import bubblewrap, cgroups, gpu_nodes, landlock, seccomp, sweeping
-from kernelcup_harness.boxes import CACHE_VARIABLES, SYSTEM_FILES, SYSTEM_FOLDERS, memory_file, python_folders
-from kernelcup_harness.boxes import CONTESTANT_ID as CONTESTANT_ID
-from kernelcup_harness.boxes import JUDGE_ID as JUDGE_ID
-from kernelcup_harness.boxes import SCRATCH as SCRATCH
-from kernelcup_harness.boxes import USER_IDS as USER_IDS
-from kernelcup_harness.boxes import Prepared as Prepared
-from kernelcup_harness.boxes import Sandbox as Sandbox
-from kernelcup_harness.boxes import make_readable as make_readable
+from kernelcup_harness.isolation import bubblewrap, cgroups, gpu_nodes, landlock, orphans, seccomp
+from kernelcup_harness.isolation.layout import (
+    CACHE_VARIABLES,
+    SYSTEM_FILES,
+    SYSTEM_FOLDERS,
+    memory_file,
+    python_folders,
+)
+from kernelcup_harness.isolation.layout import CONTESTANT_ID as CONTESTANT_ID
+from kernelcup_harness.isolation.layout import JUDGE_ID as JUDGE_ID
+from kernelcup_harness.isolation.layout import SCRATCH as SCRATCH
+from kernelcup_harness.isolation.layout import USER_IDS as USER_IDS
+from kernelcup_harness.isolation.layout import Prepared as Prepared
+from kernelcup_harness.isolation.layout import Sandbox as Sandbox
+from kernelcup_harness.isolation.layout import make_readable as make_readable
 
 VARIABLE = "KERNELCUP_HARNESS_SANDBOX"
 """Names the only kind that may be used; if unset, the best kind that works is used."""
@@ -209,7 +215,7 @@ def by_landlock(
         environment={
             **{name: moved(value, scratch) for name, value in environment.items() if name in CACHE_VARIABLES},
             **{name: value for name, value in environment.items() if name not in CACHE_VARIABLES},
-            sweeping.MARK: sweeping.owner(),
+            orphans.MARK: orphans.owner(),
         },
         work=work,
         scratch=scratch,

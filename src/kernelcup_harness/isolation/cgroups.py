@@ -1,7 +1,7 @@
 """Limits the processes and the memory of a sandbox with a control group of its own, if one can be created.
 
 Version 2 of control groups, or version 1 if that is mounted. If no group can be created, only the limits of
-a process (see :mod:`kernelcup_harness.sandbox`) and the runner's own checks apply.
+a process (see :mod:`kernelcup_harness.isolation.sandbox`) and the runner's own checks apply.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcup_harness import sweeping
+from kernelcup_harness.isolation import orphans
 
 PREFIX = "kernelcup-"
 REMOVE_S = 2.0
@@ -119,7 +119,7 @@ def make(processes: int, memory_bytes: int | None) -> Group | None:
 
 def new_folders(parents: Parents) -> list[Path]:
     """Return the folders of a new group, one for each controller."""
-    name = f"{PREFIX}{sweeping.owner()}-{secrets.token_hex(6)}"
+    name = f"{PREFIX}{orphans.owner()}-{secrets.token_hex(6)}"
     return [folder / name for _, folder in parents.folders]
 
 
@@ -128,7 +128,7 @@ def sweep() -> None:
     parents = delegated()
     for folder in {folder for _, folder in parents.folders} if parents is not None else ():
         for path in folder.glob(f"{PREFIX}*-*"):
-            if sweeping.is_orphan(path.name.removeprefix(PREFIX).rpartition("-")[0]):
+            if orphans.is_orphan(path.name.removeprefix(PREFIX).rpartition("-")[0]):
                 Group((path,)).remove()
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kernelcup_harness import sysinfo
-from kernelcup_harness.calibration_protocol import DeviceCalibration, fits, relative_spread
+from kernelcup_harness.device import machine
 from kernelcup_harness.protocol import Backend, DeviceFacts, Precision
+from kernelcup_harness.protocol.calibration import DeviceCalibration, fits, relative_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,9 +261,9 @@ def identity(backend: Backend) -> dict[str, Any]:
     import torch
 
     if backend is not Backend.CUDA:
-        return {"device_name": sysinfo.processor_name(), "torch": torch.__version__}
+        return {"device_name": machine.processor_name(), "torch": torch.__version__}
     device = torch.cuda.get_device_properties(0)
-    state = sysinfo.gpu_state()
+    state = machine.gpu_state()
     clocks = {name: number(state.get(f"clocks.{name}")) for name in ("sm", "mem")}
     return {
         "device_name": device.name,

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kernelcup_harness.boxes import Prepared
+from kernelcup_harness.isolation.layout import Prepared
 
 WRITTEN_FOLDERS = ("tmp", "job", "dev/shm")
 SHARED_MEMORY = Path("/dev/shm")

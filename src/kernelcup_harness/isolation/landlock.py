@@ -212,5 +212,5 @@ def trampoline(settings_fd: int, argv: Sequence[str]) -> list[str]:
     """Return the command that calls :func:`enter`."""
     root = str(Path(__file__).resolve().parent.parent)
     code = f"import sys; sys.path.insert(0, {root!r}); "
-    code += "from kernelcup_harness import landlock; landlock.enter(*sys.argv[1:])"
+    code += "from kernelcup_harness.isolation import landlock; landlock.enter(*sys.argv[1:])"
     return [sys.executable, "-I", "-S", "-B", "-c", code, str(settings_fd), *argv]

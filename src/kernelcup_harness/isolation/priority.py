@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernelcup_harness import processes
+from kernelcup_harness.isolation import processes
 
 CAP_SYS_NICE = 23
 LOWEST = 19

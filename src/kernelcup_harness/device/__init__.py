@@ -1,0 +1,1 @@
+"""The device: its kind, state, memory and calibration."""

@@ -1,0 +1,1 @@
+"""Sandboxes, limits and processes of untrusted code."""
