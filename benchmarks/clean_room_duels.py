@@ -25,8 +25,9 @@ from clean_room_jobs import Lines
 from time_common import options
 
 from kernelcup_harness.protocol import Backend
-from kernelcup_harness.replay import duels, finals, window
-from kernelcup_harness.replay.driver import Driver
+from kernelcup_harness.replay import duels, finals
+from kernelcup_harness.window import window
+from kernelcup_harness.window.driver import Driver
 
 HERE = Path(__file__).resolve()
 NAME = "clean-room-duels.jsonl"
@@ -103,7 +104,7 @@ def export(shared: Any, name: str, member: Any) -> dict[str, Any]:
     """Take the export of one contestant, and end it."""
     import torch
 
-    from kernelcup_harness.replay.pool import bytes_at
+    from kernelcup_harness.window.allocator import bytes_at
 
     case, (process, sock, _) = replay_cases.CASES[name], member
     places, nbytes = probe.layout(name)
@@ -145,7 +146,8 @@ def duel(mine: dict[str, Any], other: dict[str, Any], error: float) -> dict[str,
 
 def timer(sock: Any) -> None:
     """Fight one duel: each capture is loaded twice, A B B A."""
-    from kernelcup_harness.replay import graph_data, rebuild, start_gun
+    from kernelcup_harness.replay import rebuild, start_gun
+    from kernelcup_harness.window import graph_data
 
     begin = time.perf_counter()
     driver = Driver()

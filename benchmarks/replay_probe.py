@@ -24,8 +24,8 @@ sys.path[:0] = [str(HERE.parents[1] / "src"), str(HERE.parent)]
 
 import replay_cases  # noqa: E402
 
-from kernelcup_harness.replay import window  # noqa: E402
-from kernelcup_harness.replay.driver import Driver  # noqa: E402
+from kernelcup_harness.window import window  # noqa: E402
+from kernelcup_harness.window.driver import Driver  # noqa: E402
 
 PLACES = 4
 SAMPLES = 48
@@ -104,15 +104,16 @@ def contestant(sock, name):
     shared = window.Window(driver)
     shared.attach(fds[0], window.WINDOW, nbytes)
     work = shared.attach(fds[1], window.WINDOW + nbytes, HEAP)
-    from kernelcup_harness.replay import capture, export, graph_data, own_graphs, pool
+    from kernelcup_harness.replay import capture, export, own_graphs
+    from kernelcup_harness.window import allocator, graph_data
 
-    window_pool = pool.WindowPool(pool.Heap(work.address, work.nbytes))
+    window_pool = allocator.WindowPool(allocator.Heap(work.address, work.nbytes))
     own_pool = window_pool.more()
     own_graphs.keep_graphs(driver, own_pool)
     stream = torch.cuda.Stream()
     data = [
         [
-            pool.bytes_at(*place).view(getattr(torch, dtype)).view(shape)
+            allocator.bytes_at(*place).view(getattr(torch, dtype)).view(shape)
             for place, (shape, dtype) in zip(row, case.inputs, strict=True)
         ]
         for row in places
@@ -187,7 +188,8 @@ def contestant(sock, name):
 
 def timer(sock, _name):
     steps = {}
-    from kernelcup_harness.replay import graph_data, rebuild, start_gun
+    from kernelcup_harness.replay import rebuild, start_gun
+    from kernelcup_harness.window import graph_data
 
     driver = Driver()
     with timed(steps, "context"):
@@ -245,7 +247,7 @@ def judge(name, members, limit, shared):  # noqa: C901  one step after the other
     """Play one case and return what was found."""
     import torch
 
-    from kernelcup_harness.replay.pool import bytes_at
+    from kernelcup_harness.window.allocator import bytes_at
 
     case = replay_cases.CASES[name]
     found = {"case": name}

@@ -32,7 +32,7 @@ sys.path.insert(0, str(SOURCE))
 from results import machine_facts  # noqa: E402 - the folder of the sources comes first
 
 from kernelcup.launchers.bundle import harness_hash  # noqa: E402
-from kernelcup_harness import pool, waiting  # noqa: E402
+from kernelcup_harness.pool import job_socket, pool  # noqa: E402
 from kernelcup_harness.protocol import (  # noqa: E402
     Backend,
     DeviceFacts,
@@ -292,7 +292,7 @@ class Warm:
             file.write(json.dumps(to_json(spec)).encode())
             file.flush()
             began = time.monotonic()
-            waiting.send(runner.channel, file.fileno())
+            job_socket.send(runner.channel, file.fileno())
             assert runner.process.stdout is not None
             lines = []
             for line in runner.process.stdout:

@@ -27,10 +27,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import lint_run, waiting
+from kernelcup_harness import lint_run
 from kernelcup_harness.crew import Crew, NotStarted
 from kernelcup_harness.device import machine
 from kernelcup_harness.isolation import priority, processes, sandbox
+from kernelcup_harness.pool import job_socket
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, check_spec, dumps, loads, to_json
 from kernelcup_harness.runner import run_job, started_ahead
 
@@ -71,7 +72,7 @@ def wait_and_run(options: argparse.Namespace) -> int:
         with priority.lowered(options.background), started_ahead(Backend(options.ahead)) as crew:
             priority.raise_again()
             emit({"ready": True})
-            text = waiting.read_job(options.job)
+            text = job_socket.read_job(options.job)
             return 0 if text is None else run(options, text, crew)
     except NotStarted as error:
         sys.stderr.write(f"{error}\n")

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, wire
-from kernelcup_harness.frames import BrokenProtocol, text_of
-from kernelcup_harness.poison import POISON_BYTES
+from kernelcup_harness.wire import aliasing, values
+from kernelcup_harness.wire.channel import BrokenProtocol, text_of
+from kernelcup_harness.wire.guards import POISON_BYTES
 
 MOST_TENSORS = 1024
 """Most tensors of an answer, unless the reference's has more: each costs the judge time."""
@@ -66,9 +66,9 @@ class Form:
     @classmethod
     def of(cls, expected: Any, *, in_place: bool) -> Form:
         """Take the form of the reference's output. Raise ``CannotCarry``."""
-        nbytes = wire.output_nbytes(expected, "output")
+        nbytes = values.output_nbytes(expected, "output")
         count = len(aliasing.leaves(expected))
-        return cls(value=wire.form_of(expected), nbytes=nbytes, tensors=count, in_place=in_place)
+        return cls(value=values.form_of(expected), nbytes=nbytes, tensors=count, in_place=in_place)
 
 
 class Copied:
@@ -93,12 +93,12 @@ class Pending:
     wall_ns: float
     inputs: int
     most_tensors: int
-    memory: wire.Memory
+    memory: values.Memory
     check_bands: Callable[[list[tuple[int, int]]], None]
     """Raises :class:`GuardBroken` if memory between the tensors, given as gaps, was written."""
 
 
-def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
+def opened(pending: Pending, record_type: values.RecordType) -> Answer:
     """Decode an answer. Raise :class:`CallFailed` or ``BrokenProtocol``."""
     reply = pending.reply
     raise_failure(reply)
@@ -129,16 +129,16 @@ def opened(pending: Pending, record_type: wire.RecordType) -> Answer:
     )
 
 
-def read(pending: Pending, record_type: wire.RecordType) -> Any:
+def read(pending: Pending, record_type: values.RecordType) -> Any:
     """Return the value of an answer. Raise :class:`GuardBroken` if its guard bands have changed."""
     reply = pending.reply
     table = reply.get("table")
     if isinstance(table, list) and len(table) > pending.most_tensors:
         raise CallFailed("output", f"the call returned {len(table)} tensors")
     try:
-        decoder = wire.Decoder(pending.memory, reply.get("table"), record_type, dense=True)
+        decoder = values.Decoder(pending.memory, reply.get("table"), record_type, dense=True)
         output = decoder.value(reply.get("tree"))
-    except wire.BadTree as error:
+    except values.BadTree as error:
         if "not defined in the task's files" in str(error):
             text = f"the call returned a class of its own: {error}"[:MAX_TEXT]
             raise CallFailed("output", text) from error
@@ -179,8 +179,8 @@ def end_of(table: object, size: int) -> int:
             entry.get(name) if isinstance(entry, dict) else None for name in ("offset", "nbytes")
         )
         if type(offset) is int and type(nbytes) is int:
-            ends.append(wire.aligned(offset + nbytes))
-    return max(POISON_BYTES, min(size, max(ends) + wire.GUARD_BYTES))
+            ends.append(values.aligned(offset + nbytes))
+    return max(POISON_BYTES, min(size, max(ends) + values.GUARD_BYTES))
 
 
 def check_guards(

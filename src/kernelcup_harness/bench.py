@@ -15,7 +15,6 @@ from kernelcup_harness.checks import Checks
 from kernelcup_harness.device import calibration, devices, nvml
 from kernelcup_harness.duel import MEMORY, NO_TIME, Duel, NotHeld, NoTime, RivalFailed, result
 from kernelcup_harness.endings import RunEnds
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 from kernelcup_harness.lines import MachineFailed
 from kernelcup_harness.protocol import (
     Audit,
@@ -33,6 +32,7 @@ from kernelcup_harness.protocol import (
     to_json,
 )
 from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 
 REFERENCE_SHARE = 0.03
 """Share of the time for a stage that the references of all cases may take."""

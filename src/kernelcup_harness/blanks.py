@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, poison, wire
 from kernelcup_harness.uses import LightMode, memory_of, tensors_of, unseen_by_dynamo
+from kernelcup_harness.wire import aliasing, guards, values
 
 UNFILLED = frozenset(
     {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
@@ -42,7 +42,7 @@ class Emptied(LightMode):
         if name == "resize_":
             made.untyped_storage()[before:].fill_(0)
         elif name in UNFILLED and has_memory(made):
-            wire.bytes_of(made).zero_()
+            values.bytes_of(made).zero_()
             self._made[memory_of(made)] = made
         return made
 
@@ -59,8 +59,8 @@ def has_memory(tensor: torch.Tensor) -> bool:
 
 def is_blank(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is contiguous in memory and all zeros."""
-    dense = tensor.numel() > 0 and wire.span_of(tensor) == tensor.numel()
-    return dense and not bool(wire.bytes_of(tensor).any())
+    dense = tensor.numel() > 0 and values.span_of(tensor) == tensor.numel()
+    return dense and not bool(values.bytes_of(tensor).any())
 
 
 def fill_with_noise(tensor: torch.Tensor, chance: random.Random) -> None:
@@ -68,13 +68,13 @@ def fill_with_noise(tensor: torch.Tensor, chance: random.Random) -> None:
 
     Integers become 0 and 1: larger ones, used as indices by a kernel, might crash the judge's context.
     """
-    if not wire.span_of(tensor):
+    if not values.span_of(tensor):
         return
     generator = torch.Generator().manual_seed(chance.getrandbits(63))
     if tensor.is_floating_point() or tensor.is_complex():
-        pattern = torch.randint(0, 256, (poison.POISON_BYTES,), dtype=torch.uint8, generator=generator)
+        pattern = torch.randint(0, 256, (guards.POISON_BYTES,), dtype=torch.uint8, generator=generator)
     else:
-        count = poison.POISON_BYTES // tensor.element_size()
+        count = guards.POISON_BYTES // tensor.element_size()
         bits = torch.randint(0, 2, (count, 1), dtype=torch.uint8, generator=generator)
         pattern = torch.nn.functional.pad(bits, (0, tensor.element_size() - 1)).reshape(-1)
-    poison.repeat(wire.bytes_of(tensor), pattern.to(tensor.device))
+    guards.repeat(values.bytes_of(tensor), pattern.to(tensor.device))

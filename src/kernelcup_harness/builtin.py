@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import wire
+from kernelcup_harness.wire import values
 
 
 class Noop:
@@ -17,8 +17,8 @@ class Noop:
 
     def prepare(self, frame: dict[str, Any]) -> None:
         """Make the answer: tensors of the form's shapes, with any contents."""
-        decoder = wire.Decoder(Nothing(), frame["table"], wire.importing_record_type, dense=False)
-        self._answer = wire.with_tensors(decoder.value(frame["tree"]), whole)
+        decoder = values.Decoder(Nothing(), frame["table"], values.importing_record_type, dense=False)
+        self._answer = values.with_tensors(decoder.value(frame["tree"]), whole)
 
     def __call__(self, _data: Any) -> Any:
         """Return the answer."""

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness import wire
 from kernelcup_harness.answers import (
     MOST_TENSORS,
     Answer,
@@ -25,10 +24,11 @@ from kernelcup_harness.answers import (
     expect,
     opened,
 )
-from kernelcup_harness.frames import Channel
 from kernelcup_harness.lines import Line
-from kernelcup_harness.poison import Poison
 from kernelcup_harness.schedule import PLACES
+from kernelcup_harness.wire import values
+from kernelcup_harness.wire.channel import Channel
+from kernelcup_harness.wire.guards import Poison
 
 SMALLEST_ARENA = 1 << 20
 OUTPUT_HEADROOM = 64 << 20
@@ -57,13 +57,13 @@ class Caller:
     """
 
     def __init__(
-        self, channel: Channel, record_type: wire.RecordType, result_bytes: int, *, gpu: bool = False
+        self, channel: Channel, record_type: values.RecordType, result_bytes: int, *, gpu: bool = False
     ) -> None:
         self._line = Line(channel)
         self._record_type = record_type
         self._result_bytes = result_bytes
-        self._inputs: dict[int, wire.Arena] = {}
-        self._outputs: wire.Arena | None = None
+        self._inputs: dict[int, values.Arena] = {}
+        self._outputs: values.Arena | None = None
         self._fresh: list[tuple[str, int]] = []
         self._gpu = gpu
         self._poison = Poison(gpu=gpu)
@@ -95,7 +95,7 @@ class Caller:
         answer before the next call. Raise as :meth:`call` does.
         """
         until = time.monotonic() + timeout_s
-        encoder = wire.Encoder()
+        encoder = values.Encoder()
         tree = encoder.tree(data, "input")
         layout = {
             "tree": tree,
@@ -166,7 +166,7 @@ class Caller:
         self._count += 1
         return self._count % PLACES if nbytes <= LARGEST_IN_TURNS else 0
 
-    def _staged_on_host(self, encoder: wire.Encoder) -> torch.Tensor | None:
+    def _staged_on_host(self, encoder: values.Encoder) -> torch.Tensor | None:
         """Return the bytes of an input on the host, shape (bytes,); None if they are there already.
 
         While the clock runs the device works for the contestant alone: a switch to the judge takes 0.1 ms and more.
@@ -199,11 +199,11 @@ class Caller:
             return self._result_bytes
         return min(self._result_bytes, 2 * form.nbytes + OUTPUT_HEADROOM)
 
-    def _arena(self, name: str, arena: wire.Arena | None, size: int) -> wire.Arena:
+    def _arena(self, name: str, arena: values.Arena | None, size: int) -> values.Arena:
         if arena is not None and arena.size >= size:
             return arena
         if arena is not None:
             arena.close()
-        made = wire.Arena.create(max(size, SMALLEST_ARENA))
+        made = values.Arena.create(max(size, SMALLEST_ARENA))
         self._fresh.append((name, made.fd))
         return made

@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, blanks, comparing, finiteness, twins, uses, wire
+from kernelcup_harness import blanks, comparing, finiteness, twins, uses
 from kernelcup_harness.answers import Answer, Form, Pending, claimed, raise_failure
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
 from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.schedule import PlannedCase
 from kernelcup_harness.task_code import TaskCode, TaskFault
+from kernelcup_harness.wire import aliasing, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ class Checks:
         changed = {
             number
             for number, (was, now) in enumerate(zip(before, leaves, strict=True))
-            if wire.span_of(now) and not torch.equal(wire.bytes_of(was), wire.bytes_of(now))
+            if values.span_of(now) and not torch.equal(values.bytes_of(was), values.bytes_of(now))
         }
         unread = set(range(len(leaves))) - changed - used.read
         return changed | {number for number in unread if self._is_only_written(place, number)}

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import wire
 from kernelcup_harness.protocol import Difference, Mismatch
+from kernelcup_harness.wire import values as wire
 
 SHOWN = 5
 MOST_TILES = (24, 48)

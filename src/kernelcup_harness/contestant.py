@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelcup_harness.frames import Channel
 from kernelcup_harness.importing import import_file
 from kernelcup_harness.protocol.variables import PER_THREAD
+from kernelcup_harness.wire.channel import Channel
 
 if TYPE_CHECKING:
-    from kernelcup_harness import slots, wire
+    from kernelcup_harness import slots
     from kernelcup_harness.replay import exporting
+    from kernelcup_harness.wire import values
 
 MAX_TEXT = 8 << 10
 NO_TRITON = (
@@ -45,15 +46,16 @@ class Contestant:
     def __init__(self, channel: Channel, hands: exporting.Hands | None = None) -> None:
         import torch
 
-        from kernelcup_harness import aliasing, builtin, graphs, slots, wire
+        from kernelcup_harness import builtin, graphs, slots
         from kernelcup_harness.device import devices
+        from kernelcup_harness.wire import aliasing, values
 
-        self._wire = wire
+        self._wire = values
         self._aliasing = aliasing
         self._channel = channel
         self._out_of_memory = torch.OutOfMemoryError
         self._empty_cache = torch.cuda.empty_cache
-        self._outputs: wire.Arena | None = None
+        self._outputs: values.Arena | None = None
         self._kernel: Callable[[Any], Any] | None = None
         self._gpu = devices.on_gpu()
         if self._gpu and os.environ.get(PER_THREAD):

@@ -7,9 +7,9 @@ import os
 
 from kernelcup_harness import handover
 from kernelcup_harness.contestant import Contestant
-from kernelcup_harness.frames import Channel, ChannelClosed
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol.variables import CLEAN_ROOM
+from kernelcup_harness.wire.channel import Channel, ChannelClosed
 
 MAX_FRAME = 16 << 20
 

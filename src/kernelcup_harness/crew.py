@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from kernelcup_harness.build_store import Build
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import layout, processes, sandbox
 from kernelcup_harness.protocol import Backend, Limits
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 JUDGE = "judge"
 SUBMISSION = "submission"

@@ -12,10 +12,10 @@ from typing import Any
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Place, Wrong
-from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import DuelResult, SampleName, estimates
 from kernelcup_harness.replay.duels import ERROR
 from kernelcup_harness.schedule import PLACES
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 WARM_UP_BLOCKS = PLACES
 """One block at each place."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Reason, Verdict
 from kernelcup_harness.schedule import CaseRun, Stage
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 if TYPE_CHECKING:
     from kernelcup_harness.device.memory import Reservation

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from kernelcup_harness import build_inside
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import JobSpec, from_json
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 MAX_JOB_FRAME = 256 << 20
 IDLE_S = 1.5

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from kernelcup_harness import endings
 from kernelcup_harness.aside import Aside
 from kernelcup_harness.endings import FAILURES, RunEnds
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -37,6 +36,7 @@ from kernelcup_harness.schedule import (
     plan,
     turns,
 )
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 
 if TYPE_CHECKING:
     from kernelcup_harness import bench
@@ -357,7 +357,7 @@ class Judge:
         from kernelcup_harness.checks import Wrong
         from kernelcup_harness.lines import MachineFailed
         from kernelcup_harness.task_code import TaskFault
-        from kernelcup_harness.wire import CannotCarry
+        from kernelcup_harness.wire.values import CannotCarry
 
         assert self._bench is not None
         try:

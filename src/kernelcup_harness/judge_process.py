@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from kernelcup_harness import handover
-from kernelcup_harness.frames import Channel
 from kernelcup_harness.judge import Judge
+from kernelcup_harness.wire.channel import Channel
 
 MAX_CONTESTANT_FRAME = 16 << 20
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kernelcup_harness.answers import expect
-from kernelcup_harness.frames import BrokenProtocol, Channel
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel
 
 
 class MachineFailed(Exception):

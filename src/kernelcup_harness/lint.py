@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness.frames import Channel
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import JobSpec, Parameters, from_json
 from kernelcup_harness.protocol.lint import CaseList, Null
 from kernelcup_harness.protocol.seeds import derive_seed
+from kernelcup_harness.wire.channel import Channel
 
 MAX_JOB_FRAME = 256 << 20
 MAX_TEXT = 2000

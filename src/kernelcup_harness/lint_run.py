@@ -11,12 +11,12 @@ import time
 from typing import Any
 
 from kernelcup_harness import runner
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import layout, processes, sandbox
 from kernelcup_harness.protocol import FEWEST_SEEDS, Backend, JobSpec, SandboxPolicy, to_json
 from kernelcup_harness.protocol.lint import CaseList, LintFinding, LintReport, Null, Severity
 from kernelcup_harness.protocol.seeds import MOST_SEEDS
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 MAX_EVENT_FRAME = 1 << 20
 MOST_EVENTS = 10_000

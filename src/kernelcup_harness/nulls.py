@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import comparing, finiteness, wire
+from kernelcup_harness import comparing, finiteness
+from kernelcup_harness.wire import values as wire
 
 TILES = 16
 """Number of parts of an output, counted row by row; the last tile is the last part."""

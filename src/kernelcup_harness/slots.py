@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import wire
+from kernelcup_harness.wire import values
 
 
 class Block:
@@ -71,7 +71,7 @@ class Slot:
         self._gpu = gpu
         self._table: list[dict[str, Any]] | None = None
         self._block: Block | None = None
-        self.arena: wire.Arena | None = None
+        self.arena: values.Arena | None = None
         self.in_place = False
         self.data: Any = None
         """The input; its contents are meaningless before :meth:`fill`."""
@@ -84,7 +84,7 @@ class Slot:
             self._block = Block(layout["bytes"], gpu=self._gpu)
         self._table, self.in_place = layout["table"], layout["in_place"]
         self._block.forget_tensors()
-        decoder = wire.Decoder(self._block, self._table, wire.importing_record_type, dense=False)
+        decoder = values.Decoder(self._block, self._table, values.importing_record_type, dense=False)
         self.data, self.tensors = decoder.value(layout["tree"]), decoder.tensors
 
     def touch(self) -> None:

@@ -22,7 +22,6 @@ from kernelcup_harness.crew import (
     NotStarted,
     Share,
 )
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.isolation.environment import (
@@ -44,6 +43,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.record import Record, ended
 from kernelcup_harness.schedule import captures
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 # How much longer than its limit a stage may take before the runner, not the judge, ends it.
 GRACE_S = 30.0

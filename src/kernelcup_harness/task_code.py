@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, blanks, uses, wire
+from kernelcup_harness import blanks, uses
 from kernelcup_harness.protocol import CheckStyle, Parameters
+from kernelcup_harness.wire import aliasing, values
 
 
 class TaskFault(Exception):
@@ -129,8 +130,8 @@ class TaskCode:
         found = sys.modules.get(module)
         origin = getattr(found, "__file__", None)
         if found is None or origin is None or Path(origin).parent != self._folder:
-            raise wire.BadTree(f"{module[:100]}.{name[:100]} is not defined in the task's files")
-        return wire.importing_record_type(module, name)
+            raise values.BadTree(f"{module[:100]}.{name[:100]} is not defined in the task's files")
+        return values.importing_record_type(module, name)
 
     def _import(self, name: str) -> ModuleType:
         return self._guard(f"import of {name}.py", lambda: importlib.import_module(name))  # type: ignore[no-any-return]

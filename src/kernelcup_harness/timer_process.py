@@ -6,12 +6,13 @@ import contextlib
 import os
 import time
 
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.replay import start_gun, window
-from kernelcup_harness.replay.driver import DriverError
+from kernelcup_harness.replay import start_gun
 from kernelcup_harness.replay.engine import GpuEngine
 from kernelcup_harness.replay.timer import MAX_FRAME, Engine, Timer
+from kernelcup_harness.window import window
+from kernelcup_harness.window.driver import DriverError
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 
 
 def main(channel_fd: str, runner_fd: str, parent: str) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, changes, finiteness, wire
+from kernelcup_harness import changes, finiteness
 from kernelcup_harness.task_code import TaskCode, TaskFault
 from kernelcup_harness.uses import Uses
+from kernelcup_harness.wire import aliasing, values
 
 MOST_TRIED = 8
 """Most tensors that are tried one by one; each costs calls of the reference."""
@@ -116,4 +117,4 @@ def masters(task: TaskCode, twin: Callable[[], Any], plain: Callable[[], Any]) -
 
 def prints(tensor: torch.Tensor) -> tuple[torch.dtype, int]:
     """Return a fingerprint: equal for equal elements in any order, zeros ignored."""
-    return tensor.dtype, int(wire.bytes_of(tensor).sum(dtype=torch.int64)) if tensor.numel() else 0
+    return tensor.dtype, int(values.bytes_of(tensor).sum(dtype=torch.int64)) if tensor.numel() else 0

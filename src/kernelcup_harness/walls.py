@@ -15,15 +15,15 @@ from contextlib import suppress
 
 import torch
 
-from kernelcup_harness import wire
 from kernelcup_harness.answers import CallFailed, Form
 from kernelcup_harness.calls import Caller, Calls
 from kernelcup_harness.checks import Checks
-from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.lines import MachineFailed
 from kernelcup_harness.protocol import Audit, SampleName, TrustLevel
 from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.task_code import TaskFault
+from kernelcup_harness.wire import values
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 OVERHEADS_S = 0.5
 """Time for measuring the overheads of all cases together."""
@@ -56,7 +56,7 @@ class Overheads:
             if clock() > until:
                 break
             # A failure of the task or a lack of memory is reported when the case itself is called.
-            with suppress(TaskFault, wire.CannotCarry, torch.OutOfMemoryError):
+            with suppress(TaskFault, values.CannotCarry, torch.OutOfMemoryError):
                 calls = self._calls_of(stage, case)
                 key = stage.name.value, case.index, type(calls)
                 self._found_ns[key] = self._measured(stage, case, calls, until, clock)
@@ -91,7 +91,7 @@ class Overheads:
 
 def use_noop(caller: Caller, form: Form | None) -> None:
     """Have a contestant compute nothing: it answers in this form with whatever its memory holds."""
-    encoder = wire.Encoder()
+    encoder = values.Encoder()
     tree = encoder.tree(form.value if form is not None else None, "output")
     frame = {"type": "builtin", "name": "noop", "tree": tree, "table": encoder.table()}
     caller.ask(frame, "ready", timeout_s=TIMEOUT_S)

@@ -22,15 +22,16 @@ from inside import SECRET, closing_memory, working_in
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from kernelcup_harness import wire
 from kernelcup_harness.contestant import Contestant
-from kernelcup_harness.frames import Channel, ChannelClosed
 from kernelcup_harness.judge import Judge
 from kernelcup_harness.protocol import JobSpec
-from kernelcup_harness.replay import mapping, timer, window
-from kernelcup_harness.replay.driver import DriverError
-from kernelcup_harness.replay.pool import Heap
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
+from kernelcup_harness.replay import mapping, timer
+from kernelcup_harness.window import window
+from kernelcup_harness.window.allocator import Heap
+from kernelcup_harness.window.driver import DriverError
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.wire import values as wire
+from kernelcup_harness.wire.channel import Channel, ChannelClosed
 
 EMPTY_NS, CALL_NS = 4_000, 9_000
 TOTAL_BYTES = 1 << 30

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from kernelcup_harness import handover, wire
+from kernelcup_harness import handover
 from kernelcup_harness.contestant import Contestant
-from kernelcup_harness.frames import Channel, ChannelClosed
 from kernelcup_harness.judge import Judge
 from kernelcup_harness.protocol import CaseResult, JobSpec, from_json
+from kernelcup_harness.wire import values
+from kernelcup_harness.wire.channel import Channel, ChannelClosed
 
 SECRET = bytes(range(32))
 
@@ -45,20 +46,20 @@ def working_in(folder: Path, files: Mapping[str, str]) -> Iterator[None]:
 @contextmanager
 def closing_memory() -> Iterator[None]:
     """Close all shared memory that is made meanwhile: a process that ends does so, a thread does not."""
-    made: list[wire.Arena] = []
-    begin, close = wire.Arena.__init__, wire.Arena.close
+    made: list[values.Arena] = []
+    begin, close = values.Arena.__init__, values.Arena.close
 
-    def begin_and_note(arena: wire.Arena, fd: int, size: int) -> None:
+    def begin_and_note(arena: values.Arena, fd: int, size: int) -> None:
         begin(arena, fd, size)
         made.append(arena)
 
-    def close_and_forget(arena: wire.Arena) -> None:
+    def close_and_forget(arena: values.Arena) -> None:
         made.remove(arena)
         close(arena)
 
     with (
-        patch.object(wire.Arena, "__init__", begin_and_note),
-        patch.object(wire.Arena, "close", close_and_forget),
+        patch.object(values.Arena, "__init__", begin_and_note),
+        patch.object(values.Arena, "close", close_and_forget),
     ):
         try:
             yield

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from harness_runs import LONGEST_RUN_S, command, own_spec, quick_spec, run
 
-from kernelcup_harness import waiting
 from kernelcup_harness.isolation import priority, processes
+from kernelcup_harness.pool import job_socket
 from kernelcup_harness.protocol import (
     Backend,
     JobSpec,
@@ -60,7 +60,7 @@ def give(channel: socket.socket, spec: JobSpec, *kept: int) -> None:
     with tempfile.TemporaryFile() as file:
         file.write(dumps(spec).encode())
         file.seek(0)
-        waiting.send(channel, file.fileno(), kept)
+        job_socket.send(channel, file.fileno(), kept)
 
 
 def answer(child: subprocess.Popen[str]) -> tuple[RunReport, list[dict[str, Any]]]:

@@ -19,7 +19,6 @@ from kernelcup_harness.answers import Answer, CallFailed, Pending
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.device import calibration, nvml
 from kernelcup_harness.device.calibration import CanaryCheck
-from kernelcup_harness.frames import BrokenProtocol
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -32,6 +31,7 @@ from kernelcup_harness.protocol import (
     Verdict,
 )
 from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
+from kernelcup_harness.wire.channel import BrokenProtocol
 
 CASE = PlannedCase(index=0, parameters={}, hidden=False)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"

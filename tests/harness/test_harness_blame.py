@@ -16,7 +16,6 @@ from kernelcup_harness import bench, endings
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.device import memory
-from kernelcup_harness.frames import ChannelClosed
 from kernelcup_harness.lines import MachineFailed
 from kernelcup_harness.protocol import (
     Backend,
@@ -29,6 +28,7 @@ from kernelcup_harness.protocol import (
     Work,
 )
 from kernelcup_harness.record import Record
+from kernelcup_harness.wire.channel import ChannelClosed
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)

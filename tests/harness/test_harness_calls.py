@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import calls, wire
+from kernelcup_harness import calls
 from kernelcup_harness.answers import (
     MAX_TRACE,
     MOST_TENSORS,
@@ -26,16 +26,17 @@ from kernelcup_harness.answers import (
     Pending,
 )
 from kernelcup_harness.calls import Caller
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
-from kernelcup_harness.poison import POISON_BYTES
 from kernelcup_harness.schedule import PLACES
+from kernelcup_harness.wire import values
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness.wire.guards import POISON_BYTES
 
-Reply = Callable[[dict[str, Any], dict[str, wire.Arena]], dict[str, Any] | None]
+Reply = Callable[[dict[str, Any], dict[str, values.Arena]], dict[str, Any] | None]
 
 
 def no_records(module: str, name: str) -> type:
     """Know no class, with the words of the task's."""
-    raise wire.BadTree(f"{module}.{name} is not defined in the task's files")
+    raise values.BadTree(f"{module}.{name} is not defined in the task's files")
 
 
 class Table:
@@ -46,7 +47,7 @@ class Table:
         self._channel = Channel(ours, max_bytes=1 << 20)
         self.other = Channel(theirs, max_bytes=1 << 20)
         self.caller = Caller(self._channel, no_records, result_bytes)
-        self.arenas: dict[str, wire.Arena] = {}
+        self.arenas: dict[str, values.Arena] = {}
         self.form: Form | None = None
         self.frames: list[dict[str, Any]] = []
 
@@ -87,7 +88,7 @@ class Table:
         for name, fd in zip(frame["arenas"], self.other.take_fds(), strict=True):
             if name in self.arenas:
                 self.arenas[name].close()
-            self.arenas[name] = wire.Arena.adopt(fd)
+            self.arenas[name] = values.Arena.adopt(fd)
         return frame
 
     def close(self) -> None:
@@ -110,9 +111,9 @@ def table() -> Iterator[Table]:
 def done(value: Any, **changes: Any) -> Reply:
     """Answer with a value, as an honest contestant does."""
 
-    def reply(_frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
-        encoder = wire.Encoder(guarded=True)
-        tree = encoder.tree(wire.contiguous(value), "output")
+    def reply(_frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any]:
+        encoder = values.Encoder(guarded=True)
+        tree = encoder.tree(values.contiguous(value), "output")
         encoder.write(arenas["outputs"])
         answer = {"type": "done", "ns": 1000.0, "tree": tree, "table": encoder.table()}
         return {**answer, "shared": [], "repeated": [], **changes}
@@ -138,8 +139,8 @@ def test_the_input_arrives_as_it_is(table: Table) -> None:
     data = {"x": torch.arange(6.0).reshape(2, 3).t(), "n": 3}
     seen = []
 
-    def reply(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
-        decoder = wire.Decoder(arenas["inputs"], frame["table"], no_records, dense=False)
+    def reply(frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any]:
+        decoder = values.Decoder(arenas["inputs"], frame["table"], no_records, dense=False)
         seen.append(decoder.value(frame["tree"]))
         return done(None)(frame, arenas) or {}
 
@@ -273,7 +274,7 @@ def test_a_frame_before_the_call_is_refused(table: Table) -> None:
 
 
 def test_two_answers_to_one_call_are_noticed_at_the_next(table: Table) -> None:
-    def twice(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+    def twice(frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any]:
         answer = done(1)(frame, arenas) or {}
         table.other.send({"id": frame["id"], **answer})
         return answer
@@ -288,7 +289,7 @@ def test_an_old_answer_is_poisoned(table: Table) -> None:
     table.form = Form.of(expected, in_place=False)
     kept: list[dict[str, Any]] = []
 
-    def honest(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+    def honest(frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any]:
         kept.append(done(expected)(frame, arenas) or {})
         return kept[0]
 
@@ -300,7 +301,7 @@ def test_an_old_answer_is_poisoned(table: Table) -> None:
 def test_poison_is_another_one_each_time(table: Table) -> None:
     patterns = []
 
-    def look(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+    def look(frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any]:
         patterns.append(bytes(arenas["outputs"].bytes[:POISON_BYTES].tolist()))
         return done(1)(frame, arenas) or {}
 
@@ -446,7 +447,7 @@ TWO = (torch.ones(3), torch.ones(100))
 def test_a_byte_beside_an_output_is_noticed(table: Table, place: int) -> None:
     """Two tensors: at 256 for 12 bytes, and at 768 for 400."""
 
-    def beside(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+    def beside(frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any]:
         answer = done(TWO)(frame, arenas) or {}
         arenas["outputs"].bytes[place] ^= 255
         return answer
@@ -478,7 +479,7 @@ def test_an_answer_of_too_many_tensors_is_not_decoded(table: Table) -> None:
 
 @pytest.mark.parametrize("offset", [-4096, 1 << 19, 1 << 62, 1 << 100, 256.0, True, None])
 def test_a_tensor_outside_of_the_answers_memory_is_refused(table: Table, offset: Any) -> None:
-    def reply(frame: dict[str, Any], arenas: dict[str, wire.Arena]) -> dict[str, Any]:
+    def reply(frame: dict[str, Any], arenas: dict[str, values.Arena]) -> dict[str, Any]:
         answer = done(torch.ones(3))(frame, arenas) or {}
         answer["table"][0]["offset"] = offset
         return answer
@@ -514,11 +515,11 @@ def test_sharing_that_is_none_is_refused(table: Table, changes: dict[str, Any]) 
 
 
 def test_an_output_beyond_the_limit_does_not_fit(table: Table) -> None:
-    with pytest.raises(wire.TooLarge):
+    with pytest.raises(values.TooLarge):
         done(torch.zeros(1 << 20))({}, {"outputs": adopted_outputs(table)})
 
 
-def adopted_outputs(table: Table) -> wire.Arena:
+def adopted_outputs(table: Table) -> values.Arena:
     """Return the outputs' arena as the contestant sees it."""
     table.call(done(1))
     return table.arenas["outputs"]

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import aliasing, changes, finiteness, twins
+from kernelcup_harness import changes, finiteness, twins
 from kernelcup_harness.answers import Answer
 from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.device import memory
 from kernelcup_harness.protocol import CheckStyle, Reason, SampleName, StageName
 from kernelcup_harness.task_code import TaskCode
+from kernelcup_harness.wire import aliasing
 
 SECRET = bytes(32)
 FIRST = SampleName(input=0)

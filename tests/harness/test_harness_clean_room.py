@@ -29,10 +29,10 @@ from kernelcup_harness.protocol import (
     from_json,
 )
 from kernelcup_harness.replay import match
-from kernelcup_harness.replay.driver import DriverError
-from kernelcup_harness.replay.layout import INPUTS, WRITABLE
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
 from kernelcup_harness.replay.rebuild import NotRebuilt
+from kernelcup_harness.window.driver import DriverError
+from kernelcup_harness.window.layout import INPUTS, WRITABLE
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 
 RULES = MeasureRules(min_samples=4, max_samples=6, relative_error=0.0, case_budget_s=5.0)
 HONEST = "def custom_kernel(data):\n    return data * 2\n"

@@ -13,11 +13,12 @@ import pytest
 import torch
 from inside import closing_memory, serve, working_in
 
-from kernelcup_harness import contestant, walls, wire
+from kernelcup_harness import contestant, walls
 from kernelcup_harness.answers import Answer, CallFailed, Form
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.device import devices
-from kernelcup_harness.frames import Channel
+from kernelcup_harness.wire import values
+from kernelcup_harness.wire.channel import Channel
 
 
 class Bench:
@@ -27,7 +28,7 @@ class Bench:
         ours, theirs = socket.socketpair()
         self.channel = Channel(ours, max_bytes=16 << 20, max_fds=0)
         self._other = Channel(theirs, max_bytes=16 << 20)
-        self.caller = Caller(self.channel, wire.importing_record_type, 1 << 20)
+        self.caller = Caller(self.channel, values.importing_record_type, 1 << 20)
         self._thread = threading.Thread(target=serve, args=(self._other,))
         self._thread.start()
         assert self.channel.receive(10.0)["type"] == "hello"
@@ -102,14 +103,14 @@ def test_the_own_time_of_a_call_includes_the_layout_of_its_answer(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise a lazy transposition would be work that nobody times."""
-    now, real = [0], wire.contiguous
+    now, real = [0], values.contiguous
 
     def laid(value: Any) -> Any:
         now[0] += 700
         return real(value)
 
     monkeypatch.setattr(contestant.time, "perf_counter_ns", lambda: now[0])
-    monkeypatch.setattr(wire, "contiguous", laid)
+    monkeypatch.setattr(values, "contiguous", laid)
     bench.load(DOUBLE)
     answer = bench.caller.timed(torch.ones(3), None, timeout_s=10.0)
     assert answer.reply["ns"] == 700.0

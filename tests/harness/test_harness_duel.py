@@ -15,9 +15,9 @@ from kernelcup_harness import duel as duels
 from kernelcup_harness.bench import Bench, load
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.duel import Block, Duel, NotHeld, NoTime, RivalFailed, result
-from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import Backend, DuelResult, JobSpec, MeasureRules, Mode, Verdict
 from kernelcup_harness.schedule import all_stages
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 BUSY = """\

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import builtin, wire
-from kernelcup_harness.replay import exporting, layout, own_graphs, reasons, window
+from kernelcup_harness import builtin
+from kernelcup_harness.replay import exporting, own_graphs
 from kernelcup_harness.replay.exporting import Room
-from kernelcup_harness.replay.layout import CannotLie, Layout, TooMany, described
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
+from kernelcup_harness.window import layout, reasons, window
+from kernelcup_harness.window.layout import CannotLie, Layout, TooMany, described
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.wire import values
 
 
 class Hands:
@@ -221,7 +223,7 @@ def test_an_answer_outside_of_the_window_is_refused(reply: Any) -> None:
     ],
 )
 def test_a_description_that_makes_no_sense_is_refused(reply: Any) -> None:
-    with pytest.raises(wire.BadTree):
+    with pytest.raises(values.BadTree):
         read(reply)
 
 
@@ -231,7 +233,7 @@ def test_an_answer_of_too_many_tensors_is_refused() -> None:
 
 
 def test_an_answer_that_is_too_large_is_refused() -> None:
-    with pytest.raises(wire.TooLarge):
+    with pytest.raises(values.TooLarge):
         read(answer(window.WINDOW, 4000), most_bytes=1_000)
 
 
@@ -239,7 +241,7 @@ def test_what_is_read_of_an_answer_is_a_copy() -> None:
     memory = torch.arange(64, dtype=torch.uint8)
     found = read(answer(window.WINDOW + 8, 16))
     copies = layout.AnswerMemory(found, lambda address, nbytes: memory[address - window.WINDOW :][:nbytes])
-    value = wire.Decoder(copies, found.table, wire.importing_record_type, dense=True).value(found.tree)
+    value = values.Decoder(copies, found.table, values.importing_record_type, dense=True).value(found.tree)
     memory.zero_()
 
     assert value.tolist() == [*range(8, 24)]

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelcup_harness.frames import (
+from kernelcup_harness.wire.channel import (
     HEADER,
     BrokenProtocol,
     Channel,

@@ -18,18 +18,19 @@ import torch
 from fake_room import FakeWindow, fake_window
 from mutations import feed, hostile, too_deep
 
-from kernelcup_harness import wire
 from kernelcup_harness.answers import CallFailed, Copied, Form, Pending, opened
 from kernelcup_harness.checks import unopened
-from kernelcup_harness.frames import BrokenProtocol, parse_object
-from kernelcup_harness.poison import POISON_BYTES
-from kernelcup_harness.replay import clean_room, timer, window
+from kernelcup_harness.replay import clean_room, timer
 from kernelcup_harness.replay.clean_room import Case, CleanRoom
 from kernelcup_harness.replay.exporting import description
-from kernelcup_harness.replay.layout import HEAPS, INPUTS, WRITABLE, Layout
 from kernelcup_harness.replay.line import TimerFailed, TimerLine
-from kernelcup_harness.replay.reasons import NotReplayed
 from kernelcup_harness.replay.wall_calls import WindowCalls
+from kernelcup_harness.window import window
+from kernelcup_harness.window.layout import HEAPS, INPUTS, WRITABLE, Layout
+from kernelcup_harness.window.reasons import NotReplayed
+from kernelcup_harness.wire import values as wire
+from kernelcup_harness.wire.channel import BrokenProtocol, parse_object
+from kernelcup_harness.wire.guards import POISON_BYTES
 
 HEAP = HEAPS["submission"]
 RESULT_BYTES = 1 << 16

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from kernelcup_harness import handover, judge_process
-from kernelcup_harness.frames import Channel
+from kernelcup_harness.wire.channel import Channel
 
 POINT = 10
 

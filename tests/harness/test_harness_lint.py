@@ -23,13 +23,14 @@ from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.null_report import weigh
 from kernelcup.tasks.scaffold import new_task
-from kernelcup_harness import lint, nulls, wire
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
+from kernelcup_harness import lint, nulls
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.lint_run import Gathered, next_event
 from kernelcup_harness.protocol import Backend, CheckStyle, JobSpec, Mode, dumps, from_json
 from kernelcup_harness.protocol.lint import CaseList, LintReport, Null, Severity
 from kernelcup_harness.task_code import TaskCode, TaskFault
+from kernelcup_harness.wire import values as wire
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 GENERATE = """\
 import torch

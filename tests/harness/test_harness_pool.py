@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import kernelcup_harness
-from kernelcup_harness import waiting
-from kernelcup_harness.pool import Key, Pool, Runner
+from kernelcup_harness.pool import job_socket
+from kernelcup_harness.pool.pool import Key, Pool, Runner
 
 SECONDS = 100.0
 SOURCE = str(Path(kernelcup_harness.__file__).parent.parent)
@@ -60,7 +60,7 @@ def told(runner: Runner, text: str) -> bytes:
     with tempfile.TemporaryFile() as file:
         file.write(text.encode())
         file.seek(0)
-        waiting.send(runner.channel, file.fileno())
+        job_socket.send(runner.channel, file.fileno())
     return os.read(runner.output, 100)
 
 
@@ -180,7 +180,7 @@ def test_a_service_that_is_killed_leaves_no_runner() -> None:
     script = f"""\
 import os, sys
 sys.path.insert(0, {SOURCE!r})
-from kernelcup_harness.pool import Key, Pool
+from kernelcup_harness.pool.pool import Key, Pool
 pool = Pool((sys.executable, "-P", "-c", {STAND_IN!r}, "-"), version=lambda: "1")
 key = Key.of("cpu", {{}})
 pool.keep(key, 2)

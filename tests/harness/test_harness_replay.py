@@ -15,9 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 
-from kernelcup_harness.replay import graph_data, images
-from kernelcup_harness.replay.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
-from kernelcup_harness.replay.graph_data import (
+from kernelcup_harness.replay import images
+from kernelcup_harness.replay.rebuild import LARGEST_COPY, Builder, NotRebuilt
+from kernelcup_harness.window import graph_data
+from kernelcup_harness.window.allocator import BLOCK, Heap
+from kernelcup_harness.window.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute
+from kernelcup_harness.window.graph_data import (
     HEAD,
     BadGraph,
     Capture,
@@ -31,9 +34,7 @@ from kernelcup_harness.replay.graph_data import (
     Launch,
     Memset,
 )
-from kernelcup_harness.replay.pool import BLOCK, Heap
-from kernelcup_harness.replay.rebuild import LARGEST_COPY, Builder, NotRebuilt
-from kernelcup_harness.replay.window import WINDOW
+from kernelcup_harness.window.window import WINDOW
 
 EDGE = bytes(8)
 MAPPED = 0x7F00_0000_0000

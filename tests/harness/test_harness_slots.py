@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import wire
 from kernelcup_harness.device import l2_cache, nvml
 from kernelcup_harness.slots import Block, Slot, alone
+from kernelcup_harness.wire import values
 
 TWO = {"x": torch.arange(6.0).reshape(2, 3).t(), "y": torch.ones(5, dtype=torch.int16), "n": 3}
 
 
 def given(slot: Slot, data: Any, *, in_place: bool = False) -> Slot:
     """Have a slot make the tensors of an input; its bytes arrive in the slot's shared memory, not in the tensors."""
-    encoder = wire.Encoder()
+    encoder = values.Encoder()
     tree = encoder.tree(data, "input")
     size = max(1, encoder.nbytes)
     if slot.arena is None:
-        slot.arena = wire.Arena.create(4096)
+        slot.arena = values.Arena.create(4096)
     slot.describe({"tree": tree, "table": encoder.table(), "bytes": size, "in_place": in_place})
     encoder.write(slot.arena)
     return slot

@@ -17,9 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import make_case, make_spec
-from kernelcup_harness import poison
 from kernelcup_harness.answers import end_of
-from kernelcup_harness.poison import POISON_BYTES
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,
@@ -37,7 +35,9 @@ from kernelcup_harness.protocol import RunReport as Report
 from kernelcup_harness.record import Record, reasons, signal_name
 from kernelcup_harness.task_code import TaskCode, TaskFault, seed_everything, verdict_text
 from kernelcup_harness.timing import FEWEST_TO_STOP, HostClock, enough
-from kernelcup_harness.wire import GUARD_BYTES, BadTree
+from kernelcup_harness.wire import guards
+from kernelcup_harness.wire.guards import POISON_BYTES
+from kernelcup_harness.wire.values import GUARD_BYTES, BadTree
 
 SECRET = bytes(range(32))
 
@@ -434,17 +434,17 @@ def test_only_the_part_of_the_memory_that_holds_an_answer_is_copied(table: Any, 
 def test_a_pattern_is_repeated_to_the_last_byte(size: int) -> None:
     pattern = torch.randint(0, 256, (POISON_BYTES,), dtype=torch.uint8)
     by_host, by_torch = torch.zeros(size + 1, dtype=torch.uint8), torch.zeros(size + 1, dtype=torch.uint8)
-    poison.repeat_on_host(by_host[:size], pattern)
-    poison.repeat(by_torch[:size], pattern)
+    guards.repeat_on_host(by_host[:size], pattern)
+    guards.repeat(by_torch[:size], pattern)
     assert torch.equal(by_host, by_torch)
     assert by_host[size] == 0
-    assert poison.holds(by_host[:size], pattern)
+    assert guards.holds(by_host[:size], pattern)
 
 
 @pytest.mark.parametrize("place", [0, 4095, 4096, 9_999])
 def test_a_pattern_of_which_one_byte_was_written_does_not_hold(place: int) -> None:
     pattern = torch.randint(0, 256, (POISON_BYTES,), dtype=torch.uint8)
     memory = torch.zeros(10_000, dtype=torch.uint8)
-    poison.repeat(memory, pattern)
+    guards.repeat(memory, pattern)
     memory[place] ^= 1
-    assert not poison.holds(memory, pattern)
+    assert not guards.holds(memory, pattern)

@@ -17,12 +17,13 @@ import pytest
 from test_harness_replay import FakeDriver, capture, launch
 
 from kernelcup_harness import timer_process
-from kernelcup_harness.frames import Channel
-from kernelcup_harness.replay import engine, graph_data, start_gun, timer, window
-from kernelcup_harness.replay.driver import Driver, DriverError
-from kernelcup_harness.replay.failures import Failure
+from kernelcup_harness.replay import engine, start_gun, timer
 from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused
 from kernelcup_harness.replay.timer import Part
+from kernelcup_harness.window import graph_data, window
+from kernelcup_harness.window.driver import Driver, DriverError
+from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.wire.channel import Channel
 
 LASTS_NS, CLOCK_NS = 20_000, 4_000
 

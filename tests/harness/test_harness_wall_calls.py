@@ -15,15 +15,16 @@ import pytest
 import torch
 from fake_room import FakeHands, FakeWindow, fake_window, lies_in_window
 
-from kernelcup_harness import wire
 from kernelcup_harness.answers import Answer, CallFailed, Form, GuardBroken
 from kernelcup_harness.contestant import Contestant
-from kernelcup_harness.frames import BrokenProtocol, Channel, ChannelClosed
 from kernelcup_harness.lines import Line
-from kernelcup_harness.replay import layout, wall_calls, window
-from kernelcup_harness.replay.layout import BAND, HEAPS, INPUTS, WRITABLE, Layout
+from kernelcup_harness.replay import wall_calls
 from kernelcup_harness.replay.wall_calls import WindowCalls
 from kernelcup_harness.task_code import TaskFault
+from kernelcup_harness.window import layout, window
+from kernelcup_harness.window.layout import BAND, HEAPS, INPUTS, WRITABLE, Layout
+from kernelcup_harness.wire import values
+from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed
 
 HEAP = HEAPS["submission"]
 LIMIT_S = 30.0
@@ -33,7 +34,7 @@ Kernel = Callable[[Any], Any]
 
 def no_records(module: str, name: str) -> type:
     """Know no class, with the words of the task's."""
-    raise wire.BadTree(f"{module}.{name} is not defined in the task's files")
+    raise values.BadTree(f"{module}.{name} is not defined in the task's files")
 
 
 class Rig:

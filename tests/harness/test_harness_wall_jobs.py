@@ -16,14 +16,14 @@ from test_harness_clean_room import HONEST, IN_PLACE, Waits, findings, ranked, t
 from kernelcup_harness import walls
 from kernelcup_harness.answers import Form
 from kernelcup_harness.calls import Caller, Calls
-from kernelcup_harness.frames import Channel
 from kernelcup_harness.protocol import Reason, StageName, TrustLevel, Verdict
 from kernelcup_harness.replay import clean_room, mapping, session
 from kernelcup_harness.replay.clean_room import SMALL_BYTES, CleanRoom
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
 from kernelcup_harness.replay.session import NOT_IN_WINDOW, Session
 from kernelcup_harness.replay.wall_calls import WindowCalls
 from kernelcup_harness.schedule import PlannedCase, Stage
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.wire.channel import Channel
 
 PLANNED = PlannedCase(index=0, parameters={}, hidden=False)
 RANKED = Stage(name=StageName.RANKED, cases=[PLANNED], limit_s=10.0, timed=True)

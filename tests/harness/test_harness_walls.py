@@ -15,7 +15,6 @@ from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.calls import Caller, Calls
 from kernelcup_harness.checks import Checks
 from kernelcup_harness.contestant import Contestant
-from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.lines import MachineFailed
 from kernelcup_harness.protocol import (
     Audit,
@@ -30,6 +29,7 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.schedule import PlannedCase, Stage
 from kernelcup_harness.task_code import TaskFault
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RULES = MeasureRules(warmups=1, min_samples=3, max_samples=4, stage_budget_s=0.4)

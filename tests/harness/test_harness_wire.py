@@ -19,9 +19,9 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from kernelcup_harness import wire
 from kernelcup_harness.comparing import structure_fault
-from kernelcup_harness.wire import Arena, BadTree, CannotCarry, Decoder, Encoder, TooLarge
+from kernelcup_harness.wire import values as wire
+from kernelcup_harness.wire.values import Arena, BadTree, CannotCarry, Decoder, Encoder, TooLarge
 
 Pair = collections.namedtuple("Pair", "left right")
 INT64_MAX = 2**63 - 1

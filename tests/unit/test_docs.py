@@ -26,7 +26,7 @@ from kernelcup.screen.run import MAX_TOKENS
 from kernelcup_harness import protocol
 from kernelcup_harness.own_harness import EXIT_VERDICTS
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict, loads
-from kernelcup_harness.replay.reasons import WhyNot
+from kernelcup_harness.window.reasons import WhyNot
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.replay.pool import WindowPool
+from kernelcup_harness.window.allocator import WindowPool
 
 
 @dataclass(slots=True)

@@ -17,16 +17,19 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, poison, wire
 from kernelcup_harness.answers import MOST_TENSORS, Answer, CallFailed, GuardBroken
 from kernelcup_harness.calls import Caller
 from kernelcup_harness.checks import Checks, Fault, Place, Wrong
-from kernelcup_harness.frames import BrokenProtocol, text_of
 from kernelcup_harness.lines import Line
 from kernelcup_harness.protocol import Audit, Finding, Reason, SampleName, TrustLevel, estimates
-from kernelcup_harness.replay import layout
-from kernelcup_harness.replay.failures import MOST_EXPORT_BYTES, Failure
-from kernelcup_harness.replay.layout import (
+from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused, times_of
+from kernelcup_harness.replay.mapping import INPUTS_SHARE, Mapping, heap_sizes
+from kernelcup_harness.replay.wall_calls import WindowCalls
+from kernelcup_harness.schedule import PLACES, CaseRun, PlannedCase, Stage
+from kernelcup_harness.task_code import TaskFault
+from kernelcup_harness.window import layout
+from kernelcup_harness.window.failures import MOST_EXPORT_BYTES, Failure
+from kernelcup_harness.window.layout import (
     HEAPS,
     INPUTS,
     WRITABLE,
@@ -37,12 +40,9 @@ from kernelcup_harness.replay.layout import (
     TooMany,
     overlap,
 )
-from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused, times_of
-from kernelcup_harness.replay.mapping import INPUTS_SHARE, Mapping, heap_sizes
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot, named
-from kernelcup_harness.replay.wall_calls import WindowCalls
-from kernelcup_harness.schedule import PLACES, CaseRun, PlannedCase, Stage
-from kernelcup_harness.task_code import TaskFault
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot, named
+from kernelcup_harness.wire import aliasing, guards, values
+from kernelcup_harness.wire.channel import BrokenProtocol, text_of
 
 OPEN_S = 60.0
 """Time for mapping regions, before and between stages."""
@@ -102,7 +102,7 @@ class CleanRoom:
         timer: TimerLine,
         chance: random.Random,
         remaining: Callable[[], float],
-        record_type: wire.RecordType,
+        record_type: values.RecordType,
         result_bytes: int,
         role: str = "submission",
     ) -> None:
@@ -122,7 +122,7 @@ class CleanRoom:
         self._role = role
         # The timer loads the submission's calls first, then the rival's.
         self._set = 0 if role == "submission" else 1
-        self._export: tuple[wire.Arena, int] | None = None
+        self._export: tuple[values.Arena, int] | None = None
         self._lent: list[tuple[dict[str, Any], int]] = []
         """Regions of inputs, with descriptors to share them by."""
         self.dropped: list[str] = []
@@ -298,9 +298,9 @@ class CleanRoom:
             raise NotReplayed(WhyNot.HOST_OUTPUT) from error
         except TooMany as error:
             raise CallFailed("output", f"the call returned {error}") from error
-        except wire.TooLarge as error:
+        except values.TooLarge as error:
             raise CallFailed("too_large", f"the call returned {error}") from error
-        except wire.BadTree as error:
+        except values.BadTree as error:
             raise BrokenProtocol(str(error)) from error
 
     def load(self) -> None:
@@ -310,7 +310,7 @@ class CleanRoom:
 
     def take_export(self) -> None:
         """Take the captured calls from the contestant. Raise :class:`NotReplayed`."""
-        arena = wire.Arena.create(MOST_EXPORT_BYTES)
+        arena = values.Arena.create(MOST_EXPORT_BYTES)
         self._export = arena, 0
         reply = self._contestant.ask(
             {"type": "export"}, "exported", timeout_s=self._remaining(), fds=[arena.fd]
@@ -499,10 +499,10 @@ class CleanRoom:
         if not keep_inputs:
             data = self._checks.make_input(case.place, sample)
             self._write(case, data, at)
-        pattern = torch.frombuffer(bytearray(os.urandom(poison.POISON_BYTES)), dtype=torch.uint8)
+        pattern = torch.frombuffer(bytearray(os.urandom(guards.POISON_BYTES)), dtype=torch.uint8)
         pattern = pattern.to(self._mapping.view(self._heap.start, 1).device)
         for address, nbytes in [*case.layout.bands(at), *self._due(case, at)]:
-            poison.repeat(self._mapping.view(address, nbytes), pattern)
+            guards.repeat(self._mapping.view(address, nbytes), pattern)
         self._mapping.settle()
         return data, pattern
 
@@ -525,21 +525,21 @@ class CleanRoom:
 
     def _check_bands(self, case: Case, at: int, pattern: torch.Tensor) -> None:
         for address, nbytes in case.layout.bands(at):
-            if not poison.holds(self._mapping.view(address, nbytes), pattern):
+            if not guards.holds(self._mapping.view(address, nbytes), pattern):
                 raise GuardBroken("memory beside an output was written")
 
     def _is_untouched(self, case: Case, at: int, pattern: torch.Tensor) -> bool:
         due = self._due(case, at)
-        return bool(due) and all(poison.holds(self._mapping.view(*each), pattern) for each in due)
+        return bool(due) and all(guards.holds(self._mapping.view(*each), pattern) for each in due)
 
     def _read(self, case: Case, at: int, *, ns: float = 0.0, wall_ns: float = 0.0) -> Answer:
         """Return a copy of the answer at a place. Shared memory is detected by its addresses."""
         described = case.answers[at]
         memory = layout.AnswerMemory(described, self._mapping.view)
         try:
-            decoder = wire.Decoder(memory, described.table, self._record_type, dense=True)
+            decoder = values.Decoder(memory, described.table, self._record_type, dense=True)
             output = decoder.value(described.tree)
-        except wire.BadTree as error:
+        except values.BadTree as error:
             if "not defined in the task's files" in str(error):
                 raise CallFailed(
                     "output", f"the call returned a class of its own: {error}"[:2_000]

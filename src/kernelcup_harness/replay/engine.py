@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from kernelcup_harness.replay import graph_data, rebuild, start_gun, window
-from kernelcup_harness.replay.driver import Driver
+from kernelcup_harness.replay import rebuild, start_gun
 from kernelcup_harness.replay.timer import ACCESS, Part
+from kernelcup_harness.window import graph_data, window
+from kernelcup_harness.window.driver import Driver
 
 L2_CACHE_SIZE = 38
 """``CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE``."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from kernelcup_harness.replay.addresses import is_memory, words_of
-from kernelcup_harness.replay.driver import (
+from kernelcup_harness.replay.images import Loaded, Symbols, symbols_of
+from kernelcup_harness.window.addresses import is_memory, words_of
+from kernelcup_harness.window.driver import (
     DEVICE_MEMORY,
     CopyNode,
     Driver,
@@ -20,7 +21,7 @@ from kernelcup_harness.replay.driver import (
     MemsetNode,
     u64,
 )
-from kernelcup_harness.replay.graph_data import (
+from kernelcup_harness.window.graph_data import (
     MOST_GLOBAL_BYTES,
     Capture,
     Child,
@@ -34,7 +35,6 @@ from kernelcup_harness.replay.graph_data import (
     Memset,
     Node,
 )
-from kernelcup_harness.replay.images import Loaded, Symbols, symbols_of
 
 KERNEL, COPY, MEMSET, CHILD, EMPTY = 0, 1, 2, 4, 5
 NODE_NAMES = {

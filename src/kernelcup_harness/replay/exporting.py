@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness import wire
-from kernelcup_harness.replay.layout import WindowMemory
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot, of_capture
-from kernelcup_harness.replay.window import WINDOW_BYTES
+from kernelcup_harness.window.layout import WindowMemory
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot, of_capture
+from kernelcup_harness.window.window import WINDOW_BYTES
+from kernelcup_harness.wire import values as wire
 
 CALLS = 3
 """Calls at each place: two to warm up and one that is captured."""

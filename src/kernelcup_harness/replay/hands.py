@@ -11,12 +11,13 @@ import torch
 
 from kernelcup_harness import graphs
 from kernelcup_harness.replay import capture as capturing
-from kernelcup_harness.replay import export, graph_data, own_graphs, pool
-from kernelcup_harness.replay.driver import Driver, DriverError
+from kernelcup_harness.replay import export, own_graphs
 from kernelcup_harness.replay.exporting import Call, of_error, of_export, of_foreign
 from kernelcup_harness.replay.images import ImageKeeper, NoImages
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
-from kernelcup_harness.replay.window import NoWindow, Window
+from kernelcup_harness.window import allocator, graph_data
+from kernelcup_harness.window.driver import Driver, DriverError
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.window.window import NoWindow, Window
 
 
 class GpuHands:
@@ -41,7 +42,7 @@ class GpuHands:
 
     def view(self, address: int, nbytes: int) -> torch.Tensor:
         """Return memory of the window as a tensor of uint8 with shape (nbytes,)."""
-        return pool.bytes_at(address, nbytes)
+        return allocator.bytes_at(address, nbytes)
 
     def attach(self, fd: int, address: int, nbytes: int) -> None:
         """Map a region of the window. Raise :class:`NotReplayed`."""
@@ -54,7 +55,7 @@ class GpuHands:
 
     def use_heap(self, address: int, nbytes: int) -> None:
         """Make PyTorch allocate from a region, and make the submission's own graphs capturable."""
-        self._pool = pool.WindowPool(pool.Heap(address, nbytes))
+        self._pool = allocator.WindowPool(allocator.Heap(address, nbytes))
         self._own_pool = self._pool.more()
         own_graphs.keep_graphs(self._driver, self._own_pool)
 

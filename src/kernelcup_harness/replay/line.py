@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from kernelcup_harness import wire
-from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout, text_of
 from kernelcup_harness.lines import Line, MachineFailed
-from kernelcup_harness.replay.failures import Failure
+from kernelcup_harness.window.failures import Failure
+from kernelcup_harness.wire import values
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout, text_of
 
 LONGEST_NS = 1 << 62
 
@@ -75,4 +75,4 @@ def times_of(reply: dict[str, Any]) -> list[float]:
 
 def is_time(value: object) -> bool:
     """Return whether a value is a number that a clock may show."""
-    return wire.is_finite_number(value) and abs(cast("float", value)) < LONGEST_NS
+    return values.is_finite_number(value) and abs(cast("float", value)) < LONGEST_NS

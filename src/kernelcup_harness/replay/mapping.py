@@ -6,10 +6,10 @@ from typing import Protocol
 
 import torch
 
-from kernelcup_harness.replay.driver import Driver, DriverError
-from kernelcup_harness.replay.pool import bytes_at
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
-from kernelcup_harness.replay.window import NoWindow, Window, granules
+from kernelcup_harness.window.allocator import bytes_at
+from kernelcup_harness.window.driver import Driver, DriverError
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.window.window import NoWindow, Window, granules
 
 HEAP_SHARE, INPUTS_SHARE = 0.3, 0.15
 """Shares of the device's memory: for a contestant's tensors, and for all inputs that lie in the window at once. The
@@ -21,7 +21,7 @@ class Mapping(Protocol):
     """Device memory at addresses of the window, or its stand-in in tests."""
 
     device: str
-    """Its name in :mod:`kernelcup_harness.wire`."""
+    """Its name in :mod:`kernelcup_harness.wire.values`."""
 
     def total_bytes(self) -> int:
         """Return the bytes of device memory for this job."""

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.checks import Wrong
 from kernelcup_harness.duel import NO_TIME, NotHeld, RivalFailed
-from kernelcup_harness.frames import BrokenProtocol, ChannelClosed, ChannelTimeout
 from kernelcup_harness.protocol import DuelResult, MeasureRules, SampleName
 from kernelcup_harness.replay import duels
 from kernelcup_harness.replay.clean_room import CleanRoom
 from kernelcup_harness.replay.line import TimerFailed
-from kernelcup_harness.replay.reasons import NotReplayed
 from kernelcup_harness.schedule import CaseRun, Stage
+from kernelcup_harness.window.reasons import NotReplayed
+from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 FIRST_LOOKED_AT = 6 << 20
 """Input numbers from here on are reserved for looks."""

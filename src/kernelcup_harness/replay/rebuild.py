@@ -6,8 +6,8 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernelcup_harness.replay.addresses import is_memory, words_of
-from kernelcup_harness.replay.driver import (
+from kernelcup_harness.window.addresses import is_memory, words_of
+from kernelcup_harness.window.driver import (
     DEVICE_MEMORY,
     CopyEnd,
     CopyNode,
@@ -18,7 +18,7 @@ from kernelcup_harness.replay.driver import (
     MemsetNode,
     u64,
 )
-from kernelcup_harness.replay.graph_data import Capture, Child, Copy, Graph, Image, Launch, Memset, Node
+from kernelcup_harness.window.graph_data import Capture, Child, Copy, Graph, Image, Launch, Memset, Node
 
 KEPT = frozenset({2, 4, 5, 11, 14})
 """Launch attributes that a replay keeps: cooperative launch, cluster size and scheduling, preferred cluster size, and

@@ -11,21 +11,21 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import wire
 from kernelcup_harness.answers import CallFailed
 from kernelcup_harness.calls import Caller, Calls
 from kernelcup_harness.checks import Checks
-from kernelcup_harness.frames import Channel
 from kernelcup_harness.lines import Line
 from kernelcup_harness.protocol import CaseResult, Finding, to_json
 from kernelcup_harness.replay import mapping
 from kernelcup_harness.replay.clean_room import CleanRoom
 from kernelcup_harness.replay.line import TimerLine
 from kernelcup_harness.replay.match import Match
-from kernelcup_harness.replay.reasons import NotReplayed, WhyNot
 from kernelcup_harness.replay.stage import Judging, Steps, results
 from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.task_code import TaskFault
+from kernelcup_harness.window.reasons import NotReplayed, WhyNot
+from kernelcup_harness.wire import values
+from kernelcup_harness.wire.channel import Channel
 
 NOT_REPLAYED = "not_replayed"
 """Code of the finding that explains why calls were made and not replayed."""
@@ -107,7 +107,7 @@ class Session:
         contestant: Channel,
         chance: random.Random,
         remaining: Callable[[], float],
-        record_type: wire.RecordType,
+        record_type: values.RecordType,
         result_bytes: int,
         rival: Rival | None = None,
     ) -> None:
@@ -146,7 +146,7 @@ class Session:
         if self._room is None or not stage.timed or stage.replayed is not None:
             return
         # What fails here fails again in the stage, where it belongs to a case.
-        with suppress(TaskFault, wire.CannotCarry, torch.OutOfMemoryError, CallFailed):
+        with suppress(TaskFault, values.CannotCarry, torch.OutOfMemoryError, CallFailed):
             try:
                 self._steps.timed("layout", partial(self._room.lay_out, stage))()
             except NotReplayed as reason:

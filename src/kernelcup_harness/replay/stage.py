@@ -11,8 +11,8 @@ from typing import Protocol
 
 from kernelcup_harness.answers import Answer
 from kernelcup_harness.protocol import Audit, CaseResult, SampleName
-from kernelcup_harness.replay.reasons import NotReplayed
 from kernelcup_harness.schedule import CaseRun, Stage, turns
+from kernelcup_harness.window.reasons import NotReplayed
 
 Work = Callable[[], None]
 

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Sequence
 
-from kernelcup_harness.replay.driver import Driver, KernelNode, u64
+from kernelcup_harness.window.driver import Driver, KernelNode, u64
 
 PTX = b"""
 .version 6.3

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kernelcup_harness.frames import Channel, ChannelClosed, text_of
-from kernelcup_harness.replay import graph_data, rebuild, start_gun, window
-from kernelcup_harness.replay.driver import DriverError
-from kernelcup_harness.replay.failures import MOST_EXPORT_BYTES, Failure
+from kernelcup_harness.replay import rebuild, start_gun
+from kernelcup_harness.window import graph_data, window
+from kernelcup_harness.window.driver import DriverError
+from kernelcup_harness.window.failures import MOST_EXPORT_BYTES, Failure
+from kernelcup_harness.wire.channel import Channel, ChannelClosed, text_of
 
 MAX_FRAME = 1 << 20
 MOST_REPEATS, MOST_SERIES, MOST_PAIRS = 1_024, 4_096, 4_096

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import poison, wire
 from kernelcup_harness.answers import (
     MOST_TENSORS,
     CallFailed,
@@ -25,9 +24,10 @@ from kernelcup_harness.answers import (
     opened,
 )
 from kernelcup_harness.answers import Answer as Answer
-from kernelcup_harness.frames import BrokenProtocol
 from kernelcup_harness.lines import Line
-from kernelcup_harness.replay.layout import (
+from kernelcup_harness.replay.mapping import Mapping
+from kernelcup_harness.task_code import TaskFault
+from kernelcup_harness.window.layout import (
     CannotLie,
     Described,
     Differs,
@@ -37,8 +37,8 @@ from kernelcup_harness.replay.layout import (
     overlap,
     sharing,
 )
-from kernelcup_harness.replay.mapping import Mapping
-from kernelcup_harness.task_code import TaskFault
+from kernelcup_harness.wire import guards, values
+from kernelcup_harness.wire.channel import BrokenProtocol
 
 NOTHING_SHARED: dict[str, Any] = {"shared": [], "repeated": []}
 """What a contestant says is not used: an answer's addresses are known."""
@@ -85,7 +85,7 @@ class WindowCalls:
         line: Line,
         mapping: Mapping,
         heap: range,
-        record_type: wire.RecordType,
+        record_type: values.RecordType,
         result_bytes: int,
     ) -> None:
         self._layout = layout
@@ -196,9 +196,9 @@ class WindowCalls:
             raise CallFailed("output", f"the call returned {error}, which is not on the device") from error
         except TooMany as error:
             raise CallFailed("output", f"the call returned {error}") from error
-        except wire.TooLarge as error:
+        except values.TooLarge as error:
             raise CallFailed("too_large", f"the call returned {error}") from error
-        except wire.BadTree as error:
+        except values.BadTree as error:
             raise BrokenProtocol(str(error)) from error
         self._last[at] = said, found
         return found
@@ -213,11 +213,11 @@ class WindowCalls:
         """Write a new pattern around the writable inputs of a place, and return it."""
         pattern = self._pattern()
         for address, nbytes in self._layout.bands(at):
-            poison.repeat(self._view(address, nbytes), pattern)
+            guards.repeat(self._view(address, nbytes), pattern)
         return pattern
 
     def _pattern(self) -> torch.Tensor:
-        pattern = torch.frombuffer(bytearray(os.urandom(poison.POISON_BYTES)), dtype=torch.uint8)
+        pattern = torch.frombuffer(bytearray(os.urandom(guards.POISON_BYTES)), dtype=torch.uint8)
         return pattern.to(self._view(self._heap.start, 1).device)
 
     def _spoil(self, answer: Described, at: int) -> None:
@@ -225,9 +225,9 @@ class WindowCalls:
         pattern, spans = self._pattern(), self._layout.spans(at)
         for entry, address in zip(answer.table, answer.addresses, strict=True):
             if entry["nbytes"] and not any(overlap(address, entry["nbytes"], span) for span in spans):
-                poison.repeat(self._view(address, entry["nbytes"]), pattern)
+                guards.repeat(self._view(address, entry["nbytes"]), pattern)
 
     def _check_bands(self, at: int, pattern: torch.Tensor, _gaps: list[tuple[int, int]]) -> None:
         for address, nbytes in self._layout.bands(at):
-            if not poison.holds(self._view(address, nbytes), pattern):
+            if not guards.holds(self._view(address, nbytes), pattern):
                 raise GuardBroken("memory beside an output was written")

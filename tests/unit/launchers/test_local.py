@@ -199,7 +199,7 @@ def test_a_slot_is_free_again_after_a_failure(launch, tmp_path: Path) -> None:
 WAITS = f"""
 import json, sys
 sys.path.insert(0, {str(Path(kernelcup_harness.__file__).parent.parent)!r})
-from kernelcup_harness import waiting
+from kernelcup_harness.pool import job_socket as waiting
 if "--ahead" in sys.argv:
     print('{{"ready": true}}', flush=True)
 text = waiting.read_job("-")

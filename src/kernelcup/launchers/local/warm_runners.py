@@ -14,9 +14,9 @@ from typing import IO
 from kernelcup.domain import Device
 from kernelcup.errors import LaunchError
 from kernelcup.launchers.bundle import harness_hash
-from kernelcup_harness import waiting
 from kernelcup_harness.isolation import priority
-from kernelcup_harness.pool import Key, Pool, Runner
+from kernelcup_harness.pool import job_socket
+from kernelcup_harness.pool.pool import Key, Pool, Runner
 from kernelcup_harness.protocol import Backend, HarnessKind, JobSpec, SandboxPolicy, dumps
 
 DEFAULT_WARM = {Backend.CUDA: 1}
@@ -117,7 +117,7 @@ def was_given(runner: Runner, spec: JobSpec, keep: Sequence[int]) -> bool:
     """Give a runner its job; return False if the runner is gone."""
     with as_file(dumps(spec)) as file:
         try:
-            waiting.send(runner.channel, file.fileno(), keep)
+            job_socket.send(runner.channel, file.fileno(), keep)
         except OSError:
             return False
     return True

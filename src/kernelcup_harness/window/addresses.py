@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from kernelcup_harness.replay.driver import (
-    Driver,
-    u64,
-)
+from kernelcup_harness.window.driver import Driver, u64
 
 
 def words_of(offset: int, value: bytes) -> list[int]:

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import aliasing, wire
-from kernelcup_harness.replay.window import WINDOW, granules
+from kernelcup_harness.window.window import WINDOW, granules
+from kernelcup_harness.wire import aliasing, values
 
 HEAPS = {"submission": WINDOW, "rival": WINDOW + (128 << 30)}
 """First address of each contestant's own tensors."""
@@ -116,7 +116,7 @@ class Layout:
         if tree != self.tree or encoder.table() != self.table:
             raise Differs
         return [
-            (view(entry.at(place), entry.nbytes), wire.bytes_of(mine.value))
+            (view(entry.at(place), entry.nbytes), values.bytes_of(mine.value))
             for mine, entry in zip(encoder.tensors, self.entries, strict=True)
             if entry.nbytes
         ]
@@ -128,7 +128,7 @@ class Layout:
             index
             for index, (mine, entry) in enumerate(zip(encoder.tensors, self.entries, strict=True))
             if entry.nbytes and not entry.writable
-            if not torch.equal(view(entry.at(place), entry.nbytes), wire.bytes_of(mine.value))
+            if not torch.equal(view(entry.at(place), entry.nbytes), values.bytes_of(mine.value))
         }
         return [number for number, index in enumerate(tensors_of(self.tree)) if index in wrong]
 
@@ -145,7 +145,7 @@ class Layout:
         for entry in self.entries:
             if entry.writable and entry.nbytes:
                 end = entry.at(place) + entry.nbytes
-                after = entry.at(place) + wire.aligned(entry.nbytes) + BAND
+                after = entry.at(place) + values.aligned(entry.nbytes) + BAND
                 found += [(entry.at(place) - BAND, BAND), (end, after - end)]
         return found
 
@@ -155,7 +155,7 @@ class Layout:
         for index, nbytes in enumerate(sizes):
             may = index in writable
             starts.append(steps[may] + (BAND if may else 0))
-            steps[may] = starts[-1] + wire.aligned(nbytes) + (BAND if may else 0)
+            steps[may] = starts[-1] + values.aligned(nbytes) + (BAND if may else 0)
         # Whole pages apart, so that every place has the alignment of the first.
         whole = {may: -(-size // 4096) * 4096 for may, size in steps.items()}
         for index, nbytes in enumerate(sizes):
@@ -167,9 +167,9 @@ class Layout:
         return granules(self.places * steps[0]) if steps and steps[0] else 0
 
 
-def encoded(data: Any) -> tuple[wire.Encoder, Any]:
+def encoded(data: Any) -> tuple[values.Encoder, Any]:
     """Return the encoder that carries a value, and the value's tree."""
-    encoder = wire.Encoder()
+    encoder = values.Encoder()
     return encoder, encoder.tree(data, "input")
 
 
@@ -188,7 +188,7 @@ def tensors_of(tree: Any) -> list[int]:
 
 def input_bytes(data: Any) -> int:
     """Return the bytes of the tensors of an input."""
-    return sum(wire.span_of(each) * each.element_size() for each in aliasing.leaves(data))
+    return sum(values.span_of(each) * each.element_size() for each in aliasing.leaves(data))
 
 
 class WindowMemory:
@@ -216,7 +216,7 @@ class Described:
 
     tree: Any
     table: list[dict[str, Any]]
-    """In the layout of guarded outputs, as :class:`wire.Decoder` expects it."""
+    """In the layout of guarded outputs, as :class:`values.Decoder` expects it."""
     addresses: list[int]
     end: int
 
@@ -228,26 +228,26 @@ def described(reply: Any, *, inside: Sequence[range], device: str, most_bytes: i
     """
     table = reply.get("table") if isinstance(reply, dict) else None
     if not isinstance(table, list):
-        raise wire.BadTree("no table of tensors")
+        raise values.BadTree("no table of tensors")
     if len(table) > most:
         raise TooMany(f"{len(table)} tensors")
-    end, found, addresses = wire.GUARD_BYTES, [], []
+    end, found, addresses = values.GUARD_BYTES, [], []
     for each in table:
         if not isinstance(each, dict) or each.get("device") != device:
             raise CannotLie("a tensor of the answer")
-        address, nbytes = wire.natural_numbers([each.get("address"), each.get("nbytes")])
+        address, nbytes = values.natural_numbers([each.get("address"), each.get("nbytes")])
         if nbytes and not any(address in span and address + nbytes <= span.stop for span in inside):
             raise CannotLie("a tensor of the answer")
         shape = each.get("shape")
-        if not isinstance(shape, list) or len(shape) > wire.MAX_DEPTH:
-            raise wire.BadTree("a tensor with a malformed shape")
-        shape = wire.natural_numbers(shape)
-        names = {"dtype": each.get("dtype"), "shape": shape, "strides": wire.dense_strides(shape)}
+        if not isinstance(shape, list) or len(shape) > values.MAX_DEPTH:
+            raise values.BadTree("a tensor with a malformed shape")
+        shape = values.natural_numbers(shape)
+        names = {"dtype": each.get("dtype"), "shape": shape, "strides": values.dense_strides(shape)}
         found.append({**names, "offset": end, "nbytes": nbytes, "device": device, "grad": False})
         addresses.append(address)
-        end = wire.aligned(end + nbytes) + wire.GUARD_BYTES
+        end = values.aligned(end + nbytes) + values.GUARD_BYTES
     if end > most_bytes:
-        raise wire.TooLarge(end, most_bytes)
+        raise values.TooLarge(end, most_bytes)
     return Described(reply.get("tree"), found, addresses, end)
 
 

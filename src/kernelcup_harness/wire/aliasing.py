@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import wire
+from kernelcup_harness.wire import values
 
 MAX_PAIRS = 1000
 
@@ -24,7 +24,7 @@ def leaves(value: Any) -> list[torch.Tensor]:
         return [tensor for item in value.values() for tensor in leaves(item)]
     if type(value) in (list, tuple):
         return [tensor for item in value for tensor in leaves(item)]
-    fields = wire.record_fields(value) or ()
+    fields = values.record_fields(value) or ()
     return [tensor for name in fields for tensor in leaves(getattr(value, name))]
 
 
@@ -59,7 +59,7 @@ def repeated(outputs: Sequence[torch.Tensor]) -> list[tuple[int, int]]:
 def extent(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the first address of a tensor and the address after its last byte."""
     begin = ADDRESS(tensor)
-    return begin, begin + wire.span_of(tensor) * tensor.element_size()
+    return begin, begin + values.span_of(tensor) * tensor.element_size()
 
 
 def places(value: object, sizes: tuple[int, int]) -> list[tuple[int, int]]:

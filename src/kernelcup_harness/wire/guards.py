@@ -7,7 +7,7 @@ import os
 
 import torch
 
-from kernelcup_harness import wire
+from kernelcup_harness.wire import values
 
 POISON_BYTES = 4096
 MOST_BY_HOST = 1 << 20
@@ -29,7 +29,7 @@ class Poison:
         self.count = 0
         """Number of bytes of the arena that have it."""
 
-    def fill(self, arena: wire.Arena, expected: int) -> None:
+    def fill(self, arena: values.Arena, expected: int) -> None:
         """Fill the place of an answer of ``expected`` bytes; a large one on the device, if that is allowed."""
         count = min(arena.size, max(expected, POISON_BYTES))
         pattern = torch.frombuffer(bytearray(os.urandom(POISON_BYTES)), dtype=torch.uint8)

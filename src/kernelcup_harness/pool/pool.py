@@ -58,7 +58,7 @@ class Runner:
     version: str
     process: subprocess.Popen[bytes]
     channel: socket.socket
-    """Carries its job: see :func:`kernelcup_harness.waiting.send`."""
+    """Carries its job: see :func:`kernelcup_harness.pool.job_socket.send`."""
     since: float = field(default_factory=time.monotonic)
     is_ready: bool = False
     leaves_at: float | None = None

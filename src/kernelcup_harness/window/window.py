@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 
-from kernelcup_harness.replay.driver import AccessDescription, AllocationProperties, Driver, u64
+from kernelcup_harness.window.driver import AccessDescription, AllocationProperties, Driver, u64
 
 WINDOW = 0x6000_0000_0000
 """First address of a window: between a program's heap and its mapped files, so it is free in every process."""

@@ -1,0 +1,1 @@
+"""Runners that wait for jobs."""

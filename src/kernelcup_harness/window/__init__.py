@@ -1,0 +1,1 @@
+"""Device memory that several processes map at the same addresses, and what is captured in it."""

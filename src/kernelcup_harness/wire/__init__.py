@@ -1,0 +1,1 @@
+"""What crosses between processes: frames, values in shared memory, and the bands that guard them."""
