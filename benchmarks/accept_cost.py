@@ -26,8 +26,8 @@ from kernelcup.storage.engine.database import Database
 
 FILES = {
     "two lines": "def custom_kernel(data):\n    return data * 2\n",
-    "8 kB": (ROOT / "src/kernelcup_harness/schedule.py").read_text()[:8000],
-    "20 kB": (ROOT / "src/kernelcup_harness/replay/clean_room.py").read_text()[:20_000],
+    "8 kB": (ROOT / "src/kernelcup_harness/judge/schedule.py").read_text()[:8000],
+    "20 kB": (ROOT / "src/kernelcup_harness/judge/replay/clean_room.py").read_text()[:20_000],
 }
 
 

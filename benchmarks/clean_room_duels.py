@@ -3,7 +3,7 @@
     python benchmarks/clean_room_duels.py FOLDER [--seconds 300] [--duels 40] [--finals 3]
 
 Contestants export their calls and end; then each duel has a timer of its own, and the rule of the harness decides
-(``kernelcup_harness.replay.duels``, ``finals``). Kernels ``spin_0`` to ``spin_5`` take 20 us and a percent more each;
+(``kernelcup_harness.protocol.duels``, ``finals``). Kernels ``spin_0`` to ``spin_5`` take 20 us and a percent more each;
 equal ones are two captures of ``triton``. Writes one JSON line a duel or final to ``FOLDER/clean-room-duels.jsonl`` and
 goes on where it stopped. Needs torch, Triton and one NVIDIA GPU.
 """
@@ -24,8 +24,7 @@ import replay_probe as probe
 from clean_room_jobs import Lines
 from time_common import options
 
-from kernelcup_harness.protocol import Backend
-from kernelcup_harness.replay import duels, finals
+from kernelcup_harness.protocol import Backend, duels, finals
 from kernelcup_harness.window import window
 from kernelcup_harness.window.driver import Driver
 
@@ -146,7 +145,7 @@ def duel(mine: dict[str, Any], other: dict[str, Any], error: float) -> dict[str,
 
 def timer(sock: Any) -> None:
     """Fight one duel: each capture is loaded twice, A B B A."""
-    from kernelcup_harness.replay import rebuild, start_gun
+    from kernelcup_harness.timer import rebuild, start_gun
     from kernelcup_harness.window import graph_data
 
     begin = time.perf_counter()

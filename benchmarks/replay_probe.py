@@ -88,7 +88,7 @@ def timed(steps, name):
 
 def contestant(sock, name):
     steps = {}
-    from kernelcup_harness.replay.images import ImageKeeper
+    from kernelcup_harness.contestant.images import ImageKeeper
 
     with timed(steps, "import"):
         import torch
@@ -104,7 +104,7 @@ def contestant(sock, name):
     shared = window.Window(driver)
     shared.attach(fds[0], window.WINDOW, nbytes)
     work = shared.attach(fds[1], window.WINDOW + nbytes, HEAP)
-    from kernelcup_harness.replay import capture, export, own_graphs
+    from kernelcup_harness.contestant import capture, export, own_graphs
     from kernelcup_harness.window import allocator, graph_data
 
     window_pool = allocator.WindowPool(allocator.Heap(work.address, work.nbytes))
@@ -188,7 +188,7 @@ def contestant(sock, name):
 
 def timer(sock, _name):
     steps = {}
-    from kernelcup_harness.replay import rebuild, start_gun
+    from kernelcup_harness.timer import rebuild, start_gun
     from kernelcup_harness.window import graph_data
 
     driver = Driver()

@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelcup_harness import audits, physics, references, timing, walls
-from kernelcup_harness.calls import Caller, Calls
-from kernelcup_harness.checks import Checks
+from kernelcup_harness import audits, physics, references
 from kernelcup_harness.device import calibration, devices, nvml
-from kernelcup_harness.duel import MEMORY, NO_TIME, Duel, NotHeld, NoTime, RivalFailed, result
-from kernelcup_harness.endings import RunEnds
-from kernelcup_harness.lines import MachineFailed
+from kernelcup_harness.judge import clock as timing
+from kernelcup_harness.judge import wall_clock
+from kernelcup_harness.judge.caller import Caller, Calls
+from kernelcup_harness.judge.checks import Checks
+from kernelcup_harness.judge.duel import MEMORY, NO_TIME, Duel, NotHeld, NoTime, RivalFailed, result
+from kernelcup_harness.judge.requests import MachineFailed
+from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
+from kernelcup_harness.judge.verdicts import RunEnds
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -31,7 +34,6 @@ from kernelcup_harness.protocol import (
     Work,
     to_json,
 )
-from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 
 REFERENCE_SHARE = 0.03
@@ -99,7 +101,7 @@ class Bench:
         self._remaining = remaining
         gpu = devices.on_gpu()
         self.watch = Watch(gpu, nvml.gauge(gpu=gpu and spec.mode in TIMED))
-        self._overheads: walls.Overheads | None = None
+        self._overheads: wall_clock.Overheads | None = None
         self._canary_ns = 0.0
         self._processes: int | None = None
         self.dueling: CaseRun | None = None
@@ -124,7 +126,7 @@ class Bench:
         """Measure what a call costs that computes nothing. Raise ``RunEnds`` if a process of the harness fails."""
         if self._spec.replay is not None or self._spec.mode not in TIMED:
             return
-        self._overheads = walls.Overheads(self._checks, self._callers["submission"], calls_of)
+        self._overheads = wall_clock.Overheads(self._checks, self._callers["submission"], calls_of)
         with self.watch.phase("overheads"), failing_machine():
             self._overheads.measure(stages)
 
@@ -157,7 +159,7 @@ class Bench:
 
     def note_called(self, run: CaseRun, more: Sequence[Finding | None]) -> None:
         """Note the time of a case whose calls were timed by the wall clock."""
-        self.note(run, walls.audit_of(run), more)
+        self.note(run, wall_clock.audit_of(run), more)
 
     def note(self, run: CaseRun, audit: Audit, more: Sequence[Finding | None] = ()) -> None:
         """Note the time of a case, with what was found beside it."""

@@ -44,7 +44,7 @@ def main(archive_fd: str, file: str, parent: str, memory_bytes: str) -> None:
 
 def import_submission(file: str, memory_bytes: int | None) -> NoReturn:
     """Import it as the contestant would, and exit."""
-    from kernelcup_harness import importing
+    from kernelcup_harness.contestant import importing
 
     processes.limit_resources(memory_bytes)
     sys.path.insert(0, os.getcwd())

@@ -6,7 +6,7 @@ import faulthandler
 import os
 
 from kernelcup_harness import handover
-from kernelcup_harness.contestant import Contestant
+from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol.variables import CLEAN_ROOM
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
@@ -29,7 +29,7 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
     channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)
     hands = None
     if os.environ.get(CLEAN_ROOM):
-        from kernelcup_harness.replay.hands import GpuHands
+        from kernelcup_harness.contestant.hands import GpuHands
 
         # Before anything uses the driver: code that is loaded earlier would not be seen.
         hands = GpuHands()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from kernelcup_harness import handover
-from kernelcup_harness.judge import Judge
+from kernelcup_harness.judge.main import Judge
 from kernelcup_harness.wire.channel import Channel
 
 MAX_CONTESTANT_FRAME = 16 << 20
@@ -15,12 +15,12 @@ MAX_CONTESTANT_FRAME = 16 << 20
 AHEAD = (
     "kernelcup_harness.bench",
     "kernelcup_harness.device.calibration",
-    "kernelcup_harness.answers",
-    "kernelcup_harness.calls",
-    "kernelcup_harness.checks",
+    "kernelcup_harness.judge.answers",
+    "kernelcup_harness.judge.caller",
+    "kernelcup_harness.judge.checks",
     "kernelcup_harness.device.memory",
     "kernelcup_harness.device.machine",
-    "kernelcup_harness.task_code",
+    "kernelcup_harness.judge.task",
 )
 
 

@@ -43,7 +43,7 @@ def main(runner_fd: str, parent: str) -> None:
         from kernelcup_harness import emulation
 
         emulation.install()
-    from kernelcup_harness.task_code import TaskCode, TaskFault
+    from kernelcup_harness.judge.task import TaskCode, TaskFault
 
     try:
         task = TaskCode(spec.reference_module, spec.check_style, Path.cwd())
@@ -140,7 +140,7 @@ class Input:
 
     def check(self, answer: Any) -> str:
         """Return the fault found by the task's checker; a checker that fails has rejected the answer."""
-        from kernelcup_harness.task_code import TaskFault
+        from kernelcup_harness.judge.task import TaskFault
 
         try:
             text: str = self._task.check(self.data(), answer)
@@ -178,8 +178,9 @@ class Sample(Input):
         """Return the reference's answer in double precision, None if it cannot compute it."""
         import torch
 
-        from kernelcup_harness import comparing, nulls
-        from kernelcup_harness.task_code import TaskFault
+        from kernelcup_harness import nulls
+        from kernelcup_harness.judge import compare
+        from kernelcup_harness.judge.task import TaskFault
 
         def widen(_path: str, leaf: torch.Tensor) -> torch.Tensor:
             return leaf.to(torch.float64) if leaf.is_floating_point() else leaf
@@ -194,7 +195,7 @@ class Sample(Input):
         except TaskFault:
             return None
         narrowed = nulls.rebuilt(found, narrow, "output")
-        return None if comparing.structure_fault(self.expected, narrowed) else narrowed
+        return None if compare.structure_fault(self.expected, narrowed) else narrowed
 
     def advice(self, answer: Answer, *, right: bool) -> str:
         """Return the suggestion for an answer that was accepted."""
@@ -282,7 +283,8 @@ class Sample(Input):
                 yield Answer(null=Null.COPY_OF_INPUT, how="inputs in all parts", value=value)
 
     def _of_other_inputs(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness import comparing, nulls
+        from kernelcup_harness import nulls
+        from kernelcup_harness.judge import compare
 
         others = {
             Null.PREVIOUS_ANSWER: ("the answer to the input before", self._number - 1),
@@ -290,13 +292,14 @@ class Sample(Input):
         }
         for null, (how, number) in others.items():
             value = self._answer_to(number)
-            if comparing.structure_fault(self.expected, value):
+            if compare.structure_fault(self.expected, value):
                 notes.append(f"{null.value}: the answers to two inputs differ in form")
                 continue
             yield from self._by_part(null, how, each_from(dict(nulls.leaves(value, "output"))))
 
     def _in_lower_precision(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness import comparing, nulls
+        from kernelcup_harness import nulls
+        from kernelcup_harness.judge import compare
 
         steps = [nulls.LOWER[leaf.dtype] for _path, leaf in self.parts if leaf.dtype in nulls.LOWER]
         if not steps:
@@ -305,7 +308,7 @@ class Sample(Input):
         for lower in steps[0]:
             name = str(lower).removeprefix("torch.")
             value = self._answer_in(lower)
-            if value is None or comparing.structure_fault(self.expected, value):
+            if value is None or compare.structure_fault(self.expected, value):
                 notes.append(f"lower_precision: the reference cannot work with inputs rounded to {name}")
             elif self.is_right(value):
                 notes.append(f"lower_precision: {name} gives exactly the right answer here")
@@ -314,15 +317,16 @@ class Sample(Input):
 
     def _answer_in(self, lower: Any) -> Any:
         """Return the answer with inputs and outputs rounded to ``lower``, None if there is none."""
-        from kernelcup_harness import comparing, nulls
-        from kernelcup_harness.task_code import TaskFault
+        from kernelcup_harness import nulls
+        from kernelcup_harness.judge import compare
+        from kernelcup_harness.judge.task import TaskFault
 
         rough = nulls.rebuilt(self.data(), lambda _path, leaf: nulls.rounded(leaf, lower), "input")
         try:
             found = nulls.private(self._task.expected(rough))
         except TaskFault:
             return None
-        if comparing.structure_fault(self.expected, found):
+        if compare.structure_fault(self.expected, found):
             return None
         parts = dict(nulls.leaves(found, "output"))
         return self._replaced(
@@ -355,7 +359,8 @@ class BlindSample(Input):
 
     def answers(self, notes: list[str]) -> Iterator[Answer]:
         """Yield the input as an answer, and values in the form of the input or of one of its tensors."""
-        from kernelcup_harness import finiteness, nulls
+        from kernelcup_harness import nulls
+        from kernelcup_harness.judge import finiteness
 
         notes.append(
             "previous_answer, other_seed, one_percent_wrong, last_tile_missing, half_nan, lower_precision: "
@@ -389,7 +394,7 @@ class TaskLint:
 
     def run(self, *, nulls: bool) -> None:
         """Try case after case, until the task's own code fails."""
-        from kernelcup_harness.task_code import TaskFault
+        from kernelcup_harness.judge.task import TaskFault
 
         steps = [self._seeds, self._nulls if nulls else self._answers]
         try:
@@ -484,7 +489,7 @@ class CaseLint:
 
     def _right_sample(self, number: int) -> Sample | BlindSample:
         from kernelcup_harness import nulls
-        from kernelcup_harness.task_code import TaskFault
+        from kernelcup_harness.judge.task import TaskFault
 
         sample = self._sample(number)
         if isinstance(sample, Sample) and (text := sample.check(nulls.private(sample.expected))):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import statistics
 import time
 
-from kernelcup_harness import timing
-from kernelcup_harness.checks import Checks, Place
+from kernelcup_harness.judge import clock as timing
+from kernelcup_harness.judge.checks import Checks, Place
 from kernelcup_harness.protocol import SampleName
 
 SAMPLES = 5

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from kernelcup_harness import nulls
+from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.protocol import FEWEST_SEEDS
 from kernelcup_harness.protocol.seeds import MOST_SEEDS, derive_seed
-from kernelcup_harness.task_code import TaskFault
 
 BOUNDS = (MOST_SEEDS, 1 << 62, 1 << 53, 1 << 32, 1 << 31, 1 << 24, FEWEST_SEEDS)
 """Tried from the largest to the smallest."""

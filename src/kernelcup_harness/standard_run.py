@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import build, build_store, endings
+from kernelcup_harness import build, build_store
 from kernelcup_harness.crew import (
     RIVAL,
     SUBMISSION,
@@ -30,6 +30,8 @@ from kernelcup_harness.isolation.environment import (
     memory_limit,
     write_files,
 )
+from kernelcup_harness.judge import verdicts
+from kernelcup_harness.judge.schedule import captures
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -42,7 +44,6 @@ from kernelcup_harness.protocol import (
     variables,
 )
 from kernelcup_harness.record import Record, ended
-from kernelcup_harness.schedule import captures
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 # How much longer than its limit a stage may take before the runner, not the judge, ends it.
@@ -300,7 +301,7 @@ class StandardRun:
         member = self._started.contestants[event.get("role") or SUBMISSION]
         verdict, reason, text = ended(member.child, self._spec.limits, self._memory_bytes, timeout_s=2.0)
         if member.role == SUBMISSION:
-            case = event["message"].removeprefix(endings.LOST)
+            case = event["message"].removeprefix(verdicts.LOST)
             event["verdict"], event["reason"] = verdict.value, reason.value
             event["message"] = text + case + self._line(event)
         else:

@@ -7,9 +7,9 @@ import os
 import time
 
 from kernelcup_harness.isolation import processes
-from kernelcup_harness.replay import start_gun
-from kernelcup_harness.replay.engine import GpuEngine
-from kernelcup_harness.replay.timer import MAX_FRAME, Engine, Timer
+from kernelcup_harness.timer import start_gun
+from kernelcup_harness.timer.engine import GpuEngine
+from kernelcup_harness.timer.main import MAX_FRAME, Engine, Timer
 from kernelcup_harness.window import window
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed

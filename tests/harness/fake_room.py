@@ -22,10 +22,11 @@ from inside import SECRET, closing_memory, working_in
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from kernelcup_harness.contestant import Contestant
-from kernelcup_harness.judge import Judge
+from kernelcup_harness.contestant.main import Contestant
+from kernelcup_harness.judge.main import Judge
+from kernelcup_harness.judge.replay import mapping
 from kernelcup_harness.protocol import JobSpec
-from kernelcup_harness.replay import mapping, timer
+from kernelcup_harness.timer import main
 from kernelcup_harness.window import window
 from kernelcup_harness.window.allocator import Heap
 from kernelcup_harness.window.driver import DriverError
@@ -197,7 +198,7 @@ class FakeEngine:
         self._sets: list[list[Callable[[], None]]] = []
         self.lasts_ns = CALL_NS
 
-    def attach(self, part: timer.Part, fd: int) -> None:
+    def attach(self, part: main.Part, fd: int) -> None:
         assert os.fstat(fd).st_size == part.nbytes
         self._shared.log.append((part.access, part.address))
         if part.access == "ro":
@@ -286,9 +287,7 @@ def judged_in_room(
             ours, other = socket.socketpair()
             channels[role] = Channel(ours, max_bytes=16 << 20, max_fds=0)
             theirs[role] = Channel(other, max_bytes=16 << 20)
-        times = timer.Timer(
-            theirs["timer"], engine(shared) if engine else None, "" if engine else "no device"
-        )
+        times = main.Timer(theirs["timer"], engine(shared) if engine else None, "" if engine else "no device")
         threads["timer"] = threading.Thread(target=ending, args=(times, theirs["timer"]))
         for role in contestants:
             has = {"submission": hands, "rival": rival}.get(role, lambda _shared: None)(shared)
@@ -318,7 +317,7 @@ def judged_in_room(
     return runner.events, shared
 
 
-def ending(times: timer.Timer, channel: Channel) -> None:
+def ending(times: main.Timer, channel: Channel) -> None:
     """Be a timer until the judge is gone; its end is closed when it ends, as a process's is."""
     try:
         with suppress(ChannelClosed):

@@ -14,8 +14,8 @@ from typing import Any
 from unittest.mock import patch
 
 from kernelcup_harness import handover
-from kernelcup_harness.contestant import Contestant
-from kernelcup_harness.judge import Judge
+from kernelcup_harness.contestant.main import Contestant
+from kernelcup_harness.judge.main import Judge
 from kernelcup_harness.protocol import CaseResult, JobSpec, from_json
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import Channel, ChannelClosed

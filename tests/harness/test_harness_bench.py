@@ -14,11 +14,13 @@ import pytest
 from harness_runs import quick_spec
 from inside import cases, judged
 
-from kernelcup_harness import bench, checks, references
-from kernelcup_harness.answers import Answer, CallFailed, Pending
-from kernelcup_harness.checks import Checks
+from kernelcup_harness import bench, references
 from kernelcup_harness.device import calibration, nvml
 from kernelcup_harness.device.calibration import CanaryCheck
+from kernelcup_harness.judge import checks
+from kernelcup_harness.judge.answers import Answer, CallFailed, Pending
+from kernelcup_harness.judge.checks import Checks
+from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -30,7 +32,6 @@ from kernelcup_harness.protocol import (
     TrustLevel,
     Verdict,
 )
-from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.wire.channel import BrokenProtocol
 
 CASE = PlannedCase(index=0, parameters={}, hidden=False)
@@ -193,8 +194,8 @@ def test_a_canary_that_cannot_be_taken_is_the_machines_fault(
 def test_an_answer_that_nobody_looked_at_is_not_called_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kernelcup_harness.schedule.LARGE_OUTPUT_BYTES", 1)
-    monkeypatch.setattr("kernelcup_harness.schedule.CHECKED_SHARE", 0.0)
+    monkeypatch.setattr("kernelcup_harness.judge.schedule.LARGE_OUTPUT_BYTES", 1)
+    monkeypatch.setattr("kernelcup_harness.judge.schedule.CHECKED_SHARE", 0.0)
     rules = replace(RULES, max_samples=30, min_samples=30, relative_error=1e-9, repeats=0, twins=0)
     (case,) = cases(judged(ranked(rules=rules, mode=Mode.BENCHMARK), tmp_path), "benchmark")
     assert case.timing is not None
@@ -204,9 +205,9 @@ def test_an_answer_that_nobody_looked_at_is_not_called_checked(
 
 
 def test_the_last_answer_is_always_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kernelcup_harness.schedule.LARGE_OUTPUT_BYTES", 1)
-    monkeypatch.setattr("kernelcup_harness.schedule.CHECKED_SHARE", 0.0)
-    monkeypatch.setattr("kernelcup_harness.schedule.LATE_SURPRISE", 0.0)
+    monkeypatch.setattr("kernelcup_harness.judge.schedule.LARGE_OUTPUT_BYTES", 1)
+    monkeypatch.setattr("kernelcup_harness.judge.schedule.CHECKED_SHARE", 0.0)
+    monkeypatch.setattr("kernelcup_harness.judge.schedule.LATE_SURPRISE", 0.0)
     rules = replace(RULES, max_samples=30, min_samples=30, relative_error=1e-9, repeats=0, twins=0)
     (case,) = cases(judged(ranked(SOMETIMES_WRONG, rules=rules, mode=Mode.BENCHMARK), tmp_path), "benchmark")
     assert case.verdict is Verdict.WRONG_ANSWER

@@ -12,11 +12,12 @@ import torch
 from harness_runs import own_spec, quick_spec, run
 from inside import cases, judged
 
-from kernelcup_harness import bench, endings
-from kernelcup_harness.answers import CallFailed
-from kernelcup_harness.checks import Checks
+from kernelcup_harness import bench
 from kernelcup_harness.device import memory
-from kernelcup_harness.lines import MachineFailed
+from kernelcup_harness.judge import verdicts
+from kernelcup_harness.judge.answers import CallFailed
+from kernelcup_harness.judge.checks import Checks
+from kernelcup_harness.judge.requests import MachineFailed
 from kernelcup_harness.protocol import (
     Backend,
     DeviceFacts,
@@ -81,16 +82,16 @@ def last_end(events: list[dict[str, Any]]) -> tuple[str, str, str]:
 def test_whoever_holds_all_device_memory_is_to_blame_for_what_of_ours_fails(cause: Exception) -> None:
     failed = MachineFailed("the timer failed")
     failed.__cause__ = cause
-    blamed = endings.of_machine(failed, "it failed", reserved(held=60))
+    blamed = verdicts.of_machine(failed, "it failed", reserved(held=60))
     assert (blamed.verdict, blamed.reason) == (Verdict.MEMORY_LIMIT_EXCEEDED, Reason.DEVICE_MEMORY)
     assert "leaves too little" in blamed.message
-    modest = endings.of_machine(failed, "it failed", reserved(held=20))
+    modest = verdicts.of_machine(failed, "it failed", reserved(held=20))
     assert (modest.verdict, modest.reason) == (Verdict.INTERNAL_ERROR, Reason.MACHINE)
 
 
 @pytest.mark.first_contact(8, "a failure that has nothing to do with memory is blamed on nobody's memory")
 def test_another_failure_is_the_machines_whatever_a_submission_holds() -> None:
-    assert endings.of_machine(ValueError("a bug"), "it failed", reserved(held=60)).reason is Reason.MACHINE
+    assert verdicts.of_machine(ValueError("a bug"), "it failed", reserved(held=60)).reason is Reason.MACHINE
 
 
 @pytest.mark.first_contact(8, "taking all device memory in a ranked call ends as memory_limit_exceeded")

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import calls
-from kernelcup_harness.answers import (
+from kernelcup_harness.judge import caller
+from kernelcup_harness.judge.answers import (
     MAX_TRACE,
     MOST_TENSORS,
     Answer,
@@ -25,8 +25,8 @@ from kernelcup_harness.answers import (
     GuardBroken,
     Pending,
 )
-from kernelcup_harness.calls import Caller
-from kernelcup_harness.schedule import PLACES
+from kernelcup_harness.judge.caller import Caller
+from kernelcup_harness.judge.schedule import PLACES
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 from kernelcup_harness.wire.guards import POISON_BYTES
@@ -332,7 +332,7 @@ def test_inputs_lie_at_all_places_in_turns_and_their_memory_is_used_again(table:
 
 
 def test_large_inputs_lie_at_one_place(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "LARGEST_IN_TURNS", 100)
+    monkeypatch.setattr(caller, "LARGEST_IN_TURNS", 100)
     assert {sent_arenas(table, torch.zeros(200))[0] for _ in range(3)} == {0}
 
 
@@ -386,14 +386,14 @@ def at_ticks(monkeypatch: pytest.MonkeyPatch, *works: Callable[[], None]) -> Non
         shown[0] += 1
         return shown[0] * 10**9
 
-    monkeypatch.setattr(calls, "time", SimpleNamespace(monotonic=time.monotonic, perf_counter_ns=tick))
+    monkeypatch.setattr(caller, "time", SimpleNamespace(monotonic=time.monotonic, perf_counter_ns=tick))
 
 
 @pytest.mark.parametrize("size", [64, 8 << 20])
 def test_an_input_cannot_be_read_before_the_clock_starts(
     table: Table, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(calls, "PLACES", 1)
+    monkeypatch.setattr(caller, "PLACES", 1)
     table.call(done(1), torch.full((size,), 1, dtype=torch.uint8))
     seen: dict[str, list[int]] = {}
 
@@ -420,7 +420,7 @@ def test_an_answer_is_decoded_after_the_clock_has_ended(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded = []
-    monkeypatch.setattr(calls, "opened", lambda pending, _type: decoded.append(pending.wall_ns))
+    monkeypatch.setattr(caller, "opened", lambda pending, _type: decoded.append(pending.wall_ns))
     at_ticks(monkeypatch, lambda: None, lambda: decoded.append("the clock has ended"))
     table.call(done(1))
     assert decoded == ["the clock has ended", 1e9]

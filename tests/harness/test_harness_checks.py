@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import changes, finiteness, twins
-from kernelcup_harness.answers import Answer
-from kernelcup_harness.checks import Checks, Place
 from kernelcup_harness.device import memory
+from kernelcup_harness.judge import changes, finiteness, near_twins
+from kernelcup_harness.judge.answers import Answer
+from kernelcup_harness.judge.checks import Checks, Place
+from kernelcup_harness.judge.task import TaskCode
 from kernelcup_harness.protocol import CheckStyle, Reason, SampleName, StageName
-from kernelcup_harness.task_code import TaskCode
 from kernelcup_harness.wire import aliasing
 
 SECRET = bytes(32)
@@ -609,7 +609,7 @@ def comparable(tensor: torch.Tensor) -> torch.Tensor:
 def test_one_element_is_changed_and_stays_within_the_tensors_range(kind: str, seed: int) -> None:
     before = CHANGED[kind].clone()
     after = CHANGED[kind].clone()
-    assert twins.change([after], lambda _leaf: random.Random(seed)) == {0}
+    assert near_twins.change([after], lambda _leaf: random.Random(seed)) == {0}
     old, new = comparable(before), comparable(after)
     assert int((old != new).sum()) == 1
     if not before.is_complex():
@@ -667,12 +667,12 @@ def test_zeros_stay_where_they_are_and_symmetry_holds() -> None:
 def test_a_tensor_that_is_there_twice_is_changed_once() -> None:
     data = data_like()
     before = data.clone()
-    assert twins.change([data, data.t(), data], lambda leaf: random.Random(leaf)) == {0}
+    assert near_twins.change([data, data.t(), data], lambda leaf: random.Random(leaf)) == {0}
     assert int((before != data).sum()) == 1
 
 
 def test_a_value_without_tensors_has_no_twin() -> None:
-    assert not twins.change({"n": 5}, lambda _leaf: random.Random(1))
+    assert not near_twins.change({"n": 5}, lambda _leaf: random.Random(1))
 
 
 # The judge's part of the device
@@ -763,7 +763,7 @@ def test_without_a_gpu_nothing_is_reserved() -> None:
 
 IMPORTS = """
 import sys, torch
-from kernelcup_harness import blanks, uses
+from kernelcup_harness.judge import blanks, uses
 with blanks.Emptied() as emptied:
     found = torch.empty(5)
 assert emptied.left([found]) == [0] and not found.any()

@@ -15,6 +15,7 @@ from inside import cases
 
 from kernelcup_harness import crew
 from kernelcup_harness.isolation import processes, sandbox
+from kernelcup_harness.judge.replay import match
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -28,8 +29,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     from_json,
 )
-from kernelcup_harness.replay import match
-from kernelcup_harness.replay.rebuild import NotRebuilt
+from kernelcup_harness.timer.rebuild import NotRebuilt
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot

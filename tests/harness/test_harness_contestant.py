@@ -13,10 +13,11 @@ import pytest
 import torch
 from inside import closing_memory, serve, working_in
 
-from kernelcup_harness import contestant, walls
-from kernelcup_harness.answers import Answer, CallFailed, Form
-from kernelcup_harness.calls import Caller
+from kernelcup_harness.contestant import main
 from kernelcup_harness.device import devices
+from kernelcup_harness.judge import wall_clock
+from kernelcup_harness.judge.answers import Answer, CallFailed, Form
+from kernelcup_harness.judge.caller import Caller
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import Channel
 
@@ -109,7 +110,7 @@ def test_the_own_time_of_a_call_includes_the_layout_of_its_answer(
         now[0] += 700
         return real(value)
 
-    monkeypatch.setattr(contestant.time, "perf_counter_ns", lambda: now[0])
+    monkeypatch.setattr(main.time, "perf_counter_ns", lambda: now[0])
     monkeypatch.setattr(values, "contiguous", laid)
     bench.load(DOUBLE)
     answer = bench.caller.timed(torch.ones(3), None, timeout_s=10.0)
@@ -150,7 +151,7 @@ def test_an_import_that_fails_says_how(bench: Bench, text: str, kind: str, said:
     reply = bench.load(text)
     assert (reply["type"], reply["kind"]) == ("fail", kind)
     assert said in reply["text"]
-    assert str(Path(contestant.__file__).parent) not in reply["text"]
+    assert str(Path(main.__file__).parent) not in reply["text"]
 
 
 # The kernel that computes nothing
@@ -159,19 +160,19 @@ def test_an_import_that_fails_says_how(bench: Bench, text: str, kind: str, said:
 def test_a_kernel_that_computes_nothing_answers_in_the_agreed_form(bench: Bench) -> None:
     expected = {"x": torch.ones(3, 2), "n": 5}
     form = Form.of(expected, in_place=False)
-    walls.use_noop(bench.caller, form)
+    wall_clock.use_noop(bench.caller, form)
     for _ in range(2):
         answer = bench.caller.call(torch.ones(100), form, timeout_s=10.0).output
         assert (answer["x"].shape, answer["x"].dtype, answer["n"]) == ((3, 2), torch.float32, 5)
 
 
 def test_a_kernel_that_computes_nothing_answers_a_task_without_a_reference(bench: Bench) -> None:
-    walls.use_noop(bench.caller, None)
+    wall_clock.use_noop(bench.caller, None)
     assert bench.call(torch.ones(3)).output is None
 
 
 def test_a_kernel_that_computes_nothing_is_gone_with_the_memory_of_its_calls(bench: Bench) -> None:
-    walls.use_noop(bench.caller, None)
+    wall_clock.use_noop(bench.caller, None)
     bench.call(torch.ones(3))
     bench.caller.forget(timeout_s=10.0)
     with pytest.raises(CallFailed):

@@ -11,12 +11,12 @@ import pytest
 from harness_runs import quick_spec
 from inside import cases, judged
 
-from kernelcup_harness import duel as duels
 from kernelcup_harness.bench import Bench, load
-from kernelcup_harness.checks import Checks
-from kernelcup_harness.duel import Block, Duel, NotHeld, NoTime, RivalFailed, result
+from kernelcup_harness.judge import duel as duels
+from kernelcup_harness.judge.checks import Checks
+from kernelcup_harness.judge.duel import Block, Duel, NotHeld, NoTime, RivalFailed, result
+from kernelcup_harness.judge.schedule import all_stages
 from kernelcup_harness.protocol import Backend, DuelResult, JobSpec, MeasureRules, Mode, Verdict
-from kernelcup_harness.schedule import all_stages
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"

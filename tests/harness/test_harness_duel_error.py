@@ -13,7 +13,8 @@ from harness_runs import quick_spec
 from inside import judged
 
 from kernelcup_harness import bench
-from kernelcup_harness.duel import Block, result
+from kernelcup_harness.judge.duel import Block, result
+from kernelcup_harness.judge.replay import match
 from kernelcup_harness.protocol import (
     Backend,
     DuelResult,
@@ -23,7 +24,6 @@ from kernelcup_harness.protocol import (
     ProtocolError,
     check_spec,
 )
-from kernelcup_harness.replay import match
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 

@@ -81,7 +81,7 @@ WRITABLE = (
     "/sys/fs/cgroup/pids/cgroup.procs",
     "/sys/fs/cgroup/memory/release_agent",
     sys.executable,
-    str(SOURCE / "kernelcup_harness/judge.py"),
+    str(SOURCE / "kernelcup_harness/judge/main.py"),
 )
 SERVICES = ("/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket")
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from kernelcup_harness import builtin
-from kernelcup_harness.replay import exporting, own_graphs
-from kernelcup_harness.replay.exporting import Room
+from kernelcup_harness.contestant import noop, own_graphs, window_calls
+from kernelcup_harness.contestant.window_calls import Room
 from kernelcup_harness.window import layout, reasons, window
 from kernelcup_harness.window.layout import CannotLie, Layout, TooMany, described
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
@@ -59,7 +58,7 @@ class Hands:
 def opened() -> tuple[Room, Hands]:
     """A room with a heap."""
     hands = Hands()
-    room = Room(hands, lambda: [os.open("/dev/null", os.O_RDONLY)], builtin.nothing)
+    room = Room(hands, lambda: [os.open("/dev/null", os.O_RDONLY)], noop.nothing)
     region = {"address": window.WINDOW, "bytes": 4096, "heap": True}
     assert room.answers["window"]({"regions": [region]}) == {"type": "attached", "why": ""}
     return room, hands
@@ -67,7 +66,7 @@ def opened() -> tuple[Room, Hands]:
 
 def test_memory_of_a_call_lies_in_the_window_once_there_is_a_heap() -> None:
     hands = Hands()
-    room, seen = Room(hands, list, builtin.nothing), []
+    room, seen = Room(hands, list, noop.nothing), []
     kernel = room.kept(lambda _data: seen.append(hands.inside))
     kernel(None)
     room, hands_of_room = opened()
@@ -128,7 +127,7 @@ def test_each_call_has_tensors_of_its_own_over_the_memory_of_its_place() -> None
     ],
 )
 def test_why_a_call_was_not_captured_is_a_name(said: str, reason: WhyNot) -> None:
-    assert exporting.of_error(RuntimeError(said)) is reason
+    assert window_calls.of_error(RuntimeError(said)) is reason
 
 
 @pytest.mark.parametrize(
@@ -143,15 +142,15 @@ def test_why_a_call_was_not_captured_is_a_name(said: str, reason: WhyNot) -> Non
     ],
 )
 def test_why_a_call_was_not_exported_is_a_name(said: str, reason: WhyNot) -> None:
-    assert exporting.of_export(said) is reason
+    assert window_calls.of_export(said) is reason
 
 
 def test_whose_memory_a_kernel_is_called_with_is_told_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(exporting.sys.modules, "cupy", raising=False)
-    assert exporting.of_foreign(["_Z43distribution_elementwise_grid_stride_kernel"]) is WhyNot.RANDOM
-    assert exporting.of_foreign(["mine"]) is WhyNot.FOREIGN_POINTER
-    monkeypatch.setitem(exporting.sys.modules, "cupy", None)  # type: ignore[arg-type]
-    assert exporting.of_foreign(["mine"]) is WhyNot.OWN_ALLOCATOR
+    monkeypatch.delitem(window_calls.sys.modules, "cupy", raising=False)
+    assert window_calls.of_foreign(["_Z43distribution_elementwise_grid_stride_kernel"]) is WhyNot.RANDOM
+    assert window_calls.of_foreign(["mine"]) is WhyNot.FOREIGN_POINTER
+    monkeypatch.setitem(window_calls.sys.modules, "cupy", None)  # type: ignore[arg-type]
+    assert window_calls.of_foreign(["mine"]) is WhyNot.OWN_ALLOCATOR
 
 
 def test_each_reason_but_the_unknown_one_has_its_words() -> None:

@@ -18,13 +18,14 @@ import torch
 from fake_room import FakeWindow, fake_window
 from mutations import feed, hostile, too_deep
 
-from kernelcup_harness.answers import CallFailed, Copied, Form, Pending, opened
-from kernelcup_harness.checks import unopened
-from kernelcup_harness.replay import clean_room, timer
-from kernelcup_harness.replay.clean_room import Case, CleanRoom
-from kernelcup_harness.replay.exporting import description
-from kernelcup_harness.replay.line import TimerFailed, TimerLine
-from kernelcup_harness.replay.wall_calls import WindowCalls
+from kernelcup_harness.contestant.window_calls import description
+from kernelcup_harness.judge.answers import CallFailed, Copied, Form, Pending, opened
+from kernelcup_harness.judge.checks import unopened
+from kernelcup_harness.judge.replay import clean_room
+from kernelcup_harness.judge.replay.clean_room import Case, CleanRoom
+from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine
+from kernelcup_harness.judge.replay.wall_calls import WindowCalls
+from kernelcup_harness.timer import main
 from kernelcup_harness.window import window
 from kernelcup_harness.window.layout import HEAPS, INPUTS, WRITABLE, Layout
 from kernelcup_harness.window.reasons import NotReplayed
@@ -233,7 +234,7 @@ def test_replies_through_the_hosts_memory() -> None:
 class Engine:
     """An engine that answers constants."""
 
-    def attach(self, part: timer.Part, fd: int) -> None:
+    def attach(self, part: main.Part, fd: int) -> None:
         assert part.address >= window.WINDOW
         assert part.address + part.nbytes <= window.WINDOW + window.WINDOW_BYTES
         os.fstat(fd)
@@ -273,7 +274,7 @@ def test_requests_to_the_timer() -> None:
         taken, fds[:] = fds.copy(), []
         return taken
 
-    found = timer.Timer(cast("Any", SimpleNamespace(take_fds=take)), Engine())
+    found = main.Timer(cast("Any", SimpleNamespace(take_fds=take)), Engine())
 
     def answer(frame: Any) -> None:
         # Two captures stay loaded, however many are.
@@ -284,12 +285,12 @@ def test_requests_to_the_timer() -> None:
         for fd in take():
             os.close(fd)
         if reply["type"] == "fail":
-            assert reply["name"] == timer.Failure.BAD_REQUEST
-            raise timer.Failed(timer.Failure.BAD_REQUEST, reply["text"])
+            assert reply["name"] == main.Failure.BAD_REQUEST
+            raise main.Failed(main.Failure.BAD_REQUEST, reply["text"])
 
     answer.count = 0  # type: ignore[attr-defined]
     before = len(os.listdir("/proc/self/fd"))
-    taken, refused = feed(answer, frames, timer.Failed, count=15_000, seed=5)
+    taken, refused = feed(answer, frames, main.Failed, count=15_000, seed=5)
     assert taken > 500
     assert refused > 5_000
     assert len(os.listdir("/proc/self/fd")) == before

@@ -25,10 +25,10 @@ from kernelcup.tasks.null_report import weigh
 from kernelcup.tasks.scaffold import new_task
 from kernelcup_harness import lint, nulls
 from kernelcup_harness.isolation import sandbox
+from kernelcup_harness.judge.task import TaskCode, TaskFault
 from kernelcup_harness.lint_run import Gathered, next_event
 from kernelcup_harness.protocol import Backend, CheckStyle, JobSpec, Mode, dumps, from_json
 from kernelcup_harness.protocol.lint import CaseList, LintReport, Null, Severity
-from kernelcup_harness.task_code import TaskCode, TaskFault
 from kernelcup_harness.wire import values as wire
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 
-from kernelcup_harness.replay import images
-from kernelcup_harness.replay.rebuild import LARGEST_COPY, Builder, NotRebuilt
+from kernelcup_harness.contestant import images
+from kernelcup_harness.timer.rebuild import LARGEST_COPY, Builder, NotRebuilt
 from kernelcup_harness.window import graph_data
 from kernelcup_harness.window.allocator import BLOCK, Heap
 from kernelcup_harness.window.driver import CopyNode, Driver, DriverError, KernelNode, LaunchAttribute

@@ -11,9 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelcup_harness.replay import duels
-from kernelcup_harness.replay.duels import Standing, decide, log_ratios, looks, outcome, over_cases, standing
-from kernelcup_harness.replay.finals import Final, Meeting, final, places
+from kernelcup_harness.protocol import duels
+from kernelcup_harness.protocol.duels import (
+    Standing,
+    decide,
+    log_ratios,
+    looks,
+    outcome,
+    over_cases,
+    standing,
+)
+from kernelcup_harness.protocol.finals import Final, Meeting, final, places
 
 NOISE = 0.004
 """Standard deviation of a single time on an H100, as a share, of kernels of 20 us."""

@@ -126,7 +126,9 @@ def test_the_commitment_is_the_hash_of_the_revealed_seed(finished: Finished) -> 
 def test_the_contestants_folder_has_no_private_file(finished: Finished) -> None:
     assert finished.printed("files") == [["submission.py"]]
     (modules,) = finished.printed("modules")
-    assert not {"kernelcup", "kernelcup_harness.judge", "kernelcup_harness.protocol.seeds"} & set(modules)
+    assert not {"kernelcup", "kernelcup_harness.judge.main", "kernelcup_harness.protocol.seeds"} & set(
+        modules
+    )
 
 
 def test_the_contestants_surroundings_have_neither_seed_nor_secrets(finished: Finished) -> None:
@@ -351,7 +353,7 @@ def test_an_exception_that_cannot_be_shown_is_named(warm: Run) -> None:
 
 
 FORGED = """
-from kernelcup_harness import contestant
+from kernelcup_harness.contestant import main as contestant
 contestant.Contestant._write = lambda self, value, copy=None: {{"tree": {tree}, "table": []}}
 def custom_kernel(data):
     return data

@@ -13,18 +13,8 @@ from typing import Any
 import pytest
 
 from builders import make_spec
-from kernelcup_harness.answers import Answer
-from kernelcup_harness.protocol import (
-    Backend,
-    MeasureRules,
-    Mode,
-    Replay,
-    SampleName,
-    StageName,
-    Timing,
-    Verdict,
-)
-from kernelcup_harness.schedule import (
+from kernelcup_harness.judge.answers import Answer
+from kernelcup_harness.judge.schedule import (
     WARM_UP_S,
     CaseRun,
     PlannedCase,
@@ -34,6 +24,16 @@ from kernelcup_harness.schedule import (
     ends_stage,
     plan,
     turns,
+)
+from kernelcup_harness.protocol import (
+    Backend,
+    MeasureRules,
+    Mode,
+    Replay,
+    SampleName,
+    StageName,
+    Timing,
+    Verdict,
 )
 
 RULES = MeasureRules(warmups=2, min_samples=6, max_samples=40, relative_error=1e-9, case_budget_s=1e9)

@@ -13,7 +13,9 @@ import torch
 
 from builders import make_spec
 from kernelcup_harness import seed_trial
-from kernelcup_harness.checks import Checks, Place
+from kernelcup_harness.judge.checks import Checks, Place
+from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
+from kernelcup_harness.judge.task import TaskCode, TaskFault
 from kernelcup_harness.protocol import (
     FEWEST_SEEDS,
     CheckStyle,
@@ -24,9 +26,7 @@ from kernelcup_harness.protocol import (
     check_spec,
 )
 from kernelcup_harness.protocol.seeds import derive_seed
-from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.seed_trial import Trial
-from kernelcup_harness.task_code import TaskCode, TaskFault
 
 SEEDS = """\
 def generate_input(size, seed):

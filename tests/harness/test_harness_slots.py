@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from kernelcup_harness.contestant.inputs import Block, Slot, alone
 from kernelcup_harness.device import l2_cache, nvml
-from kernelcup_harness.slots import Block, Slot, alone
 from kernelcup_harness.wire import values
 
 TWO = {"x": torch.arange(6.0).reshape(2, 3).t(), "y": torch.ones(5, dtype=torch.int16), "n": 3}

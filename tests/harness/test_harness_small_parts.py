@@ -17,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import make_case, make_spec
-from kernelcup_harness.answers import end_of
+from kernelcup_harness.judge.answers import end_of
+from kernelcup_harness.judge.clock import FEWEST_TO_STOP, HostClock, enough
+from kernelcup_harness.judge.task import TaskCode, TaskFault, seed_everything, verdict_text
 from kernelcup_harness.protocol import (
     Backend,
     CheckStyle,
@@ -33,8 +35,6 @@ from kernelcup_harness.protocol import (
 )
 from kernelcup_harness.protocol import RunReport as Report
 from kernelcup_harness.record import Record, reasons, signal_name
-from kernelcup_harness.task_code import TaskCode, TaskFault, seed_everything, verdict_text
-from kernelcup_harness.timing import FEWEST_TO_STOP, HostClock, enough
 from kernelcup_harness.wire import guards
 from kernelcup_harness.wire.guards import POISON_BYTES
 from kernelcup_harness.wire.values import GUARD_BYTES, BadTree

@@ -17,9 +17,9 @@ import pytest
 from test_harness_replay import FakeDriver, capture, launch
 
 from kernelcup_harness import timer_process
-from kernelcup_harness.replay import engine, start_gun, timer
-from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused
-from kernelcup_harness.replay.timer import Part
+from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused
+from kernelcup_harness.timer import engine, main, start_gun
+from kernelcup_harness.timer.main import Part
 from kernelcup_harness.window import graph_data, window
 from kernelcup_harness.window.driver import Driver, DriverError
 from kernelcup_harness.window.failures import Failure
@@ -211,7 +211,7 @@ def running() -> Iterator[tuple[TimerLine, Plain, list[int]]]:
     other = Channel(theirs, max_bytes=1 << 20)
 
     def serve() -> None:
-        codes.append(timer.Timer(other, plain).serve())
+        codes.append(main.Timer(other, plain).serve())
         # A process that ends closes its end.
         theirs.shutdown(socket.SHUT_RDWR)
 
@@ -306,7 +306,7 @@ def test_a_request_that_makes_no_sense_is_refused_and_the_next_is_answered(
     ("error", "name", "ends"),
     [
         (graph_data.BadGraph("capture.images: a list is due"), Failure.BAD_GRAPH, False),
-        (timer.rebuild.NotRebuilt("a copy of memory outside of the window"), Failure.NOT_REBUILT, False),
+        (main.rebuild.NotRebuilt("a copy of memory outside of the window"), Failure.NOT_REBUILT, False),
         (DriverError("cuModuleLoadData", 200, "CUDA_ERROR_INVALID_IMAGE"), Failure.NOT_REBUILT, False),
         (DriverError("cuModuleLoadData", 700, "CUDA_ERROR_ILLEGAL_ADDRESS"), Failure.DEVICE_FAULT, True),
     ],
@@ -323,7 +323,7 @@ def test_what_cannot_be_loaded_is_refused_by_name(
     if ends:
         with pytest.raises(TimerFailed):
             ask(line, "checked", type="check")
-        assert codes == [timer.FAULTED]
+        assert codes == [main.FAULTED]
 
 
 @pytest.mark.parametrize(
@@ -346,13 +346,13 @@ def test_a_fault_while_something_runs_is_told_and_ends_the_timer(
     assert refused.value.name is name
     with pytest.raises(TimerFailed):
         ask(line, "fired", type="empty")
-    assert codes == [timer.FAULTED]
+    assert codes == [main.FAULTED]
 
 
 def test_a_timer_without_a_device_says_so_and_refuses() -> None:
     ours, theirs = socket.socketpair()
     other = Channel(theirs, max_bytes=1 << 20)
-    thread = threading.Thread(target=timer.Timer(other, None, "no libcuda").serve)
+    thread = threading.Thread(target=main.Timer(other, None, "no libcuda").serve)
     thread.start()
     line = TimerLine(Channel(ours, max_bytes=1 << 20, max_fds=0))
 
@@ -382,7 +382,7 @@ def test_descriptors_are_closed_whatever_becomes_of_a_request(running: Any) -> N
 
 
 def test_a_timer_has_no_torch() -> None:
-    code = "import sys, kernelcup_harness.replay.timer, kernelcup_harness.replay.engine; print('torch' in sys.modules)"
+    code = "import sys, kernelcup_harness.timer.main, kernelcup_harness.timer.engine; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "False"

@@ -13,15 +13,15 @@ from fake_room import FakeHands, judged_in_room
 from inside import cases
 from test_harness_clean_room import HONEST, IN_PLACE, Waits, findings, ranked, told
 
-from kernelcup_harness import walls
-from kernelcup_harness.answers import Form
-from kernelcup_harness.calls import Caller, Calls
+from kernelcup_harness.judge import wall_clock
+from kernelcup_harness.judge.answers import Form
+from kernelcup_harness.judge.caller import Caller, Calls
+from kernelcup_harness.judge.replay import clean_room, mapping, session
+from kernelcup_harness.judge.replay.clean_room import SMALL_BYTES, CleanRoom
+from kernelcup_harness.judge.replay.session import NOT_IN_WINDOW, Session
+from kernelcup_harness.judge.replay.wall_calls import WindowCalls
+from kernelcup_harness.judge.schedule import PlannedCase, Stage
 from kernelcup_harness.protocol import Reason, StageName, TrustLevel, Verdict
-from kernelcup_harness.replay import clean_room, mapping, session
-from kernelcup_harness.replay.clean_room import SMALL_BYTES, CleanRoom
-from kernelcup_harness.replay.session import NOT_IN_WINDOW, Session
-from kernelcup_harness.replay.wall_calls import WindowCalls
-from kernelcup_harness.schedule import PlannedCase, Stage
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire.channel import Channel
 
@@ -57,7 +57,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Count calls of inputs of any size; overheads are not measured."""
     found = Counted()
     monkeypatch.setattr(clean_room, "SMALL_BYTES", 0)
-    monkeypatch.setattr(walls.Overheads, "measure", lambda *_: None)
+    monkeypatch.setattr(wall_clock.Overheads, "measure", lambda *_: None)
 
     def counting(kind: type, name: str) -> None:
         real = kind.timed  # type: ignore[attr-defined]
@@ -142,15 +142,15 @@ def test_the_overhead_of_a_call_is_measured_in_the_window_too(
 ) -> None:
     monkeypatch.setattr(clean_room, "SMALL_BYTES", 0)
     kinds: list[type] = []
-    measured = walls.Overheads._measured
+    measured = wall_clock.Overheads._measured
 
     def noted(
-        found: walls.Overheads, stage: Stage, case: PlannedCase, calls: Calls, *arguments: Any
+        found: wall_clock.Overheads, stage: Stage, case: PlannedCase, calls: Calls, *arguments: Any
     ) -> float:
         kinds.append(type(calls))
         return measured(found, stage, case, calls, *arguments)
 
-    monkeypatch.setattr(walls.Overheads, "_measured", noted)
+    monkeypatch.setattr(wall_clock.Overheads, "_measured", noted)
     events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=Waits)
 
     check_by_the_wall_clock(events)

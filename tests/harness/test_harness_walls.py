@@ -10,12 +10,14 @@ import pytest
 from harness_runs import quick_spec, run
 from inside import cases, judged
 
-from kernelcup_harness import walls
-from kernelcup_harness.answers import CallFailed
-from kernelcup_harness.calls import Caller, Calls
-from kernelcup_harness.checks import Checks
-from kernelcup_harness.contestant import Contestant
-from kernelcup_harness.lines import MachineFailed
+from kernelcup_harness.contestant.main import Contestant
+from kernelcup_harness.judge import wall_clock
+from kernelcup_harness.judge.answers import CallFailed
+from kernelcup_harness.judge.caller import Caller, Calls
+from kernelcup_harness.judge.checks import Checks
+from kernelcup_harness.judge.requests import MachineFailed
+from kernelcup_harness.judge.schedule import PlannedCase, Stage
+from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.protocol import (
     Audit,
     Backend,
@@ -27,8 +29,6 @@ from kernelcup_harness.protocol import (
     TrustLevel,
     Verdict,
 )
-from kernelcup_harness.schedule import PlannedCase, Stage
-from kernelcup_harness.task_code import TaskFault
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
@@ -105,7 +105,7 @@ def test_overheads_are_measured_before_the_import(tmp_path: Path, monkeypatch: p
     before, after = asked[: asked.index("load")], asked[asked.index("load") + 1 :]
     assert before[0] == "builtin"
     assert before[-1] == "forget"
-    assert before.count("go") > walls.UNCOUNTED
+    assert before.count("go") > wall_clock.UNCOUNTED
     assert set(after) == {"go"}
     assert cases(events)[0].verdict is Verdict.ACCEPTED
 
@@ -169,9 +169,9 @@ def of_host(caller: FakeCaller) -> Calls:
     return cast("Calls", caller)
 
 
-def overheads(caller: FakeCaller, *, fails: int | None = None) -> walls.Overheads:
+def overheads(caller: FakeCaller, *, fails: int | None = None) -> wall_clock.Overheads:
     """Return what measures with a caller that is none; the generator of one case may fail."""
-    return walls.Overheads(
+    return wall_clock.Overheads(
         cast("Checks", FakeChecks(fails)),
         cast("Caller", caller),
         lambda _stage, _case: cast("Calls", caller),
@@ -184,7 +184,7 @@ def test_overheads_that_take_long_are_measured_of_the_first_case_only() -> None:
     found.measure([two], clock=lambda: caller.now_s)
     assert found.of(two, two.cases[0], of_host(caller)) == 1000.0
     assert found.of(two, two.cases[1], of_host(caller)) is None
-    assert caller.calls == walls.UNCOUNTED + 1
+    assert caller.calls == wall_clock.UNCOUNTED + 1
     assert caller.forgotten
 
 
@@ -193,18 +193,18 @@ def test_the_overhead_of_each_case_is_that_of_its_own_calls() -> None:
     found = overheads(caller)
     found.measure([two], clock=lambda: caller.now_s)
     assert [found.of(two, case, of_host(caller)) for case in two.cases] == [1000.0, 2000.0]
-    assert caller.calls == 2 * (walls.UNCOUNTED + walls.SAMPLES)
+    assert caller.calls == 2 * (wall_clock.UNCOUNTED + wall_clock.SAMPLES)
 
 
 def test_calls_are_made_by_what_makes_those_of_the_case() -> None:
     caller, others, two = FakeCaller(call_s=0.01), FakeCaller(call_s=0.01), stage(2)
-    found = walls.Overheads(
+    found = wall_clock.Overheads(
         cast("Checks", FakeChecks()),
         cast("Caller", caller),
         lambda _stage, case: cast("Calls", others if case.index else caller),
     )
     found.measure([two], clock=lambda: caller.now_s)
-    assert caller.calls == others.calls == walls.UNCOUNTED + walls.SAMPLES
+    assert caller.calls == others.calls == wall_clock.UNCOUNTED + wall_clock.SAMPLES
 
 
 def test_a_case_whose_generator_fails_has_no_overhead_and_the_next_has() -> None:

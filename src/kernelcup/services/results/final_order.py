@@ -13,9 +13,8 @@ from statistics import NormalDist
 from kernelcup.domain import Compared, JobState, Meeting
 from kernelcup.reporting.phrases import is_compared
 from kernelcup.storage.results.finals import Contestant, Held, Placed
-from kernelcup_harness.protocol import DuelResult, Verdict
-from kernelcup_harness.replay import finals
-from kernelcup_harness.replay.duels import Standing
+from kernelcup_harness.protocol import DuelResult, Verdict, finals
+from kernelcup_harness.protocol.duels import Standing
 
 UNKNOWN = Standing(0.0, math.inf, 0)
 OPEN = (JobState.QUEUED, JobState.RUNNING)

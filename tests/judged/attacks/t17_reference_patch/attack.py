@@ -7,8 +7,8 @@ import types
 
 import torch
 
-for name in ("reference", "utils", "eval", "task", "kernelcup_harness.checks", "kernelcup_harness.comparing",
-             "kernelcup_harness.judge", "kernelcup_harness.task_code"):
+for name in ("reference", "utils", "eval", "task", "kernelcup_harness.judge.checks", "kernelcup_harness.judge.compare",
+             "kernelcup_harness.judge.main", "kernelcup_harness.judge.task"):
     try:
         importlib.import_module(name)
     except BaseException:

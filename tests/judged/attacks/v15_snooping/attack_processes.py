@@ -37,7 +37,7 @@ def found():
             continue
         command = read(f"/proc/{pid}/cmdline")
         others = {entry.split(b"=")[0] for entry in read(f"/proc/{pid}/environ").split(b"\0")}
-        if b"kernelcup_harness.judge" in command or others - own:
+        if b"kernelcup_harness.judge.main" in command or others - own:
             print("process", pid, command[:200], sorted(others - own)[:5])
             return True
         if readable_memory(pid):

@@ -297,7 +297,7 @@ class CaseRun:
     @property
     def finished(self) -> bool:
         """Whether the case needs no more calls."""
-        from kernelcup_harness import timing
+        from kernelcup_harness.judge import clock
 
         if self.failed_on is not None:
             return True
@@ -314,7 +314,7 @@ class CaseRun:
         if len(self.discarded_ns) > MOST_DISCARDED * max(1, self._rules.min_samples) and self._ns:
             return True
         spent_s = self._spent_s + min(self._warming_s, WARM_UP_S)
-        return timing.enough(self._ns, spent_s, self._rules, self._budget_s)
+        return clock.enough(self._ns, spent_s, self._rules, self._budget_s)
 
     def timing(self) -> Timing | None:
         """Return the measured times, None if there are none."""

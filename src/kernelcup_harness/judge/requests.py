@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from kernelcup_harness.answers import expect
+from kernelcup_harness.judge.answers import expect
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel
 
 

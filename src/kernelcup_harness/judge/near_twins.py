@@ -2,7 +2,7 @@
 
 A submission that recognises an input by a few of its elements, or by its address, answers a near-twin with the
 other's answer; one that relies on repeated inputs is wrong on it. Only elements whose change leaves a valid input
-are changed, see :mod:`kernelcup_harness.changes`, and only if the task's own reference passes its own checker on it.
+are changed, see :mod:`kernelcup_harness.judge.changes`, and only if the task's own reference passes its own checker on it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import changes, finiteness
-from kernelcup_harness.task_code import TaskCode, TaskFault
-from kernelcup_harness.uses import Uses
+from kernelcup_harness.judge import changes, finiteness
+from kernelcup_harness.judge.task import TaskCode, TaskFault
+from kernelcup_harness.judge.uses import Uses
 from kernelcup_harness.wire import aliasing, values
 
 MOST_TRIED = 8

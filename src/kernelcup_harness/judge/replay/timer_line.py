@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from kernelcup_harness.lines import Line, MachineFailed
+from kernelcup_harness.judge.requests import Line, MachineFailed
 from kernelcup_harness.window.failures import Failure
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout, text_of

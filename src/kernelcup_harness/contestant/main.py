@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelcup_harness.importing import import_file
+from kernelcup_harness.contestant.importing import import_file
 from kernelcup_harness.protocol.variables import PER_THREAD
 from kernelcup_harness.wire.channel import Channel
 
 if TYPE_CHECKING:
-    from kernelcup_harness import slots
-    from kernelcup_harness.replay import exporting
+    from kernelcup_harness.contestant import inputs as slots
+    from kernelcup_harness.contestant import window_calls
     from kernelcup_harness.wire import values
 
 MAX_TEXT = 8 << 10
@@ -43,10 +43,12 @@ BUILD_ERRORS = frozenset(
 class Contestant:
     """Answers the judge's frames until a ``bye``."""
 
-    def __init__(self, channel: Channel, hands: exporting.Hands | None = None) -> None:
+    def __init__(self, channel: Channel, hands: window_calls.Hands | None = None) -> None:
         import torch
 
-        from kernelcup_harness import builtin, graphs, slots
+        from kernelcup_harness.contestant import graphs
+        from kernelcup_harness.contestant import inputs as slots
+        from kernelcup_harness.contestant import noop as builtin
         from kernelcup_harness.device import devices
         from kernelcup_harness.wire import aliasing, values
 
@@ -73,11 +75,11 @@ class Contestant:
             "builtin": self._use_builtin,
             "forget": self._forget,
         }
-        self._room: exporting.Room | None = None
+        self._room: window_calls.Room | None = None
         if hands is not None:
-            from kernelcup_harness.replay import exporting
+            from kernelcup_harness.contestant import window_calls
 
-            self._room = exporting.Room(hands, channel.take_fds, self._settle)
+            self._room = window_calls.Room(hands, channel.take_fds, self._settle)
             self._answers |= self._room.answers
 
     def serve(self) -> None:

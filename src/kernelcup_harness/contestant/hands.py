@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import graphs
-from kernelcup_harness.replay import capture as capturing
-from kernelcup_harness.replay import export, own_graphs
-from kernelcup_harness.replay.exporting import Call, of_error, of_export, of_foreign
-from kernelcup_harness.replay.images import ImageKeeper, NoImages
+from kernelcup_harness.contestant import capture as capturing
+from kernelcup_harness.contestant import export, graphs, own_graphs
+from kernelcup_harness.contestant.images import ImageKeeper, NoImages
+from kernelcup_harness.contestant.window_calls import Call, of_error, of_export, of_foreign
 from kernelcup_harness.window import allocator, graph_data
 from kernelcup_harness.window.driver import Driver, DriverError
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from kernelcup_harness.replay.images import Loaded, Symbols, symbols_of
+from kernelcup_harness.contestant.images import Loaded, Symbols, symbols_of
 from kernelcup_harness.window.addresses import is_memory, words_of
 from kernelcup_harness.window.driver import (
     DEVICE_MEMORY,

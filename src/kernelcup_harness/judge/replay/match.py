@@ -12,14 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from kernelcup_harness.answers import CallFailed
-from kernelcup_harness.checks import Wrong
-from kernelcup_harness.duel import NO_TIME, NotHeld, RivalFailed
-from kernelcup_harness.protocol import DuelResult, MeasureRules, SampleName
-from kernelcup_harness.replay import duels
-from kernelcup_harness.replay.clean_room import CleanRoom
-from kernelcup_harness.replay.line import TimerFailed
-from kernelcup_harness.schedule import CaseRun, Stage
+from kernelcup_harness.judge.answers import CallFailed
+from kernelcup_harness.judge.checks import Wrong
+from kernelcup_harness.judge.duel import NO_TIME, NotHeld, RivalFailed
+from kernelcup_harness.judge.replay.clean_room import CleanRoom
+from kernelcup_harness.judge.replay.timer_line import TimerFailed
+from kernelcup_harness.judge.schedule import CaseRun, Stage
+from kernelcup_harness.protocol import DuelResult, MeasureRules, SampleName, duels
 from kernelcup_harness.window.reasons import NotReplayed
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 

@@ -17,16 +17,16 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.answers import MOST_TENSORS, Answer, CallFailed, GuardBroken
-from kernelcup_harness.calls import Caller
-from kernelcup_harness.checks import Checks, Fault, Place, Wrong
-from kernelcup_harness.lines import Line
+from kernelcup_harness.judge.answers import MOST_TENSORS, Answer, CallFailed, GuardBroken
+from kernelcup_harness.judge.caller import Caller
+from kernelcup_harness.judge.checks import Checks, Fault, Place, Wrong
+from kernelcup_harness.judge.replay.mapping import INPUTS_SHARE, Mapping, heap_sizes
+from kernelcup_harness.judge.replay.timer_line import TimerFailed, TimerLine, TimerRefused, times_of
+from kernelcup_harness.judge.replay.wall_calls import WindowCalls
+from kernelcup_harness.judge.requests import Line
+from kernelcup_harness.judge.schedule import PLACES, CaseRun, PlannedCase, Stage
+from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.protocol import Audit, Finding, Reason, SampleName, TrustLevel, estimates
-from kernelcup_harness.replay.line import TimerFailed, TimerLine, TimerRefused, times_of
-from kernelcup_harness.replay.mapping import INPUTS_SHARE, Mapping, heap_sizes
-from kernelcup_harness.replay.wall_calls import WindowCalls
-from kernelcup_harness.schedule import PLACES, CaseRun, PlannedCase, Stage
-from kernelcup_harness.task_code import TaskFault
 from kernelcup_harness.window import layout
 from kernelcup_harness.window.failures import MOST_EXPORT_BYTES, Failure
 from kernelcup_harness.window.layout import (

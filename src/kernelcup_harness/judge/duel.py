@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kernelcup_harness.answers import CallFailed
-from kernelcup_harness.calls import Caller
-from kernelcup_harness.checks import Checks, Place, Wrong
+from kernelcup_harness.judge.answers import CallFailed
+from kernelcup_harness.judge.caller import Caller
+from kernelcup_harness.judge.checks import Checks, Place, Wrong
+from kernelcup_harness.judge.schedule import PLACES
 from kernelcup_harness.protocol import DuelResult, SampleName, estimates
-from kernelcup_harness.replay.duels import ERROR
-from kernelcup_harness.schedule import PLACES
+from kernelcup_harness.protocol.duels import ERROR
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 WARM_UP_BLOCKS = PLACES

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kernelcup_harness.replay import rebuild, start_gun
+from kernelcup_harness.timer import rebuild, start_gun
 from kernelcup_harness.window import graph_data, window
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.window.failures import MOST_EXPORT_BYTES, Failure

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kernelcup_harness.replay.duels import ERROR, Standing
+from kernelcup_harness.protocol.duels import ERROR, Standing
 
 Meet = Callable[[str, str, float], Standing]
 """Runs a duel of two names; the number is how often equal ones may be found different. Below 0 the first is faster."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import blanks, uses
+from kernelcup_harness.judge import blanks, uses
 from kernelcup_harness.protocol import CheckStyle, Parameters
 from kernelcup_harness.wire import aliasing, values
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import comparing
+from kernelcup_harness.judge import compare
 
 CHUNK = 1 << 24
 """Elements per step, so that a large answer does not need its memory twice."""
@@ -21,7 +21,7 @@ WITHOUT = "torch.float4_e2m1fn_x2"
 
 def is_finite(value: Any) -> bool:
     """Return whether every number of an answer is finite."""
-    return all(leaf_is_finite(leaf) for _, leaf, _ in comparing.leaf_pairs(value, value))
+    return all(leaf_is_finite(leaf) for _, leaf, _ in compare.leaf_pairs(value, value))
 
 
 def first_unexpected(expected: Any, actual: Any) -> tuple[str, Any, Any] | None:
@@ -29,7 +29,7 @@ def first_unexpected(expected: Any, actual: Any) -> tuple[str, Any, Any] | None:
 
     Both values have the same structure, and their tensors the same shapes.
     """
-    pairs = comparing.leaf_pairs(expected, actual)
+    pairs = compare.leaf_pairs(expected, actual)
     return next((each for each in pairs if is_unexpected(each[1], each[2])), None)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.uses import LightMode, memory_of, tensors_of, unseen_by_dynamo
+from kernelcup_harness.judge.uses import LightMode, memory_of, tensors_of, unseen_by_dynamo
 from kernelcup_harness.wire import aliasing, guards, values
 
 UNFILLED = frozenset(

@@ -12,9 +12,18 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelcup_harness import endings
-from kernelcup_harness.aside import Aside
-from kernelcup_harness.endings import FAILURES, RunEnds
+from kernelcup_harness.judge import verdicts
+from kernelcup_harness.judge.aside import Aside
+from kernelcup_harness.judge.schedule import (
+    CaseRun,
+    PlannedCase,
+    Stage,
+    case_budget_s,
+    ends_stage,
+    plan,
+    turns,
+)
+from kernelcup_harness.judge.verdicts import FAILURES, RunEnds
 from kernelcup_harness.protocol import (
     Backend,
     CaseResult,
@@ -27,22 +36,13 @@ from kernelcup_harness.protocol import (
     to_json,
 )
 from kernelcup_harness.protocol.seeds import derive_seed
-from kernelcup_harness.schedule import (
-    CaseRun,
-    PlannedCase,
-    Stage,
-    case_budget_s,
-    ends_stage,
-    plan,
-    turns,
-)
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 
 if TYPE_CHECKING:
     from kernelcup_harness import bench
-    from kernelcup_harness.calls import Caller, Calls
-    from kernelcup_harness.replay.session import Session
-    from kernelcup_harness.replay.stage import Judging
+    from kernelcup_harness.judge.caller import Caller, Calls
+    from kernelcup_harness.judge.replay.session import Session
+    from kernelcup_harness.judge.replay.stage import Judging
 
 HELLO_TIMEOUT_S = 120.0
 PROGRESS_INTERVAL_S = 0.2
@@ -83,14 +83,15 @@ class Judge:
                 self._session.close()
 
     def _judge(self) -> None:
-        from kernelcup_harness import bench, task_code
-        from kernelcup_harness.calls import Caller
-        from kernelcup_harness.checks import Checks
+        from kernelcup_harness import bench
         from kernelcup_harness.device import devices, machine, memory
+        from kernelcup_harness.judge import task as task_code
+        from kernelcup_harness.judge.caller import Caller
+        from kernelcup_harness.judge.checks import Checks
 
         gpu = self._spec.backend is Backend.CUDA
         if self._timer is not None:
-            from kernelcup_harness.replay import session
+            from kernelcup_harness.judge.replay import session
 
             # This has to come first: later the addresses of the window may be taken.
             self._session = session.Session(self._timer, self._runner.send, memory.part())
@@ -188,7 +189,7 @@ class Judge:
         assert self._bench is not None
         rival = None
         if self._rival_caller is not None:
-            from kernelcup_harness.replay.session import Rival
+            from kernelcup_harness.judge.replay.session import Rival
 
             rival = Rival(
                 caller=self._rival_caller,
@@ -262,7 +263,7 @@ class Judge:
         yield from self._called(stage)
 
     def _judging(self) -> Judging:
-        from kernelcup_harness.replay.stage import Judging
+        from kernelcup_harness.judge.replay.stage import Judging
 
         assert self._bench is not None
         return Judging(
@@ -353,10 +354,10 @@ class Judge:
         """Do ``work``, which talks to the contestants. Return the case's result if it fails."""
         from torch import OutOfMemoryError
 
-        from kernelcup_harness.answers import CallFailed
-        from kernelcup_harness.checks import Wrong
-        from kernelcup_harness.lines import MachineFailed
-        from kernelcup_harness.task_code import TaskFault
+        from kernelcup_harness.judge.answers import CallFailed
+        from kernelcup_harness.judge.checks import Wrong
+        from kernelcup_harness.judge.requests import MachineFailed
+        from kernelcup_harness.judge.task import TaskFault
         from kernelcup_harness.wire.values import CannotCarry
 
         assert self._bench is not None
@@ -373,29 +374,29 @@ class Judge:
             run.failed_on = run.current
             return self._result(run, *FAILURES[failure.kind], failure.text)
         except MachineFailed as error:
-            raise endings.of_machine(error, str(error), self._reservation) from error
+            raise verdicts.of_machine(error, str(error), self._reservation) from error
         except TaskFault as error:
-            raise endings.of_task(error.__cause__, str(error), self._reservation) from error
+            raise verdicts.of_task(error.__cause__, str(error), self._reservation) from error
         except CannotCarry as error:
             text = f"the task's {error}; the task format lists what can"
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.TASK, text) from error
         except OutOfMemoryError as error:
             text = f"the judge ran out of device memory: {error}"
-            raise endings.of_task(error, text, self._reservation) from error
+            raise verdicts.of_task(error, text, self._reservation) from error
         except RuntimeError as error:
             # The driver's own failures have no class: all but a lack of memory are for the machine's operator.
-            ends = endings.for_memory(error, self._reservation)
+            ends = verdicts.for_memory(error, self._reservation)
             if ends is None:
                 raise
             raise ends from error
         except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
             waited_s = self._caller.waited_s + (self._session.waited_s if self._session is not None else 0.0)
-            raise endings.of_channel(error, stage, waited_s, self._bench.dueling or run) from error
+            raise verdicts.of_channel(error, stage, waited_s, self._bench.dueling or run) from error
         return None
 
     def _sample(self, stage: Stage, run: CaseRun, calls: Calls, sample: SampleName, *, counts: bool) -> None:
         """Call the contestant once and check what it returned. Raise ``Wrong``."""
-        from kernelcup_harness.checks import Wrong, unopened
+        from kernelcup_harness.judge.checks import Wrong, unopened
 
         assert self._bench is not None
         began = time.monotonic()
@@ -448,7 +449,7 @@ class Judge:
         try:
             frame = self._channel.receive(timeout_s)
         except (ChannelTimeout, BrokenProtocol, ChannelClosed) as error:
-            raise endings.of_import(error, timeout_s) from None
+            raise verdicts.of_import(error, timeout_s) from None
         if frame.get("type") == "fail":
             unknown = (Verdict.REJECTED, Reason.PROTOCOL)
             raise RunEnds(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kernelcup_harness.judge.schedule import CaseRun, Stage
 from kernelcup_harness.protocol import Reason, Verdict
-from kernelcup_harness.schedule import CaseRun, Stage
 from kernelcup_harness.wire.channel import BrokenProtocol, ChannelClosed, ChannelTimeout
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class RunEnds(Exception):
 
 def of_channel(error: Exception, stage: Stage, used_s: float, run: CaseRun | None) -> RunEnds:
     """Return the verdict for a contestant that does not answer properly, after ``used_s`` of waiting for it."""
-    from kernelcup_harness.answers import GuardBroken
+    from kernelcup_harness.judge.answers import GuardBroken
 
     case = "" if run is None else f", in case {run.case.index}"
     if isinstance(error, ChannelTimeout):

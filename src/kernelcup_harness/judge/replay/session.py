@@ -11,18 +11,18 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.answers import CallFailed
-from kernelcup_harness.calls import Caller, Calls
-from kernelcup_harness.checks import Checks
-from kernelcup_harness.lines import Line
+from kernelcup_harness.judge.answers import CallFailed
+from kernelcup_harness.judge.caller import Caller, Calls
+from kernelcup_harness.judge.checks import Checks
+from kernelcup_harness.judge.replay import mapping
+from kernelcup_harness.judge.replay.clean_room import CleanRoom
+from kernelcup_harness.judge.replay.match import Match
+from kernelcup_harness.judge.replay.stage import Judging, Steps, results
+from kernelcup_harness.judge.replay.timer_line import TimerLine
+from kernelcup_harness.judge.requests import Line
+from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
+from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.protocol import CaseResult, Finding, to_json
-from kernelcup_harness.replay import mapping
-from kernelcup_harness.replay.clean_room import CleanRoom
-from kernelcup_harness.replay.line import TimerLine
-from kernelcup_harness.replay.match import Match
-from kernelcup_harness.replay.stage import Judging, Steps, results
-from kernelcup_harness.schedule import CaseRun, PlannedCase, Stage
-from kernelcup_harness.task_code import TaskFault
 from kernelcup_harness.window.reasons import NotReplayed, WhyNot
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import Channel

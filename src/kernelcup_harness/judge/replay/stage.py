@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from kernelcup_harness.answers import Answer
+from kernelcup_harness.judge.answers import Answer
+from kernelcup_harness.judge.schedule import CaseRun, Stage, turns
 from kernelcup_harness.protocol import Audit, CaseResult, SampleName
-from kernelcup_harness.schedule import CaseRun, Stage, turns
 from kernelcup_harness.window.reasons import NotReplayed
 
 Work = Callable[[], None]
 
 
 class Room(Protocol):
-    """Replays calls: see :class:`kernelcup_harness.replay.clean_room.CleanRoom`."""
+    """Replays calls: see :class:`kernelcup_harness.judge.replay.clean_room.CleanRoom`."""
 
     def lay_out(self, stage: Stage) -> None:
         """Make room for the inputs of all cases."""

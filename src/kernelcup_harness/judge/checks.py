@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import blanks, comparing, finiteness, twins, uses
-from kernelcup_harness.answers import Answer, Form, Pending, claimed, raise_failure
+from kernelcup_harness.judge import blanks, compare, finiteness, near_twins, uses
+from kernelcup_harness.judge.answers import Answer, Form, Pending, claimed, raise_failure
+from kernelcup_harness.judge.schedule import PlannedCase
+from kernelcup_harness.judge.task import TaskCode, TaskFault
 from kernelcup_harness.protocol import Mismatch, Parameters, Reason, SampleName, StageName
 from kernelcup_harness.protocol.seeds import derive_seed
-from kernelcup_harness.schedule import PlannedCase
-from kernelcup_harness.task_code import TaskCode, TaskFault
 from kernelcup_harness.wire import aliasing, values
 
 
@@ -93,7 +93,7 @@ class Checks:
         """Return a fresh copy of an input, with equal contents for equal names. Raise ``TaskFault``."""
         data = self._task.generate(place.parameters, self._seed(place, sample.input))
         if sample.twin:
-            twins.change(data, self._twin_chances(place, sample.input), self._changed_in_twins(place))
+            near_twins.change(data, self._twin_chances(place, sample.input), self._changed_in_twins(place))
         return data
 
     def form(self, place: Place) -> Form | None:
@@ -137,10 +137,10 @@ class Checks:
 
     def _form_fault(self, place: Place, sample: SampleName, output: Any) -> Fault | None:
         form = self.form(place)
-        if form is None or not comparing.structure_fault(form.value, output, dtype=self._same_dtype):
+        if form is None or not compare.structure_fault(form.value, output, dtype=self._same_dtype):
             return None
         # Shapes may depend on the data: only this sample's own reference counts against it.
-        text = comparing.structure_fault(self._expected(place, sample), output, dtype=self._same_dtype)
+        text = compare.structure_fault(self._expected(place, sample), output, dtype=self._same_dtype)
         return Fault(reason=Reason.FORM, text=text) if text else None
 
     def _alias_fault(self, place: Place, answer: Answer) -> Fault | None:
@@ -207,7 +207,7 @@ class Checks:
         found = finiteness.first_unexpected(self._expected(place, sample), output)
         if found is None:
             return None
-        mismatch = comparing.leaf_mismatch(found[1], found[2], self._task.tolerance, found[0])
+        mismatch = compare.leaf_mismatch(found[1], found[2], self._task.tolerance, found[0])
         text = f"NaN or infinite in {found[0]}, where the reference's answer is finite"
         return self._fault(place, sample, text, mismatch)
 
@@ -227,10 +227,10 @@ class Checks:
         if self.form(place) is None:
             return self._fault(place, sample, text)
         expected = self._expected(place, sample)
-        another_dtype = comparing.structure_fault(expected, output)
+        another_dtype = compare.structure_fault(expected, output)
         if another_dtype and another_dtype not in text:
             text = f"{text}\n{another_dtype}"
-        mismatch = comparing.first_mismatch(expected, output, self._task.tolerance)
+        mismatch = compare.first_mismatch(expected, output, self._task.tolerance)
         return self._fault(place, sample, text, mismatch)
 
     def _fault(self, place: Place, sample: SampleName, text: str, mismatch: Mismatch | None = None) -> Fault:
@@ -257,7 +257,7 @@ class Checks:
         if not self._task.has_reference:
             return frozenset()
         first = SampleName(input=0)
-        choice = twins.Choice(
+        choice = near_twins.Choice(
             self._task, lambda: self.make_input(place, first), self._twin_chances(place, first.input)
         )
         try:
@@ -265,13 +265,13 @@ class Checks:
         except TaskFault:
             return frozenset()
 
-    def _twin_chances(self, place: Place, number: int) -> twins.Chances:
+    def _twin_chances(self, place: Place, number: int) -> near_twins.Chances:
         return lambda leaf: random.Random(derive_seed(self._secret, "twin", *place.key, number, leaf))
 
     def _is_no_input(self, place: Place, sample: SampleName) -> bool:
         """Return whether the reference itself fails on this twin: then no answer to it is wrong."""
         plain = SampleName(input=sample.input)
-        return sample.twin and not twins.masters(
+        return sample.twin and not near_twins.masters(
             self._task, lambda: self.make_input(place, sample), lambda: self.make_input(place, plain)
         )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from kernelcup_harness.replay import rebuild, start_gun
-from kernelcup_harness.replay.timer import ACCESS, Part
+from kernelcup_harness.timer import rebuild, start_gun
+from kernelcup_harness.timer.main import ACCESS, Part
 from kernelcup_harness.window import graph_data, window
 from kernelcup_harness.window.driver import Driver
 

@@ -15,18 +15,11 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness.answers import (
-    MOST_TENSORS,
-    CallFailed,
-    Form,
-    GuardBroken,
-    Pending,
-    opened,
-)
-from kernelcup_harness.answers import Answer as Answer
-from kernelcup_harness.lines import Line
-from kernelcup_harness.replay.mapping import Mapping
-from kernelcup_harness.task_code import TaskFault
+from kernelcup_harness.judge.answers import MOST_TENSORS, CallFailed, Form, GuardBroken, Pending, opened
+from kernelcup_harness.judge.answers import Answer as Answer
+from kernelcup_harness.judge.replay.mapping import Mapping
+from kernelcup_harness.judge.requests import Line
+from kernelcup_harness.judge.task import TaskFault
 from kernelcup_harness.window.layout import (
     CannotLie,
     Described,

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from kernelcup_harness.answers import (
+from kernelcup_harness.judge.answers import (
     MOST_TENSORS,
     Answer,
     Copied,
@@ -24,8 +24,8 @@ from kernelcup_harness.answers import (
     expect,
     opened,
 )
-from kernelcup_harness.lines import Line
-from kernelcup_harness.schedule import PLACES
+from kernelcup_harness.judge.requests import Line
+from kernelcup_harness.judge.schedule import PLACES
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import Channel
 from kernelcup_harness.wire.guards import Poison

@@ -1,0 +1,1 @@
+"""The process that decides: inputs, calls, checks, verdicts."""

@@ -1,0 +1,1 @@
+"""The judge's part of replaying: captures, verified replays, timed calls, duels."""

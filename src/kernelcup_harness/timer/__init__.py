@@ -1,0 +1,1 @@
+"""The process that replays captured calls and times them."""
