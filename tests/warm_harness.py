@@ -27,7 +27,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from kernelcup_harness import runner
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.isolation.environment import backend_environment
 from kernelcup_harness.protocol import (
@@ -40,6 +39,7 @@ from kernelcup_harness.protocol import (
     loads,
     to_json,
 )
+from kernelcup_harness.run import runner
 
 Run = Callable[[JobSpec], RunReport]
 

@@ -27,13 +27,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import lint_run
-from kernelcup_harness.crew import Crew, NotStarted
 from kernelcup_harness.device import machine
 from kernelcup_harness.isolation import priority, processes, sandbox
+from kernelcup_harness.lint import run as lint_run
 from kernelcup_harness.pool import job_socket
 from kernelcup_harness.protocol import Backend, JobSpec, ProtocolError, check_spec, dumps, loads, to_json
-from kernelcup_harness.runner import run_job, started_ahead
+from kernelcup_harness.run.runner import run_job, started_ahead
+from kernelcup_harness.run.workers import Crew, NotStarted
 
 NOT_STARTED = 3
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import faulthandler
 import os
 
-from kernelcup_harness import handover
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol.variables import CLEAN_ROOM
+from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
 
 MAX_FRAME = 16 << 20
@@ -23,7 +23,7 @@ def main(channel_fd: str, runner_fd: str, parent: str) -> None:
 
     The job itself comes from the runner over ``runner_fd``.
     """
-    handover.wait_as_contestant(runner_fd, parent, ahead=AHEAD)
+    startup.wait_as_contestant(runner_fd, parent, ahead=AHEAD)
     # A crash, or a hang that the runner ends, prints where it happened.
     faulthandler.enable(2, all_threads=False)
     channel = Channel.from_fd(int(channel_fd), max_bytes=MAX_FRAME)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from kernelcup_harness import handover
 from kernelcup_harness.judge.main import Judge
+from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel
 
 MAX_CONTESTANT_FRAME = 16 << 20
@@ -13,7 +13,7 @@ MAX_CONTESTANT_FRAME = 16 << 20
 
 # Imported before a job arrives.
 AHEAD = (
-    "kernelcup_harness.bench",
+    "kernelcup_harness.audit.bench",
     "kernelcup_harness.device.calibration",
     "kernelcup_harness.judge.answers",
     "kernelcup_harness.judge.caller",
@@ -33,7 +33,7 @@ def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
     """Judge one job: the runner on one socket, each contestant on one of the others."""
     # Threads that wait for work must not keep the contestant from the processors that it is timed on.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    job = handover.wait_as_judge(runner_fd, parent, *contestant_fds, ahead=AHEAD, while_idle=WHILE_IDLE)
+    job = startup.wait_as_judge(runner_fd, parent, *contestant_fds, ahead=AHEAD, while_idle=WHILE_IDLE)
     channels = {
         role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
         for role, fd in job.contestants.items()

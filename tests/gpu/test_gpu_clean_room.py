@@ -20,7 +20,7 @@ from kernelcup_harness.protocol import (
     RunReport,
     Verdict,
 )
-from kernelcup_harness.runner import run_job
+from kernelcup_harness.run.runner import run_job
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")]
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))

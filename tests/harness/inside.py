@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from kernelcup_harness import handover
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.judge.main import Judge
 from kernelcup_harness.protocol import CaseResult, JobSpec, from_json
+from kernelcup_harness.run import startup
 from kernelcup_harness.wire import values
 from kernelcup_harness.wire.channel import Channel, ChannelClosed
 
@@ -32,7 +32,7 @@ def working_in(folder: Path, files: Mapping[str, str]) -> Iterator[None]:
     before, path, modules = Path.cwd(), list(sys.path), set(sys.modules)
     os.chdir(folder)
     try:
-        handover.lay_out(files)
+        startup.lay_out(files)
         yield
     finally:
         os.chdir(before)

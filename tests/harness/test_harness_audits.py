@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kernelcup_harness import audits
+from kernelcup_harness.audit import findings as audits
 from kernelcup_harness.protocol import (
     Audit,
     Backend,

@@ -14,7 +14,7 @@ import pytest
 from harness_runs import quick_spec
 from inside import cases, judged
 
-from kernelcup_harness import bench, references
+from kernelcup_harness.audit import bench, references
 from kernelcup_harness.device import calibration, nvml
 from kernelcup_harness.device.calibration import CanaryCheck
 from kernelcup_harness.judge import checks

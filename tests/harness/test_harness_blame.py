@@ -12,7 +12,7 @@ import torch
 from harness_runs import own_spec, quick_spec, run
 from inside import cases, judged
 
-from kernelcup_harness import bench
+from kernelcup_harness.audit import bench
 from kernelcup_harness.device import memory
 from kernelcup_harness.judge import verdicts
 from kernelcup_harness.judge.answers import CallFailed
@@ -28,7 +28,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     Work,
 )
-from kernelcup_harness.record import Record
+from kernelcup_harness.run.record import Record
 from kernelcup_harness.wire.channel import ChannelClosed
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"

@@ -21,9 +21,10 @@ from builders import make_device
 from kernelcup.errors import BadReport
 from kernelcup.launchers.local.launcher import LocalLauncher
 from kernelcup.services.queue.attempt import build_scope
-from kernelcup_harness import build_inside, build_store, crew, standard_run
-from kernelcup_harness.build import Builder, Built, builds_at_import
-from kernelcup_harness.build_store import Build, BuildStore
+from kernelcup_harness.build import inside
+from kernelcup_harness.build import store as build_store
+from kernelcup_harness.build.step import Builder, Built, builds_at_import
+from kernelcup_harness.build.store import Build, BuildStore
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.protocol import (
@@ -36,7 +37,8 @@ from kernelcup_harness.protocol import (
     Verdict,
     variables,
 )
-from kernelcup_harness.record import Record
+from kernelcup_harness.run import standard, workers
+from kernelcup_harness.run.record import Record
 
 needs_sandbox = pytest.mark.skipif(sandbox.kind() is not sandbox.Kind.BUBBLEWRAP, reason="no bubblewrap")
 needs_compiler = pytest.mark.skipif(
@@ -310,7 +312,7 @@ def named(built: Built) -> Iterator[str]:
     """Give the names of the files in a build."""
     assert built.build is not None
     with open(built.build.open(), "rb") as archive:
-        yield from (header["name"] for header, _ in build_inside.entries(archive))
+        yield from (header["name"] for header, _ in inside.entries(archive))
 
 
 @pytest.mark.parametrize(
@@ -345,7 +347,7 @@ def test_only_a_submission_that_mentions_it_builds_at_import() -> None:
 def packed(folder: Path) -> bytes:
     """Return the archive of two folders below this one."""
     with (folder / "archive").open("wb") as target:
-        build_inside.pack(target, environ_of(folder))
+        inside.pack(target, environ_of(folder))
     return (folder / "archive").read_bytes()
 
 
@@ -359,7 +361,7 @@ def unpacked(content: bytes, folder: Path) -> Path:
     folder.mkdir()
     (folder / "archive").write_bytes(content)
     with (folder / "archive").open("rb") as archive:
-        build_inside.unpack(archive, environ_of(folder))
+        inside.unpack(archive, environ_of(folder))
     return folder
 
 
@@ -381,7 +383,7 @@ def test_an_archive_brings_contents_times_and_the_right_to_run_and_nothing_more(
 
 def archive_of(*files: dict[str, Any], count: int | None = None) -> bytes:
     """Return an archive with these lines, and empty files of a size."""
-    body = build_inside.FORMAT
+    body = inside.FORMAT
     for header in files:
         body += json.dumps(header).encode() + b"\n" + bytes(max(0, header["size"]))
     return body + json.dumps({"files": len(files) if count is None else count}).encode() + b"\n"
@@ -403,8 +405,7 @@ HEADER = {"name": "TRITON_CACHE_DIR/a", "size": 3, "program": False, "mtime_ns":
         archive_of(HEADER, HEADER | {"size": -1}),
         archive_of(HEADER, HEADER | {"mtime_ns": None}),
         archive_of(HEADER, HEADER | {"mode": 0o4777}),
-        build_inside.FORMAT
-        + b'{"name": "TRITON_CACHE_DIR/a", "size": 99, "program": false, "mtime_ns": 5}\n',
+        inside.FORMAT + b'{"name": "TRITON_CACHE_DIR/a", "size": 99, "program": false, "mtime_ns": 5}\n',
     ],
 )
 def test_of_a_damaged_archive_nothing_is_unpacked(tmp_path: Path, content: bytes) -> None:
@@ -561,14 +562,14 @@ def test_who_names_a_stream_keeps_the_rules_of_the_default_one(named: str) -> No
 def test_a_submission_and_its_rival_compile_each_as_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standard_run.AskedCompilers, "_ask", lambda *_given: None)
+    monkeypatch.setattr(standard.AskedCompilers, "_ask", lambda *_given: None)
     spec = quick_spec(INLINE, rival="def custom_kernel(data): ...", backend=Backend.CUDA)
     record = Record(spec, "", lambda _event: None)
-    judged = standard_run.StandardRun(spec, b"", tmp_path, record, boxed=False)
-    roles = [role for role in crew.ROLES if variables.PER_THREAD in judged._share(role, None).environment]
-    assert roles == [crew.SUBMISSION]
-    builders = {role: judged._builder(role)._environment for role in (crew.SUBMISSION, crew.RIVAL)}
-    assert [role for role in builders if variables.PER_THREAD in builders[role]] == [crew.SUBMISSION]
+    judged = standard.StandardRun(spec, b"", tmp_path, record, boxed=False)
+    roles = [role for role in workers.ROLES if variables.PER_THREAD in judged._share(role, None).environment]
+    assert roles == [workers.SUBMISSION]
+    builders = {role: judged._builder(role)._environment for role in (workers.SUBMISSION, workers.RIVAL)}
+    assert [role for role in builders if variables.PER_THREAD in builders[role]] == [workers.SUBMISSION]
 
 
 def test_without_a_known_gpu_torch_chooses_for_which() -> None:

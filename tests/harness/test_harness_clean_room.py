@@ -13,7 +13,6 @@ from fake_room import CALL_NS, EMPTY_NS, FakeEngine, FakeHands, judged_in_room
 from harness_runs import quick_spec, run
 from inside import cases
 
-from kernelcup_harness import crew
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.judge.replay import match
 from kernelcup_harness.protocol import (
@@ -29,6 +28,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     from_json,
 )
+from kernelcup_harness.run import workers
 from kernelcup_harness.timer.rebuild import NotRebuilt
 from kernelcup_harness.window.driver import DriverError
 from kernelcup_harness.window.layout import INPUTS, WRITABLE
@@ -431,13 +431,13 @@ def test_contestants_are_ended_with_what_they_have_started_while_the_others_go_o
     processes.adopt_orphans()
     if boxed and not sandbox.is_there():
         pytest.skip("no sandbox here")
-    roles = (crew.SUBMISSION, crew.TIMER)
-    made = crew.Crew(Backend.CPU, tmp_path, boxed=boxed, roles=roles)
+    roles = (workers.SUBMISSION, workers.TIMER)
+    made = workers.Crew(Backend.CPU, tmp_path, boxed=boxed, roles=roles)
     try:
         made.wait_until_ready(60.0)
-        made.dismiss([crew.SUBMISSION])
+        made.dismiss([workers.SUBMISSION])
         alive = {role: member.is_alive for role, member in made.contestants.items()}
-        assert alive == {crew.SUBMISSION: False, crew.TIMER: True}
+        assert alive == {workers.SUBMISSION: False, workers.TIMER: True}
         assert made.judge.is_alive
         assert made.submission.is_dismissed
     finally:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from harness_runs import quick_spec
 
-from kernelcup_harness import crew, standard_run
 from kernelcup_harness.protocol import Backend, JobSpec, Mode, Replay, SampleName, StageName, variables
-from kernelcup_harness.record import Record
+from kernelcup_harness.run import standard, workers
+from kernelcup_harness.run.record import Record
 
 HONEST = "def custom_kernel(data):\n    return data * 2\n"
 RIVAL = "def custom_kernel(data):\n    return data + data\n"
@@ -20,25 +20,25 @@ def job(mode: Mode, backend: Backend, **changes: Any) -> JobSpec:
     return quick_spec(HONEST, mode=mode, backend=backend, **changes)
 
 
-def planned(spec: JobSpec, folder: Path) -> standard_run.StandardRun:
+def planned(spec: JobSpec, folder: Path) -> standard.StandardRun:
     """Return a run that has not started anything."""
-    return standard_run.StandardRun(spec, b"", folder, Record(spec, "", lambda _event: None), boxed=False)
+    return standard.StandardRun(spec, b"", folder, Record(spec, "", lambda _event: None), boxed=False)
 
 
 @pytest.fixture(autouse=True)
 def _no_compiler_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standard_run.AskedCompilers, "_ask", lambda *_given: None)
+    monkeypatch.setattr(standard.AskedCompilers, "_ask", lambda *_given: None)
 
 
 @pytest.mark.parametrize(
     ("mode", "backend", "roles"),
     [
-        (Mode.TEST, Backend.CUDA, (crew.SUBMISSION,)),
-        (Mode.PROFILE, Backend.CUDA, (crew.SUBMISSION,)),
-        (Mode.BENCHMARK, Backend.CUDA, (crew.SUBMISSION, crew.TIMER)),
-        (Mode.LEADERBOARD, Backend.CUDA, (crew.SUBMISSION, crew.TIMER)),
-        (Mode.LEADERBOARD, Backend.CPU, (crew.SUBMISSION,)),
-        (Mode.LEADERBOARD, Backend.EMULATED, (crew.SUBMISSION,)),
+        (Mode.TEST, Backend.CUDA, (workers.SUBMISSION,)),
+        (Mode.PROFILE, Backend.CUDA, (workers.SUBMISSION,)),
+        (Mode.BENCHMARK, Backend.CUDA, (workers.SUBMISSION, workers.TIMER)),
+        (Mode.LEADERBOARD, Backend.CUDA, (workers.SUBMISSION, workers.TIMER)),
+        (Mode.LEADERBOARD, Backend.CPU, (workers.SUBMISSION,)),
+        (Mode.LEADERBOARD, Backend.EMULATED, (workers.SUBMISSION,)),
     ],
 )
 def test_timed_jobs_of_a_gpu_have_a_timer(
@@ -50,10 +50,10 @@ def test_timed_jobs_of_a_gpu_have_a_timer(
 @pytest.mark.parametrize(
     ("mode", "backend", "roles"),
     [
-        (Mode.LEADERBOARD, Backend.CUDA, (crew.SUBMISSION, crew.RIVAL, crew.TIMER)),
-        (Mode.LEADERBOARD, Backend.CPU, (crew.SUBMISSION, crew.RIVAL)),
-        (Mode.BENCHMARK, Backend.CUDA, (crew.SUBMISSION, crew.TIMER)),
-        (Mode.TEST, Backend.CPU, (crew.SUBMISSION,)),
+        (Mode.LEADERBOARD, Backend.CUDA, (workers.SUBMISSION, workers.RIVAL, workers.TIMER)),
+        (Mode.LEADERBOARD, Backend.CPU, (workers.SUBMISSION, workers.RIVAL)),
+        (Mode.BENCHMARK, Backend.CUDA, (workers.SUBMISSION, workers.TIMER)),
+        (Mode.TEST, Backend.CPU, (workers.SUBMISSION,)),
     ],
 )
 def test_a_ranked_job_with_a_rival_has_a_process_for_it(
@@ -66,7 +66,7 @@ def test_a_ranked_job_with_a_rival_has_a_process_for_it(
 def test_a_sample_that_is_judged_again_needs_no_timer(tmp_path: Path) -> None:
     again = Replay(stage=StageName.RANKED, case=0, sample=SampleName(input=3))
     spec = job(Mode.LEADERBOARD, Backend.CUDA, replay=again)
-    assert planned(spec, tmp_path)._roles == (crew.SUBMISSION,)
+    assert planned(spec, tmp_path)._roles == (workers.SUBMISSION,)
 
 
 def test_each_process_is_given_its_own_code_only_and_the_timer_none(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_each_process_is_given_its_own_code_only_and_the_timer_none(tmp_path: Pa
     )
     run = planned(spec, tmp_path)
     shares = {role: run._share(role, None) for role in run._roles}
-    assert shares[crew.TIMER].files == {}
-    assert shares[crew.SUBMISSION].files == {"helper.py": "public", "submission.py": HONEST}
-    assert shares[crew.RIVAL].files == {"helper.py": "public", "rival.py": RIVAL}
+    assert shares[workers.TIMER].files == {}
+    assert shares[workers.SUBMISSION].files == {"helper.py": "public", "submission.py": HONEST}
+    assert shares[workers.RIVAL].files == {"helper.py": "public", "rival.py": RIVAL}
 
 
 @pytest.mark.parametrize(("backend", "captures"), [(Backend.CUDA, True), (Backend.CPU, False)])
@@ -90,10 +90,10 @@ def test_processes_with_code_of_users_know_whether_calls_are_captured(
 ) -> None:
     run = planned(job(Mode.LEADERBOARD, backend, rival=RIVAL, rival_name="rival.py"), tmp_path)
     told = {role for role in run._roles if variables.CLEAN_ROOM in run._share(role, None).environment}
-    assert told == (set(crew.USER_CODE) if captures else set())
+    assert told == (set(workers.USER_CODE) if captures else set())
 
 
 def test_the_timer_runs_no_code_of_users() -> None:
-    assert crew.TIMER not in crew.USER_CODE
-    assert set(crew.ROLES) == {*crew.USER_CODE, crew.TIMER}
-    assert len(set(crew.USER_IDS.values())) == len(crew.USER_IDS) == len(crew.ROLES) + 1
+    assert workers.TIMER not in workers.USER_CODE
+    assert set(workers.ROLES) == {*workers.USER_CODE, workers.TIMER}
+    assert len(set(workers.USER_IDS.values())) == len(workers.USER_IDS) == len(workers.ROLES) + 1

@@ -11,7 +11,7 @@ import pytest
 from harness_runs import quick_spec
 from inside import cases, judged
 
-from kernelcup_harness.bench import Bench, load
+from kernelcup_harness.audit.bench import Bench, load
 from kernelcup_harness.judge import duel as duels
 from kernelcup_harness.judge.checks import Checks
 from kernelcup_harness.judge.duel import Block, Duel, NotHeld, NoTime, RivalFailed, result

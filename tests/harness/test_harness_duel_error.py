@@ -12,7 +12,7 @@ from fake_room import judged_in_room
 from harness_runs import quick_spec
 from inside import judged
 
-from kernelcup_harness import bench
+from kernelcup_harness.audit import bench
 from kernelcup_harness.judge.duel import Block, result
 from kernelcup_harness.judge.replay import match
 from kernelcup_harness.protocol import (

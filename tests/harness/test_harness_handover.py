@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelcup_harness import handover, judge_process
+from kernelcup_harness import judge_process
+from kernelcup_harness.run import startup
 from kernelcup_harness.wire.channel import Channel
 
 POINT = 10
@@ -37,7 +38,7 @@ def test_a_judge_that_waits_imports_what_deterministic_algorithms_need(
     runner, waits = ends
     got = []
     thread = threading.Thread(
-        target=lambda: got.append(handover.ready_and_wait(waits, (), ("takes_seconds",), idle_s=0.0))
+        target=lambda: got.append(startup.ready_and_wait(waits, (), ("takes_seconds",), idle_s=0.0))
     )
     thread.start()
     assert runner.receive()["type"] == "ready"
@@ -55,7 +56,7 @@ def test_a_judge_that_waits_imports_what_deterministic_algorithms_need(
 def test_a_job_that_comes_at_once_waits_for_no_further_import(ends: tuple[Channel, Channel]) -> None:
     runner, waits = ends
     runner.send({"type": "job"})
-    assert handover.ready_and_wait(waits, (), ("no_such_module",)) == {"type": "job"}
+    assert startup.ready_and_wait(waits, (), ("no_such_module",)) == {"type": "job"}
     assert "no_such_module" not in sys.modules
     runner.close()
     waits.close()

@@ -23,10 +23,10 @@ from kernelcup.tasks.job_spec import build_job_spec
 from kernelcup.tasks.loader import load_task
 from kernelcup.tasks.null_report import weigh
 from kernelcup.tasks.scaffold import new_task
-from kernelcup_harness import lint, nulls
 from kernelcup_harness.isolation import sandbox
 from kernelcup_harness.judge.task import TaskCode, TaskFault
-from kernelcup_harness.lint_run import Gathered, next_event
+from kernelcup_harness.lint import main, null_submissions
+from kernelcup_harness.lint.run import Gathered, next_event
 from kernelcup_harness.protocol import Backend, CheckStyle, JobSpec, Mode, dumps, from_json
 from kernelcup_harness.protocol.lint import CaseList, LintReport, Null, Severity
 from kernelcup_harness.wire import values as wire
@@ -72,8 +72,8 @@ def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
         spec = make_spec(**values)
         task = TaskCode("reference", spec.check_style, tmp_path)
         recorder = Recorder(spec)
-        for case in lint.cases_of(spec):
-            lint.CaseLint(task, case, recorder).run()  # type: ignore[arg-type]
+        for case in main.cases_of(spec):
+            main.CaseLint(task, case, recorder).run()  # type: ignore[arg-type]
         monkeypatch.delitem(sys.modules, "reference")
         return recorder.gathered.report("")
 
@@ -372,11 +372,16 @@ def test_nulls_can_be_made_of_every_kind_of_element(name):
     dtype = wire.DTYPES[name]
     # Bytes that are true as a boolean and finite as any number.
     value = torch.ones(200 * dtype.itemsize, dtype=torch.uint8).view(dtype)
-    for make in (nulls.zeros, nulls.uninitialised, nulls.one_percent_wrong, nulls.last_tile_missing):
-        made = nulls.rebuilt(value, lambda _path, leaf, make=make: make(leaf), "output")
+    for make in (
+        null_submissions.zeros,
+        null_submissions.uninitialised,
+        null_submissions.one_percent_wrong,
+        null_submissions.last_tile_missing,
+    ):
+        made = null_submissions.rebuilt(value, lambda _path, leaf, make=make: make(leaf), "output")
         assert (made.shape, made.dtype) == (value.shape, value.dtype)
-        assert not nulls.is_equal(value, made)
-    assert nulls.is_equal(value, nulls.private(value))
+        assert not null_submissions.is_equal(value, made)
+    assert null_submissions.is_equal(value, null_submissions.private(value))
 
 
 @pytest.mark.parametrize("what", GOOD)

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from harness_runs import Finished, own_spec, run
 
-from kernelcup_harness.own_harness import case_line, joined
-from kernelcup_harness.own_results import decoded_report, number
 from kernelcup_harness.protocol import (
     CapturedOutput,
     Limits,
@@ -19,6 +17,8 @@ from kernelcup_harness.protocol import (
     TrustLevel,
     Verdict,
 )
+from kernelcup_harness.run.task_harness import case_line, joined
+from kernelcup_harness.run.task_harness_results import decoded_report, number
 
 # `say` writes a result line, `mode` and `cases` are the arguments.
 PRELUDE = """\

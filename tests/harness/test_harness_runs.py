@@ -461,7 +461,7 @@ def test_a_job_that_cannot_be_read_is_refused_with_exit_code_2(text: str) -> Non
 
 def test_the_runner_does_not_import_torch() -> None:
     code = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n"
-    code += "import kernelcup_harness.__main__, kernelcup_harness.runner, kernelcup_harness.own_harness\n"
+    code += "import kernelcup_harness.__main__, kernelcup_harness.run.runner, kernelcup_harness.run.task_harness\n"
     code += "print([n for n in sys.modules if n.split('.')[0] in ('torch', 'numpy', 'kernelcup', 'triton')])"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -12,10 +12,11 @@ import pytest
 import torch
 
 from builders import make_spec
-from kernelcup_harness import seed_trial
 from kernelcup_harness.judge.checks import Checks, Place
 from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.judge.task import TaskCode, TaskFault
+from kernelcup_harness.lint import seed_trial
+from kernelcup_harness.lint.seed_trial import Trial
 from kernelcup_harness.protocol import (
     FEWEST_SEEDS,
     CheckStyle,
@@ -26,7 +27,6 @@ from kernelcup_harness.protocol import (
     check_spec,
 )
 from kernelcup_harness.protocol.seeds import derive_seed
-from kernelcup_harness.seed_trial import Trial
 
 SEEDS = """\
 def generate_input(size, seed):

@@ -34,7 +34,7 @@ from kernelcup_harness.protocol import (
     to_json,
 )
 from kernelcup_harness.protocol import RunReport as Report
-from kernelcup_harness.record import Record, reasons, signal_name
+from kernelcup_harness.run.record import Record, reasons, signal_name
 from kernelcup_harness.wire import guards
 from kernelcup_harness.wire.guards import POISON_BYTES
 from kernelcup_harness.wire.values import GUARD_BYTES, BadTree

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from kernelcup_harness.physics import (
+from kernelcup_harness.audit.physics import (
     BELOW_FLOOR,
     NEAR,
     NEAR_FLOOR,

@@ -24,8 +24,8 @@ from kernelcup.screen.findings import MAX_PER_TAG, MEANINGS, Tag
 from kernelcup.screen.kernelguard import LIMIT_S, MEMORY_BYTES
 from kernelcup.screen.run import MAX_TOKENS
 from kernelcup_harness import protocol
-from kernelcup_harness.own_harness import EXIT_VERDICTS
 from kernelcup_harness.protocol import JobSpec, Reason, Verdict, loads
+from kernelcup_harness.run.task_harness import EXIT_VERDICTS
 from kernelcup_harness.window.reasons import WhyNot
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -196,7 +196,7 @@ def test_the_smallest_job_of_the_documentation_is_one():
 
 
 def test_every_event_is_documented():
-    source = (ROOT / "src/kernelcup_harness/record.py").read_text()
+    source = (ROOT / "src/kernelcup_harness/run/record.py").read_text()
     events = set(re.findall(r'_on_event\(\s*\{"event": "(\w+)"', source)) | {"case", "sample"}
     text = read("job-protocol.md")
     assert {event for event in events if f"| `{event}` |" not in text} == set()

@@ -39,7 +39,7 @@ from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 
 if TYPE_CHECKING:
-    from kernelcup_harness import bench
+    from kernelcup_harness.audit import bench
     from kernelcup_harness.judge.caller import Caller, Calls
     from kernelcup_harness.judge.replay.session import Session
     from kernelcup_harness.judge.replay.stage import Judging
@@ -83,7 +83,7 @@ class Judge:
                 self._session.close()
 
     def _judge(self) -> None:
-        from kernelcup_harness import bench
+        from kernelcup_harness.audit import bench
         from kernelcup_harness.device import devices, machine, memory
         from kernelcup_harness.judge import task as task_code
         from kernelcup_harness.judge.caller import Caller
@@ -220,7 +220,7 @@ class Judge:
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from end
 
     def _greet_others(self) -> None:
-        from kernelcup_harness.bench import hello
+        from kernelcup_harness.audit.bench import hello
 
         assert self._bench is not None
         for role, channel in self._channels.items():

@@ -59,7 +59,7 @@ class Work:
     bytes: float | None = None
     """Bytes that must be read."""
     written: float | None = None
-    """Bytes that must be written; they may end in the cache, see :mod:`kernelcup_harness.physics`."""
+    """Bytes that must be written; they may end in the cache, see :mod:`kernelcup_harness.audit.physics`."""
     flops: float | None = None
     """Floating-point operations that must be done."""
     precision: str = ""

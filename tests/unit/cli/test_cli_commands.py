@@ -327,7 +327,7 @@ def test_a_task_is_shown_with_its_cases_as_reports_number_them(command: Command)
 
 def test_all_code_that_judges_can_be_read(command: Command) -> None:
     files = command("task", "show", "vectoradd", "--harness", "--json").body["files"]
-    assert {"kernelcup_harness/judge/main.py", "kernelcup_harness/runner.py"} <= set(files)
+    assert {"kernelcup_harness/judge/main.py", "kernelcup_harness/run/runner.py"} <= set(files)
     assert command("task", "show", "vectoradd", "--harness").out.startswith(
         "# ==== kernelcup_harness/judge/main.py"
     )

@@ -86,7 +86,7 @@ FLAGGED = {
         "import torch\ntorch.__dict__['isclose'] = f",
     ],
     Tag.HARNESS_ACCESS: [
-        "import kernelcup_harness.runner",
+        "import kernelcup_harness.run.runner",
         "from reference import ref_kernel",
         "import eval",
         "import sys\nsys.modules['__main__']",

@@ -29,7 +29,7 @@ from kernelcup.services.machines.outages import bring_back, outages
 from kernelcup.services.queue.dispatcher import Dispatcher
 from kernelcup.services.submissions.submissions import show_submission
 from kernelcup.storage.machines import calibrations as stored
-from kernelcup_harness import physics
+from kernelcup_harness.audit import physics
 from kernelcup_harness.protocol import Backend, Calibration, DeviceFacts, Work
 from kernelcup_harness.protocol.calibration import DeviceCalibration
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import CaseResult, Parameters, Reason, StageName, Timing, Verdict
-from kernelcup_harness.record import Record
+from kernelcup_harness.run.record import Record
 
 MAX_RESULT_BYTES = 64 << 20
 MAX_EXTRA_KEYS = 200

@@ -11,9 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import own_harness
-from kernelcup_harness.crew import JUDGE_OUTPUT_BYTES as JUDGE_OUTPUT_BYTES
-from kernelcup_harness.crew import Crew
 from kernelcup_harness.isolation import cgroups, orphans, processes, sandbox
 from kernelcup_harness.protocol import (
     Backend,
@@ -26,8 +23,11 @@ from kernelcup_harness.protocol import (
     Verdict,
     seeds,
 )
-from kernelcup_harness.record import Record
-from kernelcup_harness.standard_run import READY_S, StandardRun
+from kernelcup_harness.run import task_harness
+from kernelcup_harness.run.record import Record
+from kernelcup_harness.run.standard import READY_S, StandardRun
+from kernelcup_harness.run.workers import JUDGE_OUTPUT_BYTES as JUDGE_OUTPUT_BYTES
+from kernelcup_harness.run.workers import Crew
 
 FOLDER_PREFIX = "kernelcup-job-"
 
@@ -58,7 +58,7 @@ def run_job(spec: JobSpec, on_event: EventSink, ahead: Crew | None = None) -> Ru
             if spec.harness is HarnessKind.OWN:
                 if ahead is not None:
                     ahead.stop()
-                own_harness.OwnHarness(spec, secret, folder, record, boxed=boxed).run()
+                task_harness.OwnHarness(spec, secret, folder, record, boxed=boxed).run()
             else:
                 StandardRun(spec, secret, folder, record, boxed=boxed, ahead=ahead).run()
         finally:

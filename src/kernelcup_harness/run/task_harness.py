@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import build, build_store
+from kernelcup_harness.build import step, store
 from kernelcup_harness.isolation import environment, processes, sandbox
-from kernelcup_harness.own_results import Invocation, Reading, ResultPipe, has_begun, reason_of
 from kernelcup_harness.protocol import (
     Backend,
     CapturedOutput,
@@ -29,7 +28,8 @@ from kernelcup_harness.protocol import (
     Verdict,
     seeds,
 )
-from kernelcup_harness.record import Record, ended, signal_name
+from kernelcup_harness.run.record import Record, ended, signal_name
+from kernelcup_harness.run.task_harness_results import Invocation, Reading, ResultPipe, has_begun, reason_of
 
 # The verdicts of the contract's exit codes; every other code is a crash.
 EXIT_VERDICTS: dict[int, tuple[Verdict, str]] = {
@@ -100,7 +100,7 @@ class OwnHarness:
         self._record = record
         self._boxed = boxed
         self._memory_bytes = environment.memory_limit(spec)
-        self._built: build_store.Build | None = None
+        self._built: store.Build | None = None
         self._build_folders = environment.build_folders(folder / "built", boxed=boxed)
         self._has_run = False
 
@@ -108,7 +108,7 @@ class OwnHarness:
         """Run stage after stage until one is not accepted."""
         assert self._spec.main is not None
         self._record.environment |= environment_without_torch(self._spec.backend)
-        if build.builds_at_import(self._spec.submission) and not self._build():
+        if step.builds_at_import(self._spec.submission) and not self._build():
             return
         for invocations in self._plan():
             if not self._stage(invocations):
@@ -228,12 +228,12 @@ class OwnHarness:
         laid = self._lay_out([])
         self._has_run = True
         self._record.begin(StageName.IMPORT, self._spec.limits.import_s, 0)
-        built = build.Builder(
+        built = step.Builder(
             self._spec,
             files=laid.files,
             environment=self._environment(laid.root),
             boxed=self._boxed,
-            store=build_store.from_environment(os.environ),
+            store=store.from_environment(os.environ),
         ).get(also_with_gpu=self._spec.backend is Backend.CUDA)
         self._record.build(built)
         if built.too_much is not None:
@@ -258,7 +258,7 @@ class OwnHarness:
             memory_bytes=environment.group_memory(self._spec),
         )
         own = self._own_variables() | {"PYTHONPATH": str(laid.site)}
-        with build.unpacked_first(self._built, argv) as (argv, more):
+        with step.unpacked_first(self._built, argv) as (argv, more):
             child = processes.start(
                 argv,
                 cwd=laid.files,

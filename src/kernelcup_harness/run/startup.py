@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kernelcup_harness import build_inside
+from kernelcup_harness.build import inside
 from kernelcup_harness.isolation import processes
 from kernelcup_harness.protocol import JobSpec, from_json
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
@@ -57,7 +57,7 @@ def wait_as_judge(
     Args:
         runner_fd: The channel to the runner.
         parent: The id of the runner, with which this process ends.
-        contestant_fds: The channel of each role in the order of :data:`kernelcup_harness.crew.ROLES`.
+        contestant_fds: The channel of each role in the order of :data:`kernelcup_harness.run.workers.ROLES`.
         ahead: Modules to import before the job arrives.
         while_idle: Modules that many tasks need and that take seconds: imported only if the job has not come yet.
     """
@@ -90,7 +90,7 @@ def wait_as_contestant(runner_fd: str, parent: str, *, ahead: Iterable[str] = ()
     for fd in archives:
         # A damaged build is skipped: the submission then builds by itself.
         with open(fd, "rb") as archive, contextlib.suppress(ValueError, OSError):
-            build_inside.unpack(archive, os.environ)
+            inside.unpack(archive, os.environ)
     lay_out(job["files"])
     processes.limit_resources(job["memory_bytes"] or None)
 

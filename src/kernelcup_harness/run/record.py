@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelcup_harness import audits
-from kernelcup_harness.build import Built, Ending
+from kernelcup_harness.audit import findings
+from kernelcup_harness.build.step import Built, Ending
 from kernelcup_harness.isolation.processes import CHANNEL_LOST, Child
 from kernelcup_harness.protocol import (
     Backend,
@@ -170,8 +170,8 @@ class Record:
             environment=self.environment,
             extra=self.extra,
             phases=self.phases,
-            trust=audits.trust_of(ranked),
-            quarantine=audits.quarantine_of(ranked, found=self.found),
+            trust=findings.trust_of(ranked),
+            quarantine=findings.quarantine_of(ranked, found=self.found),
             calibration=self.calibration,
             duel=self.duel,
         )

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelcup_harness.judge import compare
-from kernelcup_harness.nulls import leaves
+from kernelcup_harness.lint.null_submissions import leaves
 from kernelcup_harness.protocol.lint import Null
 
 # Factors of the reference's own rounding for a proposed tolerance, if the geometric mean of that and the

@@ -12,16 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness import build, build_store
-from kernelcup_harness.crew import (
-    RIVAL,
-    SUBMISSION,
-    TIMER,
-    USER_CODE,
-    Crew,
-    NotStarted,
-    Share,
-)
+from kernelcup_harness.build import step, store
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.isolation.environment import (
@@ -43,7 +34,8 @@ from kernelcup_harness.protocol import (
     to_json,
     variables,
 )
-from kernelcup_harness.record import Record, ended
+from kernelcup_harness.run.record import Record, ended
+from kernelcup_harness.run.workers import RIVAL, SUBMISSION, TIMER, USER_CODE, Crew, NotStarted, Share
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 # How much longer than its limit a stage may take before the runner, not the judge, ends it.
@@ -105,7 +97,7 @@ class StandardRun:
         assert self._crew is not None
         return self._crew
 
-    def _start_and_build(self) -> dict[str, build_store.Build | None] | None:
+    def _start_and_build(self) -> dict[str, store.Build | None] | None:
         """Start and build side by side. Return the builds by role, None if the run has ended."""
         roles = self._roles_that_build()
         # Without separate file names a build needs the folder that the submission's process would already use.
@@ -147,15 +139,15 @@ class StandardRun:
         Without a sandbox there is none to build in either: the contestant compiles then.
         """
         wanted = [role for role in (SUBMISSION, RIVAL) if self._boxed and role in self._roles]
-        return [role for role in wanted if build.builds_at_import(self._source(role))]
+        return [role for role in wanted if step.builds_at_import(self._source(role))]
 
     def _source(self, role: str) -> str:
         """Return the code that a role calls."""
         return (self._spec.rival or "") if role == RIVAL else self._spec.submission
 
-    def _built(self, roles: list[str]) -> dict[str, build_store.Build | None] | None:
+    def _built(self, roles: list[str]) -> dict[str, store.Build | None] | None:
         """Compile what sources compile at import. Return None if that ends the run."""
-        builds: dict[str, build_store.Build | None] = {}
+        builds: dict[str, store.Build | None] = {}
         began = time.monotonic()
         for role in roles:
             builder = self._builder(role)
@@ -172,7 +164,7 @@ class StandardRun:
             self._record.phases["build"] = time.monotonic() - began
         return builds
 
-    def _builder(self, role: str) -> build.Builder:
+    def _builder(self, role: str) -> step.Builder:
         spec = self._spec
         if role == RIVAL:
             scope = RIVALS_SCOPE if spec.build_scope else ""
@@ -182,12 +174,12 @@ class StandardRun:
         folder = self._folder / f"build-{role}"
         write_files(folder, self._files(role))
         clean = processes.clean_environment(None, os.environ)
-        return build.Builder(
+        return step.Builder(
             spec,
             files=folder,
             environment=clean | backend_environment(spec.backend) | self._compiling(role),
             boxed=True,
-            store=build_store.from_environment(os.environ),
+            store=store.from_environment(os.environ),
             keep=self._crew.process_ids if self._crew is not None else (),
         )
 
@@ -206,7 +198,7 @@ class StandardRun:
             return {**public, spec.rival_name: self._source(role)}
         return {**public, spec.submission_name: spec.submission}
 
-    def _hand_over(self, builds: Mapping[str, build_store.Build | None]) -> None:
+    def _hand_over(self, builds: Mapping[str, store.Build | None]) -> None:
         crew = self._started
         crew.wait_until_ready(READY_S)
         self._record.phases = crew.started_s() | self._record.phases
@@ -216,7 +208,7 @@ class StandardRun:
         self._deadline = time.monotonic() + HELLO_GRACE_S + GRACE_S
         self._record.phases["hand-over"] = time.monotonic() - began
 
-    def _share(self, role: str, built: build_store.Build | None) -> Share:
+    def _share(self, role: str, built: store.Build | None) -> Share:
         # A GPU driver reserves address ranges that would count against the limit.
         limited = role in USER_CODE and self._spec.backend is not Backend.CUDA
         return Share(

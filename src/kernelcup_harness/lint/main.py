@@ -153,53 +153,55 @@ class Sample(Input):
     """One input of a case with its right answer, and the nulls for it."""
 
     def __init__(self, task: Any, case: Case, number: int) -> None:
-        from kernelcup_harness import nulls
+        from kernelcup_harness.lint import null_submissions
 
         super().__init__(task, case, number)
         self.expected = self._answer_to(number)
-        self._inputs = nulls.leaves(self.data(), "input")
-        parts = nulls.leaves(self.expected, "output")
+        self._inputs = null_submissions.leaves(self.data(), "input")
+        parts = null_submissions.leaves(self.expected, "output")
         if task.in_place:
             # Parts that the reference leaves unchanged are not part of the answer.
-            before = dict(nulls.leaves(self.data(), "output"))
+            before = dict(null_submissions.leaves(self.data(), "output"))
             changed = [
-                (p, leaf) for p, leaf in parts if p not in before or not nulls.is_equal(leaf, before[p])
+                (p, leaf)
+                for p, leaf in parts
+                if p not in before or not null_submissions.is_equal(leaf, before[p])
             ]
             parts = changed or parts
         self.parts = parts
 
     def is_right(self, answer: Any) -> bool:
         """Return whether an answer is exactly the right one."""
-        from kernelcup_harness import nulls
+        from kernelcup_harness.lint import null_submissions
 
-        return nulls.is_equal(self.expected, answer)
+        return null_submissions.is_equal(self.expected, answer)
 
     def precise(self) -> Any:
         """Return the reference's answer in double precision, None if it cannot compute it."""
         import torch
 
-        from kernelcup_harness import nulls
         from kernelcup_harness.judge import compare
         from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.lint import null_submissions
 
         def widen(_path: str, leaf: torch.Tensor) -> torch.Tensor:
             return leaf.to(torch.float64) if leaf.is_floating_point() else leaf
 
-        wanted = dict(nulls.leaves(self.expected, "output"))
+        wanted = dict(null_submissions.leaves(self.expected, "output"))
 
         def narrow(path: str, leaf: torch.Tensor) -> torch.Tensor:
             return leaf.to(wanted[path].dtype) if path in wanted else leaf
 
         try:
-            found = self._task.expected(nulls.rebuilt(self.data(), widen, "input"))
+            found = self._task.expected(null_submissions.rebuilt(self.data(), widen, "input"))
         except TaskFault:
             return None
-        narrowed = nulls.rebuilt(found, narrow, "output")
+        narrowed = null_submissions.rebuilt(found, narrow, "output")
         return None if compare.structure_fault(self.expected, narrowed) else narrowed
 
     def advice(self, answer: Answer, *, right: bool) -> str:
         """Return the suggestion for an answer that was accepted."""
-        from kernelcup_harness import lint_advice
+        from kernelcup_harness.lint import advice as lint_advice
 
         return lint_advice.advice(
             answer.null,
@@ -218,21 +220,21 @@ class Sample(Input):
         yield from self._in_lower_precision(notes)
 
     def _made(self) -> Iterator[Answer]:
-        from kernelcup_harness import nulls
+        from kernelcup_harness.lint import null_submissions
 
         makers: dict[Null, tuple[str, Callable[[Any], Any]]] = {
-            Null.ZEROS: ("all zeros", nulls.zeros),
-            Null.ONES: ("all ones", nulls.ones),
-            Null.UNINITIALISED: ("random bytes", nulls.uninitialised),
-            Null.ONE_PERCENT_WRONG: ("one element in a hundred wrong", nulls.one_percent_wrong),
-            Null.LAST_TILE_MISSING: ("the last sixteenth missing", nulls.last_tile_missing),
+            Null.ZEROS: ("all zeros", null_submissions.zeros),
+            Null.ONES: ("all ones", null_submissions.ones),
+            Null.UNINITIALISED: ("random bytes", null_submissions.uninitialised),
+            Null.ONE_PERCENT_WRONG: ("one element in a hundred wrong", null_submissions.one_percent_wrong),
+            Null.LAST_TILE_MISSING: ("the last sixteenth missing", null_submissions.last_tile_missing),
         }
         for null, (how, make) in makers.items():
             yield from self._by_part(null, how, each_by(make))
         for null, how, make, fill in (
-            (Null.NAN, "all NaN", nulls.nan, nulls.nan),
-            (Null.INFINITE, "all infinite", nulls.infinite, nulls.infinite),
-            (Null.HALF_NAN, "the second half NaN", nulls.half_nan, nulls.nan),
+            (Null.NAN, "all NaN", null_submissions.nan, null_submissions.nan),
+            (Null.INFINITE, "all infinite", null_submissions.infinite, null_submissions.infinite),
+            (Null.HALF_NAN, "the second half NaN", null_submissions.half_nan, null_submissions.nan),
         ):
             # Integers and some 8-bit formats cannot hold it.
             able = [(path, leaf) for path, leaf in self.parts if fill(leaf) is not leaf]
@@ -254,20 +256,20 @@ class Sample(Input):
                 yield Answer(null=null, how=f"{how}, in {path} only", value=value, part=path)
 
     def _replaced(self, paths: list[str], make: Callable[[str, Any], Any]) -> Any:
-        from kernelcup_harness import nulls
+        from kernelcup_harness.lint import null_submissions
 
         wanted = set(paths)
-        return nulls.rebuilt(
-            nulls.private(self.expected),
+        return null_submissions.rebuilt(
+            null_submissions.private(self.expected),
             lambda path, leaf: make(path, leaf) if path in wanted else leaf,
             "output",
         )
 
     def _copies(self) -> Iterator[Answer]:
-        from kernelcup_harness import nulls
+        from kernelcup_harness.lint import null_submissions
 
         for path, leaf in self.parts[:MOST_PARTS]:
-            for source, copy in nulls.copies(leaf, self._inputs)[:MOST_PARTS]:
+            for source, copy in null_submissions.copies(leaf, self._inputs)[:MOST_PARTS]:
                 value = self._replaced([path], each_from({path: copy}))
                 if len(self.parts) == 1 or not self.is_right(value):
                     alone = len(self.parts) == 1
@@ -275,7 +277,7 @@ class Sample(Input):
                     part = "" if alone else path
                     yield Answer(null=Null.COPY_OF_INPUT, how=f"{source}{where}", value=value, part=part)
         if len(self.parts) > 1:
-            found = {path: nulls.copies(leaf, self._inputs) for path, leaf in self.parts}
+            found = {path: null_submissions.copies(leaf, self._inputs) for path, leaf in self.parts}
             if all(found.values()):
                 value = self._replaced(
                     list(found), each_from({path: copy[0][1] for path, copy in found.items()})
@@ -283,8 +285,8 @@ class Sample(Input):
                 yield Answer(null=Null.COPY_OF_INPUT, how="inputs in all parts", value=value)
 
     def _of_other_inputs(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness import nulls
         from kernelcup_harness.judge import compare
+        from kernelcup_harness.lint import null_submissions
 
         others = {
             Null.PREVIOUS_ANSWER: ("the answer to the input before", self._number - 1),
@@ -295,13 +297,17 @@ class Sample(Input):
             if compare.structure_fault(self.expected, value):
                 notes.append(f"{null.value}: the answers to two inputs differ in form")
                 continue
-            yield from self._by_part(null, how, each_from(dict(nulls.leaves(value, "output"))))
+            yield from self._by_part(null, how, each_from(dict(null_submissions.leaves(value, "output"))))
 
     def _in_lower_precision(self, notes: list[str]) -> Iterator[Answer]:
-        from kernelcup_harness import nulls
         from kernelcup_harness.judge import compare
+        from kernelcup_harness.lint import null_submissions
 
-        steps = [nulls.LOWER[leaf.dtype] for _path, leaf in self.parts if leaf.dtype in nulls.LOWER]
+        steps = [
+            null_submissions.LOWER[leaf.dtype]
+            for _path, leaf in self.parts
+            if leaf.dtype in null_submissions.LOWER
+        ]
         if not steps:
             notes.append("lower_precision: no output has a dtype with a lower precision")
             return
@@ -317,28 +323,30 @@ class Sample(Input):
 
     def _answer_in(self, lower: Any) -> Any:
         """Return the answer with inputs and outputs rounded to ``lower``, None if there is none."""
-        from kernelcup_harness import nulls
         from kernelcup_harness.judge import compare
         from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.lint import null_submissions
 
-        rough = nulls.rebuilt(self.data(), lambda _path, leaf: nulls.rounded(leaf, lower), "input")
+        rough = null_submissions.rebuilt(
+            self.data(), lambda _path, leaf: null_submissions.rounded(leaf, lower), "input"
+        )
         try:
-            found = nulls.private(self._task.expected(rough))
+            found = null_submissions.private(self._task.expected(rough))
         except TaskFault:
             return None
         if compare.structure_fault(self.expected, found):
             return None
-        parts = dict(nulls.leaves(found, "output"))
+        parts = dict(null_submissions.leaves(found, "output"))
         return self._replaced(
             [path for path, _leaf in self.parts],
-            lambda path, leaf: nulls.rounded(parts.get(path, leaf), lower),
+            lambda path, leaf: null_submissions.rounded(parts.get(path, leaf), lower),
         )
 
     def _answer_to(self, number: int) -> Any:
-        from kernelcup_harness import nulls
+        from kernelcup_harness.lint import null_submissions
 
         data = self._task.generate(self._case.parameters, self._case.seed(number))
-        return nulls.private(self._task.expected(data))
+        return null_submissions.private(self._task.expected(data))
 
 
 class BlindSample(Input):
@@ -359,25 +367,25 @@ class BlindSample(Input):
 
     def answers(self, notes: list[str]) -> Iterator[Answer]:
         """Yield the input as an answer, and values in the form of the input or of one of its tensors."""
-        from kernelcup_harness import nulls
         from kernelcup_harness.judge import finiteness
+        from kernelcup_harness.lint import null_submissions
 
         notes.append(
             "previous_answer, other_seed, one_percent_wrong, last_tile_missing, half_nan, lower_precision: "
             "the task has no `ref_kernel`, so the right answer is not known"
         )
-        forms = {"input": self.data(), **dict(nulls.leaves(self.data(), "input")[:MOST_PARTS])}
+        forms = {"input": self.data(), **dict(null_submissions.leaves(self.data(), "input")[:MOST_PARTS])}
         makers = {
             Null.COPY_OF_INPUT: ("{}", lambda leaf: leaf.clone()),
-            Null.ZEROS: ("zeros in the form of {}", nulls.zeros),
-            Null.ONES: ("ones in the form of {}", nulls.ones),
-            Null.UNINITIALISED: ("random bytes in the form of {}", nulls.uninitialised),
-            Null.NAN: ("NaN in the form of {}", nulls.nan),
-            Null.INFINITE: ("infinities in the form of {}", nulls.infinite),
+            Null.ZEROS: ("zeros in the form of {}", null_submissions.zeros),
+            Null.ONES: ("ones in the form of {}", null_submissions.ones),
+            Null.UNINITIALISED: ("random bytes in the form of {}", null_submissions.uninitialised),
+            Null.NAN: ("NaN in the form of {}", null_submissions.nan),
+            Null.INFINITE: ("infinities in the form of {}", null_submissions.infinite),
         }
         for form, value in forms.items():
             for null, (how, make) in makers.items():
-                made = nulls.rebuilt(value, each_by(make), form)
+                made = null_submissions.rebuilt(value, each_by(make), form)
                 if null in (Null.NAN, Null.INFINITE) and finiteness.is_finite(made):
                     continue
                 yield Answer(null=null, how=how.format(form), value=made)
@@ -405,7 +413,7 @@ class TaskLint:
             self._runner.send({"event": "fault", "text": str(fault)[:MAX_TEXT], **at})
 
     def _seeds(self) -> None:
-        from kernelcup_harness.seed_trial import Trial
+        from kernelcup_harness.lint.seed_trial import Trial
 
         trial = Trial(self._below)
         for case in self._in_time() if self._task.takes_seed else ():
@@ -488,11 +496,11 @@ class CaseLint:
         self._right_sample(number)
 
     def _right_sample(self, number: int) -> Sample | BlindSample:
-        from kernelcup_harness import nulls
         from kernelcup_harness.judge.task import TaskFault
+        from kernelcup_harness.lint import null_submissions
 
         sample = self._sample(number)
-        if isinstance(sample, Sample) and (text := sample.check(nulls.private(sample.expected))):
+        if isinstance(sample, Sample) and (text := sample.check(null_submissions.private(sample.expected))):
             raise TaskFault(f"the checker refuses the output of ref_kernel: {text}")
         return sample
 

@@ -1,7 +1,7 @@
 """Builds that a machine keeps, each under the hash of its sources.
 
 An entry is one file: a line with the SHA-256 of the rest, and the rest, an archive as
-:mod:`kernelcup_harness.build_inside` packs it. No submission ever sees the folder: an archive is copied
+:mod:`kernelcup_harness.build.inside` packs it. No submission ever sees the folder: an archive is copied
 into memory before it is handed on.
 """
 

@@ -1,7 +1,7 @@
 """The processes of one job with the standard harness: the judge, and one contestant for each role.
 
 They can be started before the job is known: they import what they need, report ready, and wait for
-the job in their sandboxes (see :mod:`kernelcup_harness.handover`). Each is used for one job.
+the job in their sandboxes (see :mod:`kernelcup_harness.run.startup`). Each is used for one job.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelcup_harness.build_store import Build
+from kernelcup_harness.build.store import Build
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import layout, processes, sandbox
 from kernelcup_harness.protocol import Backend, Limits

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelcup_harness import build_store
-from kernelcup_harness.build_store import Build, BuildStore
+from kernelcup_harness.build import store as build_store
+from kernelcup_harness.build.store import Build, BuildStore
 from kernelcup_harness.device import machine
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import processes, sandbox
@@ -161,7 +161,7 @@ class Builder:
         parent = surroundings.parent_id(boxed=self._boxed)
         child = processes.start(
             processes.python_argv(
-                "kernelcup_harness.build_inside",
+                "kernelcup_harness.build.inside",
                 "main",
                 str(archive_fd),
                 self._spec.submission_name,
@@ -215,7 +215,7 @@ def unpacked_first(build: Build | None, argv: list[str]) -> Iterator[tuple[list[
         return
     fd = build.open()
     try:
-        first = processes.python_argv("kernelcup_harness.build_inside", "unpack_and_go_on", str(fd))
+        first = processes.python_argv("kernelcup_harness.build.inside", "unpack_and_go_on", str(fd))
         yield [*first, *argv], [fd]
     finally:
         os.close(fd)

@@ -10,12 +10,12 @@ import socket
 import time
 from typing import Any
 
-from kernelcup_harness import runner
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import layout, processes, sandbox
 from kernelcup_harness.protocol import FEWEST_SEEDS, Backend, JobSpec, SandboxPolicy, to_json
 from kernelcup_harness.protocol.lint import CaseList, LintFinding, LintReport, Null, Severity
 from kernelcup_harness.protocol.seeds import MOST_SEEDS
+from kernelcup_harness.run import runner
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout
 
 MAX_EVENT_FRAME = 1 << 20
@@ -67,7 +67,7 @@ def start(spec: JobSpec, folder: Any, fd: int, *, boxed: bool) -> processes.Chil
     environment["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // 2))
     return processes.start(
         processes.python_argv(
-            "kernelcup_harness.lint", "main", str(fd), str(sandbox.parent_id() if boxed else os.getpid())
+            "kernelcup_harness.lint.main", "main", str(fd), str(sandbox.parent_id() if boxed else os.getpid())
         ),
         cwd=files,
         environment=environment | surroundings.backend_environment(spec.backend),

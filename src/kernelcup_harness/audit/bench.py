@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernelcup_harness import audits, physics, references
+from kernelcup_harness.audit import findings, physics, references
 from kernelcup_harness.device import calibration, devices, nvml
 from kernelcup_harness.judge import clock as timing
 from kernelcup_harness.judge import wall_clock
@@ -165,9 +165,9 @@ class Bench:
         """Note the time of a case, with what was found beside it."""
         timed = run.timing()
         assert timed is not None
-        slow = audits.throttled(len(timed.samples_ns), len(timed.discarded_ns))
-        wide = audits.if_wide(replace(timed, audit=audit), audit, self._spec.backend)
-        run.audit = audits.with_findings(audit, [self._floor(run, audit.score_ns), slow, wide, *more])
+        slow = findings.throttled(len(timed.samples_ns), len(timed.discarded_ns))
+        wide = findings.if_wide(replace(timed, audit=audit), audit, self._spec.backend)
+        run.audit = findings.with_findings(audit, [self._floor(run, audit.score_ns), slow, wide, *more])
         for finding in run.audit.findings:
             if finding.quarantines:
                 # At once: the run may end before its cases are reported.
@@ -209,10 +209,10 @@ class Bench:
         counts = [self._processes, self.watch.gauge.processes()]
         most = max((count for count in counts if count is not None), default=None)
         # The judge, the timer and the contestants.
-        busy = audits.busy_device(most, 2 + len(self._callers))
+        busy = findings.busy_device(most, 2 + len(self._callers))
         for run in runs:
             if run.audit is not None:
-                run.audit = audits.with_findings(run.audit, [busy])
+                run.audit = findings.with_findings(run.audit, [busy])
 
     def duel(self, stage: Stage, runs: Sequence[CaseRun]) -> None:
         """Run the duel by the wall clock, if there is a rival, and report its outcome."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from kernelcup_harness import nulls
 from kernelcup_harness.judge.task import TaskFault
+from kernelcup_harness.lint import null_submissions
 from kernelcup_harness.protocol import FEWEST_SEEDS
 from kernelcup_harness.protocol.seeds import MOST_SEEDS, derive_seed
 
@@ -87,7 +87,7 @@ def measure(make: Make, seed: int) -> Measured:
     """Make an input and measure all its tensors. Raise ``TaskFault``."""
     data = make(seed)
     try:
-        return {path: richness(leaf) for path, leaf in nulls.leaves(data, "input")}
+        return {path: richness(leaf) for path, leaf in null_submissions.leaves(data, "input")}
     except (OverflowError, RuntimeError) as error:  # for example an integer of more than 64 bits
         raise TaskFault(f"the input cannot be examined: {error}") from error
 

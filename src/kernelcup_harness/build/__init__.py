@@ -1,0 +1,1 @@
+"""Builds of submissions that compile something at import."""

@@ -1,0 +1,1 @@
+"""A task's own code, tried with submissions that compute nothing."""
