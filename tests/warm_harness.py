@@ -139,7 +139,7 @@ def start(
     cap_output: int,
     box: sandbox.Sandbox | None = None,
 ) -> processes.Child:
-    """Fork what :func:`kernelcup_harness.isolation.processes.start` starts: the Python code or file of a command line."""
+    """Fork what ``isolation.processes.start`` starts: the Python code or file of a command line."""
     assert box is None
     if argv[1:5] == ["-I", "-B", "-u", "-c"]:
         code, name, arguments = argv[5], "-c", argv[6:]

@@ -15,7 +15,14 @@ MAX_FRAME = 16 << 20
 
 
 # Imported before a job arrives.
-AHEAD = tuple(f"kernelcup_harness.{name}" for name in "aliasing builtin devices graphs slots wire".split())
+AHEAD = (
+    "kernelcup_harness.contestant.graphs",
+    "kernelcup_harness.contestant.inputs",
+    "kernelcup_harness.contestant.noop",
+    "kernelcup_harness.device.devices",
+    "kernelcup_harness.wire.aliasing",
+    "kernelcup_harness.wire.values",
+)
 
 
 def main(channel_fd: str, runner_fd: str, parent: str) -> None:

@@ -38,4 +38,6 @@ def main(runner_fd: str, parent: str, *contestant_fds: str) -> None:
         role: Channel.from_fd(fd, max_bytes=MAX_CONTESTANT_FRAME, max_fds=0)
         for role, fd in job.contestants.items()
     }
-    Judge(job.spec, job.secret, job.runner, channels).judge()
+    from kernelcup_harness.audit.bench import Bench
+
+    Judge(job.spec, job.secret, job.runner, channels, Bench).judge()

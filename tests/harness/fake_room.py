@@ -22,6 +22,7 @@ from inside import SECRET, closing_memory, working_in
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from kernelcup_harness.audit.bench import Bench
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.judge.main import Judge
 from kernelcup_harness.judge.replay import mapping
@@ -304,7 +305,7 @@ def judged_in_room(
             for thread in threads.values():
                 thread.start()
             try:
-                Judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels).judge()
+                Judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels, Bench).judge()
             finally:
                 for channel in channels.values():
                     channel.close()

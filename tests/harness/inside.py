@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from kernelcup_harness.audit.bench import Bench
 from kernelcup_harness.contestant.main import Contestant
 from kernelcup_harness.judge.main import Judge
 from kernelcup_harness.protocol import CaseResult, JobSpec, from_json
@@ -96,7 +97,7 @@ def judged(spec: JobSpec, folder: Path) -> list[dict[str, Any]]:
         for thread in (*threads, reader):
             thread.start()
         try:
-            Judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels).judge()
+            Judge(spec, SECRET, Channel(judge_end, max_bytes=1 << 20), channels, Bench).judge()
         finally:
             for channel in channels.values():
                 channel.close()

@@ -19,6 +19,13 @@ PLANTED = {
     "Layers": ("kernelcup.tasks.loader", "kernelcup.services.access"),
     "The bot knows the platform only through its HTTP API": ("kernelcup.bot.api", "kernelcup.scoring"),
     "The harness stands alone": ("kernelcup_harness.__main__", "kernelcup.errors"),
+    "Rooms of the harness": ("kernelcup_harness.isolation.orphans", "kernelcup_harness.run.record"),
+    "The core knows no audit": ("kernelcup_harness.timer.engine", "kernelcup_harness.audit.findings"),
+    "Judge, contestant and timer meet on the wire only": (
+        "kernelcup_harness.timer.rebuild",
+        "kernelcup_harness.contestant.noop",
+    ),
+    "The timer sees nothing that needs torch": ("kernelcup_harness.timer.start_gun", "torch"),
     "The control plane enters the harness by its protocol": (
         "kernelcup.services.stats",
         "kernelcup_harness.__main__",

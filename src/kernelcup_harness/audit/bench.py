@@ -16,7 +16,7 @@ from kernelcup_harness.judge import wall_clock
 from kernelcup_harness.judge.caller import Caller, Calls
 from kernelcup_harness.judge.checks import Checks
 from kernelcup_harness.judge.duel import MEMORY, NO_TIME, Duel, NotHeld, NoTime, RivalFailed, result
-from kernelcup_harness.judge.requests import MachineFailed
+from kernelcup_harness.judge.requests import MachineFailed, hello
 from kernelcup_harness.judge.schedule import CaseRun, PlannedCase, Stage
 from kernelcup_harness.judge.verdicts import RunEnds
 from kernelcup_harness.protocol import (
@@ -41,7 +41,6 @@ REFERENCE_SHARE = 0.03
 LOOK_EVERY_S = 0.025
 """The driver answers slowly, and its figures do not change from one call to the next."""
 TIMED = (Mode.BENCHMARK, Mode.LEADERBOARD)
-HELLO_S = 120.0
 
 
 @dataclass(slots=True)
@@ -281,16 +280,6 @@ def theirs(what: str) -> Iterator[None]:
         yield
     except (ChannelTimeout, ChannelClosed, BrokenProtocol) as error:
         raise RivalFailed(f"{what}: {error or type(error).__name__}") from error
-
-
-def hello(channel: Channel) -> None:
-    """Wait for a contestant's hello, which comes once."""
-    if channel.has_greeted:
-        return
-    frame = channel.receive(HELLO_S)
-    if frame.get("type") != "hello":
-        raise BrokenProtocol("a contestant that does not send hello")
-    channel.has_greeted = True
 
 
 def load(channel: Channel, file: str, timeout_s: float) -> None:

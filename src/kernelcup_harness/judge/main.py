@@ -39,8 +39,8 @@ from kernelcup_harness.protocol.seeds import derive_seed
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel, ChannelClosed, ChannelTimeout, text_of
 
 if TYPE_CHECKING:
-    from kernelcup_harness.audit import bench
     from kernelcup_harness.judge.caller import Caller, Calls
+    from kernelcup_harness.judge.port import Audits, MakeAudits
     from kernelcup_harness.judge.replay.session import Session
     from kernelcup_harness.judge.replay.stage import Judging
 
@@ -56,7 +56,12 @@ class Judge:
     """One job from the contestant's hello to the last verdict."""
 
     def __init__(
-        self, spec: JobSpec, secret: bytes, runner: Channel, contestants: Mapping[str, Channel]
+        self,
+        spec: JobSpec,
+        secret: bytes,
+        runner: Channel,
+        contestants: Mapping[str, Channel],
+        make_audits: MakeAudits,
     ) -> None:
         self._spec = spec
         self._secret = secret
@@ -65,7 +70,8 @@ class Judge:
         self._timer = contestants.get(TIMER)
         self._session: Session | None = None
         self._channel = contestants["submission"]
-        self._bench: bench.Bench | None = None
+        self._make_audits = make_audits
+        self._bench: Audits | None = None
         self._callers: list[Caller] = []
         self._deadline = 0.0
         self._last_progress = 0.0
@@ -83,7 +89,6 @@ class Judge:
                 self._session.close()
 
     def _judge(self) -> None:
-        from kernelcup_harness.audit import bench
         from kernelcup_harness.device import devices, machine, memory
         from kernelcup_harness.judge import task as task_code
         from kernelcup_harness.judge.caller import Caller
@@ -126,7 +131,7 @@ class Judge:
         callers = {role: caller(role) for role in self._channels if role != "submission"}
         self._rival_caller = callers.get("rival")
         callers["submission"] = self._caller
-        self._bench = bench.Bench(
+        self._bench = self._make_audits(
             self._spec,
             checks=self._checks,
             callers=callers,
@@ -220,7 +225,7 @@ class Judge:
             raise RunEnds(Verdict.INTERNAL_ERROR, Reason.MACHINE, text) from end
 
     def _greet_others(self) -> None:
-        from kernelcup_harness.audit.bench import hello
+        from kernelcup_harness.judge.requests import hello
 
         assert self._bench is not None
         for role, channel in self._channels.items():

@@ -2,7 +2,8 @@
 
 A submission that recognises an input by a few of its elements, or by its address, answers a near-twin with the
 other's answer; one that relies on repeated inputs is wrong on it. Only elements whose change leaves a valid input
-are changed, see :mod:`kernelcup_harness.judge.changes`, and only if the task's own reference passes its own checker on it.
+are changed, see :mod:`kernelcup_harness.judge.changes`, and only if the task's own reference passes its own checker on
+it.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from typing import Any
 from kernelcup_harness.judge.answers import expect
 from kernelcup_harness.wire.channel import BrokenProtocol, Channel
 
+HELLO_S = 120.0
+
 
 class MachineFailed(Exception):
     """A process of the harness itself failed: the fault of the machine or of the harness, not of a submission."""
@@ -71,3 +73,13 @@ class Line:
         if reply.get("id") != number:
             raise BrokenProtocol("an answer to another request")
         return reply
+
+
+def hello(channel: Channel) -> None:
+    """Wait for a contestant's hello, which comes once."""
+    if channel.has_greeted:
+        return
+    frame = channel.receive(HELLO_S)
+    if frame.get("type") != "hello":
+        raise BrokenProtocol("a contestant that does not send hello")
+    channel.has_greeted = True
