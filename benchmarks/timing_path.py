@@ -6,15 +6,28 @@ import hashlib
 from pathlib import Path
 
 HARNESS = Path(__file__).resolve().parents[1] / "src/kernelcup_harness"
-ELSEWHERE = frozenset({"__init__", "session", "reasons", "finals"})
-"""Modules of ``replay`` through which no time goes."""
-MORE = ("estimates", "schedule", "timing", "wire", "frames")
+FOLDERS = ("timer", "window", "judge/replay")
+ELSEWHERE = frozenset({"__init__", "session", "reasons"})
+"""Modules of these folders through which no time goes."""
+MORE = (
+    "contestant/capture",
+    "contestant/export",
+    "contestant/graphs",
+    "contestant/hands",
+    "contestant/own_graphs",
+    "contestant/window_calls",
+    "judge/clock",
+    "judge/schedule",
+    "protocol/estimates",
+    "wire/channel",
+    "wire/values",
+)
 
 
 def modules() -> list[Path]:
     """Return their files."""
-    replay = [path for path in sorted((HARNESS / "replay").glob("*.py")) if path.stem not in ELSEWHERE]
-    return [*replay, *(HARNESS / f"{name}.py" for name in MORE)]
+    found = [path for folder in FOLDERS for path in sorted((HARNESS / folder).glob("*.py"))]
+    return [path for path in found if path.stem not in ELSEWHERE] + [HARNESS / f"{name}.py" for name in MORE]
 
 
 def path_hash() -> str:
