@@ -53,8 +53,8 @@ class Audits(Protocol):
     ) -> None:
         """Measure what a call costs that computes nothing. Raise ``RunEnds``."""
 
-    def overhead_ns(self, stage: Stage, case: PlannedCase) -> float | None:
-        """Return the overhead in each sample of a case, None if it is not known."""
+    def overhead_ns(self, stage: Stage, case: PlannedCase, calls: Calls) -> float | None:
+        """Return the overhead in each sample of a case that is called this way, None if it is not known."""
 
     def begin(self, stage: Stage) -> None:
         """Note the state of the device at the beginning of a timed stage."""
