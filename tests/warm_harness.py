@@ -27,6 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
+import kernelcup_harness
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.isolation.environment import backend_environment
 from kernelcup_harness.protocol import (
@@ -50,7 +51,7 @@ def waiting() -> Iterator[Run]:
     environment = processes.clean_environment(None, os.environ) | backend_environment(Backend.EMULATED)
     environment |= {"TMPDIR": os.environ.get("TMPDIR", "/tmp"), "HOME": "/tmp", sandbox.VARIABLE: "none"}
     # The harness that these tests import, which need not be the one that is installed.
-    environment["PYTHONPATH"] = str(Path(processes.__file__).parent.parent)
+    environment["PYTHONPATH"] = str(Path(kernelcup_harness.__file__).parent.parent)
     command = [sys.executable, "-P", "-s", "-B", str(Path(__file__).resolve())]
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -24,6 +24,7 @@ from kernelcup_harness.device import machine
 from kernelcup_harness.isolation import environment as surroundings
 from kernelcup_harness.isolation import processes, sandbox
 from kernelcup_harness.protocol import CapturedOutput, JobSpec, Reason, Verdict
+from kernelcup_harness.protocol.source import PACKAGE, ROOT
 
 # A submission with one of these words probably compiles something at import.
 BUILD_MARKS = (*surroundings.CUDA_MARKS, "triton.compile(")
@@ -239,8 +240,7 @@ def versions(cuda_home: str) -> dict[str, str | None]:
 
 def harness_version() -> str:
     """Return a hash of the harness's own source, a folder or a zip."""
-    package = Path(__file__).resolve().parent
-    files = [package.parent] if package.parent.is_file() else sorted(package.glob("*.py"))
+    files = [ROOT] if ROOT.is_file() else sorted(PACKAGE.rglob("*.py"))
     digest = hashlib.sha256()
     for file in files:
         digest.update(hashlib.sha256(file.read_bytes()).digest())

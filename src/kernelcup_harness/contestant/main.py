@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelcup_harness.contestant.importing import import_file
+from kernelcup_harness.protocol.source import PACKAGE
 from kernelcup_harness.protocol.variables import PER_THREAD
 from kernelcup_harness.wire.channel import Channel
 
@@ -233,7 +234,7 @@ class Contestant:
 
 def describe(error: BaseException) -> str:
     """Return the traceback without the frames of the harness, at most 8 KiB of it."""
-    own = str(Path(__file__).parent)
+    own = str(PACKAGE)
     # Formatting runs user code (``__str__``), which may fail or exit in turn.
     try:
         chain = traceback.TracebackException.from_exception(error)

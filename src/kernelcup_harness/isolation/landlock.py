@@ -20,6 +20,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from kernelcup_harness.protocol.source import ROOT
+
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 VERSION_FLAG = 1
 RULE_PATH_BENEATH = 1
@@ -157,7 +159,7 @@ def rules(shown: Sequence[str], scratch: Path, devices: Sequence[str], *, gpu: b
     """
     found = [(path, READ) for path in shown]
     # Python lists the parent folder to find the harness. Names are not protected.
-    above = Path(__file__).resolve().parent.parent
+    above = ROOT
     found += [(str(above), READ_DIR)] if above.is_dir() else []
     found += [(path, READ | WRITE_FILE) for path in DEVICES]
     found += [(path, DEVICE) for path in devices]
@@ -210,7 +212,7 @@ def enter(settings_fd: str, *argv: str) -> NoReturn:
 
 def trampoline(settings_fd: int, argv: Sequence[str]) -> list[str]:
     """Return the command that calls :func:`enter`."""
-    root = str(Path(__file__).resolve().parent.parent)
+    root = str(ROOT)
     code = f"import sys; sys.path.insert(0, {root!r}); "
     code += "from kernelcup_harness.isolation import landlock; landlock.enter(*sys.argv[1:])"
     return [sys.executable, "-I", "-S", "-B", "-c", code, str(settings_fd), *argv]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelcup_harness.isolation.cgroups import Group
+from kernelcup_harness.protocol.source import PACKAGE, ROOT
 
 JUDGE_ID = 64917
 CONTESTANT_ID = 64918
@@ -115,8 +116,7 @@ def make_readable(folder: Path) -> None:
 def python_folders() -> tuple[str, ...]:
     """Return the folders of Python, its packages and this harness that are outside of /usr."""
     # The harness may be a folder or be run from its zip, which is shown as a file.
-    root = Path(__file__).resolve().parent.parent
-    harness = str(root if root.is_file() else Path(__file__).resolve().parent)
+    harness = str(ROOT if ROOT.is_file() else PACKAGE)
     candidates = [sys.base_prefix, sys.prefix, *site.getsitepackages(), harness]
     candidates += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     candidates += [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(":") if part]

@@ -20,6 +20,7 @@ from typing import IO
 from kernelcup_harness.isolation import disk_usage, passed_names, sandbox
 from kernelcup_harness.isolation.layout import CACHE_VARIABLES as CACHE_VARIABLES
 from kernelcup_harness.protocol import CapturedOutput
+from kernelcup_harness.protocol.source import ROOT
 
 PR_SET_PDEATHSIG = 1
 ABORT_S = 2.0
@@ -266,7 +267,7 @@ def python_argv(module: str, function: str, *arguments: str) -> list[str]:
 
     Isolated mode keeps the working folder, user site and PYTHON* variables out.
     """
-    root = str(Path(__file__).resolve().parent.parent)
+    root = str(ROOT)
     call = f"from {module} import {function}; {function}(*sys.argv[1:])"
     code = f"import sys; sys.path.insert(0, {root!r}); {call}"
     return [sys.executable, "-I", "-B", "-u", "-c", code, *arguments]

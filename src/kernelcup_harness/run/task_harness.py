@@ -28,6 +28,7 @@ from kernelcup_harness.protocol import (
     Verdict,
     seeds,
 )
+from kernelcup_harness.protocol.source import ROOT
 from kernelcup_harness.run.record import Record, ended, signal_name
 from kernelcup_harness.run.task_harness_results import Invocation, Reading, ResultPipe, has_begun, reason_of
 
@@ -286,7 +287,7 @@ class OwnHarness:
         return {
             "KERNELCUP_PARENT": environment.parent_id(boxed=self._boxed),
             "KERNELCUP_MEMORY": str(0 if has_gpu else self._memory_bytes),
-            "KERNELCUP_HARNESS": str(Path(__file__).resolve().parent.parent),
+            "KERNELCUP_HARNESS": str(ROOT),
         }
 
     def _variables(self, invocation: Invocation, fd: int) -> dict[str, str]:
