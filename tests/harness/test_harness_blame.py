@@ -143,7 +143,7 @@ import sys
 
 
 def custom_kernel(data):
-    if sys.dueling:
+    if sys.dueling and data.numel() == 32:
         raise ValueError("out of here")
     return data * 2
 """
@@ -155,7 +155,15 @@ def test_what_was_found_of_a_time_survives_a_crash_in_the_duel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dueling", False, raising=False)
-    spec = ranked(FAILS_IN_A_DUEL, work=IMPOSSIBLE, device=FACTS, rival=RIVAL, rival_name="rival.py")
+    # The finding is of the first case, and only the second one, which fails, is reported.
+    spec = ranked(
+        FAILS_IN_A_DUEL,
+        work=[*IMPOSSIBLE, Work(bytes=1.0)],
+        device=FACTS,
+        benchmarks=[{"size": n, "seed": n} for n in (8, 32)],
+        rival=RIVAL,
+        rival_name="rival.py",
+    )
     record = Record(spec, "", lambda _event: None)
     for event in judged(spec, tmp_path):
         if event["event"] != "end":
