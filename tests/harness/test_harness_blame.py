@@ -12,9 +12,8 @@ import torch
 from harness_runs import own_spec, quick_spec, run
 from inside import cases, judged
 
-from kernelcup_harness.audit import bench
 from kernelcup_harness.device import memory
-from kernelcup_harness.judge import verdicts
+from kernelcup_harness.judge import requests, verdicts
 from kernelcup_harness.judge.answers import CallFailed
 from kernelcup_harness.judge.checks import Checks
 from kernelcup_harness.judge.requests import MachineFailed
@@ -128,7 +127,7 @@ def test_a_rival_whose_process_does_not_start_is_the_machines_fault(
     def closed(_channel: Any) -> None:
         raise ChannelClosed("end of stream")
 
-    monkeypatch.setattr(bench, "hello", closed)
+    monkeypatch.setattr(requests, "hello", closed)
     events = judged(ranked(HONEST, rival=HONEST, rival_name="rival.py"), tmp_path)
     verdict, reason, message = last_end(events)
     assert (verdict, reason) == ("internal_error", "machine")

@@ -259,6 +259,29 @@ class Turns(FakeHands):
         return replay
 
 
+class TurnsOnce(FakeHands):
+    """Replays wrongly once after each place was tried, and rightly again afterwards."""
+
+    def replay_of(self, call: Callable[[], Any], kept: torch.Tensor) -> Callable[[], None]:
+        rightly, calls = super().replay_of(call, kept), []
+
+        def replay() -> None:
+            rightly()
+            calls.append(1)
+            if len(calls) == 2:
+                kept.add_(1)
+
+        return replay
+
+
+def test_one_wrong_replay_among_timed_ones_is_a_wrong_answer(tmp_path: Path) -> None:
+    events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=TurnsOnce)
+
+    (case,) = cases(events)
+    assert case.verdict is Verdict.WRONG_ANSWER
+    assert any(event["event"] == "dismiss" for event in events)
+
+
 def test_what_turns_wrong_when_the_contestant_is_gone_is_a_wrong_answer(tmp_path: Path) -> None:
     events, _ = judged_in_room(ranked(HONEST), tmp_path, hands=Turns)
 
