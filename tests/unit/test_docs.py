@@ -367,7 +367,7 @@ def test_hooks_are_local():
 
 
 def test_scripts_of_the_documentation_say_how_they_are_used():
-    for name in ("api-docs", "cli-docs", "demo-picture"):
+    for name in ("api-docs", "architecture-picture", "cli-docs", "demo-picture"):
         path = ROOT / "scripts" / name
         assert path.stat().st_mode & 0o111, name
         assert f"scripts/{name}" in (ast.get_docstring(ast.parse(path.read_text())) or "")
